@@ -106,7 +106,7 @@ def _advise_on_cause(
         case "bursty":
             if isinstance(cause.facts, BurstFacts):
                 yield wording.advise_on_burst(cause.facts)
-                if cause.facts.ongoing and "hot_keys" not in {other.name for other in result.causes}:
+                if cause.facts.ongoing and "hot_keys" not in {each.name for each in result.causes}:
                     yield from _advise_on_hot_keys(result, limits, partitions, loads)
         case "few_keys":
             yield from _advise_on_few_keys(result, limits)

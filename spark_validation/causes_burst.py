@@ -369,18 +369,18 @@ def sum_part(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: 
         part: What was read of the part (partitions by replicates).
         whole: What was read of all, alike.
     """
-    found = line.sum_intervals(topic.per_offset(part))
-    on = int(np.argmax(found.sum(axis=1)))
-    total = float(found[on].sum())
-    if not line.exact or total < ALONE * float(found.sum()):
-        return found
+    records = line.sum_intervals(topic.per_offset(part))
+    on = int(np.argmax(records.sum(axis=1)))
+    total = float(records[on].sum())
+    if not line.exact or total < ALONE * float(records.sum()):
+        return records
     everything = line.sum_all(topic, whole)
-    others = everything.sum(axis=0) - everything[on]
-    own = everything[on] - (everything[on].sum() - total) * others / max(float(others.sum()), 1e-12)
+    remaining = everything.sum(axis=0) - everything[on]
+    own = everything[on] - (everything[on].sum() - total) * remaining / max(float(remaining.sum()), 1e-12)
     # Where it would often be below 0, others there come and go, too.
     if float(own.clip(0).sum()) <= total / ALONE:
-        found[on] = own.clip(0)
-    return found
+        records[on] = own.clip(0)
+    return records
 
 
 def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:

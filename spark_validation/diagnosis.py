@@ -173,10 +173,14 @@ def _rank_skew(
         ranked.append((hot.explains, hot_cause(topic, line, hot)))
         # One key may be hot by records, and another by bytes.
         for by in (by for by in MEASURES if by != hot.by and topic.skewed(by)):
-            other = topic.hot_keys[by]
-            further = [key for key in other.keys if key not in hot.keys] if other else []
-            if other and further and (further[0] is other.keys[0] or not topic.is_large(further[0], hot.by)):
-                ranked.append((min(hot.explains, other.explains), hot_cause(topic, line, other)))
+            by_measure = topic.hot_keys[by]
+            further = [key for key in by_measure.keys if key not in hot.keys] if by_measure else []
+            if (
+                by_measure
+                and further
+                and (further[0] is by_measure.keys[0] or not topic.is_large(further[0], hot.by))
+            ):
+                ranked.append((min(hot.explains, by_measure.explains), hot_cause(topic, line, by_measure)))
     return ranked
 
 

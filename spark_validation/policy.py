@@ -51,8 +51,7 @@ class BrokenLimit:
         estimate: The measured value.
         certain: Whether the limit is surely broken.
         empty_key: Whether the empty key breaks it.
-        elsewhere: Whether it is broken in the part of the log alone that the policy does not judge, or kept
-            there alone.
+        contradicted: Whether the part of the log that the policy does not judge has the opposite result.
     """
 
     name: str
@@ -60,7 +59,7 @@ class BrokenLimit:
     estimate: Estimate
     certain: bool
     empty_key: bool = False
-    elsewhere: bool = False
+    contradicted: bool = False
 
 
 def limits_of(policy: Mapping[str, object]) -> SkewLimits:
@@ -142,20 +141,20 @@ def broken_limits(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLim
     Limits that are surely broken in the whole period and surely kept in its newest part, or the other way,
     are in doubt too: the policy may have to be about the other.
     """
-    other = replace(limits, of="period" if limits.of == NOW else NOW)
-    broken, elsewhere = (
-        {limit.name: limit for limit in _find_broken(result, judged)} for judged in (limits, other)
+    opposite = replace(limits, of="period" if limits.of == NOW else NOW)
+    broken, opposite_broken = (
+        {limit.name: limit for limit in _find_broken(result, judged)} for judged in (limits, opposite)
     )
     yield from broken.values()
     if result.now is None or unknown_ratio(result, limits) is not None:
         return
     from spark_validation.wording import state_disagreement
 
-    for name in sorted(broken.keys() ^ elsewhere.keys()):
-        limit = (broken | elsewhere)[name]
+    for name in sorted(broken.keys() ^ opposite_broken.keys()):
+        limit = (broken | opposite_broken)[name]
         if limit.certain:
             message = state_disagreement(result.name, name, now=(name in broken) == (limits.of == NOW))
-            yield replace(limit, message=message, certain=False, elsewhere=True)
+            yield replace(limit, message=message, certain=False, contradicted=True)
 
 
 def judge_now(result: TopicResult) -> TopicResult:

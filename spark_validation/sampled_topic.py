@@ -258,8 +258,8 @@ class SampledTopic:
         where all records, or none, have a key.
         """
         read, nulls = self.counts.records, self.counts.null_records
-        found = dispersion(nulls.reshape(1, -1), read.reshape(1, -1))[0]
-        return None if np.isnan(found) else float(found)
+        clumping = dispersion(nulls.reshape(1, -1), read.reshape(1, -1))[0]
+        return None if np.isnan(clumping) else float(clumping)
 
     def uncertainty(self, counts: Floats | Int64s) -> Floats:
         """Return the variance of an estimate over its value, for what not every offset has (partitions).

@@ -853,9 +853,9 @@ def explain_unknown_period(reason: str) -> str:
 
 def state_unknown_ratio(topic: str, limit: float | None, by: str, reason: str) -> str:
     """State that a limit of the ratio, or of the share of a key, cannot be checked."""
-    what = "the share of a key" if limit is None else "the ratio"
+    measure = "the share of a key" if limit is None else "the ratio"
     within = "its limit" if limit is None else f"{limit:g}"
-    return f"{topic}: whether {what} by {by} is within {within} is not known: {reason}"
+    return f"{topic}: whether {measure} by {by} is within {within} is not known: {reason}"
 
 
 def explain_no_leader(partition: int) -> str:

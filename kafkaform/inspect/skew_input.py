@@ -484,8 +484,8 @@ def offsets_at(cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms
         ClusterError: The leaders do not answer.
     """
     ends = {(topic, log.partition): log.end for log in reading.logs[topic]}
-    found = cluster.offsets_at(dict.fromkeys(ends, time_ms))
-    return tuple(min(found[place][0], end) if place in found else end for place, end in ends.items())
+    offsets = cluster.offsets_at(dict.fromkeys(ends, time_ms))
+    return tuple(min(offsets[place][0], end) if place in offsets else end for place, end in ends.items())
 
 
 def recorded_increases(

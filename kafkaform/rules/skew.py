@@ -274,7 +274,7 @@ def _mend(result: TopicResult) -> str:
 
 def _mend_doubt(result: TopicResult, broken: BrokenLimit) -> str:
     """Suggest how to determine on which side of a limit a value is."""
-    if broken.elsewhere:
+    if broken.contradicted:
         return "write skew.of: now if the policy is about what is written now, or measure with --since"
     look = command("skew", result.name, options=("--full",))
     return f"the limit lies within the interval; read every record: {look}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_validation import causes_burst, estimates, wording
 from spark_validation.advice import advise
-from spark_validation.arrivals import FEW_KEPT
+from spark_validation.arrivals import FEW_KEPT, Spread
 from spark_validation.causes_placement import by_chance, find_placement
 from spark_validation.diagnosis import diagnose
 from spark_validation.estimates import distinct_keys
@@ -210,7 +210,7 @@ def analyse(
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     if arrivals is not None:
         result = _allow_for_doubt(result, arrivals, log)
-    if arrivals is not None and arrivals.asked and arrivals.unknown is not None:
+    if arrivals is not None and arrivals.asked and arrivals.unknown and arrivals.spread is Spread.UNKNOWN:
         cause = SkewCause("unknown", wording.explain_unknown_period(arrivals.unknown))
         return replace(
             result,

@@ -144,8 +144,11 @@ class TopicArrivals:
     @property
     def spread(self) -> Spread:
         """The verdict on the period."""
-        known = self.counts and None not in self.ends and not (self.asked and self.unknown)
-        return judge_spread(self.counts) if known else Spread.UNKNOWN
+        if not self.counts or None in self.ends:
+            return Spread.UNKNOWN
+        # Of a period that was asked for and is not known, these are all records since the topic was made.
+        spread = judge_spread(self.counts)
+        return Spread.UNKNOWN if self.asked and self.unknown and spread is not Spread.LITTLE else spread
 
     @property
     def is_doubtful(self) -> bool:

@@ -39,7 +39,7 @@ _MEDIAN_OF_SQUARE = 0.4549
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class ShareHistory:
     """The history of a part of the records.
 
     Attributes:
@@ -63,7 +63,7 @@ class History:
         return not 1 / LEAST_CHANGE < self.now / self.overall < LEAST_CHANGE
 
 
-Histories: TypeAlias = "Mapping[str, Mapping[str, History]]"
+Histories: TypeAlias = "Mapping[str, Mapping[str, ShareHistory]]"
 """By `records` and `bytes`, the histories of frequent keys whose share is another one now, by hash."""
 
 
@@ -85,7 +85,7 @@ def trace_keys(topic: SampledTopic, line: Timeline | None) -> Histories:
 
 def trace(
     topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s, size: float = 1.0
-) -> History:
+) -> ShareHistory:
     """Return the history of a part of the records or bytes.
 
     Args:
@@ -101,7 +101,7 @@ def trace(
     overall = float(parts.sum()) / max(float(wholes.sum()), 1e-12)
     levels = [*_divide(parts, wholes, 0, len(parts), size * _unit(topic, line, part / size, whole / size))]
     if len(levels) == 1:
-        return History(overall, overall)
+        return ShareHistory(overall, overall)
     shares = [_share(parts, wholes, start, end) for start, end in levels]
     # A single high interval with few of the records is no level of the others.
     falling = np.argsort(shares)[::-1]
@@ -119,9 +119,9 @@ def trace(
     is_high, last = runs[-1][0], runs[-1][1][0][0]
     if len(there) > 1 and (is_high or edges[-1] - edges[last] <= LONGER * max(away)):
         when = np.concatenate([np.arange(start, end) for start, end in there])
-        return History(float(parts[when].sum() / wholes[when].sum()), overall, times=len(there))
+        return ShareHistory(float(parts[when].sum() / wholes[when].sum()), overall, times=len(there))
     now = count_share(topic, line, levels[-1], in_part, in_whole, records)
-    return History(
+    return ShareHistory(
         shares[-1] if now is None else now,
         overall,
         int(edges[there[0][0]]) if there[0][0] else None,

@@ -340,3 +340,11 @@ def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
     ]
     assert found[0].suggestion == wording
     assert list(RULES["KF312"].check(RuleContext((), arrivals=(mild,)))) == []
+
+
+@pytest.mark.parametrize(("records", "spread"), [(20, "too little data"), (2_000, "not known")])
+def test_a_period_that_is_not_known_matters_only_where_there_are_records(records: int, spread: str) -> None:
+    """All records have one time: those after the first one may be older than the period."""
+    topic = arrivals(dict.fromkeys(range(3), Log([NOW] * records)), NOW - 24 * HOUR)
+    assert topic.unknown is not None
+    assert topic.spread == spread

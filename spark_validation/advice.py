@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WORTH_MOVING = 0.1
 """The least decrease of the ratio, beyond the intervals, that makes another partition count worth it."""
-RARELY_REPEATED = 0.5
+MIN_UNIQUE_KEY_SHARE = 0.5
 """From so many keys for each record on, a key has hardly more than one record."""
 _STRAYS = 0.001
 """Misplaced records below this share are strays, on which no advice is given."""
@@ -143,7 +143,7 @@ def _advise_on_hot_keys(
     measures = sorted({*over} or {limits.by}, key=lambda by: by != limits.by)
     keys = _hottest_by(result, measures, loads)
     key_share = limits.max_key_share if measures[0] == limits.by else None
-    if not keys and over and result.distinct_keys.value > RARELY_REPEATED * _count_keyed(result):
+    if not keys and over and result.distinct_keys.value > MIN_UNIQUE_KEY_SHARE * _count_keyed(result):
         yield wording.explain_unique_keys(wording.name_goal(target, measures, None))
         return
     yield from _advise_on_empty_key(keys, measures[0])

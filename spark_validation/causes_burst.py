@@ -38,15 +38,15 @@ FEWEST_TIMES = 4
 """The fewest distinct timestamps per replicate that are fine enough."""
 LEAST_MS = 60_000
 """A log that was written in less time shows its producers' batches, not bursts."""
-TIMES = 168
+OFFSET_TIMES = 168
 """The number of times at which brokers are asked for offsets: every hour of a week."""
-MOST_ASKED = 1_000
+MAX_ASKED_PARTITIONS = 1_000
 """The most partitions of a topic whose leaders are asked so often."""
-WORTH_ASKING = 0.25
+MIN_KEY_LIFT = 0.25
 """Brokers are asked where a key alone fills a partition to this part of the mean."""
-CHANCE = 3.0
+CHANCE_DEVIATIONS = 3.0
 """The standard deviations by which a peak between two times may be above what it is a sample of."""
-ALONE = 0.8
+MIN_SHARE_ON_PARTITION = 0.8
 """The part of the records or bytes of a key that must lie on one partition for offsets to show when."""
 OUT_OF_ORDER = 0.1
 """The part of windows that may overlap the one before, by more than this part of the whole time."""
@@ -98,7 +98,7 @@ class Timeline:
 
     def shortest_ms(self, topic: SampledTopic) -> int:
         """Return the least length of a burst that is seen: the time between offsets, or that of a window."""
-        parts = TIMES if self.exact else topic.layout.replicates
+        parts = OFFSET_TIMES if self.exact else topic.layout.replicates
         return round(float(self.edges[-1] - self.edges[0]) / parts)
 
     def sum_intervals(self, density: Floats) -> Floats:
@@ -314,7 +314,7 @@ BESIDE = 3.0
 """The peak must also be so many median absolute deviations of the same time above the expected."""
 FEWEST_BESIDE = 6
 """The fewest partitions whose deviations at the same time are compared."""
-EXCEPTIONAL = 2.0
+MIN_PEAK_CONTRAST = 2.0
 """A key's peak must have so many times what the steepest of half of the replicates have."""
 MOST_OF_IT = 0.5
 """The part of a partition's surplus in a burst that one key must have, to be named as its cause."""
@@ -332,11 +332,11 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
     largest = max((float(topic.key_loads(key, "records").sum()) for key in topic.counts.hot), default=0.0)
     if (
         topic.offsets_at is None
-        or not 2 <= topic.partitions <= MOST_ASKED
-        or largest * topic.partitions < WORTH_ASKING * total
+        or not 2 <= topic.partitions <= MAX_ASKED_PARTITIONS
+        or largest * topic.partitions < MIN_KEY_LIFT * total
     ):
         return line
-    times = np.linspace(line.edges[0], line.edges[-1], TIMES + 1)
+    times = np.linspace(line.edges[0], line.edges[-1], OFFSET_TIMES + 1)
     answers: list[Sequence[int]] = []
     for time in times:
         answer = topic.offsets_at(int(time))
@@ -372,13 +372,13 @@ def sum_part(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: 
     records = line.sum_intervals(topic.per_offset(part))
     on = int(np.argmax(records.sum(axis=1)))
     total = float(records[on].sum())
-    if not line.exact or total < ALONE * float(records.sum()):
+    if not line.exact or total < MIN_SHARE_ON_PARTITION * float(records.sum()):
         return records
     everything = line.sum_all(topic, whole)
     remaining = everything.sum(axis=0) - everything[on]
     own = everything[on] - (everything[on].sum() - total) * remaining / max(float(remaining.sum()), 1e-12)
     # Where it would often be below 0, others there come and go, too.
-    if float(own.clip(0).sum()) <= total / ALONE:
+    if float(own.clip(0).sum()) <= total / MIN_SHARE_ON_PARTITION:
         records[on] = own.clip(0)
     return records
 
@@ -653,7 +653,11 @@ def _strongest(
     share = mass / np.maximum(in_all, 1e-12)
     steep = _steep(share, usual[:, None], topic.partitions)
     # Single times have few records: chance must not make one of many the peak.
-    least = (mass - CHANCE * np.sqrt(mass)).clip(0) / np.maximum(in_all, 1e-12) if line.exact else share
+    least = (
+        (mass - CHANCE_DEVIATIONS * np.sqrt(mass)).clip(0) / np.maximum(in_all, 1e-12)
+        if line.exact
+        else share
+    )
     # Where keys come and go, as those of windows do, some partition has as large a share at any time.
     odds = _odds(least) / np.maximum(_odds(usual[:, None]), 1e-12)
     high = surely & (odds >= np.median(odds.max(axis=0)) ** 3)
@@ -719,7 +723,7 @@ def _find_by_replicate(topic: SampledTopic) -> BurstFacts | None:
                 parts=len(share),
                 parts_with_key=int(np.count_nonzero(key.records.sum(axis=0))),
             )
-    return best if best is not None and best.burst_share >= EXCEPTIONAL * np.median(steepest) else None
+    return best if best is not None and best.burst_share >= MIN_PEAK_CONTRAST * np.median(steepest) else None
 
 
 BURST_PEAK = 2.0

@@ -20,7 +20,7 @@ from spark_validation.causes_repartition import (
     in_order,
 )
 from spark_validation.hashing import PARTITIONERS, are_alike, chance_of_none
-from spark_validation.history import LONGER
+from spark_validation.history import MAX_ABSENCE_RATIO
 from spark_validation.key_counts import NEVER
 from spark_validation.results import MixedFacts, OwnPlacement, SkewCause
 from spark_validation.sampled_topic import CLUMPED, dispersion
@@ -302,7 +302,7 @@ def _count_returns(topic: SampledTopic, wrong: Floats, keyed: Floats, first: int
     gaps = np.append(starts[1:] - until[:-1], 0).clip(0)
     away = int(ends.max()) - int(until[-1])
     length = float(np.median((ends - begins)[there]))
-    returns = away > 0 and away <= LONGER * (int(gaps.max()) + length)
+    returns = away > 0 and away <= MAX_ABSENCE_RATIO * (int(gaps.max()) + length)
     return 1 + int(np.count_nonzero(gaps)) if returns else 0
 
 

@@ -28,7 +28,7 @@ from spark_validation.results import (
 from spark_validation.sampled_topic import (
     CHANCE_IS_ENOUGH,
     CLUMPED,
-    MANY_KEYS,
+    MANY_KEYS_PER_PARTITION,
     MEASURES,
     NULLS_WORTH_NAMING,
     SampledTopic,
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 SERIOUS = 0.05
 """The share of misplaced records from which broken order matters more than any skew."""
-ALMOST_ALWAYS = 0.9
+MIN_CHOSEN_TIME_FRACTION = 0.9
 """The part of the time in which a chosen partition has more records without a key than the mean."""
-CHOSEN = 1.5
+MIN_CHOSEN_RATIO = 1.5
 """It also has so many times as many of these records as any that was not chosen: partitioners that prefer the
 brokers that answer faster (KIP-794) make smaller steps."""
 FULL = 1.0
@@ -194,7 +194,7 @@ def few_cause(topic: SampledTopic) -> SkewCause | None:
     # Records without a key are spread evenly by their producers, and dilute what few keys do.
     keyed = 1 - topic.result.null_key_share.value
     explains = min(1.0, keyed * (expected - 1) / (topic.ratio(by).value - 1))
-    if distinct >= MANY_KEYS * topic.partitions or (
+    if distinct >= MANY_KEYS_PER_PARTITION * topic.partitions or (
         explains < CHANCE_IS_ENOUGH and distinct >= topic.partitions
     ):
         return None
@@ -240,14 +240,14 @@ def _find_chosen_partitions(topic: SampledTopic, windows: Timeline | None) -> tu
     else:
         # Without keys and times, windows show nothing, but no partitioner fills one partition alone.
         loads = topic.counts.null_records * topic.weights[:, None]
-        if not topic.keyed.any() and nulls.max() < ALMOST_ALWAYS * nulls.sum():
+        if not topic.keyed.any() and nulls.max() < MIN_CHOSEN_TIME_FRACTION * nulls.sum():
             return ()
     total = loads.sum(axis=0)
     above = loads[:, total > 0] * topic.partitions > EVEN_RATIO * total[total > 0]
     if above.shape[1] < FEWEST_PER_PARTITION:
         return ()
-    chosen = above.mean(axis=1) >= ALMOST_ALWAYS
-    alone = chosen.any() and nulls[chosen].min() >= CHOSEN * nulls[~chosen].max(initial=0.0)
+    chosen = above.mean(axis=1) >= MIN_CHOSEN_TIME_FRACTION
+    alone = chosen.any() and nulls[chosen].min() >= MIN_CHOSEN_RATIO * nulls[~chosen].max(initial=0.0)
     return tuple(np.flatnonzero(chosen).tolist()) if alone else ()
 
 

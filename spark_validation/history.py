@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from spark_validation.sampled_topic import SampledTopic
 
 
-DEVIATIONS = 6.0
+MIN_CHANGE_DEVIATIONS = 6.0
 """A change must be so many standard deviations above what chance gives."""
-LEAST_CHANGE = 1.25
+MIN_LEVEL_RATIO = 1.25
 """The least quotient of two levels that are told apart."""
-HIGH = 0.5
+HIGH_LEVEL_FRACTION = 0.5
 """From this part of the highest level on, a level is high."""
-MUCH = 0.1
+MIN_PEAK_SHARE = 0.1
 """The highest level has at least this part of the records, with those above it."""
-LONGER = 2.0
+MAX_ABSENCE_RATIO = 2.0
 """What came back has ended when it is away so many times as long as it was before."""
 _MEDIAN_OF_SQUARE = 0.4549
 
@@ -60,7 +60,7 @@ class ShareHistory:
     @property
     def changed(self) -> bool:
         """Return whether its share is another one now than overall."""
-        return not 1 / LEAST_CHANGE < self.now / self.overall < LEAST_CHANGE
+        return not 1 / MIN_LEVEL_RATIO < self.now / self.overall < MIN_LEVEL_RATIO
 
 
 Histories: TypeAlias = "Mapping[str, Mapping[str, ShareHistory]]"
@@ -106,8 +106,8 @@ def trace(
     # A single high interval with few of the records is no level of the others.
     falling = np.argsort(shares)[::-1]
     upto = np.cumsum([parts[slice(*levels[number])].sum() for number in falling])
-    top = shares[falling[int(np.argmax(upto >= MUCH * upto[-1]))]]
-    high = [share >= HIGH * top for share in shares]
+    top = shares[falling[int(np.argmax(upto >= MIN_PEAK_SHARE * upto[-1]))]]
+    high = [share >= HIGH_LEVEL_FRACTION * top for share in shares]
     # The stretches of high and of lower levels in turn: where each begins and ends.
     runs = [
         (is_high, [level for level, _ in run])
@@ -117,7 +117,7 @@ def trace(
     edges = line.edges
     away = [float(edges[after] - edges[end]) for (_, end), (after, _) in pairwise(there)]
     is_high, last = runs[-1][0], runs[-1][1][0][0]
-    if len(there) > 1 and (is_high or edges[-1] - edges[last] <= LONGER * max(away)):
+    if len(there) > 1 and (is_high or edges[-1] - edges[last] <= MAX_ABSENCE_RATIO * max(away)):
         when = np.concatenate([np.arange(start, end) for start, end in there])
         return ShareHistory(float(parts[when].sum() / wholes[when].sum()), overall, times=len(there))
     now = count_share(topic, line, levels[-1], in_part, in_whole, records)
@@ -143,7 +143,7 @@ def _divide(parts: Floats, wholes: Floats, start: int, end: int, unit: float) ->
         )
         best = int(np.argmax(gains))
         rates = sorted(float(own[best]) / max(float(out_of[best]), 1e-12) for own, out_of in (left, right))
-        if gains[best] > DEVIATIONS**2 / 2 * unit and rates[1] >= LEAST_CHANGE * rates[0]:
+        if gains[best] > MIN_CHANGE_DEVIATIONS**2 / 2 * unit and rates[1] >= MIN_LEVEL_RATIO * rates[0]:
             yield from _divide(parts, wholes, start, int(at[best]), unit)
             yield from _divide(parts, wholes, int(at[best]), end, unit)
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_validation.results import TopicResult
     from spark_validation.sampled_topic import SampledTopic
 
-TENTH = 0.1
+NEWEST_FRACTION = 0.1
 
 
 def measure_newest(topic: SampledTopic, line: Timeline | None) -> TopicResult:
@@ -61,7 +61,7 @@ def _find_newest(topic: SampledTopic, line: Timeline) -> Timeline | None:
     """Return the timeline of the newest part alone; None where no part has enough records."""
     upto = np.concatenate(([0.0], line.sum_all(topic, topic.counts.records).sum(axis=0).cumsum()))
     end = float(line.edges[-1])
-    tenth = float(np.interp((1 - TENTH) * upto[-1], upto, line.edges))
+    tenth = float(np.interp((1 - NEWEST_FRACTION) * upto[-1], upto, line.edges))
     for since in sorted((end - HOUR_MS, tenth), reverse=True):
         newest = replace(line, edges=np.array([since, end]))
         records = newest.sum_all(topic, topic.counts.records)[:, 0]

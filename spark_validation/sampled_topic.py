@@ -43,7 +43,7 @@ WORTH_NAMING = 0.25
 """Keys that explain less of the excess are no cause of it."""
 FEWEST_OF_KEY = 5
 """A key with fewer records in the sample is not hot: no split divides one large record."""
-MANY_KEYS = 20
+MANY_KEYS_PER_PARTITION = 20
 """So many keys for each partition are not few, though the fullest of many is far above the mean."""
 MEASURES = ("records", "bytes")
 CountBetween: TypeAlias = "Callable[[int, int], Sequence[int] | None]"
@@ -167,7 +167,10 @@ class SampledTopic:
     def has_few_keys(self) -> bool:
         """Return whether keys are too few for the partitions, so that chance alone makes these uneven."""
         keys = self.result.distinct_keys.value
-        return keys < MANY_KEYS * self.partitions and expected_ratio(keys, self.partitions) > MOST_BY_CHANCE
+        return (
+            keys < MANY_KEYS_PER_PARTITION * self.partitions
+            and expected_ratio(keys, self.partitions) > MOST_BY_CHANCE
+        )
 
     def chance_limit(self, by: str) -> float:
         """Return the ratio that keys but the large ones exceed by chance in one of 100 cases."""

@@ -187,7 +187,7 @@ def _describe_diagnosis(topic: TopicResult) -> str:
         case "balanced":
             return ""
         case "hot_keys" if isinstance(topic.causes[0].facts, UnexplainedFacts):
-            return "No few keys cause it"
+            return "The skew is not caused by a few keys"
         case "hot_keys" | "bursty" if topic.hot_keys:
             return _describe_hottest(topic)
         case "hot_keys":

@@ -17,7 +17,7 @@ from kafkaform.resources import placed_ref
 from kafkaform.resources.skew import increase, limits_of, predict_increase
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
-from spark_validation.policy import FIELDS, broken_limits, count, not_judged, ratio, share, unknown_ratio
+from spark_validation.policy import FIELDS, NOW, broken_limits, count, not_judged, ratio, share, unknown_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -246,14 +246,18 @@ def _report_broken(
         possible: The severity if the limit is within the interval; None likewise.
     """
     for subject, result, limits in _find_measured_topics(context):
-        for broken in broken_limits(result, limits) if limits is not None else ():
+        if limits is None:
+            continue
+        for broken in broken_limits(result, limits):
             if broken.name == name:
                 # The upper end of the interval: the advice has to hold for the worst case.
                 times = broken.estimate.high / getattr(limits, FIELDS[name])
                 yield Finding(
                     subject,
                     broken.message,
-                    remedy(result, broken, times) if broken.certain else _mend_doubt(result, broken),
+                    remedy(result, broken, times)
+                    if broken.certain
+                    else _resolve_doubt(result, limits, broken),
                     certain if broken.certain else possible,
                     f"skew.{name}",
                 )
@@ -272,8 +276,10 @@ def _mend(result: TopicResult) -> str:
     return "see its diagnosis, or raise the limit in a reviewed commit"
 
 
-def _mend_doubt(result: TopicResult, broken: BrokenLimit) -> str:
+def _resolve_doubt(result: TopicResult, limits: SkewLimits, broken: BrokenLimit) -> str:
     """Suggest how to determine on which side of a limit a value is."""
+    if broken.contradicted and limits.of == NOW:
+        return "write skew.of: period if the policy is about the whole period"
     if broken.contradicted:
         return "write skew.of: now if the policy is about what is written now, or measure with --since"
     look = command("skew", result.name, options=("--full",))

@@ -66,7 +66,7 @@ def read_throttle_configs(connection: Connection, topics: Collection[str]) -> tu
             raise rate
         if own := {config: str(value) for config, value in rate.to_configs().items()}:
             rates.append(ThrottleConfigs("brokers", str(broker), own))
-    # KIP-226: the broker without a name has what is set for all of them. Services have none.
+    # KIP-226: the broker without a name has what is set for all of them. Managed services refuse it.
     ((default,),) = connection.ask(BROKER_CONFIGS, [{"": [LEADER_RATE, FOLLOWER_RATE]}])
     if default.error_code == ErrorCode.INVALID_REQUEST:
         return (*lists, *rates)

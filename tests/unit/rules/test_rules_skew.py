@@ -300,6 +300,9 @@ def test_a_policy_is_about_the_period_or_about_now(
     severities = {severity for _, severity, _ in told(policed(maxPartitionRatio=2.0, of=of), result)}
     assert max(severities, key=["warning", "error"].index, default=None) == severity
     assert not severities or "warning" in severities, "the two disagree"
+    found = rules.check(scene(policed(maxPartitionRatio=2.0, of=of), result), {}, (Stage.SKEW,))
+    doubts = [one.suggestion for one in found if one.severity is Severity.WARNING]
+    assert all(f"write skew.of: {'period' if of == 'now' else 'now'} " in str(hint) for hint in doubts)
 
 
 @pytest.mark.parametrize(

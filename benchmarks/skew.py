@@ -12,6 +12,7 @@ Each question has its answer as a ratio within one run, and processor seconds be
 - start: whole commands with an archive of Spark's classes against those without one: a small sample, the
   default one, and all records; and all records with it against the consumer's whole process.
 - keys: peak memory of the driver (Python; the heap of its JVM is bounded) with few and with many keys.
+- partitions: the same, and CPU seconds, for topics of 1,000, 5,000 and 10,000 partitions; with all records.
 
 Medians are taken. The broker shares the machine, and compiles as brokers do in production. Beside each answer
 is the load average when it was found: seconds hold for a quiet machine only, ratios for others as well.
@@ -35,7 +36,7 @@ from unittest import mock
 
 import numpy as np
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from benchmarks.rounds import Figures, measure_process, summarise_runs
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
@@ -43,7 +44,7 @@ from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-QUESTIONS = ("whole", "cold", "start", "cores", "wide", "many", "sample", "keys")
+QUESTIONS = ("whole", "cold", "start", "cores", "wide", "many", "sample", "keys", "partitions")
 PARTITIONS = 12
 VALUE = b"x" * 188
 
@@ -114,6 +115,7 @@ def main() -> int:
             "many": lambda: many(address, options.topics),
             "sample": lambda: sample(address, options.rounds, options.long),
             "keys": lambda: keys(address, max(options.records, options.keys)),
+            "partitions": lambda: partitions(address, options.records // 3),
         }
         for question in options.only or questions:
             answer(found, question, questions[question]())
@@ -139,10 +141,14 @@ def figures(taken: Figures) -> dict[str, float]:
 def create(address: str, topics: Mapping[str, int]) -> None:
     """Create topics with so many partitions."""
     admin = AdminClient({"bootstrap.servers": address})
-    asked = [NewTopic(name, count, 1) for name, count in topics.items()]
+    # A controller refuses what makes 10,000 records of metadata at once.
+    asked = [NewTopic(name, min(count, 5_000), 1) for name, count in topics.items()]
+    more = [NewPartitions(name, count) for name, count in topics.items() if count > 5_000]
     for first in range(0, len(asked), 250):
         for future in admin.create_topics(asked[first : first + 250]).values():
             future.result(60)
+    for future in admin.create_partitions(more).values() if more else ():
+        future.result(60)
 
 
 def producer_of(address: str) -> Producer:
@@ -343,6 +349,18 @@ def keys(address: str, records: int) -> dict[str, float]:
         "many_mb": many.peak,
         "ratio": many.peak / few.peak,
     }
+
+
+def partitions(address: str, records: int) -> dict[str, float]:
+    """Peak memory and CPU seconds of the Python driver by the number of partitions, with as many records each."""
+    found: dict[str, float] = {}
+    for count in (1_000, 5_000, 10_000):
+        create(address, {f"of.{count}": count})
+        produce(address, f"of.{count}", records, keys=200_000)
+        taken = measure_process(skew(address, f"of.{count}", "--full"))
+        print(count, taken, flush=True)
+        found |= {f"{count}_{name}": value for name, value in figures(taken).items()}
+    return found | {"cpu_ratio": found["10000_cpu_s"] / found["5000_cpu_s"]}
 
 
 if __name__ == "__main__":

@@ -19,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import ClusterSpec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # kafkaform need not be installed

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.apply.moves.context import FINAL
 from kafkaform.core.apply_result import RETRY_HINT, ResourceResult, Result
 from kafkaform.core.errors import MovesUnfinished
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Delete, Status
+from kafkaform.core.values import replace
 from kafkaform.plan.preconditions import REPLACED, Superseded, find_remaining, list_fields
 from kafkaform.resources import KINDS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,8 @@ from kafkaform.audit.journal import create_sinks
 from kafkaform.audit.record import format_timestamp
 from kafkaform.audit.trail import read_record
 from kafkaform.config.settings import AuditSettings
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, Status, Update
+from kafkaform.core.values import Value, replace
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
 from kafkaform.resources import KINDS
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _NOWHERE = AuditSettings(topic=False)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierApplies:
+class EarlierApplies(Value):
     """The earlier applies to a cluster.
 
     Attributes:

@@ -7,7 +7,6 @@ first, so a plan that was half applied can be finished, and one that no longer f
 
 from __future__ import annotations
 
-from dataclasses import field
 from operator import itemgetter
 from threading import Event
 from typing import TYPE_CHECKING
@@ -27,11 +26,11 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
 from kafkaform.core.operations import Operation, batches
 from kafkaform.core.progress import Clock
+from kafkaform.core.values import Value, field
 from kafkaform.plan.preconditions import list_fields
 from kafkaform.resources import kind_order
 from kafkaform.resources.replicas.moves import MoveOptions
@@ -59,8 +58,7 @@ LONGEST_PAUSE_S = 1.0
 _ANSWERS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyOptions:
+class ApplyOptions(Value):
     """The options of an apply.
 
     Attributes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.audit.record import FORMAT_VERSION, render_confirmation
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.schema_files import fits
 from kafkaform.core.strict_json import MalformedJson, parse_json
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import FieldValue
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedField:
+class RecordedField(Value):
     """One field of a recorded change; `cut`: only the start of a long value was kept."""
 
     path: str
@@ -29,8 +27,7 @@ class RecordedField:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AuditResult:
+class AuditResult(Value):
     """The outcome of a recorded change.
 
     Attributes:
@@ -48,8 +45,7 @@ class AuditResult:
     unsure: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Value):
     """One change of one apply; its text is untrusted, as others may have write access to the record.
 
     Attributes:
@@ -135,8 +131,7 @@ class AuditEntry:
         return self.is_open or self.took_place
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottleEntry:
+class ThrottleEntry(Value):
     """Throttles that an apply was about to set.
 
     Attributes:
@@ -156,8 +151,7 @@ class ThrottleEntry:
     removed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
+class AuditRecord(Value):
     """The audit record as read.
 
     Attributes:

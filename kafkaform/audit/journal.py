@@ -19,7 +19,7 @@ from kafkaform.audit.record import (
 from kafkaform.cluster.audit_layout import TOPIC
 from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,8 +60,7 @@ class Sink(Protocol):
         """Append lines, and return once they are durable; raises AuditError."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSink:
+class TopicSink(Value):
     """The audit topic on the cluster itself."""
 
     cluster: AuditLog
@@ -84,8 +83,7 @@ class TopicSink:
         _log_written(lines, f"topic {TOPIC.name}", begun)
 
 
-@dataclass(frozen=True, slots=True)
-class FileSink:
+class FileSink(Value):
     """A file of JSON lines."""
 
     file: Path

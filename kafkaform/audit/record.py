@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import AuditError
 from kafkaform.core.files import read_file, require_regular
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Delete, Update, risk_of
+from kafkaform.core.values import Value
 from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
@@ -224,8 +224,7 @@ def encode_json(value: object) -> str:
     return text.replace("\x7f", "\\u007f")
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(Value):
     """The user that applies.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
@@ -12,6 +11,7 @@ from kafkaform.audit.record import read_lines
 from kafkaform.cluster.audit_layout import TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Setting
+from kafkaform.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,8 +36,8 @@ from kafkaform.cli.show import read_plan_file
 from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import KafkaformError, PlanFileError, RepositoryError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, short_commit
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources.values import fields_of, is_deferred
@@ -62,8 +61,7 @@ _OUTPUT = ApplyOutput(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(Value):
     """The branch to follow, and the way to follow it.
 
     Attributes:

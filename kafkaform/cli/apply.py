@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -35,9 +34,9 @@ from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, PlanFileError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Delete, Risk, Status, risk_of
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, short_commit
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan
@@ -81,8 +80,7 @@ def _nothing_applied() -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyScope:
+class ApplyScope(Value):
     """The resources to apply.
 
     Attributes:
@@ -96,8 +94,7 @@ class ApplyScope:
     prune: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyOutput:
+class ApplyOutput(Value):
     """The confirmation of an apply, and the format of its result.
 
     Attributes:
@@ -259,8 +256,7 @@ def _record_result(journal: AuditJournal, report: ApplyReport) -> None:
         tell(f"recorded: {command('history', journal.run)}")
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyRequest:
+class ApplyRequest(Value):
     """The plan or manifests to apply, from the command line.
 
     Attributes:
@@ -313,8 +309,7 @@ class ApplyRequest:
         return f"apply of plan {self.digest.removeprefix('sha256:')[:12]}{commit}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Value):
     """A plan on its way to be applied.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from kafkaform.cli.status import declared_if_any
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, replace
 from kafkaform.inspect.comparison import (
     ComparedResource,
     Side,
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Observation, ResourceRef, State
 
 
-@dataclass(frozen=True, slots=True)
-class CompareOptions:
+class CompareOptions(Value):
     """The resources to compare, and the format of the report.
 
     Attributes:

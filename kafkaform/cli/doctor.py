@@ -27,10 +27,10 @@ from kafkaform.cli.output import ReportOutput, failure_as_metrics, format_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated
 from kafkaform.core.errors import ClusterError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.printable import printable
 from kafkaform.core.units import format_duration
+from kafkaform.core.values import Value
 from kafkaform.core.wording import nearest
 from kafkaform.inspect.health_check import (
     Examination,
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 _CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHEALTHY: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorOptions:
+class DoctorOptions(Value):
     """The rules to check, and the verdict.
 
     Attributes:

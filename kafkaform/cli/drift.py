@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ from kafkaform.cli.output import (
 )
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import AuditError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, replace
 from kafkaform.inspect.drift import Drift, DriftVerdict, Unmanaged, find_drift, has_drift
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.drift_ways import CommandContext
@@ -54,8 +53,7 @@ _EVENTS = {DriftVerdict.DRIFT: NotifiedEvent.DRIFT, DriftVerdict.UNKNOWN: Notifi
 _CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class DriftOptions:
+class DriftOptions(Value):
     """The resources to compare, and the edits of manifests.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.settings import NO_FILE_HINT, find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, field, replace
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ _PRECEDENCE = (1, 2, 0)
 """The exit codes by precedence: an error, then changes, drift or bad health, then success."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """The outcome of a command for one cluster.
 
     Attributes:
@@ -51,8 +49,7 @@ class Answer:
     finish: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Value):
     """The command and output of a report on all clusters.
 
     Attributes:

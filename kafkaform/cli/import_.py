@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +27,9 @@ from kafkaform.config.manifests.files import find_manifest_files
 from kafkaform.config.manifests.loader import load
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_files
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command
 from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
 from kafkaform.inspect.importing import (
@@ -73,8 +72,7 @@ def _parse_labels(
     return labels
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(Value):
     """The resources to import, and their files.
 
     Attributes:
@@ -213,8 +211,7 @@ def _read_files(given: ImportOptions) -> Conversion | None:
     return read_foreign(given.files, given.tool or AUTO, given.source_cluster)
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(Value):
     """The resources to import, and the options of their files; with a conversion, no cluster is read."""
 
     selection: Selection

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.core.errors import UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import parse_size
+from kafkaform.core.values import Value, replace
 from kafkaform.resources.replicas.moves import MOST_PARTITIONS, WhenBusy, parse_rate
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Moving:
+class Moving(Value):
     """The options of replica moves; None for the cluster's setting.
 
     Attributes:

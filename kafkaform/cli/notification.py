@@ -17,8 +17,8 @@ from kafkaform.cli.output import tell
 from kafkaform.config.client_properties import read_secret_file
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.http import send_request
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +47,7 @@ class NotifiedEvent(StrEnum):
     APPLY_FAILED = "apply_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Notifier:
+class Notifier(Value):
     """The webhook of a cluster, and what all notifications of one command share.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 import time
-from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,9 +16,9 @@ from kafkaform.cli import completion
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_age
+from kafkaform.core.values import Value, replace
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -144,14 +143,13 @@ def option_group(build: Callable[..., object], argument: str, *options: _Decorat
     """Return a decorator that adds options to a command, which gets them as one argument.
 
     Args:
-        build: The dataclass of that argument, with a field for each option, or a function with a parameter
+        build: The class of that argument, with a field for each option, or a function with a parameter
             for each option.
         argument: The argument's name.
         options: The options, in the order of the help.
     """
-    names = (
-        [field.name for field in fields(build)] if is_dataclass(build) else list(signature(build).parameters)
-    )
+    # Not `signature` of a class: it needs the types, which are imported for checks only.
+    names = getattr(build, "__struct_fields__", None) or tuple(signature(build).parameters)
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
@@ -282,8 +280,7 @@ prune_option = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSelector:
+class ClusterSelector(Value):
     """The options that choose a cluster and an environment, and the way to connect.
 
     Attributes:

@@ -19,8 +19,8 @@ from kafkaform.cli.terminal import WIDEST, colours, prose_width, table_width
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.core.files import write_file
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,8 +122,7 @@ _ANNOTATIONS = frozenset({"github", "sarif"})
 """The formats that attach findings, and problems of the input, to lines of files."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOutput:
+class ReportOutput(Value):
     """The format and destination of a report.
 
     Attributes:

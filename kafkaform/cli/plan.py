@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -37,8 +36,8 @@ from kafkaform.cli.output import (
 from kafkaform.cli.session import Session, is_target
 from kafkaform.cli.show import Saving, out_option, sign_for_option, sign_key_option
 from kafkaform.core.errors import UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
+from kafkaform.core.values import Value, replace
 from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.planning import Request, make_plan
@@ -68,8 +67,7 @@ strict_option = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanScope:
+class PlanScope(Value):
     """The resources to plan.
 
     Attributes:
@@ -93,8 +91,7 @@ class PlanScope:
     max_age: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFiles:
+class PlanFiles(Value):
     """The file of a saved plan, and its signature.
 
     Attributes:
@@ -108,8 +105,7 @@ class PlanFiles:
     sign_for: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOutput:
+class PlanOutput(Value):
     """The format of a printed plan, and its exit code.
 
     Attributes:
@@ -292,8 +288,7 @@ def _read_skew_report(file: Path, max_age: int, *, all_clusters: bool) -> SkewRe
     return read_skew_report(file, max_age=timedelta(milliseconds=max_age))
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Value):
     """The scope of a plan, from the command line.
 
     Attributes:

@@ -12,8 +12,8 @@ import click
 from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.core.errors import PlanFileError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value
 from kafkaform.plan.plan_signature import Purpose
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@dataclass(frozen=True, slots=True)
-class TrustPolicy:
+class TrustPolicy(Value):
     """The requirements for a saved plan, in addition to the cluster's settings.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +12,8 @@ from kafkaform.cli.options import ClusterSelector, SectionedCommand, allow_optio
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import Saving, out_option, sign_key_option
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
+from kafkaform.core.values import Value, replace
 from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance, static_topics
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceOptions:
+class RebalanceOptions(Value):
     """The replicas to move.
 
     Attributes:
@@ -43,8 +41,7 @@ class RebalanceOptions:
     throttle: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceOutput:
+class RebalanceOutput(Value):
     """The file of the plan, and the format in which it is printed.
 
     Attributes:

@@ -16,9 +16,9 @@ from kafkaform.cli.session import Session
 from kafkaform.cli.show import Saving, sign_key_option
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import read_file, write_file
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
 from kafkaform.core.offset_spec import OffsetSpec, ShiftBy, parse_offset
+from kafkaform.core.values import Value
 from kafkaform.inspect.resets import ResetRequest, make_reset, parse_topics, read_offsets, write_offsets
 from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ResetTarget:
+class ResetTarget(Value):
     """The offsets to reset, and their new position.
 
     Attributes:
@@ -51,8 +50,7 @@ class ResetTarget:
     allow: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResetFiles:
+class ResetFiles(Value):
     """The files of the plan and of the offsets.
 
     Attributes:
@@ -66,8 +64,7 @@ class ResetFiles:
     export: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResetOutput:
+class ResetOutput(Value):
     """The format of the printed plan, and its exit code.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.cli.output import tell
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, ClusterError, PlanFileError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Status
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, counted, listed
 
 if TYPE_CHECKING:
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from kafkaform.plan.plan_header import PlanHeader
 
 
-@dataclass(frozen=True, slots=True)
-class Safeguards:
+class Safeguards(Value):
     """The options of the lock and the audit record; None for the cluster's setting.
 
     Attributes:

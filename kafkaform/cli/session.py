@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,8 +18,8 @@ from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.config.settings import ClusterSettings, Settings, find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.files import read_file
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.values import Value, field, replace
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.resources import suggest_reference
 from kafkaform.resources.replicas.moves import MoveOptions
@@ -36,8 +35,7 @@ _SERVERS = "bootstrap.servers"
 _MAX_ADDRESS_LENGTH = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Value):
     """The configuration, cluster and environment of one command.
 
     Attributes:

@@ -12,9 +12,9 @@ from kafkaform.cli.output import plan_format_option, print_text, verbose_option
 from kafkaform.cli.output import show as show_report
 from kafkaform.core.errors import PlanFileError, UsageError
 from kafkaform.core.files import read_file, write_file
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted
 from kafkaform.plan.plan_signature import Purpose, SignedFor
 from kafkaform.plan.summary import count_held_back
@@ -96,8 +96,7 @@ sign_for_option = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Saving:
+class Saving(Value):
     """The file of a saved plan, and its key and purpose; None where it is not saved or signed."""
 
     out: Path | None = None

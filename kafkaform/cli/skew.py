@@ -6,7 +6,6 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from kafkaform.cli.skew_options import URL, GivenOptions, SkewOptions, resolve_o
 from kafkaform.core.errors import AuditError, ClusterError, KafkaformError
 from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
 from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,9 @@ import click
 from kafkaform.cli.options import option_group
 from kafkaform.cli.output import format_option, verbose_option
 from kafkaform.core.errors import UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_duration
+from kafkaform.core.values import Value, asdict, field
 from kafkaform.core.wording import command, quoted
 from kafkaform.inspect.skew_input import is_glob
 from spark_validation.metrics import FORMATS, MetricsTable
@@ -32,8 +31,7 @@ _LEAST_WATCHED_MS = 1_000
 _MOST_WATCHED_MS = 24 * 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
-class SkewOptions:
+class SkewOptions(Value):
     """The options, checked and with their defaults.
 
     Attributes:
@@ -88,8 +86,7 @@ class SkewOptions:
     class_archive: str = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class GivenOptions:
+class GivenOptions(Value):
     """The options from the command line; None where one was not given."""
 
     records: int | None
@@ -356,11 +353,7 @@ def _check_arrivals(given: GivenOptions) -> None:
 
 def _list_used(given: GivenOptions, beside: Collection[str]) -> list[str]:
     """Return the options that were given, except for some fields of `GivenOptions`."""
-    names = [
-        each.name
-        for each in fields(given)
-        if each.name not in beside and _is_given(getattr(given, each.name))
-    ]
+    names = [name for name, value in asdict(given).items() if name not in beside and _is_given(value)]
     spelled = (
         {"source": "from", "read_all": "all", "output_format": "format"}.get(name, name) for name in names
     )

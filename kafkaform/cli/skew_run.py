@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,9 +14,9 @@ from kafkaform.cli.output import show
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
+from kafkaform.core.values import Value, field
 from kafkaform.inspect import skew_folder
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ Tell: TypeAlias = "Callable[[int, int, str], None]"
 _PACKAGES = ("pyspark", "numpy", "pandas", "pyarrow")
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisResults:
+class AnalysisResults(Value):
     """The results of analyses.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,8 +27,8 @@ from kafkaform.cli.output import format_option, print_text, show
 from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, table_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.resource_status import (
     Order,
@@ -155,8 +154,7 @@ def _clock() -> str:
     return datetime.now().astimezone().strftime("%H:%M:%S")
 
 
-@dataclass(frozen=True, slots=True)
-class StatusOptions:
+class StatusOptions(Value):
     """The resources to show, and their order.
 
     Attributes:
@@ -247,8 +245,7 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrangement:
+class _Arrangement(Value):
     """The rows that are shown, and their order."""
 
     order: Order

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS, DEFAULT_PROTOCOL
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def raise_rejections(group: Desired, rejections: Iterable[tuple[str, str, str]])
 _INT_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class LibrdkafkaSetting:
+class LibrdkafkaSetting(Value):
     """The counterpart of a setting in librdkafka.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -18,9 +17,9 @@ from kafkaform.config.manifests.loader import API_VERSION
 from kafkaform.config.manifests.scalars import format_value, is_plainly_text
 from kafkaform.config.manifests.templates import escape_templates
 from kafkaform.core.acls import EVERYONE, USER_PREFIX
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import escape_text, is_plain
+from kafkaform.core.values import Value, field
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -37,8 +36,7 @@ NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
 """No defaults under a manifest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Additions:
+class Additions(Value):
     """The parts of a manifest that no cluster stores.
 
     Attributes:
@@ -55,8 +53,7 @@ class Additions:
 NO_ADDITIONS = Additions()
 
 
-@dataclass(frozen=True, slots=True)
-class LiveManifest:
+class LiveManifest(Value):
     """The manifest of a live resource.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -18,9 +17,9 @@ from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location, Undeclared
 from kafkaform.core.units import parse_age, parse_size
+from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, find_kind, misspelt_hazard
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
@@ -49,8 +48,7 @@ DEFAULT_IGNORE = NameGlobs(("__*", "_schemas", "*-changelog", "*-repartition"))
 """The topics that Kafka, schema registries and Kafka Streams create for themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditSettings:
+class AuditSettings(Value):
     """The places of the audit record of one cluster.
 
     Attributes:
@@ -67,8 +65,7 @@ class AuditSettings:
         return self.topic or self.file is not None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
+class ClusterSettings(Value):
     """One cluster of the configuration file.
 
     Attributes:
@@ -102,8 +99,7 @@ class ClusterSettings:
     notify: Webhook | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BranchConfiguration:
+class BranchConfiguration(Value):
     """The difference between the configuration file of an untrusted branch and the trusted one.
 
     Attributes:
@@ -115,8 +111,7 @@ class BranchConfiguration:
     clusters: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Value):
     """The settings of a repository; without a configuration file, the defaults of this class.
 
     Attributes:
@@ -142,7 +137,7 @@ class Settings:
     environments: tuple[str, ...] | None = None
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
     defaults: Mapping[str, tuple[Layer, Mapping[str, Layer]]] = field(default_factory=dict)
-    default_places: Mapping[str, FieldPlaces] = field(default_factory=dict, compare=False, repr=False)
+    default_places: Mapping[str, FieldPlaces] = field(default_factory=dict)
     undeclared: Undeclared = Undeclared.REPORT
     owns: NameGlobs = NO_GLOBS
     protected: tuple[str, ...] = ()

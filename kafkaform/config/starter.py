@@ -14,8 +14,8 @@ from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings, read_settings
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_files
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ GITIGNORE = ".gitignore"
 """The one file that may exist already; it is not changed then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Starter:
+class Starter(Value):
     """A written starter repository.
 
     Attributes:
@@ -85,8 +84,7 @@ def _render_schemas() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class EditorHelp:
+class EditorHelp(Value):
     """The files that help editors in a repository.
 
     Attributes:

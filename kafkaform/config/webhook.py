@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kafkaform.config.client_properties.properties import Template, parse_template
 from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.http import is_safe
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.secrets import MalformedReference, UnreadableSecret
+from kafkaform.core.values import HiddenValue, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,16 +22,14 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _FIELD = "notify"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class WebhookAddress:
+class WebhookAddress(HiddenValue):
     """The address of a webhook and its headers, with secrets: never print them."""
 
     url: str
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(Value):
     """The webhook of a cluster, with unresolved references.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Diagnostic, FieldChange, ResourceRef
@@ -32,8 +32,7 @@ class Result(StrEnum):
     NOT_TRIED = "not_tried"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceResult:
+class ResourceResult(Value):
     """The result of one change.
 
     Attributes:
@@ -57,8 +56,7 @@ class ResourceResult:
     deferred: tuple[FieldChange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyReport:
+class ApplyReport(Value):
     """The results of applying a plan.
 
     Attributes:

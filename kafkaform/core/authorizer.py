@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import ALL, EVERYONE, WILDCARD
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,8 +36,7 @@ class Basis(Enum):
     NO_ACL_OF_RESOURCE = "the resource has no ACL"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Value):
     """The decision on a request.
 
     Attributes:
@@ -51,8 +50,7 @@ class Decision:
     acl: Acl | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRequest:
+class AccessRequest(Value):
     """A request to authorize.
 
     Attributes:
@@ -68,8 +66,7 @@ class AccessRequest:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerSettings:
+class AuthorizerSettings(Value):
     """The settings of the authorizer of a cluster, as far as they are known.
 
     Attributes:
@@ -92,8 +89,7 @@ class AuthorizerSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AccessReading:
+class AccessReading(Value):
     """The access control of a cluster.
 
     Attributes:
@@ -107,8 +103,7 @@ class AccessReading:
     unknown: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AccessGrant:
+class AccessGrant(Value):
     """The permission of a principal for an operation on a resource.
 
     Attributes:
@@ -228,8 +223,7 @@ def includes(acl: Acl, operation: str) -> bool:
     return acl.is_allowed and acl.operation in IMPLYING.get(operation, ())
 
 
-@dataclass(frozen=True, slots=True)
-class AccessAnswer:
+class AccessAnswer(Value):
     """The answer to whether a principal may do something.
 
     Attributes:
@@ -249,8 +243,7 @@ class AccessAnswer:
     unknown: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GrantList:
+class GrantList(Value):
     """The principals that may do something.
 
     Attributes:

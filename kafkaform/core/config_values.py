@@ -12,8 +12,8 @@ from functools import lru_cache
 from math import ceil, floor, isinf
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import format_duration, format_size, parse_duration, parse_size, readable_size
+from kafkaform.core.values import Value
 from kafkaform.core.wording import did_you_mean, quoted
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ class Unit(StrEnum):
     BYTES = "bytes"
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(Value):
     """A broker config that a topic's default comes from.
 
     Attributes:
@@ -59,8 +58,7 @@ class Synonym:
 
 # The caches below hash each key. With eq=False it is hashed by identity, not by all of its fields; the
 # catalogue has one object for each key.
-@dataclass(frozen=True, slots=True, eq=False)
-class ConfigKey:
+class ConfigKey(Value, eq=False):
     """One config key. A key that only the live broker reports has no more than a name and a type.
 
     Attributes:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,8 +63,7 @@ class UsageError(KafkaformError):
     exit_code = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Value):
     """A problem in a file: message, location, and hint."""
 
     message: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +26,7 @@ class Part(StrEnum):
     THROTTLES = "replication throttles"
 
 
-@dataclass(frozen=True, slots=True)
-class Voter:
+class Voter(Value):
     """One voter of the controller quorum.
 
     Attributes:
@@ -42,8 +40,7 @@ class Voter:
     silent_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Quorum:
+class Quorum(Value):
     """The controller quorum.
 
     Attributes:
@@ -55,8 +52,7 @@ class Quorum:
     voters: tuple[Voter, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(Value):
     """A log directory of a broker, and the volume that it is on.
 
     Attributes:
@@ -72,8 +68,7 @@ class LogDir:
     usable: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottleConfigs:
+class ThrottleConfigs(Value):
     """The configs of replication throttles (KIP-73) that a topic or a broker has.
 
     Attributes:
@@ -87,8 +82,7 @@ class ThrottleConfigs:
     values: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Value):
     """One reading of a cluster's health.
 
     Attributes:

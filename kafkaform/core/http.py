@@ -7,7 +7,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,7 @@ _LARGEST = 1 << 24
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
+class HttpResponse(Value):
     """A response, whatever its status; the names of headers are in lower case."""
 
     status: int

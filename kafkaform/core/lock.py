@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import LockHeld, LockLost
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import format_duration
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from kafkaform.core.progress import Progress
@@ -51,8 +51,7 @@ def unguarded() -> None:
     """Allow every request: the guard of an apply without a lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Value):
     """An apply that holds the lock, or waits for it.
 
     Attributes:

@@ -7,11 +7,10 @@ plan, drift detection and the verification after an apply are the same diff.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, compare_fields, field, replace
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
@@ -98,8 +97,7 @@ class Location(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Value):
     """A finding that is not a change: of a rule, or a note.
 
     Attributes:
@@ -127,8 +125,7 @@ class Diagnostic:
 # --- desired and observed resources ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Value):
     """The intended use of a resource, for rules and risk; it is not sent to the cluster.
 
     Attributes:
@@ -169,8 +166,7 @@ class Places(Protocol):
         """Return the location of the value below these keys, or of its nearest parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
+class Desired(Value):
     """A resource as its manifest declares it.
 
     Attributes:
@@ -186,9 +182,11 @@ class Desired:
     state: State | None
     intent: Intent = Intent()
     location: Location | None = None
-    # Two manifests that declare the same are equal wherever they are written.
-    places: Places | None = field(default=None, compare=False, repr=False)
+    places: Places | None = None
     invalid: bool = False
+
+    # Two manifests that declare the same are equal wherever they are written.
+    __eq__, __hash__ = compare_fields("ref", "state", "intent", "location", "invalid")
 
     def place(self, path: str) -> Location | None:
         """Return the location of a field (`config.retention.ms`, `members.expected`, `metadata.name`).
@@ -206,10 +204,8 @@ class Desired:
         return self.places.nearest(keys) if self.places is not None else self.location
 
 
-class Live:
+class Live(Value):
     """The base class of live data that is specific to a kind; the kind's package defines and reads it."""
-
-    __slots__ = ()
 
     @property
     def unread(self) -> str:
@@ -217,8 +213,7 @@ class Live:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Value):
     """A resource as the live cluster has it.
 
     Attributes:
@@ -243,8 +238,7 @@ NOT_KNOWN = "KF433"
 """The code of the note about what only a later kafkaform can read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Value):
     """One reading of the cluster.
 
     Attributes:
@@ -266,8 +260,7 @@ BEING_CREATED = "being created: it exists, but the brokers do not show it yet"
 """The reason in `Observation.invisible` that no right is missing for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Value):
     """A value that an apply set a field to.
 
     Attributes:
@@ -292,8 +285,7 @@ class Setting:
     unended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DataSize:
+class DataSize(Value):
     """The amount of data that a resource holds.
 
     Attributes:
@@ -320,8 +312,7 @@ class DataSize:
         return f"{self.unread:,} of {counted(self.partitions, 'partition')} could not be read{why}"
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestScope:
+class ManifestScope(Value):
     """The scope of a plan.
 
     Attributes:
@@ -331,8 +322,7 @@ class ManifestScope:
     is_part: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Value):
     """The data about a cluster that planning needs besides its resources.
 
     Attributes:
@@ -383,8 +373,7 @@ UNREAD_DATA = "unread-data"
 """The hazard of losing data whose size could not be read in full."""
 
 
-@dataclass(frozen=True, slots=True)
-class RiskAssessment:
+class RiskAssessment(Value):
     """The risk of a change, and the reason.
 
     Attributes:
@@ -415,8 +404,7 @@ class RiskAssessment:
 SAFE = RiskAssessment()
 
 
-@dataclass(frozen=True, slots=True)
-class FieldChange:
+class FieldChange(Value):
     """One field of an update.
 
     Attributes:
@@ -438,8 +426,7 @@ class FieldChange:
     deferred: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Value):
     """The creation of a resource; it has no before."""
 
     ref: ResourceRef
@@ -447,8 +434,7 @@ class Create:
     assessment: RiskAssessment = SAFE
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Value):
     """The update of a resource that differs in at least one field."""
 
     ref: ResourceRef
@@ -456,8 +442,7 @@ class Update:
     fields: tuple[FieldChange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Value):
     """The deletion of a resource; it has no after."""
 
     ref: ResourceRef

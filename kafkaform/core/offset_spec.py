@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import format_duration, parse_duration
+from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
 
 _AGO = re.compile(r"(.+?)(?:\s+|-)ago")
@@ -21,32 +21,28 @@ _MAX_LONG = 2**63 - 1
 _TIMES = "a time such as 2026-11-01T00:00:00Z, or e.g. 6h ago"
 
 
-@dataclass(frozen=True, slots=True)
-class Earliest:
+class Earliest(Value):
     """The first offset of the log."""
 
     def __str__(self) -> str:
         return "earliest"
 
 
-@dataclass(frozen=True, slots=True)
-class Latest:
+class Latest(Value):
     """The end of the log."""
 
     def __str__(self) -> str:
         return "latest"
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(Value):
     """The group's committed offset."""
 
     def __str__(self) -> str:
         return "current"
 
 
-@dataclass(frozen=True, slots=True)
-class AtTime:
+class AtTime(Value):
     """The first record that is not older than a time, in milliseconds since 1970 (UTC)."""
 
     ms: int
@@ -56,8 +52,7 @@ class AtTime:
         return text.replace("+00:00", "Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Ago:
+class Ago(Value):
     """The first record that is not older than a number of milliseconds."""
 
     ms: int
@@ -66,8 +61,7 @@ class Ago:
         return f"{format_duration(self.ms)} ago"
 
 
-@dataclass(frozen=True, slots=True)
-class AtOffset:
+class AtOffset(Value):
     """An offset."""
 
     offset: int
@@ -76,8 +70,7 @@ class AtOffset:
         return str(self.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class ShiftBy:
+class ShiftBy(Value):
     """The committed offset plus a number of records, which may be negative."""
 
     records: int

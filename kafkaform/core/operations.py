@@ -12,12 +12,12 @@ weight, at half the limit. How many replicas a partition has makes no difference
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from enum import IntEnum, auto
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.values import AbstractValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -56,8 +56,7 @@ class Phase(IntEnum):
     """Deletions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation(ABC):
+class Operation(AbstractValue):
     """One operation on one resource of a cluster.
 
     Attributes:
@@ -101,7 +100,6 @@ class Operation(ABC):
         return not missing or any(path in missing for path in self.paths(missing))
 
 
-@dataclass(frozen=True, slots=True)
 class AlterConfigs(Operation):
     """Set and unset dynamic configs of one resource; others stay as they are.
 
@@ -130,7 +128,6 @@ class AlterConfigs(Operation):
         return [CONFIG_PREFIX + name for name in (*self.set, *self.unset)]
 
 
-@dataclass(frozen=True, slots=True)
 class Deletion(Operation):
     """Delete one resource."""
 

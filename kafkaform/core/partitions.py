@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 TopicPartition: TypeAlias = tuple[str, int]
 """A partition by the name of its topic and its number."""
@@ -14,16 +14,14 @@ Replicas: TypeAlias = tuple[int, ...]
 """The ids of the brokers that hold one partition, the preferred leader first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(Value):
     """One broker of the cluster."""
 
     id: int
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(Value):
     """One partition.
 
     Attributes:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity, Status
+from kafkaform.core.values import Value, compare_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Consent:
+class Consent(Value, order=True):
     """A consent to a hazard of a resource; `reason` is the text of the manifest, or the flag that gave it."""
 
     resource: str
@@ -25,8 +23,7 @@ class Consent:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Value):
     """The scope to which a manifest limits a consent, such as one old value or one topic id.
 
     Attributes:
@@ -38,8 +35,7 @@ class Binding:
     fits: Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredConsent:
+class RequiredConsent(Value):
     """A consent that a change needs.
 
     Attributes:
@@ -62,8 +58,7 @@ class ChangeOrigin(StrEnum):
     MIXED = "mixed"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(Value):
     """A change, and what an apply will do with it.
 
     Attributes:
@@ -91,9 +86,13 @@ class PlannedChange:
     earlier: tuple[str, ...] = ()
     keyed: bool | None = None
     team: str = ""
-    # Filled in by later stages, so not compared: a change equals itself before and after that.
-    consents: tuple[RequiredConsent, ...] = field(default=(), compare=False)
-    operations: tuple[Operation, ...] | None = field(default=None, compare=False)
+    consents: tuple[RequiredConsent, ...] = ()
+    operations: tuple[Operation, ...] | None = None
+
+    # Later stages fill in consents and operations: a change equals itself before and after that.
+    __eq__, __hash__ = compare_fields(
+        "change", "status", "location", "reason", "remedy", "origin", "earlier", "keyed", "team"
+    )
 
     @property
     def ref(self) -> ResourceRef:
@@ -113,8 +112,7 @@ class PlannedChange:
         return tuple(required.hazard for required in self.consents if required.given is None)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class UndeclaredConfig:
+class UndeclaredConfig(Value, order=True):
     """A live config that no manifest mentions and that this plan does not change."""
 
     ref: ResourceRef
@@ -122,8 +120,7 @@ class UndeclaredConfig:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Value):
     """A declared group that reads topics which change.
 
     Attributes:
@@ -137,8 +134,7 @@ class Reader:
     team: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value):
     """The changes that turn the observed into the desired state, in a stable order.
 
     Attributes:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 Progress: TypeAlias = Callable[[str], None]
 """Prints one line of text for a waiting user."""
@@ -16,8 +16,7 @@ def silent(_line: str) -> None:
     """Discard a progress message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Value):
     """The clock, in seconds; tests replace it."""
 
     now: Callable[[], float] = time.monotonic

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from shlex import quote
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words
 
 CLUSTER = "cluster"
 """The type of the only resource without a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(Value):
     """A right: an operation on a resource.
 
     Attributes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from kafkaform.core.files import read_file
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,8 +53,7 @@ class Secret:
         raise TypeError("a secret cannot be pickled or copied")
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Value):
     """A reference to text outside the configuration that is read at use."""
 
     source: Literal["env", "file"]

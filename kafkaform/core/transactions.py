@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import listed, quoted
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ GRACE_MS = 60_000
 (transaction.abort.timed.out.transaction.cleanup.interval.ms). The clocks of brokers may differ, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(Value):
     """A transaction that is open in one partition.
 
     Attributes:
@@ -73,8 +72,7 @@ class OpenTransaction:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionReading:
+class TransactionReading(Value):
     """The open transactions of partitions.
 
     Attributes:

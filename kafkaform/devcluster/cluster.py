@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import hold_lock
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.progress import Progress, silent
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, dev_command, join_words
 from kafkaform.devcluster import configuration, processes, readiness, state
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath

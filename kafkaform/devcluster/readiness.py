@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.devcluster import processes
 from kafkaform.devcluster.ports import HOST
 from kafkaform.devcluster.processes import find_failure_line
@@ -34,8 +34,7 @@ class InvalidResponse(ValueError):  # noqa: N818
     """The response is not one of Kafka's protocol, or reports an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersInService:
+class BrokersInService(Value):
     """The cluster's id, and the ids of the brokers that are in service."""
 
     cluster_id: str

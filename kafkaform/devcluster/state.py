@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.files import read_file, replace
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.devcluster.ports import HOST
 from kafkaform.devcluster.releases import KAFKA_VERSION
 
@@ -30,8 +31,7 @@ _IGNORE_FILE = ".gitignore"
 _IGNORE_ALL = "*\n"
 
 
-@dataclass(frozen=True, slots=True)
-class DevBroker:
+class DevBroker(Value):
     """A node that is both broker and controller.
 
     Attributes:
@@ -66,8 +66,7 @@ class DevBroker:
         return f"{HOST}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class ZooKeeper:
+class ZooKeeper(Value):
     """The ZooKeeper of a cluster whose brokers need one; it runs while one of them runs."""
 
     port: int
@@ -79,8 +78,7 @@ class ZooKeeper:
         return "zookeeper"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
+class ClusterState(Value):
     """A cluster, running or not.
 
     Attributes:
@@ -132,7 +130,7 @@ def _parse(content: dict[str, Any]) -> ClusterState:
 
 def write_state(directory: Path, state: ClusterState) -> None:
     """Replace the stored state atomically."""
-    content = json.dumps({"format_version": _FORMAT_VERSION, **asdict(state)}, indent=1)
+    content = json.dumps({"format_version": _FORMAT_VERSION, **msgspec.to_builtins(state)}, indent=1)
     # Other processes read it at any time, without the lock.
     replace(directory / STATE_FILE, content.encode())
 
@@ -194,8 +192,7 @@ class DevClusterStatus(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
+class NodeStatus(Value):
     """The status of a node; `pid` is None without a process, `answers` is True if it serves requests."""
 
     id: int
@@ -207,8 +204,7 @@ class NodeStatus:
     log: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(Value):
     """The status of a cluster and of its nodes."""
 
     cluster_id: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from kafkaform.cluster.protocol import PartitionReader, ResourceReader
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.values import replace
 from kafkaform.resources import PLACED, placed_ref
 from spark_validation.arrivals import FEW_KEPT, Spread, find_arrivals
 from spark_validation.time_search import LogEnds

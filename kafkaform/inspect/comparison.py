@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.values import Value, field
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import field_order
 
@@ -20,8 +19,7 @@ PROTOCOL = "protocol"
 """The path of a group's protocol: compared, although only the group's members set it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedResource:
+class ComparedResource(Value):
     """A resource on one side.
 
     Attributes:
@@ -37,8 +35,7 @@ class ComparedResource:
         return self.state[path] if path in self.state else self.effective.get(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Value):
     """One side of a comparison: a cluster or an environment.
 
     Attributes:
@@ -54,8 +51,7 @@ class Side:
     wanted: Mapping[ResourceRef, State] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
+class FieldDifference(Value):
     """A field whose own values differ.
 
     Attributes:
@@ -79,8 +75,7 @@ class FieldDifference:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceDifference:
+class ResourceDifference(Value):
     """A resource that differs.
 
     Attributes:
@@ -102,8 +97,7 @@ class ResourceDifference:
     state: State = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class InheritedDifference:
+class InheritedDifference(Value):
     """A config that `count` resources inherit on both sides, with different values."""
 
     kind: str
@@ -113,8 +107,7 @@ class InheritedDifference:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Value):
     """The differences between two sides.
 
     Attributes:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
+from kafkaform.core.values import Value
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import field_order
 
@@ -64,8 +64,7 @@ class Unmanaged(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Value):
     """The recorded history of a live value.
 
     Attributes:
@@ -80,8 +79,7 @@ class Past:
     source: Setting | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDrift:
+class FieldDrift(Value):
     """One field that is not as declared.
 
     Attributes:
@@ -101,8 +99,7 @@ class FieldDrift:
     past: Past | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceDrift:
+class ResourceDrift(Value):
     """A declared resource that is not as declared.
 
     Attributes:
@@ -130,8 +127,7 @@ class ResourceDrift:
         return max(1, len(self.fields))
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Value):
     """The drift of a live cluster.
 
     Attributes:
@@ -320,8 +316,7 @@ def _find_resource_past(ref: ResourceRef, state: State, trail: Trail | None, *, 
     return Past(DriftCause.UNRECORDED)
 
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
+class Adoption(Value):
     """The drift that manifests can take over.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from dataclasses import field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,9 @@ from kafkaform import rules
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.health import Health, Part
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.core.progress import Clock
+from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.plan.planning import check_identity
@@ -72,8 +71,7 @@ class HealthVerdict(StrEnum):
     UNKNOWN = "health unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class UncheckedRule:
+class UncheckedRule(Value):
     """A rule that could not be checked, because its input could not be read.
 
     Attributes:
@@ -87,8 +85,7 @@ class UncheckedRule:
     matters: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HealthReport:
+class HealthReport(Value):
     """The findings and readings of one examination.
 
     Attributes:
@@ -121,8 +118,7 @@ class HealthReport:
         return HealthVerdict.HEALTHY
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Value):
     """The parameters of a health check.
 
     Attributes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,9 +25,9 @@ from kafkaform.config.manifest_text import (
 from kafkaform.config.manifests.loader import merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import NOT_KNOWN, Desired, Facts
 from kafkaform.core.schema_files import first_problem
+from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.plan.difference import diff
 from kafkaform.plan.policy import is_own
@@ -60,8 +59,7 @@ class FileGrouping(StrEnum):
     PREFIX = "prefix"
 
 
-@dataclass(frozen=True, slots=True)
-class ImportLayout:
+class ImportLayout(Value):
     """The layout of the files of an import.
 
     Attributes:
@@ -79,8 +77,7 @@ class ImportLayout:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedFile:
+class ImportedFile(Value):
     """A file of manifests, and the resources in it, in order."""
 
     path: Path
@@ -88,8 +85,7 @@ class ImportedFile:
     refs: tuple[ResourceRef, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Value):
     """The result of an import.
 
     Attributes:

@@ -8,16 +8,15 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.errors import ClusterError, InvalidInput, KafkaformError, Problem
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Severity
 from kafkaform.core.offset_spec import Ago, AtOffset, AtTime, Current, Earliest, Latest, ShiftBy, time_of
 from kafkaform.core.rights import Right, explain_missing_rights
 from kafkaform.core.transactions import OpenTransaction, group_by_producer, list_places
+from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import command, format_age, spans
 from kafkaform.plan.conclusion import conclude
 from kafkaform.plan.difference import diff_update
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 _PARTITIONS = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ResetRequest:
+class ResetRequest(Value):
     """The parameters of a reset.
 
     Attributes:
@@ -66,8 +64,7 @@ class ResetRequest:
     allow: tuple[Grant, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(Value):
     """A planned reset.
 
     Attributes:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Observation
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.resources import KINDS, PLACED, READER, nearest_name, reader_ref
@@ -31,8 +30,7 @@ _MAX_NAMES = 3
 """The number of names in a line about resources that could not be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Value):
     """A selection of resources.
 
     Attributes:
@@ -60,8 +58,7 @@ class Selection:
         return shown or not self.ignore.match(ref)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicStatus:
+class TopicStatus(Value):
     """The status of a topic.
 
     Attributes:
@@ -93,8 +90,7 @@ class TopicStatus:
         return int(value) if value is not None and value.removeprefix("-").isdecimal() else None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
+class GroupStatus(Value):
     """The status of a group.
 
     Attributes:
@@ -121,8 +117,7 @@ class GroupStatus:
         return self.group.lag if self.group is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceStatus:
+class ResourceStatus(Value):
     """The status of a resource without replicas and members, such as a quota.
 
     Attributes:
@@ -147,8 +142,7 @@ class Order(StrEnum):
     SKEW = "skew"
 
 
-@dataclass(frozen=True, slots=True)
-class StatusReport:
+class StatusReport(Value):
     """One reading of the selected resources, by name.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.editing import Edit
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import FieldChange
+from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, spans
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import label, single
@@ -90,8 +90,7 @@ def _build_reset_options(offsets: Mapping[tuple[str, int], int]) -> list[str]:
     return [*(word for option in chosen for word in option), "--to", str(next(iter(offsets.values())))]
 
 
-@dataclass(frozen=True, slots=True)
-class _ChangeReversal:
+class _ChangeReversal(Value):
     """The reversal of one change."""
 
     entry: AuditEntry

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import UnsuitableFileError, read_file
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from spark_validation.metrics import ARRIVALS_RATIO
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ _METRIC_AFFIXES = ("arrivals-", ".jsonl")
 """The prefixes and suffixes of the names of files, around the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierReports:
+class EarlierReports(Value):
     """The earlier reports in a folder.
 
     Attributes:

@@ -7,13 +7,12 @@ together.
 from __future__ import annotations
 
 import itertools
-from dataclasses import field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, compare_fields, field, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.inspect.arrivals import NO_SIZES, get_config, is_ordered, log_ends
 from kafkaform.resources import KINDS, PLACED, nearest_name, placed_ref
@@ -44,8 +43,7 @@ DEFAULT_REMOTE_ASSIGNOR = "uniform"
 """The brokers' default where members of the consumer protocol name none (group.consumer.assignors)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredReader:
+class DeclaredReader(Value):
     """A declared group that reads a topic.
 
     Attributes:
@@ -59,8 +57,7 @@ class DeclaredReader:
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSelection:
+class TopicSelection(Value):
     """The topics to analyse.
 
     Attributes:
@@ -250,8 +247,7 @@ def readers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredReader, ...
     return tuple(readers)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLog:
+class PartitionLog(Value):
     """The log of one partition.
 
     Attributes:
@@ -271,11 +267,12 @@ class PartitionLog:
     log_bytes: int | None = None
     kept_from: int = 0
     kept_since_ms: int | None = None
-    epoch: int | None = field(default=None, compare=False)
+    epoch: int | None = None
+
+    __eq__, __hash__ = compare_fields("partition", "start", "end", "log_bytes", "kept_from", "kept_since_ms")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLogs:
+class TopicLogs(Value):
     """One reading of the logs of topics.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, Status, assessments
 from kafkaform.core.plans import Plan, PlannedChange, Reader
+from kafkaform.core.values import replace
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head

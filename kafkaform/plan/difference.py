@@ -6,11 +6,9 @@ The result does not depend on the order of the input.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.authorizer import AuthorizerSettings
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import (
     BEING_CREATED,
     CONFIG_PREFIX,
@@ -36,6 +34,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.rights import grant
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.policy import Policy, is_own, protection
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
@@ -49,8 +48,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Location
 
 
-@dataclass(frozen=True, slots=True)
-class RiskIncrease:
+class RiskIncrease(Value):
     """A risk of a change that is higher than in the saved plan.
 
     Attributes:
@@ -62,8 +60,7 @@ class RiskIncrease:
     assessment: RiskAssessment
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Value):
     """A change that passes through the stages of planning.
 
     Attributes:
@@ -97,8 +94,7 @@ class Proposal:
         return (self.change,) if self.saved is None else (self.change, self.saved.change)
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Value):
     """The differences between declared and live resources.
 
     Attributes:
@@ -118,8 +114,7 @@ class Diff:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SavedPlan:
+class SavedPlan(Value):
     """A plan that was made earlier and is to be applied.
 
     Attributes:

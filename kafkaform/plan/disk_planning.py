@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Severity
+from kafkaform.core.values import Value, replace
 from kafkaform.resources import placed_ref
 from kafkaform.resources.replicas.copying import Copying
 from kafkaform.resources.replicas.disk_space import NO_COPIES, Copies, DiskSpace, find_doubts, find_shortages
@@ -40,8 +39,7 @@ _LONGEST_S = 7 * 86_400
 _USUAL_RATE = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedMove:
+class PlannedMove(Value):
     """The planned replicas of a topic.
 
     Attributes:
@@ -106,8 +104,7 @@ def check_disk_space(
     return replace(facts, diagnostics=notes).having(known)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Value):
     """The replicas that brokers hold or receive.
 
     Attributes:

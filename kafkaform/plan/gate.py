@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.core.errors import UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import (
     Change,
     Create,
@@ -26,6 +24,7 @@ from kafkaform.core.model import (
     assessments,
 )
 from kafkaform.core.plans import Plan, PlannedChange, RequiredConsent
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import nearest
 from kafkaform.plan.measuring import read_groups_concerned
 from kafkaform.plan.policy import Policy, protection
@@ -136,8 +135,7 @@ def list_open_changes(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(Value):
     """The result of gating changes.
 
     Attributes:

@@ -6,13 +6,13 @@ Each request takes brokers time, so only what the changes of the plan need is re
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
 from kafkaform.core.rights import WATCHING, grant
+from kafkaform.core.values import replace
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
 from kafkaform.resources import KINDS, placed_ref

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.rights import WATCHING
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas import placement
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 _BLIND = f"cannot list running reassignments: this account lacks {WATCHING}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Value):
     """A live topic whose replicas may have to be placed.
 
     Attributes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
@@ -19,6 +18,7 @@ from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.core.values import asdict
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
 from kafkaform.plan.plan_reader import ALSO, DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_plan, read_plan

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kafkaform import __version__
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import format_age
 

@@ -13,14 +13,14 @@ import json
 import os
 import re
 from base64 import b64decode, b64encode
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.errors import KafkaformError, PlanFileError
 from kafkaform.core.files import read_file
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ class Purpose(StrEnum):
     APPLY = "apply"
 
 
-@dataclass(frozen=True, slots=True)
-class SignedFor:
+class SignedFor(Value):
     """The purpose of a signature, as the signer states it.
 
     Attributes:

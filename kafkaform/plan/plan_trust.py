@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkaform import __version__
 from kafkaform.core.errors import PlanFileError, RepositoryError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.values import Value
 from kafkaform.core.wording import DIRTY, listed
 from kafkaform.plan.plan_header import is_compatible, require_fresh
 from kafkaform.plan.plan_signature import Purpose, require_signed
@@ -37,8 +37,7 @@ class History(Protocol):
         """Find the latest common ancestor of this commit and HEAD."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(Value):
     """The commit that is checked out, and the files that differ from it."""
 
     commit: str
@@ -51,8 +50,7 @@ class Checkout:
         return cls(commit, tuple(repository.find_changes(commit, paths)))
 
 
-@dataclass(frozen=True, slots=True)
-class TrustRequirements:
+class TrustRequirements(Value):
     """The requirements for a saved plan.
 
     Attributes:

@@ -7,14 +7,13 @@ the same stages, with its remaining changes instead of those of the diff.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform import rules
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Facts, ManifestScope, Observation, ResourceRef
+from kafkaform.core.values import Value, replace
 from kafkaform.plan.conclusion import conclude, conclude_saved, find_readers
 from kafkaform.plan.difference import Diff, SavedPlan, add_tombstones, diff, diff_saved
 from kafkaform.plan.gate import gate, review_changes
@@ -50,8 +49,7 @@ BEFORE_CHANGES = (Stage.MANIFESTS, Stage.LIVE)
 """The stages of rules that check resources before the changes are known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Value):
     """The scope and the options of a plan.
 
     Attributes:
@@ -85,8 +83,7 @@ class Request:
     partial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlanningResult:
+class PlanningResult(Value):
     """A plan, and the reading that it was made with.
 
     Attributes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Observed, ResourceRef, Severity
+from kafkaform.core.values import Value, field, replace
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs, matches
 
 if TYPE_CHECKING:
@@ -19,8 +18,7 @@ OWN_PREFIX = "__kafkaform_"
 """The prefix of kafkaform's own topics and groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Value):
     """The permissions of a project and a cluster, besides those in manifests.
 
     Attributes:

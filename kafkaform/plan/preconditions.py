@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Update
+from kafkaform.core.values import Value, replace
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import FieldOutcome
 
@@ -18,8 +17,7 @@ _LONGEST = 200
 """The most characters of a value in a message: the replicas of a large topic fill pages."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingChange:
+class RemainingChange(Value):
     """The part of a change that the cluster still lacks.
 
     Attributes:
@@ -31,8 +29,7 @@ class RemainingChange:
     deferred: tuple[FieldChange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(Value):
     """The reason why a change no longer fits the cluster, and a hint."""
 
     reason: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Intent, Severity, Status, Undeclared
 from kafkaform.core.rights import WATCHING, explain_missing_rights
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.measuring import measure_copies
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from kafkaform.resources.replicas.layout import Assignment, Layout
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceRequest:
+class RebalanceRequest(Value):
     """The scope and the options of a rebalance.
 
     Attributes:
@@ -52,8 +50,7 @@ class RebalanceRequest:
     allow: tuple[Grant, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+class Rebalance(Value):
     """A planned rebalance.
 
     Attributes:

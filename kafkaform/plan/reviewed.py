@@ -6,12 +6,11 @@ the changes that neither plan carries out.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, FieldChange, Status, Undeclared, risk_of
 from kafkaform.core.printable import clipped
+from kafkaform.core.values import Value, replace
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
@@ -32,8 +31,7 @@ _ELSEWHERE = "gets its replicas on other brokers than in the reviewed plan, beca
 _WAITS = {Status.NEEDS_CONSENT: "needs consent", Status.REFUSED: "is refused"}
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewComparison:
+class ReviewComparison(Value):
     """The comparison of a plan made now with the reviewed one; each entry is one printable line.
 
     Attributes:
@@ -81,8 +79,7 @@ def compare(reviewed: PlanWithHeader, now: PlanWithHeader, desired: Iterable[Des
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
+class _Finding(Value):
     text: str
     stops: bool = True
     beyond: bool = False

@@ -7,7 +7,6 @@ saved plan can only raise a risk, so editing them gains nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -28,6 +27,7 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
+from kafkaform.core.values import replace
 from kafkaform.plan.difference import Proposal, RiskIncrease, build_update_context
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UsageFacts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from kafkaform.core.model import Diagnostic, ResourceRef, Risk, Severity, risk_o
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.strict_json import NEWER_HINT, describe_violation, parse_document
+from kafkaform.core.values import replace
 from kafkaform.core.wording import command
 from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources import placed_ref

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Status
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.replicas.copying import TOGETHER
 from kafkaform.resources.replicas.facts import PLACEMENT
@@ -26,8 +26,7 @@ _NAMED = 8
 """The most teams and groups that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Value):
     """Counts of resources, except `undeclared`, which counts configs.
 
     Attributes:

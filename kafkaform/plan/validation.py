@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected
 from kafkaform.core.model import BEING_CREATED, Diagnostic, ResourceRef, Severity, Status, Update
 from kafkaform.core.operations import batches
 from kafkaform.core.rights import Right, grant
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.facts import PLACEMENT

@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class Role(Enum):
         self.is_strong = form == "strong"
 
 
-@dataclass(frozen=True, slots=True)
-class TextSpan:
+class TextSpan(Value):
     """A text in one role.
 
     Attributes:
@@ -83,8 +82,7 @@ def split_spans(inline: Inline) -> list[TextSpan]:
     return [span for span in spans if span.text]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Value):
     """A column of a table.
 
     Attributes:
@@ -102,8 +100,7 @@ class Column:
     role: Role = Role.TEXT
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Value):
     """A paragraph. A string, or a single span with the role TEXT, is a sentence: Markdown adds a full stop.
 
     Attributes:
@@ -115,8 +112,7 @@ class Paragraph:
     lead: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(Value):
     """A command or a line of a file to be copied: never wrapped.
 
     Attributes:
@@ -130,8 +126,7 @@ class Verbatim:
     limit: int = 800
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Value):
     """An item of a list.
 
     Attributes:
@@ -151,8 +146,7 @@ class Item:
     mark: Inline = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Value):
     """A table.
 
     Attributes:
@@ -164,8 +158,7 @@ class Table:
     rows: Sequence[Row]
 
 
-@dataclass(frozen=True, slots=True)
-class CodeBlock:
+class CodeBlock(Value):
     """Lines of code or of a diagram, such as Mermaid's; a terminal prints the lines.
 
     Attributes:
@@ -177,8 +170,7 @@ class CodeBlock:
     lines: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Subsection:
+class Subsection(Value):
     """Blocks under a title.
 
     Attributes:
@@ -203,8 +195,7 @@ Row: TypeAlias = "Sequence[Inline]"
 """The cells of a row; on a terminal, a cell has one style."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section(Generic[_T]):
+class Section(Value, Generic[_T]):
     """A list that may be too long to show as a whole; without entries it is left out.
 
     Attributes:
@@ -238,8 +229,7 @@ class Section(Generic[_T]):
     joined: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDocument:
+class ReportDocument(Value):
     """A report.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.core.model import Diagnostic, Severity, risk_of
+from kafkaform.core.values import asdict
 from kafkaform.inspect.drift import Form
 from kafkaform.plan.plan_file import cluster_member, configuration_member
 from kafkaform.report.diagnostics import finding_to_json, write_commands

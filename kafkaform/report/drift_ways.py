@@ -6,9 +6,9 @@ from glob import escape
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.scalars import Style, format_value
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.values import Value
 from kafkaform.core.wording import command
 from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
 from kafkaform.resources import KINDS
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.drift import FieldDrift, ResourceDrift
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestLine:
+class ManifestLine(Value):
     """A line to write into a manifest.
 
     Attributes:
@@ -41,8 +40,7 @@ class ManifestLine:
     new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Remediation:
+class Remediation(Value):
     """A remediation of the drift of a resource.
 
     Attributes:
@@ -58,8 +56,7 @@ class Remediation:
     lines: tuple[ManifestLine, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CommandContext:
+class CommandContext(Value):
     """The arguments by which commands find the manifests and the cluster of a report.
 
     Attributes:

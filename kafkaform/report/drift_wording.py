@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Risk, Update, assessments
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
 from kafkaform.resources import KINDS
@@ -26,8 +26,7 @@ _NEVER_SHOWN = "and no reading has shown it"
 _WORD = 120
 
 
-@dataclass(frozen=True, slots=True)
-class DriftCounts:
+class DriftCounts(Value):
     """The counts of a drift report.
 
     Attributes:

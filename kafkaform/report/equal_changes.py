@@ -9,13 +9,12 @@ them. The numbers stand beside the names; VARIES replaces them in the common wor
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, Status, Update, assessments
 from kafkaform.core.printable import clipped
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import FEW, counted
 from kafkaform.resources import KINDS, consent
 from kafkaform.resources.values import action_of, fields_of, format_field, label
@@ -42,8 +41,7 @@ _NUMBER = re.compile(rf"(?<![\w.-]){_WORD}(?: {_WORD})*(?: %)?")
 """Numbers with their units, as in 7d 6h."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value):
     """One change, or equal changes of several resources.
 
     Attributes:

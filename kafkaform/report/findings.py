@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os.path
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Location, Severity, assessments
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.report.equal_changes import mask_name
 from kafkaform.rules import RULES, Stage, entries
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from kafkaform.core.plans import Plan, PlannedChange
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedFinding:
+class ReportedFinding(Value):
     """A finding and the environments in which it holds.
 
     Attributes:
@@ -40,8 +38,7 @@ class ReportedFinding:
         return self.diagnostic.message + where
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(Value):
     """The folders between which paths are converted for other programs; both are absolute.
 
     Attributes:
@@ -62,8 +59,7 @@ class Workspace:
         return PurePath(absolute if outside else inside).as_posix()
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFiles:
+class ChangedFiles(Value):
     """The files that a branch changes.
 
     Attributes:
@@ -131,8 +127,7 @@ MANY_IN_FULL = 10
 """The same for errors, and for what a branch causes."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnchangedWarnings:
+class UnchangedWarnings(Value):
     """Warnings on resources that a plan does not change.
 
     Attributes:
@@ -165,8 +160,7 @@ def _is_offline(code: str) -> bool:
     return rule.stage is Stage.MANIFESTS if rule is not None else code not in entries()
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFindings:
+class PlanFindings(Value):
     """The findings of a plan, by their relevance to its changes.
 
     Attributes:
@@ -189,8 +183,7 @@ class PlanFindings:
     stated: Mapping[ResourceRef, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class FurtherFindings:
+class FurtherFindings(Value):
     """Further findings of one rule, after those listed in full.
 
     Attributes:

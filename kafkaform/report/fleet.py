@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import HealthVerdict
@@ -42,8 +42,7 @@ _ROW = 1_000
 """More characters than a row of the table takes, with room for the heading."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterReport:
+class ClusterReport(Value):
     """The report of one cluster.
 
     Attributes:
@@ -60,8 +59,7 @@ class ClusterReport:
     render: Callable[..., Page | str]
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCluster:
+class FailedCluster(Value):
     """A cluster without a report.
 
     Attributes:
@@ -83,8 +81,7 @@ Member: TypeAlias = ClusterReport | FailedCluster
 """The outcome for one cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Summary:
+class _Summary(Value):
     """The summary of the reports of a command.
 
     Attributes:

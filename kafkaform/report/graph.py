@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import printable
+from kafkaform.core.values import Value
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.resources import KINDS, kind_order, placed_ref
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 _UNDECLARED = "undeclared"
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode:
+class GraphNode(Value):
     """A resource.
 
     Attributes:
@@ -38,8 +37,7 @@ class GraphNode:
     live: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GraphEdge:
+class GraphEdge(Value):
     """A resource that reads a topic.
 
     Attributes:
@@ -57,16 +55,14 @@ class GraphEdge:
     lag: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Value):
     """Resources and the topics that they read, in a stable order."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveGraph:
+class LiveGraph(Value):
     """The resources and lags of a cluster.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.core.values import replace
 from kafkaform.report.document import (
     LONGEST_PROSE,
     CodeBlock,

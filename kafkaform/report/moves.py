@@ -5,10 +5,10 @@ A rebalance is shown as the replicas of each broker before and after it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import format_size, rounded_size
 from kafkaform.core.wording import counted, format_age
 from kafkaform.report.document import Column, Paragraph, ReportDocument, Table

@@ -10,13 +10,12 @@ rich's own tables are not used: for a thousand rows they take 0.4 s, a hundred t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.cells import cell_len
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, printable, wrap_text
+from kafkaform.core.values import Value, replace
 from kafkaform.report.document import (
     LONGEST_PROSE,
     CodeBlock,
@@ -195,8 +194,7 @@ _SHORT = 13
 """The longest word that always stays in its column; a longer one may get a line of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Value):
     """A text and its rich style."""
 
     text: str

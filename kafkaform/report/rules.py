@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity
 from kafkaform.core.printable import plain_quotes, printable, wrap_text
+from kafkaform.core.values import Value
 from kafkaform.rules import Note, Rule
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
@@ -25,8 +25,7 @@ _NEEDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(Value):
     """A rule or note and its configuration in this project.
 
     Attributes:

@@ -11,7 +11,7 @@ from datetime import UTC
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.report.skew_values import moment
 from spark_validation.figures import count, percent, ratio
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from spark_validation.results import GroupResult, TopicResult
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Value):
     """A rectangle; `kind` is its CSS class, `tip` its tooltip."""
 
     x: float
@@ -37,8 +36,7 @@ class Bar:
     tip: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
+class Dot(Value):
     """A point of a curve."""
 
     x: float
@@ -47,8 +45,7 @@ class Dot:
     kind: str = "dot"
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Value):
     """Text at a position; `anchor` is start, middle or end."""
 
     x: float
@@ -57,16 +54,14 @@ class Label:
     anchor: str = "middle"
 
 
-@dataclass(frozen=True, slots=True)
-class ChartPath:
+class ChartPath(Value):
     """A path in a square of 1000 by 1000; `kind` is its CSS class."""
 
     kind: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Value):
     """A chart.
 
     Attributes:
@@ -119,8 +114,7 @@ def anchor(place: float, edge: float = 3.0) -> str:
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Value):
     """A linear axis from `low` to `high` with round `ticks`, both ends included."""
 
     low: float
@@ -175,8 +169,7 @@ _MOST_LABELS = 12
 _GAP = 0.24
 
 
-@dataclass(frozen=True, slots=True)
-class ChartColumn:
+class ChartColumn(Value):
     """A column: one item, or a group of neighbouring items drawn by the fullest of them.
 
     Attributes:
@@ -314,8 +307,7 @@ def lorenz_chart(shares: Sequence[float], *, title: str, text: str) -> Chart:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Value):
     """An estimate at a position of the horizontal axis; `name` starts its tooltip."""
 
     at: float
@@ -323,8 +315,7 @@ class Point:
     value: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class HorizontalAxis:
+class HorizontalAxis(Value):
     """The horizontal axis of a curve.
 
     Attributes:
@@ -338,8 +329,7 @@ class HorizontalAxis:
     span: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class VerticalAxis:
+class VerticalAxis(Value):
     """The vertical axis of a curve, which starts at 0.
 
     Attributes:
@@ -353,8 +343,7 @@ class VerticalAxis:
     least: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Value):
     """The marks of a chart in addition to its curve.
 
     Attributes:
@@ -506,8 +495,7 @@ def prediction(topic: TopicResult) -> Chart:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Figure:
+class _Figure(Value):
     """A figure with a trend chart: its metric, its formats, and the least upper end of its axis."""
 
     title: str

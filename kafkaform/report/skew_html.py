@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped, printable, split_code
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.report import skew_values
 from kafkaform.report.skew_charts import inequality, member_chart, partition_charts, prediction, trend_charts
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Value):
     """The level of detail of each topic on the page.
 
     Attributes:
@@ -57,8 +56,7 @@ class Detail:
     by_bytes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Value):
     """A figure in large type: its name, value, interval and meaning."""
 
     name: str
@@ -67,8 +65,7 @@ class Tile:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRow:
+class KeyRow(Value):
     """A hot key; `bar`, `low` and `high` are percentages of the row's width."""
 
     key: HotKeyResult
@@ -77,8 +74,7 @@ class KeyRow:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(Value):
     """A group with its chart; `idle` is the number of members without partitions."""
 
     group: GroupResult
@@ -86,8 +82,7 @@ class GroupView:
     idle: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicView:
+class TopicView(Value):
     """The section of a topic.
 
     Attributes:
@@ -234,8 +229,7 @@ _WORDS = (
 """The template filters for figures and words, which all formats share."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
+class IndexEntry(Value):
     """A topic in the index; `detailed` if the page has a section under the anchor."""
 
     topic: TopicResult

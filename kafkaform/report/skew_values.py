@@ -7,9 +7,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import coarse_duration, rounded_size
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from spark_validation.arrivals import COMMON, EVEN_RATIO, MADE, MUCH_MORE, Spread
 from spark_validation.figures import NOTHING, format_estimate, percent, ratio
@@ -435,8 +435,7 @@ MARK = "│"
 _FULL, _HALF, _TRACE = "█", "▌", "▏"
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Value):
     """The scale of bars, on which the longest bar is as wide as the room.
 
     Attributes:
@@ -464,8 +463,7 @@ class Scale:
         return (padded[:place] + MARK + padded[place + 1 :]).rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt(Generic[_T]):
+class Excerpt(Value, Generic[_T]):
     """The items to list, in order, and those between the two parts that are only summed."""
 
     first: tuple[_T, ...]
@@ -491,8 +489,7 @@ TREND_METRICS = (MAX_MEAN_RATIO, HOTTEST_KEY_SHARE, DISTINCT_KEYS)
 """The metrics that a trend shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Value):
     """The metrics of a topic in one report.
 
     Attributes:
@@ -504,8 +501,7 @@ class Moment:
     metrics: Mapping[str, Estimate]
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(Value):
     """A topic over time, oldest first, the current report last; `left_out` moments did not fit."""
 
     moments: tuple[Moment, ...]

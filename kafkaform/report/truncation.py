@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Delete, Risk, Status, Update, risk_of
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped
+from kafkaform.core.values import Value
 from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import action_of, is_deferred, label
@@ -26,8 +26,7 @@ NOTE = 240
 SEE = "see plan.json or run `kafkaform show --verbose plan.json`"
 
 
-@dataclass(frozen=True, slots=True)
-class Block(Generic[_T]):
+class Block(Value, Generic[_T]):
     """A list of items, each formatted by `show`, between a head and a tail.
 
     Attributes:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Observed
 from kafkaform.core.rights import Right
+from kafkaform.core.values import Value, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,8 +57,7 @@ class ReportProblem(Protocol):
         """Report a problem: the path of the value (or, with `key`, of its name), the message, and a hint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shorthand:
+class Shorthand(Value):
     """A second way to write a config in a spec: `section: {field: value}`.
 
     Attributes:
@@ -73,8 +71,7 @@ class Shorthand:
     is_main: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NoWayBack:
+class NoWayBack(Value):
     """The reason why a manifest cannot restore the earlier value of a field.
 
     Attributes:
@@ -88,8 +85,7 @@ class NoWayBack:
     offset: tuple[str, int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListItem:
+class ListItem(Value):
     """An item of a list in a manifest, to be added or removed.
 
     Attributes:
@@ -101,8 +97,7 @@ class ListItem:
     added: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestEdit:
+class ManifestEdit(Value):
     """The edit of one manifest by which a field of a resource gets another value.
 
     Attributes:
@@ -143,8 +138,7 @@ class Restoration(NamedTuple):
     lost: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateContext:
+class UpdateContext(Value):
     """The input of the risk assessment of a field: the whole resource, before and after.
 
     Attributes:
@@ -162,8 +156,7 @@ class UpdateContext:
     facts: Facts
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFacts:
+class RecordFacts(Value):
     """The data that a plan takes from the record of applies.
 
     Attributes:
@@ -185,8 +178,7 @@ class PolicyPart(NamedTuple):
     values: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class UsageFacts:
+class UsageFacts(Value):
     """The topics and groups that can be used on a cluster, and the declared use of them.
 
     Attributes:
@@ -202,8 +194,7 @@ class UsageFacts:
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KindWords:
+class KindWords(Value):
     """The words for the resources of a kind.
 
     Attributes:
@@ -223,8 +214,7 @@ class KindWords:
     shape: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Hazards:
+class Hazards(Value):
     """The hazards of the changes of a kind.
 
     Attributes:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import field
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import ResourceRef, Risk
 from kafkaform.core.plans import Consent
+from kafkaform.core.values import Value, field
 from kafkaform.core.wording import double_quoted
 from kafkaform.resources import misspelt_hazard
 
@@ -34,8 +33,7 @@ WHY = "<why>"
 """The placeholder for the reason of a consent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Value):
     """A consent given on the command line, for the resources and hazards that its globs match."""
 
     resource: str
@@ -85,8 +83,7 @@ class Grant:
         return fnmatchcase(str(ref), self.resource) and fnmatchcase(hazard, self.hazard)
 
 
-@dataclass(frozen=True, slots=True)
-class Consents:
+class Consents(Value):
     """The consents that may apply to one resource.
 
     Attributes:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import PROTOCOL_PREFIXES
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Live
+from kafkaform.core.values import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +30,7 @@ def protocol_of_configs(state: State) -> str:
     return protocols[0] if len(protocols) == 1 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Value):
     """A member of a group.
 
     Attributes:
@@ -55,8 +53,7 @@ class Member:
         return self.instance_id or self.client_id or self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Value):
     """The position of a group in one partition.
 
     Attributes:
@@ -83,7 +80,6 @@ class Position:
         return max(0, self.end - self.committed)
 
 
-@dataclass(frozen=True, slots=True)
 class Group(Live):
     """A group as its coordinator describes it; the live data of a ConsumerGroup.
 
@@ -159,8 +155,7 @@ class Group(Live):
         return lags
 
 
-@dataclass(frozen=True, slots=True)
-class GroupReading:
+class GroupReading(Value):
     """One reading of groups.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef
 
 
-@dataclass(frozen=True, slots=True)
-class NameGlobs:
+class NameGlobs(Value):
     """Globs of resources; principals have their own, as `*` for topics must not mean everyone's access.
 
     Attributes:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, Update
+from kafkaform.core.values import Value, field
 from spark_validation.figures import percent
 from spark_validation.policy import CHOICES, FIELDS, key_share_of, ratio, ratio_of, share
 
@@ -21,8 +20,7 @@ _DIFFERS = 0.05
 _HOT_KEYS = "hot_keys"
 
 
-@dataclass(frozen=True, slots=True)
-class SkewFacts:
+class SkewFacts(Value):
     """The measurements of topics that a plan uses.
 
     Attributes:
@@ -50,8 +48,7 @@ def policy_unit(intent: Intent) -> str:
     return str(policy.get("by", "records")) if isinstance(policy, Mapping) else "records"
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Value):
     """The predicted effect of a partition increase.
 
     Attributes:

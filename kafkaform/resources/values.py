@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import readable
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Status, Update
 from kafkaform.core.printable import clipped, escape_text
 from kafkaform.resources import KINDS

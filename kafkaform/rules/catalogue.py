@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Diagnostic, Facts, Location, Observed, ResourceRef, Severity
 from kafkaform.core.units import parse_duration
+from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
 from kafkaform.resources.replicas.disk_space import DISK_RESERVE
 
@@ -35,8 +35,7 @@ NAME_PATH = "metadata.name"
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectLimits:
+class ProjectLimits(Value):
     """The `limits:` of kafkaform.yaml.
 
     Attributes:
@@ -215,8 +214,7 @@ class RuleContext:
         return {kind: tuple(resources) for kind, resources in by_kind.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Value):
     """A problem that a rule has found.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.resources import READER, placed_ref
 from kafkaform.resources.groups import get_group
 from kafkaform.rules.topic_values import count

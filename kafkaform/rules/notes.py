@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity
+from kafkaform.core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Value):
     """A code that the planner or the reading of a cluster emits."""
 
     code: str

@@ -11,13 +11,13 @@ import os
 import re
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, wraps
 from importlib.machinery import PathFinder
 from inspect import getdoc
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.values import replace
 from kafkaform.rules.catalogue import RULES, Finding
 
 if TYPE_CHECKING:

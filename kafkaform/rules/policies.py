@@ -6,8 +6,8 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Severity
+from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words, nearest, quoted
 from kafkaform.resources import KINDS, PLACED
 from kafkaform.resources.name_globs import matches
@@ -36,8 +36,7 @@ CODE_PREFIX = "policy/"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectPolicy:
+class ProjectPolicy(Value):
     """A policy of kafkaform.yaml.
 
     Attributes:

@@ -8,9 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.config_values import ConfigKey, ConfigType, canonical, equal, human, normalise_observed
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import Value
 from kafkaform.core.wording import nearest
 from kafkaform.resources import KINDS
 
@@ -130,8 +130,7 @@ def _list_leaves(
     return [(path, ConfigKey(path, _TYPES[name])) for name in types if name in _TYPES]
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(Value):
     """Bounds of one field; values are canonical texts.
 
     Attributes:

@@ -13,7 +13,7 @@ from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import (
     KEPT,
     RETENTION_CHECK_MS,
-    Value,
+    ConfigValue,
     find_declared,
     find_effective,
     human,
@@ -127,7 +127,7 @@ def _check_segment(topic: Desired, name: str, context: RuleContext) -> Finding |
 
 
 @lru_cache(maxsize=KEPT)
-def _describe_late_deletion(retention: Value, segment: Value) -> tuple[str, str, str] | None:
+def _describe_late_deletion(retention: ConfigValue, segment: ConfigValue) -> tuple[str, str, str] | None:
     """Return message, suggestion and path if records stay much longer than the retention, else None."""
     name, least, whole = retention.name, retention.number, segment.number
     if least is None or whole is None or not 0 <= least < whole:
@@ -148,7 +148,7 @@ def _describe_late_deletion(retention: Value, segment: Value) -> tuple[str, str,
     )
 
 
-def _smaller_segments(retention: Value, segment: Value, least: int) -> str:
+def _smaller_segments(retention: ConfigValue, segment: ConfigValue, least: int) -> str:
     smallest = kafka_configs.topic_configs()[segment.name].minimum
     if smallest is not None and least <= smallest:
         return f"raise {retention.name} well above {human(segment.name, int(smallest))}, the smallest segment"

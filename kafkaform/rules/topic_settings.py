@@ -13,7 +13,7 @@ from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
-    Value,
+    ConfigValue,
     find_declared,
     human,
     rewrite_setting,
@@ -84,7 +84,7 @@ def _describe_doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | 
     return None
 
 
-def _describe_limit(value: Value) -> str | None:
+def _describe_limit(value: ConfigValue) -> str | None:
     """Return a message if the newest version of Kafka refuses a value that earlier ones accept, else None."""
     key, number = kafka_configs.topic_configs().get(value.name), value.number
     if key is None or number is None or key.minimum is None or number >= key.minimum:

@@ -7,8 +7,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared, to_integer
+from kafkaform.core.values import Value
 from kafkaform.core.wording import setting
 from kafkaform.resources import PLACED
 
@@ -35,8 +35,7 @@ class ValueSource(StrEnum):
     KAFKA = "Kafka's own default"
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class ConfigValue(Value):
     """The effective value of a topic config.
 
     Attributes:
@@ -81,13 +80,15 @@ def live_count(topic: Desired, path: str, context: RuleContext) -> int | None:
     return to_integer(live.state.get(path)) if live is not None else None
 
 
-def find_declared(topic: Desired, name: str) -> Value | None:
+def find_declared(topic: Desired, name: str) -> ConfigValue | None:
     """Return the value of a config that the manifest, or a default of kafkaform.yaml, sets."""
     value = topic.state.get(CONFIG_PREFIX + name) if topic.state else None
     return None if value is None else _build_value(name, value, ValueSource.DECLARED)
 
 
-def find_effective(topic: Desired, name: str, context: RuleContext, *, kafka: bool = False) -> Value | None:
+def find_effective(
+    topic: Desired, name: str, context: RuleContext, *, kafka: bool = False
+) -> ConfigValue | None:
     """Return the effective value of a config once the manifest is applied; None if unknown.
 
     Args:
@@ -155,6 +156,6 @@ def _split_policies(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=KEPT)
-def _build_value(name: str, value: FieldValue, origin: ValueSource) -> Value:
+def _build_value(name: str, value: FieldValue, origin: ValueSource) -> ConfigValue:
     key = kafka_configs.find_topic_config(name)
-    return Value(name, kafka_configs.normalise_observed(key, str(value)), origin)
+    return ConfigValue(name, kafka_configs.normalise_observed(key, str(value)), origin)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import read_settings
 from kafkaform.core.errors import InvalidInput
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Create, Delete, Diagnostic, ResourceRef, Severity, Undeclared, Update
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import word_size
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, counted, listed, nearest
 from kafkaform.plan.planning import BEFORE_CHANGES
 from kafkaform.plan.summary import DROPPED
@@ -265,8 +264,7 @@ def _describe_handover(before: Desired, now: Desired) -> Diagnostic:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BranchComparison:
+class BranchComparison(Value):
     """The declarations of manifests with and without the changes of a branch.
 
     Attributes:

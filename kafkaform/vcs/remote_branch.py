@@ -7,8 +7,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from kafkaform.core.errors import RepositoryError, UsageError
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
+from kafkaform.core.values import Value
 from kafkaform.vcs.repository import Repository, run_git
 
 _HEAD = "refs/kafkaform/head"
@@ -22,8 +22,7 @@ _SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteBranch:
+class RemoteBranch(Value):
     """A branch of a remote repository.
 
     Attributes:

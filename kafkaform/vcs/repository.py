@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from kafkaform.config.manifests.files import CONFIG_FILE, SUFFIXES
 from kafkaform.core.errors import RepositoryError
 from kafkaform.core.files import read_file
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
+from kafkaform.core.values import Value
 from kafkaform.core.wording import DIRTY
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ _NO_FILES = frozenset({b"120000", _SUBMODULE})  # 120000 is a symbolic link
 _ROOT = PurePosixPath()
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Value):
     """A Git repository with a work tree.
 
     The paths that its methods take are single files, or folders, of which only manifests count (`*.yaml`,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -16,6 +15,7 @@ from kafkaform.core.errors import ClusterError, RequestRejected
 from kafkaform.core.model import Observed
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.partitions import Broker
+from kafkaform.core.values import replace
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.clusters.fixtures import admin_client, eventually
 from tests.support.memory_cluster.memory import MemoryCluster

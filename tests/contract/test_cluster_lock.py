@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -16,6 +15,7 @@ from kafkaform.core.errors import ClusterError, LockHeld, LockLost, RequestRejec
 from kafkaform.core.lock import lock_lost_error
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.values import replace
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.clusters.fixtures import TIMEOUT_S

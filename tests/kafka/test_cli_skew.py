@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.errors import AuditError
+from kafkaform.core.values import replace
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.configuration import SessionSettings
 from spark_validation.errors import JobFailed, SkewError, SparkUnavailable

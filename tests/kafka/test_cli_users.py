@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafkaform.core.model import ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.user.operations import RemoveCredentials, SetCredentials
 from tests.support.cli.project import Call, Project, login_project, manifest

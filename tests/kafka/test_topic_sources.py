@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.errors import NotOffered
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.admin_source import AdminSource

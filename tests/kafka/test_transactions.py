@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from struct import pack
 
@@ -20,6 +19,7 @@ from kafkaform.cluster.wire.group_messages import FIND_COORDINATORS
 from kafkaform.cluster.wire.message_schema import INT16, INT32, INT64, OCTETS, STRING, array, message, struct
 from kafkaform.core import transactions as core
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
+from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, connected, eventually

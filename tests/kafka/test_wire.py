@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_answers, messages
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.config.client_properties import to_librdkafka, to_transport
+from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from tests.unit.cluster.test_wire import _TELLING, read
 

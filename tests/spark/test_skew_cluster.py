@@ -12,7 +12,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.job import JobSettings
 from spark_validation.kafka_client import OffsetReader

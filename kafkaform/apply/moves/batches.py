@@ -7,7 +7,7 @@ from enum import Enum, auto
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.resources.replicas.moves import LONGEST_LIST
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ class MoveStatus(Enum):
     """Deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMove:
+class PartitionMove(Value):
     """One partition to move.
 
     Attributes:

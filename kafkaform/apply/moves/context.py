@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +16,6 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.progress import Clock
 from kafkaform.core.units import format_duration
 

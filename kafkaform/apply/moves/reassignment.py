@@ -8,7 +8,6 @@ moves continue by themselves, and the next apply finds the throttles in the reco
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun, has_arrived
@@ -18,7 +17,7 @@ from kafkaform.apply.moves.throttles import ThrottleManager, describe_throttles
 from kafkaform.apply.moves.waiting import POLL_S, wait_in_sync, wait_until_clear
 from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, field
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.replicas.disk_space import DISK_REMEDY, Copies, DiskSpace, find_shortages
 from kafkaform.resources.replicas.moves import MoveProgress
@@ -36,8 +35,7 @@ _UNPLANNED = (MoveStatus.STRAY, MoveStatus.GONE)
 _TO_BEGIN = (MoveStatus.READY, *_UNPLANNED)
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignmentReport:
+class ReassignmentReport(Value):
     """The results of reassignments.
 
     Attributes:

@@ -6,13 +6,14 @@ next apply find them, and distinguish them from those of others, which are never
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkaform.audit.journal import create_sinks
 from kafkaform.audit.record import FORMAT_VERSION, LONGEST_LINE, encode_json, format_timestamp
 from kafkaform.audit.trail import read_record
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.resources.replicas.moves import ThrottledReplicas, Throttles, union
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from kafkaform.config.settings import AuditSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(Value):
     """Throttles that an apply was about to set.
 
     Attributes:

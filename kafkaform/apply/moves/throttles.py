@@ -8,11 +8,11 @@ record shows who set one, as Kafka keeps no owner of a config.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError, KafkaformError, MovesUnfinished, Unreachable
 from kafkaform.core.units import format_size
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.replicas.moves import ALL, Rates, ThrottledReplicas, Throttles, union
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.kafka.answers import note_unknown, report_unlisted
@@ -22,8 +21,8 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Observation
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed
 from kafkaform.resources.access import observe_access
 from kafkaform.resources.access.risk import AccessFacts
@@ -90,8 +89,7 @@ _SUPER_USERS = "super.users"
 _ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
 
 
-@dataclass(frozen=True, slots=True)
-class AccessReader:
+class AccessReader(Value):
     """Reads the ACLs of principals, all with one request.
 
     Attributes:
@@ -212,8 +210,7 @@ def _write_acl(acl: Acl) -> Mapping[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class AccessWriter:
+class AccessWriter(Value):
     """Creates ACLs with one request, then deletes others with a second one. Brokers cannot validate either.
 
     Attributes:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kafkaform.cluster.transport.translation import MOVING
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import NOT_KNOWN, Diagnostic, Observation, Severity
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def note_unknown(count: int, noun: str) -> tuple[Diagnostic, ...]:
     return (Diagnostic(NOT_KNOWN, Severity.INFO, text, suggestion="use a later kafkaform"),) if count else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Value):
     """A topic's identity and replicas.
 
     Attributes:
@@ -52,8 +51,7 @@ class Description:
     replicas: Mapping[int, Replicas]
 
 
-@dataclass(frozen=True, slots=True)
-class Configs:
+class Configs(Value):
     """A topic's configs: its own, and the values in force. May be shared between topics: read-only."""
 
     own: Mapping[str, str | None]

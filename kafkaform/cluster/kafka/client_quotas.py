@@ -13,8 +13,8 @@ from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_answer
 from kafkaform.cluster.wire.messages import ALTER_QUOTAS, DESCRIBE_QUOTAS
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, PermissionDenied, RequestRejected
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Observation
+from kafkaform.core.values import Value
 from kafkaform.resources.client_quota import observe_quota, quota_ref
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity, parse_entity
 from kafkaform.resources.client_quota.spec import value_text
@@ -85,8 +85,7 @@ def read_quotas(connection: Connection) -> tuple[dict[QuotaEntity, dict[str, str
     return quotas, len(answer["entries"]) - len(quotas)
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaWriter:
+class QuotaWriter(Value):
     """Sets and removes limits with one request, or has brokers validate it.
 
     Attributes:

@@ -13,7 +13,7 @@ from kafkaform.cluster.transport.translation import translate_answer
 from kafkaform.cluster.wire.group_messages import LIST_GROUPS
 from kafkaform.cluster.wire.messages import CONFIG_RESOURCES
 from kafkaform.core.errors import ClusterError, KafkaformError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +26,7 @@ _GROUPS = 32
 """The type of the configs of groups (ConfigResource.Type)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(Value):
     """A group as its coordinator lists it; fields that old brokers lack are empty."""
 
     protocol: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka import coordinators
@@ -17,6 +16,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import GROUP_CONFIGS
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, Severity
+from kafkaform.core.values import replace
 from kafkaform.core.wording import listed
 from kafkaform.resources import reader_ref
 from kafkaform.resources.consumer_group.fields import observed_state

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from kafkaform.core.lock import (
 )
 from kafkaform.core.model import Create
 from kafkaform.core.rights import Right, grant
+from kafkaform.core.values import replace
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.replicas.facts import REPLICATION_FACTOR
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.topic_sources import EXISTING_CODES, describe_topics
@@ -15,8 +14,8 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import LIST_OFFSETS, METADATA, OffsetQuery
 from kafkaform.cluster.wire.messages import OFFSET_FOR_EPOCH
 from kafkaform.core.errors import ClusterError, Unreachable
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.partitions import LogSpan, TimedOffset
+from kafkaform.core.values import Value, field
 from kafkaform.core.wording import listed
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ _MOVED = UNSETTLED - {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR
 """The codes of a partition whose leader has moved or is about to: metadata names the new one."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogFailure:
+class LogFailure(Value):
     """The failure to read the offsets of a partition.
 
     Attributes:
@@ -55,8 +53,7 @@ class LogFailure:
     error: ClusterError
 
 
-@dataclass(frozen=True, slots=True)
-class LogReading:
+class LogReading(Value):
     """The offsets of logs by partition, as read from leaders.
 
     Attributes:
@@ -189,8 +186,7 @@ def ask_undecided(connection: Connection, partitions: Collection[Partition]) -> 
     return LogReading(spans, failed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(Value):
     """A question to leaders: the time for each partition, and whether to end before an open transaction."""
 
     time_of: Callable[[Partition], int]

@@ -15,8 +15,8 @@ from kafkaform.cluster.transport.translation import translate_answer
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
+from kafkaform.core.values import Value
 from kafkaform.resources import placed_ref
 from kafkaform.resources.replicas.layout import Reassignment, describe_running
 
@@ -47,8 +47,7 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Reassignments:
+class Reassignments(Value):
     """The running reassignments of a cluster.
 
     Attributes:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.wire.large_answers import METADATA
 from kafkaform.core.errors import NotOffered, PermissionDenied
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.partitions import Broker, PartitionState
+from kafkaform.core.values import Value
 from kafkaform.resources.replicas.layout import Layout
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from kafkaform.resources.replicas.layout import Reassignment
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Value):
     """The brokers and partitions of a cluster, as one broker knows them.
 
     Attributes:

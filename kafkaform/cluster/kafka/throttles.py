@@ -21,7 +21,7 @@ from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA, TOPIC
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS, AlterConfigOperation
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, RequestRejected
 from kafkaform.core.health import ThrottleConfigs
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.resources.replicas.moves import (
     ALL,
     FOLLOWER_RATE,
@@ -158,8 +158,7 @@ _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _PAUSE_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class _Alteration:
+class _Alteration(Value):
     """An alteration of one config."""
 
     config: str

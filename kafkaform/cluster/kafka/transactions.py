@@ -18,8 +18,8 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 from kafkaform.core.errors import ClusterError, NotOffered
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction, TransactionReading
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ _HIDDEN = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.
 """The codes of transactions that have ended since, or that this account may not describe."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Producer:
+class _Producer(Value):
     """A producer, as the leader of a partition describes it.
 
     Attributes:
@@ -55,8 +54,7 @@ class _Producer:
         return self.start >= 0 or self.coordinator_epoch >= 0
 
 
-@dataclass(frozen=True, slots=True)
-class _CoordinatedTransaction:
+class _CoordinatedTransaction(Value):
     """A transaction as its coordinator describes it."""
 
     transactional_id: str

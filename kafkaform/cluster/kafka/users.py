@@ -23,9 +23,9 @@ from kafkaform.core.errors import (
     PermissionDenied,
     RequestRejected,
 )
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Observation, ResourceRef, Severity
 from kafkaform.core.secrets import Reference, UnreadableSecret, read_secret
+from kafkaform.core.values import Value
 from kafkaform.core.wording import listed
 from kafkaform.resources.user import UserKind, observe_user
 from kafkaform.resources.user.credential import parse_credential, salt_password
@@ -143,8 +143,7 @@ def _find_own_login(connection: Connection) -> OwnLogin:
     return OwnLogin(str(user), str(mechanism)) if user and mechanism in _CODES else OwnLogin()
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialWriter:
+class CredentialWriter(Value):
     """Sets and removes credentials, which brokers cannot validate.
 
     Attributes:

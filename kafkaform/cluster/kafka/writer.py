@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import time
 from base64 import urlsafe_b64decode
-from dataclasses import replace
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -38,9 +37,9 @@ from kafkaform.core.errors import (
     RequestRejected,
     Unreachable,
 )
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.lock import unguarded
 from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.values import Value, replace
 from kafkaform.resources import KINDS
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from kafkaform.resources.client_quota.operations import AlterQuota
@@ -166,8 +165,7 @@ class Writer(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class ValidatedWriter:
+class ValidatedWriter(Value):
     """Carries out operations of one type with one request, which brokers can validate.
 
     Attributes:
@@ -232,8 +230,7 @@ class ValidatedWriter:
         return outcomes
 
 
-@dataclass(frozen=True, slots=True)
-class UnvalidatedWriter:
+class UnvalidatedWriter(Value):
     """Carries out operations of one type that brokers cannot validate.
 
     Attributes:

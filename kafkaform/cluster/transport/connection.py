@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -14,6 +13,7 @@ from kafkaform.cluster.wire.large_answers import METADATA
 from kafkaform.config.client_properties.transport import SaslSettings
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedAnswer, NotOffered, Unreachable
 from kafkaform.core.progress import Progress, silent
+from kafkaform.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import time
-from dataclasses import field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -17,7 +16,7 @@ from kafkaform.config.client_properties.transport import MskIamSettings, OidcSet
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
 from kafkaform.core.files import read_file
 from kafkaform.core.http import send_request
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import HiddenValue, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,8 +47,7 @@ _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PRINTABLE = r"[\x20-\x7e\t\r\n]"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Token:
+class Token(HiddenValue):
     """A token for brokers.
 
     Attributes:

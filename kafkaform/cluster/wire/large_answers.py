@@ -10,7 +10,6 @@ ListOffsetsRequest.json, DescribeAclsRequest.json and their responses).
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -41,7 +40,7 @@ from kafkaform.cluster.wire.message_schema import (
     struct,
 )
 from kafkaform.core.errors import NotOffered
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -92,8 +91,7 @@ class TopicMetadata(NamedTuple):
     partitions: list[PartitionMetadata]
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Value):
     """An answer to a Metadata request.
 
     Attributes:
@@ -109,8 +107,7 @@ class Metadata:
     topics: list[TopicMetadata]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedConfigs:
+class DescribedConfigs(Value):
     """The configs of a topic, broker or group, or an error code and message."""
 
     name: str
@@ -335,8 +332,7 @@ def _int_reader(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
     return Struct(f">{count}i").unpack_from
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetQuery:
+class OffsetQuery(Value):
     """The body of a ListOffsets request.
 
     Attributes:
@@ -364,8 +360,7 @@ class ListedOffset(NamedTuple):
     epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOffsets:
+class ListedOffsets(Value):
     """The answer of a leader to a ListOffsets request.
 
     Attributes:
@@ -462,8 +457,7 @@ LIST_OFFSETS = RequestType(2, "ListOffsets", (1, 7), _FLEXIBLE_OFFSETS, _write_o
 """Answered by leaders; has an isolation level since version 2."""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedAcls(Generic[T]):
+class DescribedAcls(Value, Generic[T]):
     """An answer to a DescribeAcls request: the ACLs, or an error code and message."""
 
     error_code: int

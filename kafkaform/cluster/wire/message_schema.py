@@ -14,7 +14,7 @@ from struct import error as StructError  # noqa: N812 - it is called plain "erro
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kafkaform.core.errors import MalformedAnswer, NotOffered
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ _LAST_SHIFT = 28
 """The shift of the fifth and last byte of a length: lengths have 32 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestType(Generic[T]):
+class RequestType(Value, Generic[T]):
     """A request of Kafka's protocol in the supported versions.
 
     Attributes:
@@ -363,8 +362,7 @@ def array(of: FieldType, *, nullable: bool = False) -> FieldType:
     return make_codec
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(Value):
     """A field that not every version of its structure has.
 
     Attributes:

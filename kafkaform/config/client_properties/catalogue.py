@@ -5,7 +5,6 @@ The ranges and names are those of librdkafka's CONFIGURATION.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from kafkaform.config.client_properties.treatment import (
     Text,
     Unused,
 )
+from kafkaform.core.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

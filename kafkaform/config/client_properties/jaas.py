@@ -6,10 +6,9 @@ Kafka parses it with Java's StreamTokenizer: values may be quoted, with the esca
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,8 +29,7 @@ class MalformedJaas(ValueError):  # noqa: N818 - names what is in the text
     """The text is not a login configuration; the message does not quote it, as it may contain passwords."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class LoginModule:
+class LoginModule(Value):
     """A login module: its class and options, which may be passwords and are not in its repr."""
 
     name: str

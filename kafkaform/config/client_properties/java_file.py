@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties import other_names
@@ -12,8 +12,8 @@ from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, 
 from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, explain_refusal
 from kafkaform.config.client_properties.properties import PropertyValues, escape
 from kafkaform.core.errors import Problem
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location
+from kafkaform.core.values import Value
 from kafkaform.core.wording import nearest, quoted
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ _PEM = "PEM"
 _PKCS12 = "PKCS12"
 
 
-@dataclass(frozen=True, slots=True)
-class Flaw:
+class Flaw(Value):
     """A problem of one Java property."""
 
     name: str

@@ -5,19 +5,19 @@ Their secrets are still references: `${env:NAME}` or `${file:PATH}`; `$$` is a d
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.client_properties.catalogue import ALIASES, ALLOW_HTTP, PROPERTIES
 from kafkaform.config.client_properties.other_names import explain_refusal
 from kafkaform.core.errors import Problem
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.secrets import HIDDEN, MalformedReference, Reference, parse_reference
+from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import nearest, quoted
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _TOKEN = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
 Part: TypeAlias = str | Reference
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Template:
+class Template(Value):
     """A value in parts: literal text and references."""
 
     parts: tuple[Part, ...]
@@ -245,11 +244,11 @@ _JAVA_STORE = "probe"
 """The value of `ssl.ca.location` that is not a path."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class PropertyValues(Mapping[str, str]):
     """A mapping of librdkafka's names to values, which may be secret and are not in its repr."""
 
-    values_by_name: Mapping[str, str] = field(default_factory=dict)
+    values_by_name: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __getitem__(self, name: str) -> str:
         return self.values_by_name[name]
@@ -264,8 +263,7 @@ class PropertyValues(Mapping[str, str]):
         return f"{type(self).__name__}({', '.join(sorted(self.values_by_name))}: {HIDDEN})"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ClientProperties:
+class ClientProperties(Value):
     """The properties of one cluster's clients, with unresolved references; its repr shows no secret.
 
     Attributes:

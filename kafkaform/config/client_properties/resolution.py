@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from kafkaform.config.client_properties.catalogue import OWN, PROPERTIES
 from kafkaform.config.client_properties.properties import PropertyValues, find_conflicts
 from kafkaform.config.client_properties.treatment import Refused, Text
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.secrets import HIDDEN, UnreadableSecret
 
 if TYPE_CHECKING:

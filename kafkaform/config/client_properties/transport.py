@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkaform.config.client_properties.resolution import get_token_file, parse_extensions, refuse_unsupported
@@ -16,7 +15,7 @@ from kafkaform.config.client_properties.tls import (
     describe_client_certificate,
 )
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import HiddenValue, Value, field
 
 if TYPE_CHECKING:
     import ssl
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class OidcSettings:
+class OidcSettings(HiddenValue):
     """The OAuth 2.0 client credentials grant (RFC 6749, section 4.4).
 
     Attributes:
@@ -43,8 +41,7 @@ class OidcSettings:
     tls: ssl.SSLContext | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFileSettings:
+class TokenFileSettings(Value):
     """A file with a token (a JWT) that another program renews.
 
     Attributes:
@@ -54,8 +51,7 @@ class TokenFileSettings:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class MskIamSettings:
+class MskIamSettings(Value):
     """Tokens signed with the credentials of AWS (MSK IAM).
 
     Attributes:
@@ -65,8 +61,7 @@ class MskIamSettings:
     region: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SaslSettings:
+class SaslSettings(HiddenValue):
     """The settings of a SASL login.
 
     Attributes:
@@ -86,8 +81,7 @@ class SaslSettings:
     service: str = "kafka"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class TransportSettings:
+class TransportSettings(HiddenValue):
     """The settings of kafkaform's own connections to brokers.
 
     Attributes:

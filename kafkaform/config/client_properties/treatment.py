@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Handled:
+class Handled(Value):
     """The property is supported; `how` is its entry in the documentation."""
 
     how: str = "used"
 
 
-@dataclass(frozen=True, slots=True)
-class Unused:
+class Unused(Value):
     """The property is ignored, as it affects neither access nor trust."""
 
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Value):
     """The property is not supported, and to ignore it would do something else than the user asked for.
 
     `unless` is the one value that is accepted: the behaviour without the property.
@@ -37,8 +34,7 @@ class Refused:
 Treatment: TypeAlias = Handled | Unused | Refused
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Value):
     """A client property.
 
     Attributes:
@@ -56,8 +52,7 @@ class Property:
     shown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Value):
     """Text without NUL that `pattern`, if any, matches; `describes` is the pattern in words."""
 
     pattern: str | None = None
@@ -82,8 +77,7 @@ _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]
 _LAST_PORT = 65_535
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(Value):
     """A comma-separated list of `HOST:PORT`, each optionally prefixed with the name of a listener."""
 
     def normalise(self, value: str) -> str:
@@ -105,8 +99,7 @@ class Addresses:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Value):
     """`true` or `false`."""
 
     def normalise(self, value: str) -> str:
@@ -118,8 +111,7 @@ class Flag:
         return None if self.normalise(value) in ("true", "false") else "must be true or false"
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Value):
     """A whole number in an inclusive range."""
 
     low: int
@@ -137,8 +129,7 @@ class Number:
         return f"must be a whole number from {self.low} to {self.high}"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Value):
     """One of a few words, in any case; normalised to the listed case."""
 
     values: tuple[str, ...]

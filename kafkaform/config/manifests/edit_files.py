@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import read_file, replace, write_beside
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 _UNCHANGED = "no manifest was changed"
 
 
-@dataclass(frozen=True, slots=True)
-class EditedFile:
+class EditedFile(Value):
     """A file with edited values, not written yet.
 
     Attributes:

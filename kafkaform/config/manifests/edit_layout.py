@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +28,7 @@ _ANCHOR = re.compile(r"&\S+\s*")
 _COMMENT = re.compile(rf"(?<!\S)#[^{_BREAKS}]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Value):
     """A scalar; `style` is its quote, `|`, `>`, or empty if it is plain."""
 
     start: int
@@ -39,8 +38,7 @@ class Scalar:
     anchor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Value):
     """An alias `*anchor`."""
 
     start: int
@@ -48,8 +46,7 @@ class Alias:
     anchor: str
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
+class Collection(Value):
     """A mapping, or a list, whose entries have no keys; a flow collection includes its brackets."""
 
     start: int
@@ -62,8 +59,7 @@ class Collection:
 Node: TypeAlias = Scalar | Alias | Collection
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionEntry:
+class CollectionEntry(Value):
     """An entry of a mapping or a list."""
 
     key: Node | None

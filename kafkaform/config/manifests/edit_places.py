@@ -14,8 +14,8 @@ from kafkaform.config.manifests.edit_text import (
     put_value,
 )
 from kafkaform.config.manifests.scalars import format_like
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ TextEdit: TypeAlias = "Callable[[str], str]"
 _BASE: Steps = ("spec",)
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Value):
     """A manifest to edit.
 
     Attributes:

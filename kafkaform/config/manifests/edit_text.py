@@ -23,8 +23,8 @@ from kafkaform.config.manifests.edit_layout import (
     walk_nodes,
 )
 from kafkaform.config.manifests.scalars import Style
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -168,8 +168,7 @@ _INLINE = frozenset(short.section for kind in KINDS.values() for short in kind.f
 """New mappings that are written on one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Value):
     """A mapping on the path to a value, with its parent and the index of the next entry of the path."""
 
     mapping: Collection
@@ -181,8 +180,7 @@ class _Level:
         return self.mapping.entries[self.index or 0]
 
 
-@dataclass(frozen=True, slots=True)
-class _ValuePath:
+class _ValuePath(Value):
     """The existing mappings on the path to a value."""
 
     text: str

@@ -7,7 +7,6 @@ resource and environment unchanged. Edits that cannot be verified are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -19,8 +18,8 @@ from kafkaform.config.manifests.edit_text import Uneditable
 from kafkaform.config.manifests.files import read_bytes
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.core.errors import InvalidInput
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
+from kafkaform.core.values import Value, replace
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import ListItem, ManifestEdit
 
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired
 
 
-Value: TypeAlias = "FieldValue | Sequence[Mapping[str, object]]"
+YamlValue: TypeAlias = "FieldValue | Sequence[Mapping[str, object]]"
 """A value of a manifest: of a field, or a list."""
-Wanted: TypeAlias = Mapping[str, Value]
+Wanted: TypeAlias = Mapping[str, YamlValue]
 """New values by path; None to remove a value."""
 
 
@@ -43,8 +42,7 @@ class Unverified(Exception):  # noqa: N818 - becomes the reason of a refused edi
     """The text does not have the wanted meaning; the message is its actual meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Value):
     """The resources that the loader reads in a text.
 
     Attributes:
@@ -58,8 +56,7 @@ class Reading:
     by_environment: Mapping[str, Mapping[ResourceRef, Desired]]
 
 
-@dataclass(frozen=True, slots=True)
-class TextLoader:
+class TextLoader(Value):
     """The loader, for texts instead of files.
 
     Attributes:
@@ -101,7 +98,7 @@ class TextLoader:
         return Reading(self.context.environment, _index_by_ref(chosen), by_name)
 
 
-def get_declared(desired: Desired, path: str) -> Value:
+def get_declared(desired: Desired, path: str) -> YamlValue:
     """Return the value that a manifest and the defaults under it declare for a field; None if they have none.
 
     For a tombstone, the value that it would declare without `state: absent`.
@@ -111,10 +108,10 @@ def get_declared(desired: Desired, path: str) -> Value:
         return "absent" if spec.get("state") == "absent" else None
     name = path.removeprefix(CONFIG_PREFIX)
     holder = spec if name == path else cast("Mapping[str, Any]", spec.get("config", {}))
-    return cast("Value", holder.get(name))
+    return cast("YamlValue", holder.get(name))
 
 
-def declares(desired: Desired, path: str, value: Value) -> bool:
+def declares(desired: Desired, path: str, value: YamlValue) -> bool:
     """Return whether a manifest declares this value for a field."""
     declared = get_declared(desired, path)
     if isinstance(value, list):
@@ -154,7 +151,7 @@ def _exclude_fields(desired: Desired, wanted: Wanted) -> object:
     return replace(desired.intent, spec={**spec, "config": config}), state
 
 
-def _display(value: Value) -> str:
+def _display(value: YamlValue) -> str:
     return "unset" if value is None else str(value)
 
 
@@ -166,8 +163,7 @@ _BOM = "\ufeff"
 _CHANGED = "its file has changed since it was read"
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Value):
     """A new value of a field in a manifest.
 
     Attributes:
@@ -182,8 +178,7 @@ class Edit:
     value: FieldValue
 
 
-@dataclass(frozen=True, slots=True)
-class EditResult:
+class EditResult(Value):
     """The result of some edits; edits that change nothing are in neither part.
 
     Attributes:
@@ -270,8 +265,7 @@ def _find_objection(edit: ManifestEdit) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Value):
     """A file to edit."""
 
     text: str
@@ -350,7 +344,7 @@ class _File:
         return (after, wanted, refused) if state is None else (text, {}, dict.fromkeys(edits, state))
 
     def _propose_edits(
-        self, text: str, current: Desired, edit: ManifestEdit, value: Value
+        self, text: str, current: Desired, edit: ManifestEdit, value: YamlValue
     ) -> Iterator[TextEdit]:
         environments = frozenset(self.reader.other_environments)
         manifest = Manifest(parse_layout(text), current.ref.kind, self.context.environment, environments)
@@ -361,7 +355,7 @@ class _File:
         return manifest.propose_item_edits(edit.path, removed, cast("list[Mapping[str, object]]", value))
 
 
-def _compute_value(current: Desired, edit: ManifestEdit) -> Value:
+def _compute_value(current: Desired, edit: ManifestEdit) -> YamlValue:
     """Return the value of an edited field: of a list, all of its items."""
     if not isinstance(edit.value, ListItem):
         return edit.value

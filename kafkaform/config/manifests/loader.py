@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,8 +13,8 @@ from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, Problem
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
+from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources import KINDS, consent, find_kind, misspelt_hazard, reader_ref
 from kafkaform.rules.waivers import WAIVER_PREFIX
@@ -56,8 +55,7 @@ _OTHER_TOOLS = {
 """Hints for the manifests of other tools, by the prefix of their apiVersion."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Value):
     """The settings of a repository that apply to all of its manifests.
 
     Attributes:
@@ -77,8 +75,7 @@ class Context:
     default_places: Mapping[str, FieldPlaces] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Manifest:
+class _Manifest(Value):
     """A parsed manifest without its environment; an unsound one is only used to find more problems."""
 
     ref: ResourceRef

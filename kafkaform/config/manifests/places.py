@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +18,7 @@ _OPEN = frozenset({"config", "client", "labels", "annotations"})
 """Mappings whose keys may contain dots."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPlaces:
+class FieldPlaces(Value):
     """The places of fields in a manifest: an implementation of `Places`.
 
     Attributes:

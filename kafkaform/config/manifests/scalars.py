@@ -11,7 +11,7 @@ import yaml
 from kafkaform.config.manifests.templates import escape_templates, find_template
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from kafkaform.config.manifests.edit_layout import Scalar
@@ -60,8 +60,7 @@ _WHOLE = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?( ?[A-Za-z]+)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Value):
     """The style of scalars at one place: in the brackets of a flow collection, or as JSON."""
 
     flow: bool = False

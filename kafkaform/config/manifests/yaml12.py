@@ -15,7 +15,7 @@ import re
 from array import array
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import isinf
 from sys import intern
 from typing import TYPE_CHECKING, TypeAlias
@@ -34,7 +34,6 @@ from kafkaform.config.manifests.yaml_hazards import (
     may_exceed_limits,
 )
 from kafkaform.core.errors import Problem
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Location
 
 if TYPE_CHECKING:

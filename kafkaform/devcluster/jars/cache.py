@@ -18,9 +18,9 @@ import platformdirs
 
 from kafkaform.core.errors import JavaError
 from kafkaform.core.files import hold_lock, replace
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.progress import Progress, silent
 from kafkaform.core.units import rounded_size
+from kafkaform.core.values import Value
 from kafkaform.devcluster.releases import KAFKA_VERSION
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ _CONNECTIONS = 8
 _TIMEOUT_S = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Jar:
+class Jar(Value):
     """A pinned jar.
 
     Attributes:

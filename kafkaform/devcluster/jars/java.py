@@ -10,15 +10,14 @@ import sys
 from pathlib import Path
 
 from kafkaform.core.errors import JavaError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 MINIMUM = 17
 _VERSION = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
 _ANSWER_S = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
+class Java(Value):
     """A Java launcher and the version it runs, such as 17.0.15."""
 
     path: Path

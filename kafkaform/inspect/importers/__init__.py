@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +15,7 @@ from kafkaform.config.manifests.files import find_manifest_files, read_bytes
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, Problem, UsageError
 from kafkaform.core.model import Location
+from kafkaform.core.values import replace
 from kafkaform.core.wording import listed
 from kafkaform.inspect.importers import jikkou, julieops, kafka_gitops, strimzi, terraform, topicctl
 from kafkaform.inspect.importers.conversion import Conversion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import WILDCARD
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import principal_ref
 from kafkaform.inspect.importers.fields import ScalarReading
@@ -44,8 +44,7 @@ def matches(data: Mapping[str, Data]) -> bool:
     return "jikkou.io/" in str(data.get("apiVersion"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Resource:
+class _Resource(Value):
     """A resource of jikkou.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
 from kafkaform.inspect.importers.fields import ScalarReading
 
@@ -128,8 +128,7 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
         _convert_platform(document.below("platform"), out)
 
 
-@dataclass(frozen=True, slots=True)
-class _Project:
+class _Project(Value):
     """A project of a topology.
 
     Attributes:
@@ -192,8 +191,7 @@ def _add_topic(topic: Fields, name: str, plans: Mapping[str, Mapping[str, str]],
     out.describe(ref, topic.mapping("metadata"))
 
 
-@dataclass(frozen=True, slots=True)
-class _User:
+class _User(Value):
     """A consumer or a producer of topics.
 
     Attributes:

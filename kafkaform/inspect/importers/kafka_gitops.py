@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
 from kafkaform.inspect.importers.fields import ScalarReading
 
@@ -111,8 +111,7 @@ class _Settings:
             self.describes |= settings.below("services").below("acls").flag("describeTopicEnabled")
 
 
-@dataclass(frozen=True, slots=True)
-class _Owner:
+class _Owner(Value):
     """A service or a user, and its principal.
 
     Attributes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value, field
 from kafkaform.resources.replicas.layout import Strategy
 
 if TYPE_CHECKING:
@@ -236,8 +235,7 @@ class BrokerLoad:
             self.leaders[broker] += times
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementRequest:
+class PlacementRequest(Value):
     """The requested placement of one topic.
 
     Attributes:
@@ -255,8 +253,7 @@ class PlacementRequest:
     static: Assignment = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Placements:
+class Placements(Value):
     """The result of placement.
 
     Attributes:

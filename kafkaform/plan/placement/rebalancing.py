@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Racks, Row
 from kafkaform.plan.placement.placing import find_obstacle, settle
@@ -130,8 +130,7 @@ def _build_changes(layout: Layout, rows: list[Row]) -> dict[str, Assignment]:
     return changes
 
 
-@dataclass(frozen=True, slots=True)
-class Balance:
+class Balance(Value):
     """The distribution of replicas over live brokers.
 
     Attributes:
@@ -155,8 +154,7 @@ class Balance:
         return _spread(self.leaders)
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(Value):
     """The cost of changing one placement into another.
 
     Attributes:

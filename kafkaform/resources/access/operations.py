@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.acl_fields import parse_path, write_path, write_value
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Change, Create, Delete, Update
 from kafkaform.core.operations import Operation, Phase
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import FieldFormatter
 
 
-@dataclass(frozen=True, slots=True)
 class AlterAccess(Operation):
     """Create and delete ACLs of one principal; others stay as they are.
 
@@ -47,14 +45,12 @@ class AlterAccess(Operation):
         return [write_path(acl) for acl in (*self.created, *self.deleted)]
 
 
-@dataclass(frozen=True, slots=True)
 class GrantAccess(AlterAccess):
     """Allow more: create ACLs that allow, and delete ACLs that deny."""
 
     phase = Phase.SETTLE
 
 
-@dataclass(frozen=True, slots=True)
 class RevokeAccess(AlterAccess):
     """Allow less: delete ACLs that allow, and create ACLs that deny."""
 

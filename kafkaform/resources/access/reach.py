@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import EVERYONE, ResourceType
 from kafkaform.core.authorizer import AccessRequest
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ _VERBS: Mapping[ResourceType, Mapping[str, str]] = {
 """The operations that are compared: what these include, such as Describe, would only repeat them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReachChange:
+class ReachChange(Value):
     """The number of resources with which a principal may do something, before and after a plan.
 
     Attributes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -31,6 +30,7 @@ from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.authorizer import AccessReading, AccessRequest, Authorizer, AuthorizerSettings, includes
 from kafkaform.core.lock import NAME
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.values import replace
 from kafkaform.core.wording import listed, setting
 from kafkaform.resources.access.operations import list_values
 from kafkaform.resources.base import UsageFacts

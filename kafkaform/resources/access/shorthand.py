@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from kafkaform.core.acl_fields import is_covered
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD, Acl, ResourceType
 from kafkaform.core.apply_result import RECORD_TOPIC
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.lock import NAME as LOCK
+from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ _STORAGE = {"config": "connect-configs", "offset": "connect-offsets", "status": 
 """The topics of Connect workers, by their names in Kafka's connect-distributed.properties."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRight:
+class ResourceRight(Value):
     """Operations on the resources of one pattern; without hosts, from those of the manifest."""
 
     resource_type: ResourceType

@@ -11,15 +11,14 @@ spec["acls"]                    as in the manifest, with operations as Kafka wri
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.acl_fields import is_implied, write_path, write_value
 from kafkaform.core.acls import ALL_OPERATIONS, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
+from kafkaform.core.values import Value, replace
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.base import ListItem, ManifestEdit
 
@@ -87,8 +86,7 @@ def resolve(layer: Layer) -> tuple[State | None, Intent]:
     return (None if layer.get("state") == "absent" else {}), intent
 
 
-@dataclass(frozen=True, slots=True)
-class AclPlaces:
+class AclPlaces(Value):
     """The places of the fields of a principal: an implementation of `Places`.
 
     Attributes:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, cast
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import is_plain
+from kafkaform.core.values import Value
 from kafkaform.core.wording import did_you_mean, quoted
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _FORM = "write such as user=alice, client-id=app, user=alice,client-id=app or ip
 _NOUNS = {USER: "user", CLIENT_ID: "client", IP: "address"}
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaEntity:
+class QuotaEntity(Value):
     """The entity of a quota: a user, a client id, both, or an address.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Update
 from kafkaform.core.operations import AlterConfigs
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
 
 
-@dataclass(frozen=True, slots=True)
 class AlterQuota(AlterConfigs):
     """Set and unset limits of one entity; others stay as they are.
 

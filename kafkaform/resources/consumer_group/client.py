@@ -6,11 +6,11 @@ code, its secrets, its connection to the brokers) are refused.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS, ConfigType
+from kafkaform.core.values import replace
 from kafkaform.core.wording import nearest, quoted
 from kafkaform.resources.base import BAD, canonical_value
 

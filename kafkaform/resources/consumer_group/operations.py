@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, cast
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, FieldValue, ResourceRef, Update
 from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
 from kafkaform.core.printable import printable
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import FieldFormatter
 
 
-@dataclass(frozen=True, slots=True)
 class CommitInitialOffsets(Operation):
     """Commit a first offset for a group without members, in every partition in which it has none.
 
@@ -45,7 +43,6 @@ class CommitInitialOffsets(Operation):
         return map(topic_path, self.topics)
 
 
-@dataclass(frozen=True, slots=True)
 class ResetOffsets(Operation):
     """Change the committed offsets of a group without members.
 
@@ -71,7 +68,6 @@ class ResetOffsets(Operation):
         return map(partition_path, self.offsets)
 
 
-@dataclass(frozen=True, slots=True)
 class DeleteGroup(Deletion):
     """Delete a group without members, if it exists; then remove its configs, which Kafka keeps.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import inf
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Diagnostic, Severity, Update
 from kafkaform.core.units import format_size, rounded_size
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted, format_age
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.layout import assignment_changes, parse_assignment
@@ -26,8 +26,7 @@ TOGETHER = "KF429"
 """The note about the total that several topics copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Value):
     """A broker that sends copies of replicas, or receives them."""
 
     broker: int

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import rounded_size
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,8 +34,7 @@ DISK_REMEDY = (
 _SAME_VOLUME = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Value):
     """The copies of replicas to one broker.
 
     Attributes:
@@ -56,8 +55,7 @@ class Copies:
 NO_COPIES = Copies()
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSpace:
+class DiskSpace(Value):
     """The log directories of live brokers.
 
     Attributes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Live
+from kafkaform.core.values import Value, field
 from kafkaform.resources.replicas.moves import Throttles
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ REPLICATION_FACTOR = "replicationFactor"
 MIN_ISR = "config.min.insync.replicas"
 
 
-@dataclass(frozen=True, slots=True)
 class LiveReplicas(Live):
     """The replicas of a live resource.
 
@@ -43,8 +41,7 @@ def get_replicas(observed: Observed) -> LiveReplicas:
     return observed.live if isinstance(observed.live, LiveReplicas) else _UNREAD
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaFacts:
+class ReplicaFacts(Value):
     """The data about a cluster whose replicas a plan places or moves.
 
     Attributes:

@@ -6,13 +6,12 @@ separated by colons, the preferred leader first, and partitions by commas: `1:2,
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.partitions import Replicas
+from kafkaform.core.values import Value, field
 from kafkaform.core.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -65,8 +64,7 @@ def _replicas(text: str) -> Replicas | None:
     return None if len(set(replicas)) < len(replicas) or min(replicas) < 0 else replicas
 
 
-@dataclass(frozen=True, slots=True)
-class Reassignment:
+class Reassignment(Value):
     """A reassignment that is running (KIP-455).
 
     Attributes:
@@ -91,8 +89,7 @@ class Reassignment:
         return f"from {source} to {target}"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value):
     """All replicas that this account can see.
 
     Attributes:
@@ -129,8 +126,7 @@ def describe_running(running: Mapping[int, Reassignment]) -> str:
     return listed([f"partition {number} {move}" for number, move in sorted(running.items())])
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaChanges:
+class ReplicaChanges(Value):
     """The changes of the replicas of partitions.
 
     Attributes:

@@ -6,12 +6,11 @@ that are in these lists and out of sync.
 
 from __future__ import annotations
 
-from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.units import parse_size
+from kafkaform.core.values import Value, field
 from kafkaform.resources.replicas.disk_space import DISK_RESERVE
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ class WhenBusy(StrEnum):
     REFUSE = "refuse"
 
 
-@dataclass(frozen=True, slots=True)
-class MoveOptions:
+class MoveOptions(Value):
     """The options of moving replicas.
 
     Attributes:
@@ -77,8 +75,7 @@ def parse_rate(text: str) -> int | None:
     return rate
 
 
-@dataclass(frozen=True, slots=True)
-class MoveProgress:
+class MoveProgress(Value):
     """The progress of the moves of an apply.
 
     Attributes:
@@ -112,8 +109,7 @@ class MoveObserver(Protocol):
         """Take a line for a waiting user, such as a reason for waiting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Value):
     """The dynamic throttle rates of one broker, in bytes per second; None is unset."""
 
     leader: int | None = None
@@ -125,8 +121,7 @@ class Rates:
         return {config: rate for config, rate in rates.items() if rate is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledReplicas:
+class ThrottledReplicas(Value):
     """The throttled replicas of one topic, each as Kafka writes it: `PARTITION:BROKER`, or `*` for all."""
 
     leader: frozenset[str] = frozenset()
@@ -137,8 +132,7 @@ class ThrottledReplicas:
         return {LEADER_REPLICAS: self.leader, FOLLOWER_REPLICAS: self.follower}
 
 
-@dataclass(frozen=True, slots=True)
-class Throttles:
+class Throttles(Value):
     """The replication throttles of a cluster.
 
     Attributes:

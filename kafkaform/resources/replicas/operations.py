@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.operations import AlterConfigs, Operation, Phase
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
 from kafkaform.resources.replicas.layout import replica_changes
@@ -24,12 +24,12 @@ class PartitionCreation(Operation):
         assignment: The brokers of each; if empty, the controller chooses.
     """
 
-    __slots__ = ()
+    @property
+    @abstractmethod
+    def assignment(self) -> Assignment:
+        """The brokers of each; if empty, the controller chooses."""
 
-    assignment: Assignment
 
-
-@dataclass(frozen=True, slots=True)
 class Reassign(Operation):
     """Change the replicas of partitions of a topic, the preferred leader first (KIP-455).
 
@@ -59,7 +59,6 @@ class Reassign(Operation):
         return [path for path in (REPLICATION_FACTOR, PLACEMENT) if path in changed]
 
 
-@dataclass(frozen=True, slots=True)
 class AlterConfigsInSync(AlterConfigs):
     """Alter configs once enough replicas of every partition are in sync.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import FieldOutcome
 from kafkaform.resources.replicas.copying import sum_copies

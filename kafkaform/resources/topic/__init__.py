@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache, partial
 from operator import eq
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import Binding
+from kafkaform.core.values import replace
 from kafkaform.resources.base import (
     AffectedGroups,
     ConfigField,

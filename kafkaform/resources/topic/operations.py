@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, cast
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Update
 from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
 from kafkaform.core.wording import counted
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from kafkaform.resources.replicas.layout import Assignment
 
 
-@dataclass(frozen=True, slots=True)
 class CreateTopic(PartitionCreation):
     """Create a topic; a replication factor or partition count of -1 is the broker's default.
 
@@ -54,7 +52,6 @@ class CreateTopic(PartitionCreation):
         return changed
 
 
-@dataclass(frozen=True, slots=True)
 class AddPartitions(PartitionCreation):
     """Raise a topic's partition count from `present` to `total`.
 
@@ -89,7 +86,6 @@ class AddPartitions(PartitionCreation):
         return "partitions" in missing
 
 
-@dataclass(frozen=True, slots=True)
 class DeleteTopic(Deletion):
     """Delete the topic with this id, and no other of its name; without an id, any topic of the name."""
 

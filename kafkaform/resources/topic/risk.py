@@ -6,13 +6,13 @@ it. The prediction of a skew report is added to the assessment of a partition in
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import lcm
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment, to_integer
 from kafkaform.core.units import word_size
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.resources.replicas import facts as replica_facts
 from kafkaform.resources.replicas import placement

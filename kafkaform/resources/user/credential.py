@@ -12,8 +12,8 @@ from hashlib import pbkdf2_hmac
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.secrets import MalformedReference, Reference, parse_reference
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from kafkaform.core.model import FieldValue
@@ -39,8 +39,7 @@ class LivePassword(StrEnum):
     """It was not compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Value):
     """A credential of one mechanism.
 
     Attributes:

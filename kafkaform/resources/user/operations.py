@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import Change, Create, Delete, Update
 from kafkaform.core.operations import Operation, Phase
 from kafkaform.resources.user.credential import PREFIX
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import FieldFormatter
 
 
-@dataclass(frozen=True, slots=True)
 class AlterCredentials(Operation):
     """Set or remove credentials of one user; those of other mechanisms stay as they are.
 
@@ -47,14 +45,12 @@ class AlterCredentials(Operation):
         return {path.removeprefix(PREFIX): value for path, value in self.values.items()}
 
 
-@dataclass(frozen=True, slots=True)
 class SetCredentials(AlterCredentials):
     """Set credentials, before their user gets rights."""
 
     phase = Phase.PREPARE
 
 
-@dataclass(frozen=True, slots=True)
 class RemoveCredentials(AlterCredentials):
     """Remove credentials, after their user has lost its rights."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import SAFE, Risk, RiskAssessment
+from kafkaform.core.values import Value
 from kafkaform.resources.user.credential import PREFIX, LivePassword, parse_credential
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ HAZARDS = frozenset({REMOVAL, PASSWORD, OWN, MALFORMED})
 """The names by which a change of a User can be consented to or forbidden."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnLogin:
+class OwnLogin(Value):
     """The SCRAM login of the account that plans and applies; empty if it has none.
 
     Attributes:

@@ -6,13 +6,13 @@ Their first line, which GitHub does not display, identifies them.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from github import UnknownObjectException
 
 from kafkaform.core.errors import ForgeError
+from kafkaform.core.values import replace
 from kafkaform.vcs.forge.failures import RequestPurpose
 from kafkaform.vcs.forge.markers import is_same
 from kafkaform.vcs.forge.publishing import Publication, find_or_create

@@ -8,7 +8,7 @@ import requests
 from github import GithubException, RateLimitExceededException
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.vcs.forge.publishing import TransientFailure
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ _MAYBE_LIMITED = {400, 403, 429}
 _SERVER_ERROR = 500
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPurpose:
+class RequestPurpose(Value):
     """The purpose of a request, for error messages.
 
     Attributes:

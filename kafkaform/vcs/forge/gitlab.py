@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kafkaform import __version__
 from kafkaform.core.errors import ForgeError
 from kafkaform.core.http import is_safe, send_request
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.printable import clipped
 from kafkaform.vcs.forge.markers import is_same
 from kafkaform.vcs.forge.publishing import Publication, RetryBudget, TransientFailure, find_or_create

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 LIMIT = 65_536
 """The maximum size of a body, in UTF-16 units.
@@ -14,8 +14,7 @@ GitHub documents 65,536 characters and stores 262,144 bytes of UTF-8; this limit
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Value):
     """The identity of a comment or issue that kafkaform publishes.
 
     Attributes:

@@ -6,7 +6,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kafkaform.core.errors import ForgeError
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,7 @@ TOTAL_S = 300.0
 _MAX_TRIES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class TransientFailure:
+class TransientFailure(Value):
     """A failure after which the same request may succeed.
 
     Attributes:
@@ -73,8 +72,7 @@ class RetryBudget:
         sleep(delay)
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(Value):
     """A published comment or issue.
 
     Attributes:

@@ -19,7 +19,7 @@ from github import GithubException
 
 from kafkaform.core.errors import ForgeError
 from kafkaform.core.http import is_safe
-from kafkaform.core.lazy_dataclass import dataclass
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.vcs.forge.failures import RequestPurpose
 from kafkaform.vcs.forge.publishing import TransientFailure
@@ -75,8 +75,7 @@ _TRIES = 4
 _PAUSE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class MergedPullRequest:
+class MergedPullRequest(Value):
     """A pull request that was merged.
 
     Attributes:
@@ -141,8 +140,7 @@ _BY_HAND = "run `kafkaform plan` and apply it by hand, or open a new pull reques
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPlan:
+class FetchedPlan(Value):
     """A downloaded plan that was reviewed.
 
     Attributes:
@@ -158,8 +156,7 @@ class FetchedPlan:
     run_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Artefact:
+class _Artefact(Value):
     id: int
     size: int
     made: datetime

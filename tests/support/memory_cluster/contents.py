@@ -5,11 +5,12 @@ What follows for its health is computed here, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkaform.core.health import Health, LogDir, Quorum, Voter
 from kafkaform.core.partitions import PartitionState
+from kafkaform.core.values import replace
 from tests.support.memory_cluster import coordinator
 from tests.support.memory_cluster.coordinator import NO_GROUP, Log
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 import uuid
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigType
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.operations import AlterConfigs
+from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 

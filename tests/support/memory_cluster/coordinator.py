@@ -5,7 +5,7 @@ The codes, and the limits of stock brokers for configs of groups, were seen on A
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
@@ -13,6 +13,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import LogSpan, TimedOffset
+from kafkaform.core.values import replace
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group, Member, Position
 from tests.support.memory_cluster.controller import rejected, stored

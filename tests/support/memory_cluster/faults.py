@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from kafkaform.cluster.protocol import none_besides
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.lock import Holder, acquire_lock, lock_lost_error
 from kafkaform.core.transactions import OpenTransaction
+from kafkaform.core.values import replace
 from kafkaform.resources import KINDS
 from tests.support.memory_cluster import controller, coordinator
 from tests.support.memory_cluster.contents import Contents

@@ -7,7 +7,6 @@ can make it lag, hide, deny and fail (see `FaultInjection`), and sees in `execut
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from kafkaform.cluster.audit_layout import TOPIC, make_audit_topic_creation
@@ -18,6 +17,7 @@ from kafkaform.core.lock import unguarded
 from kafkaform.core.model import CONFIG_PREFIX, DataSize, Facts, Observation, Observed, ResourceRef, State
 from kafkaform.core.partitions import Broker
 from kafkaform.core.transactions import TransactionReading
+from kafkaform.core.values import replace
 from kafkaform.resources import KINDS, reader_ref
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.access.risk import AccessFacts

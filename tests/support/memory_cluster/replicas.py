@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.protocol import make_broker_down_error
@@ -10,6 +9,7 @@ from kafkaform.core.errors import ClusterError, LockLost
 from kafkaform.core.health import LogDir, ThrottleConfigs
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.resources import placed_ref
 from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.replicas.moves import (

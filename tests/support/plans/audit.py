@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkaform.apply.executor import ApplyOptions, apply
@@ -17,6 +17,7 @@ from kafkaform.core.apply_result import ApplyReport
 from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.core.plans import Plan
 from kafkaform.core.progress import Clock
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
 from tests.support.plans.scenes import FakeClock
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -12,6 +10,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.model import Desired
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.drift_ways import CommandContext

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kafkaform import rules
 from kafkaform.core.model import (
@@ -17,6 +17,7 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
 )
+from kafkaform.core.values import replace
 from tests.support.plans.scenes import declared, topic
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import TypeVar
@@ -35,8 +34,10 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.resources.values import fields_of
+from tests.support.builds import builds
 
 T = TypeVar("T")
 
@@ -189,12 +190,12 @@ def names(*, legal: bool = False) -> SearchStrategy[str]:
 
 def refs(*, legal: bool = False) -> SearchStrategy[ResourceRef]:
     """Topics and groups."""
-    return st.builds(ResourceRef, st.sampled_from(("Topic", "ConsumerGroup")), names(legal=legal))
+    return builds(ResourceRef, st.sampled_from(("Topic", "ConsumerGroup")), names(legal=legal))
 
 
 def locations(*, columns: bool = False) -> SearchStrategy[Location]:
     """Places in manifests; in column 1 unless `columns`."""
-    return st.builds(
+    return builds(
         Location,
         _files | _hostile_something,
         st.integers(1, 10_000),
@@ -228,7 +229,7 @@ def assessments(draw: DrawFn) -> RiskAssessment:
 
 def field_changes() -> SearchStrategy[FieldChange]:
     """One field of an update."""
-    return st.builds(
+    return builds(
         FieldChange,
         path=_paths,
         before=_values,
@@ -245,15 +246,15 @@ def changes(*, legal: bool = False) -> SearchStrategy[Change]:
     uids = st.none() | _ids
     fields = st.lists(field_changes(), min_size=1, max_size=4, unique_by=lambda f: f.path).map(tuple)
     return st.one_of(
-        st.builds(Create, refs(legal=legal), states(), assessments()),
-        st.builds(Update, refs(legal=legal), uids, fields),
-        st.builds(Delete, refs(legal=legal), uids, states(), assessments()),
+        builds(Create, refs(legal=legal), states(), assessments()),
+        builds(Update, refs(legal=legal), uids, fields),
+        builds(Delete, refs(legal=legal), uids, states(), assessments()),
     )
 
 
 def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStrategy[PlannedChange]:
     """Changes of any status and origin."""
-    planned = st.builds(
+    planned = builds(
         PlannedChange,
         changes(legal=legal),
         st.sampled_from(Status),
@@ -280,7 +281,7 @@ def _with_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
 
 def diagnostics(*, columns: bool = False) -> SearchStrategy[Diagnostic]:
     """Findings of rules."""
-    return st.builds(
+    return builds(
         Diagnostic,
         st.integers(0, 999).map("KF{:03}".format),
         st.sampled_from(Severity),
@@ -306,7 +307,7 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
         columns: Locations have columns other than 1, which a saved plan does not keep.
         max_changes: The most changes in one plan.
     """
-    return st.builds(
+    return builds(
         Plan,
         cluster_id=_ids | _hostile,
         changes=_sorted_tuple(
@@ -315,10 +316,10 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
         unchanged=st.integers(0, 10_000),
         unmanaged=_sorted_tuple(refs(legal=legal), max_size=4, key=lambda r: r),
         undeclared=_sorted_tuple(
-            st.builds(UndeclaredConfig, refs(legal=legal), _paths, _hostile), max_size=4, key=lambda u: u
+            builds(UndeclaredConfig, refs(legal=legal), _paths, _hostile), max_size=4, key=lambda u: u
         ),
         consents=_sorted_tuple(
-            st.builds(Consent, refs(legal=legal).map(str), st.sampled_from(HAZARDS), _hostile),
+            builds(Consent, refs(legal=legal).map(str), st.sampled_from(HAZARDS), _hostile),
             max_size=3,
             key=lambda c: c,
         ),
@@ -326,7 +327,7 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
         broker_validated=st.booleans(),
         unknown=_sorted_tuple(refs(legal=legal), max_size=3, key=lambda r: r),
         readers=_sorted_tuple(
-            st.builds(
+            builds(
                 Reader, refs(legal=legal), st.lists(_hostile, max_size=2).map(tuple), st.just("") | _hostile
             ),
             max_size=3,
@@ -337,7 +338,7 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
 
 def headers() -> SearchStrategy[PlanHeader]:
     """What a saved plan says about its making."""
-    return st.builds(
+    return builds(
         PlanHeader,
         tool_version=st.just("0.1.0") | _hostile,
         commit=st.none() | _some_of("0123456789abcdef", 40, 40) | _hostile,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from kafkaform.core.values import replace
 from spark_validation.analysis import AnalysisContext, LogFacts, ReaderGroup, analyse
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.hashing import Int64s

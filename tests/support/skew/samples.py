@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import sha256
 
+from kafkaform.core.values import replace
 from spark_validation.results import (
     Estimate,
     GroupResult,

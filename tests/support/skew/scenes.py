@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from kafkaform import rules
 from kafkaform.core.model import Desired, FieldValue, Intent
+from kafkaform.core.values import replace
 from spark_validation.results import (
     Estimate,
     GroupResult,

@@ -7,7 +7,7 @@ which key each record has, and what places it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kafkaform.core.values import replace
 from spark_validation.counting import Rows, count_rows
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys
 from spark_validation.key_counts import NEVER, CountsLayout, KeyCounts

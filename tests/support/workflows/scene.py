@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from confluent_kafka.admin import NewTopic
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from kafkaform.core.values import replace
 from tests.support.cli.project import Call, Project
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.github.repository import HostedRepository, PullRequest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event
 
 import pytest
@@ -29,11 +29,13 @@ from kafkaform.core.model import Desired, FieldValue, Intent, Observation, Resou
 from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation
 from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.values import replace
 from kafkaform.resources.replicas.facts import get_replicas
 from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.builds import builds
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import MemoryThrottleJournal
@@ -1176,7 +1178,7 @@ def configs() -> st.SearchStrategy[dict[str, str]]:
 
 def live_topics() -> st.SearchStrategy[dict[str, CreateTopic]]:
     def build(name: str) -> st.SearchStrategy[CreateTopic]:
-        return st.builds(CreateTopic, st.just(topic(name)), st.integers(1, 4), REPLICAS, configs())
+        return builds(CreateTopic, st.just(topic(name)), st.integers(1, 4), REPLICAS, configs())
 
     return st.fixed_dictionaries({}, optional={name: build(name) for name in NAMES})
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kafkaform.apply.moves.batches import FREE_PARTITIONS, PartitionMove, cut_batches
 from kafkaform.core.partitions import Replicas
 from kafkaform.resources.replicas.moves import MoveOptions
+from tests.support.builds import builds
 from tests.support.plans.scenes import topic
 
 
@@ -24,7 +25,7 @@ def replicas() -> st.SearchStrategy[Replicas]:
 MOVES = st.lists(st.tuples(replicas(), replicas(), st.integers(0, 100)), max_size=60).map(
     lambda drawn: [move(number, *one) for number, one in enumerate(drawn)]
 )
-OPTIONS = st.builds(MoveOptions, batch_partitions=st.integers(1, 10), batch_bytes=st.integers(1, 400))
+OPTIONS = builds(MoveOptions, batch_partitions=st.integers(1, 10), batch_bytes=st.integers(1, 400))
 
 
 @given(MOVES, OPTIONS)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform.apply.moves.batch_run import STALL_S, StallDetector, explain_stall
 from kafkaform.apply.moves.waiting import describe_problems, find_in_sync_shortage, find_unhealthy
 from kafkaform.core.partitions import Broker, PartitionState, Replicas
+from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Layout, Reassignment
 from tests.support.golden import wording
 from tests.unit.apply.test_moves_batches import move

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -25,6 +24,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.health import LogDir
 from kafkaform.core.lock import Guard, lock_lost_error, unguarded
 from kafkaform.core.partitions import Replicas, TopicPartition
+from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Assignment, Layout
 from kafkaform.resources.replicas.moves import (
     MoveOptions,

@@ -13,15 +13,16 @@ from kafkaform.apply.moves.throttles import (
     subtract_throttles,
 )
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
+from tests.support.builds import builds
 from tests.unit.apply.test_moves_batches import move
 
 NOTHING = Throttles()
-RATES = st.builds(Rates, st.none() | st.integers(1, 3), st.none() | st.integers(1, 3)).filter(
+RATES = builds(Rates, st.none() | st.integers(1, 3), st.none() | st.integers(1, 3)).filter(
     lambda rates: rates != Rates()
 )
 ENTRIES = st.frozensets(st.sampled_from(("0:1", "0:2", "1:1", "7:3")), max_size=3)
-LISTS = st.builds(ThrottledReplicas, ENTRIES, ENTRIES).filter(lambda one: one != ThrottledReplicas())
-THROTTLES = st.builds(
+LISTS = builds(ThrottledReplicas, ENTRIES, ENTRIES).filter(lambda one: one != ThrottledReplicas())
+THROTTLES = builds(
     Throttles,
     st.dictionaries(st.integers(1, 3), RATES, max_size=3),
     st.dictionaries(st.sampled_from("ab"), LISTS, max_size=2),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.errors import OutcomeUnknown
 from kafkaform.core.model import FieldValue, Observation, ResourceRef, State
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, Story, recorded_apply

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -26,6 +25,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -29,11 +28,13 @@ from kafkaform.core.model import Create, Delete, FieldChange, ResourceRef, Statu
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.plans import Consent, PlannedChange
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import replace
 from kafkaform.resources.consumer_group.fields import partition_path
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, ResetOffsets
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.resources.values import action_of, fields_of
+from tests.support.builds import builds
 from tests.support.golden import wording
 from tests.support.plans.audit import ALICE, COMMON
 from tests.support.plans.damage import damage_json
@@ -297,7 +298,7 @@ def test_long_values_and_foreign_words_are_bounded_in_a_record() -> None:
 
 
 SCHEMA = Draft202012Validator(load_schema("audit"))
-CONSENTS = st.lists(st.builds(Consent, hostile_text(), hostile_text(), hostile_text()), max_size=2)
+CONSENTS = st.lists(builds(Consent, hostile_text(), hostile_text(), hostile_text()), max_size=2)
 
 
 @given(planned_changes(), CONSENTS)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform.audit.entries import AuditEntry
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.editing import Edit
 from kafkaform.core.model import Desired, FieldValue, Intent, ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.inspect.reversal import Reversal, plan_reversal
 from tests.support.golden import wording
 from tests.support.plans.audit import Story

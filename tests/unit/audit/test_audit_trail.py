@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from kafkaform.audit.trail import Trail, read_trail
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied, Unreachable
 from kafkaform.core.model import FieldValue, ResourceRef
+from kafkaform.core.values import replace
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story, recorded_apply

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from kafkaform.cli.skew import skew
 from kafkaform.cli.skew_options import GivenOptions, resolve_options
 from kafkaform.cluster.transport import connection
+from kafkaform.core.values import replace
 from spark_validation.metrics import MetricsTable
 from tests.support.cli.project import ROOT, Call, Project, called, environment
 from tests.support.golden import wording
@@ -116,7 +116,7 @@ def test_a_history_is_a_folder_of_reports_or_a_table_of_metrics(
     monkeypatch.chdir(tmp_path)
     parsed = skew.make_context("skew", ["a", *arguments]).params
     options = resolve_options(
-        GivenOptions(**{one.name: parsed[one.name] for one in fields(GivenOptions)}), ["a"]
+        GivenOptions(**{name: parsed[name] for name in GivenOptions.__struct_fields__}), ["a"]
     )
     assert (options.history and str(options.history)) == history
     if past is not None and past.place.startswith("/here"):

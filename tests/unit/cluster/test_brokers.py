@@ -13,7 +13,6 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from struct import pack, unpack
 from threading import Thread
@@ -38,6 +37,7 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.lock import unguarded
+from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
 from tests.support.clusters.certificates import self_signed
 from tests.support.golden import wording

@@ -53,6 +53,7 @@ from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group
+from tests.support.builds import builds
 from tests.support.golden import wording
 from tests.support.plans.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
@@ -519,7 +520,7 @@ _TELLING = [
     b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"\xff" * 4, b"\xff\xff\xff\xff\x0f",
     b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x80" * 12,
 ]  # fmt: skip
-damages = st.builds(
+damages = builds(
     lambda changes: Damage(tuple(changes)),
     st.lists(
         st.tuples(

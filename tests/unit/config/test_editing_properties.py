@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import ndiff
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from kafkaform.config.manifests.editing import Edit, edit_manifests, write_edits
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.core.model import Desired, FieldValue, ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.resources import KINDS
 
 MARK = re.compile(r"#~[0-9]+")

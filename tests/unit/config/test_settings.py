@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from kafkaform.config.manifests.loader import Context
 from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.model import Undeclared
+from kafkaform.core.values import replace
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy
 from kafkaform.rules import RuleContext

@@ -12,15 +12,16 @@ from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation, batch
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 
 REF = ResourceRef("Topic", "a")
 COUNTS = st.integers(1, 40)
 CONFIGS = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=5)
 OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(CreateTopic, st.just(REF), COUNTS, COUNTS, CONFIGS),
-    st.builds(AlterConfigs, st.just(REF), CONFIGS),
-    st.builds(lambda present, more: AddPartitions(REF, present, present + more), COUNTS, COUNTS),
+    builds(CreateTopic, st.just(REF), COUNTS, COUNTS, CONFIGS),
+    builds(AlterConfigs, st.just(REF), CONFIGS),
+    builds(lambda present, more: AddPartitions(REF, present, present + more), COUNTS, COUNTS),
     st.just(DeleteTopic(REF, "id")),
 )
 

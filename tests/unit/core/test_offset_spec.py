@@ -22,6 +22,7 @@ from kafkaform.core.offset_spec import (
     parse_offset,
     time_of,
 )
+from tests.support.builds import builds
 from tests.support.golden import wording
 
 MAX_OFFSET = 2**63 - 1
@@ -32,14 +33,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INITIAL = st.one_of(
     st.just(Earliest()),
     st.just(Latest()),
-    st.builds(AtTime, st.integers(0, LAST_MS)),
-    st.builds(Ago, st.integers(0, 10**15)),
+    builds(AtTime, st.integers(0, LAST_MS)),
+    builds(Ago, st.integers(0, 10**15)),
 )
 ANY = st.one_of(
     INITIAL,
     st.just(Current()),
-    st.builds(AtOffset, st.integers(0, MAX_OFFSET)),
-    st.builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
+    builds(AtOffset, st.integers(0, MAX_OFFSET)),
+    builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
 )
 
 
@@ -59,8 +60,8 @@ def test_a_place_to_start_is_read_back(spec: OffsetSpec) -> None:
 @given(
     st.one_of(
         st.just(Current()),
-        st.builds(AtOffset, st.integers(0, MAX_OFFSET)),
-        st.builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
+        builds(AtOffset, st.integers(0, MAX_OFFSET)),
+        builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
     )
 )
 def test_no_other_place_is_one_to_start(spec: OffsetSpec) -> None:

@@ -15,10 +15,11 @@ from kafkaform.core.units import (
     rounded_down,
     rounded_duration,
 )
+from tests.support.builds import builds
 from tests.support.golden import wording
 
 LONGS = st.integers(0, 2**63 - 1)
-ROUND = st.builds(
+ROUND = builds(
     int.__mul__, st.integers(0, 10_000), st.sampled_from([1, 1000, 60_000, 3_600_000, 10**9, 2**20, 2**30])
 )
 

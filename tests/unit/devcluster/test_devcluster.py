@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from kafkaform.cli.dev import dev
 from kafkaform.core.errors import DevClusterError, JavaError
 from kafkaform.core.files import hold_lock
+from kafkaform.core.values import replace
 from kafkaform.devcluster import configuration, processes, readiness, releases, state
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster, plan_nodes
 from kafkaform.devcluster.jars.java import Java, find_java

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.files import write_file
 from kafkaform.core.model import Observation
 from kafkaform.core.partitions import LogSpan, TimedOffset
+from kafkaform.core.values import replace
 from kafkaform.inspect.arrivals import log_ends, read_arrivals
 from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
 from kafkaform.report.arrivals import arrivals_to_json, render_arrivals

@@ -22,6 +22,7 @@ from kafkaform.inspect.comparison import (
 )
 from kafkaform.report.comparison import comparison_to_json, comparison_to_markdown, render_comparison
 from kafkaform.resources.groups import Group, Position
+from tests.support.builds import builds
 from tests.support.golden import wording
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import names, paths, states, values
@@ -182,8 +183,8 @@ def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
 
 
 def sides() -> st.SearchStrategy[dict[ResourceRef, ComparedResource]]:
-    things = st.builds(ComparedResource, states(), st.dictionaries(paths(), values(), max_size=4))
-    return st.dictionaries(st.builds(ResourceRef, st.just("Topic"), names()), things, max_size=4)
+    things = builds(ComparedResource, states(), st.dictionaries(paths(), values(), max_size=4))
+    return st.dictionaries(builds(ResourceRef, st.just("Topic"), names()), things, max_size=4)
 
 
 @given(sides())

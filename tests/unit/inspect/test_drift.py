@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from kafkaform.audit.trail import Trail
 from kafkaform.core.model import Desired, Diagnostic, FieldChange, ResourceRef, Severity, Undeclared
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.inspect.drift import (
     Drift,
     DriftCause,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from kafkaform.core.health import Health, Part, Quorum
 from kafkaform.core.model import Desired, Diagnostic, Intent, ResourceRef, Severity
 from kafkaform.core.partitions import TopicPartition
 from kafkaform.core.transactions import TransactionReading
+from kafkaform.core.values import replace
 from kafkaform.inspect.health_check import (
     Examination,
     HealthReport,

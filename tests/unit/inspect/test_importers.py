@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.config.manifests.loader import Context
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.errors import InvalidInput, UsageError
+from kafkaform.core.values import replace
 from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
 from kafkaform.inspect.importing import Import, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import KafkaformError, SkewReportError
 from kafkaform.core.model import Desired
+from kafkaform.core.values import replace
 from kafkaform.plan.skew_report import (
     is_beyond_policy,
     is_unknown,

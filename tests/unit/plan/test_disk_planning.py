@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -15,6 +14,7 @@ from kafkaform.core.health import LogDir
 from kafkaform.core.model import Risk, Status, Update
 from kafkaform.core.partitions import Broker, LogSpan, Replicas, TopicPartition
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
 from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
 from tests.support.golden import wording

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
 
 from kafkaform.core.partitions import Broker, PartitionState
+from kafkaform.core.values import replace
 from kafkaform.plan.placement import (
     Balance,
     Moves,

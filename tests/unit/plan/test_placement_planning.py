@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,6 +17,7 @@ from kafkaform.core.model import Desired, FieldChange, Status, Update
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from kafkaform.core.partitions import Broker, PartitionState, Replicas
+from kafkaform.core.values import replace
 from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves, place, rebalance
 from kafkaform.resources.replicas.layout import Assignment, Layout
 from tests.support.plans import layouts

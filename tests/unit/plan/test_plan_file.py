@@ -4,7 +4,6 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from kafkaform.core.model import (
 from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import compute_plan_digest, digest_of, format_json, plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from tests.support.golden import wording

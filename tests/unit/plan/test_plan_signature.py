@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 from base64 import b64decode
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from kafkaform.core.model import Create, ResourceRef, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import digest_of, plan_from_json, plan_to_json, sign
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.plan_signature import (

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from kafkaform import __version__
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json, sign
 from kafkaform.plan.plan_header import CLOCKS_DIFFER, PlanHeader
 from kafkaform.plan.plan_signature import Purpose, SignedFor, signature_member

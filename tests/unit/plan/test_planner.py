@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,6 +30,7 @@ from kafkaform.core.model import (
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
+from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.planning import plan_from

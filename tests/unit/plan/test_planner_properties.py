@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 from hypothesis import given
@@ -29,6 +28,7 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import plan_from
@@ -36,6 +36,7 @@ from kafkaform.plan.policy import Policy
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
+from tests.support.builds import builds
 from tests.support.plans.scenes import judge_by
 from tests.support.plans.strategies import examples
 
@@ -66,18 +67,18 @@ counts = st.sampled_from((1, 2, 3, 6))
 many = examples(3)
 
 grants = st.lists(
-    st.builds(
+    builds(
         Grant,
         st.sampled_from(("Topic/a", "Topic/*", "*", "Topic/d.*")),
         st.sampled_from(("retention-cut", "delete", "cleanup-policy", "*")),
     ),
     max_size=2,
 ).map(tuple)
-policies = st.builds(
+policies = builds(
     Policy,
     forbid=st.sampled_from(((), ("partition-increase",), ("*-cut",))),
     protected=st.sampled_from(((), ("*.audit",))),
-    owns=st.builds(NameGlobs, st.sampled_from(((), ("*",), ("a", "d.*")))),
+    owns=builds(NameGlobs, st.sampled_from(((), ("*",), ("a", "d.*")))),
     prune=st.booleans(),
     allow=grants,
 )

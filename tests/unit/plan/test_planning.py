@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -39,6 +39,7 @@ from kafkaform.core.model import (
 from kafkaform.core.operations import MAX_WEIGHT, Operation
 from kafkaform.core.plans import Plan, Reader
 from kafkaform.core.rights import Right, grant
+from kafkaform.core.values import replace
 from kafkaform.plan import planning, validation
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import Diff, Proposal, diff

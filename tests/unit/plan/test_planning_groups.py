@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 import pytest
 
@@ -25,6 +24,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.errors import SkewReportError
 from kafkaform.core.model import Desired, Diagnostic, Risk, Severity, Status, Update
 from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, build_plan

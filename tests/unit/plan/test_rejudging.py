@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -31,6 +30,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.values import replace
 from kafkaform.plan import planning
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import Proposal

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -27,6 +26,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.reviewed import ReviewComparison, compare
 from kafkaform.resources.values import fields_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.config.settings import Settings
 from kafkaform.core.model import Delete, Desired, Diagnostic, Location, Risk, RiskAssessment, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.apply import render_apply

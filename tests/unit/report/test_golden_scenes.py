@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from kafkaform.core.model import (
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
 from kafkaform.core.printable import LONGEST_LINE
+from kafkaform.core.values import Value, asdict, replace
 from kafkaform.inspect.comparison import ComparedResource, Side, compare_sides
 from kafkaform.inspect.drift import Adoption, Drift, Unmanaged
 from kafkaform.inspect.health_check import HealthReport, UncheckedRule
@@ -572,6 +573,8 @@ def lengthen(content: Any, names: Mapping[str, str]) -> Any:
         for name, longer in names.items():
             content = content.replace(name, longer)
         return content
+    if isinstance(content, Value):
+        return replace(content, **{name: lengthen(part, names) for name, part in asdict(content).items()})
     if is_dataclass(content) and not isinstance(content, type):
         changed = {f.name: lengthen(getattr(content, f.name), names) for f in fields(content) if f.init}
         return replace(content, **changed)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import replace
 from kafkaform.report.skew_html import render_skew_html
 from kafkaform.report.skew_markdown import render_skew_markdown
 from kafkaform.report.skew_text import render_skew

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -20,11 +19,13 @@ from kafkaform.core.model import Location, ResourceRef
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
+from kafkaform.core.values import replace
 from kafkaform.plan.summary import word_consent_count
 from kafkaform.report.apply import apply_to_json, describe, render_apply, summarise_apply
 from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
 from tests.support.plans.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
@@ -228,15 +229,15 @@ def operations() -> st.SearchStrategy[Operation]:
     text = strategies.hostile_text()
     ref = strategies.refs()
     return st.one_of(
-        st.builds(CreateTopic, ref, st.integers(1, 9), st.integers(1, 9), st.just({})),
-        st.builds(AlterConfigs, ref, st.dictionaries(text, text, max_size=2), st.just(("x",))),
-        st.builds(AddPartitions, ref, st.integers(1, 9), st.integers(1, 9)),
-        st.builds(DeleteTopic, ref, st.none()),
+        builds(CreateTopic, ref, st.integers(1, 9), st.integers(1, 9), st.just({})),
+        builds(AlterConfigs, ref, st.dictionaries(text, text, max_size=2), st.just(("x",))),
+        builds(AddPartitions, ref, st.integers(1, 9), st.integers(1, 9)),
+        builds(DeleteTopic, ref, st.none()),
     )
 
 
 def reports() -> st.SearchStrategy[ApplyReport]:
-    one = st.builds(
+    one = builds(
         ResourceResult,
         strategies.planned_changes(),
         st.sampled_from(Result),
@@ -247,7 +248,7 @@ def reports() -> st.SearchStrategy[ApplyReport]:
         st.lists(operations(), max_size=2).map(tuple),
         st.lists(strategies.field_changes(), max_size=2).map(tuple),
     )
-    return st.builds(ApplyReport, st.lists(one, max_size=4).map(tuple), st.booleans())
+    return builds(ApplyReport, st.lists(one, max_size=4).map(tuple), st.booleans())
 
 
 @given(reports())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from kafkaform.cli.output import RENDERERS, render
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Diagnostic, Location, Severity
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.report.diagnostics import count_findings, findings_to_text, has_errors, plan_to_github
 from kafkaform.report.findings import (
     ChangedFiles,

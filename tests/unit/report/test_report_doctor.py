@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
@@ -13,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafkaform.core.health import Health, Quorum
 from kafkaform.core.model import Diagnostic, Location, ResourceRef, Severity
 from kafkaform.core.partitions import Broker, PartitionState
+from kafkaform.core.values import replace
 from kafkaform.inspect.health_check import HealthReport, UncheckedRule
 from kafkaform.report.doctor import headline, health_to_json, health_to_markdown, render_health
 from kafkaform.report.prometheus import doctor_metrics

@@ -31,6 +31,7 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.markdown import LEAST, write_markdown
 from kafkaform.report.page import render_page
+from tests.support.builds import builds
 from tests.support.plans.strategies import BLOCK_STARTS, hostile_text
 from tests.unit.report.test_report_markdown import REFERENCES, parse, read_as_github
 
@@ -40,30 +41,30 @@ CONTENT = ("Paragraph", "Verbatim", "Item", "Table", "CodeBlock")
 
 def starting_text() -> st.SearchStrategy[str]:
     """Hostile text that begins with what starts or continues a block."""
-    return st.builds(str.__add__, st.sampled_from(["", " ", *BLOCK_STARTS]), hostile_text())
+    return builds(str.__add__, st.sampled_from(["", " ", *BLOCK_STARTS]), hostile_text())
 
 
 @st.composite
 def documents(draw: st.DrawFn) -> ReportDocument:
     """Documents with every kind of block behind every other, and hostile text in all of them."""
     text = starting_text()
-    spans = st.builds(TextSpan, text, st.sampled_from(Role))
+    spans = builds(TextSpan, text, st.sampled_from(Role))
     joined = st.lists(text | spans, max_size=3).map(lambda parts: [p for part in parts for p in (part, ", ")])
     inline = text | spans | joined | spans.map(lambda span: [span])
-    paragraphs = st.builds(Paragraph, inline, st.sampled_from(["", "why"]))
-    verbatim = st.builds(Verbatim, text, st.sampled_from(["", "consent"]))
-    below = st.lists(paragraphs | verbatim | st.builds(Item, inline, inline), max_size=2)
-    items = st.builds(Item, inline, inline, below, st.lists(paragraphs, max_size=2), st.just(" "), inline)
+    paragraphs = builds(Paragraph, inline, st.sampled_from(["", "why"]))
+    verbatim = builds(Verbatim, text, st.sampled_from(["", "consent"]))
+    below = st.lists(paragraphs | verbatim | builds(Item, inline, inline), max_size=2)
+    items = builds(Item, inline, inline, below, st.lists(paragraphs, max_size=2), st.just(" "), inline)
     rows = st.lists(st.tuples(inline, inline), max_size=3)
-    tables = st.builds(Table, st.just(COLUMNS), rows)
-    code = st.builds(CodeBlock, st.just("diff"), st.lists(text, max_size=3))
+    tables = builds(Table, st.just(COLUMNS), rows)
+    code = builds(CodeBlock, st.just("diff"), st.lists(text, max_size=3))
     blocks = paragraphs | verbatim | items | tables | code
-    subsections = st.builds(Subsection, inline, st.lists(blocks, max_size=3), inline, st.booleans())
+    subsections = builds(Subsection, inline, st.lists(blocks, max_size=3), inline, st.booleans())
     title: dict[str, Any] = {"title": draw(inline), "remark": draw(text), "folded": draw(st.booleans())}
     sections: list[Block | Section[Any]] = [
         Section(draw(st.lists(blocks | subsections, max_size=4)), lambda entry: entry, **title),
         Section(draw(rows), lambda row: row, columns=COLUMNS, **title),
-        Section(draw(st.lists(st.builds(Item, inline), max_size=5)), lambda name: name, joined=True, **title),
+        Section(draw(st.lists(builds(Item, inline), max_size=5)), lambda name: name, joined=True, **title),
     ]
     return ReportDocument(
         draw(inline),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kafkaform.core.model import Desired, ResourceRef, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import replace
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.report.drift import render_drift, render_drift_markdown

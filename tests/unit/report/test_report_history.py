@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform.audit.entries import AuditRecord, AuditResult
 from kafkaform.audit.trail import Trail
 from kafkaform.core.model import FieldValue, ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.report.drift_wording import apply_words
 from kafkaform.report.history import history_to_json, render_history
 from tests.support.plans.audit import Story

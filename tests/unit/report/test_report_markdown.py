@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 import cmarkgfm
@@ -28,6 +28,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange, Reader, UndeclaredConfig
 from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.markdown import LEAST, LIMIT

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from kafkaform.core.values import replace
 from kafkaform.report.moves import Pace, format_amount, format_progress
 from kafkaform.resources.replicas.moves import MoveProgress
 

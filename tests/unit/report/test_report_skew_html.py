@@ -4,13 +4,14 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
 from kafkaform.core.printable import is_plain
+from kafkaform.core.values import replace
 from kafkaform.report.skew_html import LIMIT, render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import Estimate, SkewReport, TopicResult

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.printable import is_plain
+from kafkaform.core.values import replace
 from kafkaform.report.markdown import LIMIT
 from kafkaform.report.skew_markdown import LEAST, partition_chart, render_skew_markdown
 from spark_validation.results import PartitionResult, SkewCause, SkewFinding, SkewVerdict, TopicResult

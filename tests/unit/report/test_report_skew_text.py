@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -14,6 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kafkaform.core.printable import is_plain
+from kafkaform.core.values import replace
 from kafkaform.report.skew_html import render_skew_html
 from kafkaform.report.skew_markdown import render_skew_markdown
 from kafkaform.report.skew_text import render_skew

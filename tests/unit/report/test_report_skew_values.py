@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.core.values import replace
 from kafkaform.report.skew_values import (
     cause,
     headline,

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import takewhile
 
 import pytest
@@ -26,6 +25,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
 from kafkaform.core.printable import clipped, is_plain, plain_quotes, printable, wrap_text
+from kafkaform.core.values import replace
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader

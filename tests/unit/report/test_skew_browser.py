@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape, unescape
 from statistics import median
 from typing import Any
 
 import pytest
 
+from kafkaform.core.values import replace
 from kafkaform.report.skew_html import render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import SkewReport

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +33,7 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.plans import ChangeOrigin, Plan
+from kafkaform.core.values import replace
 from kafkaform.inspect.drift import find_drift, plan_adoption
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import Request, build_plan, make_plan, plan_from
@@ -49,6 +49,7 @@ from kafkaform.resources.base import UsageFacts
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.rules import RuleContext
 from kafkaform.vcs.branch import attribute_changes
+from tests.support.builds import builds
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 
@@ -265,7 +266,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 # What brokers keep: tests/kafka/test_access.py asks one.
 def draw_acls(names: st.SearchStrategy[str], allowed: st.SearchStrategy[bool]) -> st.SearchStrategy[Acl]:
     return st.sampled_from(ResourceType).flatmap(
-        lambda resource_type: st.builds(
+        lambda resource_type: builds(
             Acl,
             st.just(resource_type),
             st.just(CLUSTER_NAME) if resource_type is ResourceType.CLUSTER else names,
@@ -692,7 +693,7 @@ def test_others_that_remain_do_not_hide_that_the_account_loses_a_right(tmp_path:
     assert change.status is Status.REFUSED
 
 
-_NEAR = st.builds(
+_NEAR = builds(
     Acl,
     st.just(TOPIC),
     st.sampled_from([RECORD_TOPIC, "*", "__", "orders"]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +32,7 @@ from kafkaform.core.model import (
     assessments,
 )
 from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
 from kafkaform.inspect.comparison import Side, compare_sides, select_live_resources
 from kafkaform.inspect.drift import DriftCause, find_drift
 from kafkaform.inspect.importing import ImportLayout, make_import

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +19,7 @@ from kafkaform.config.manifests.editing import Edit, edit_manifests
 from kafkaform.config.manifests.loader import Context
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.model import Desired, FieldChange, Intent, Location, ResourceRef, Update
+from kafkaform.core.values import replace
 from kafkaform.inspect.drift import FieldDrift, obstacle
 from kafkaform.report.graph import build_graph, render_dot
 from kafkaform.resources import KINDS

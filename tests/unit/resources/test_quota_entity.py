@@ -17,6 +17,7 @@ from kafkaform.resources.client_quota.entity import (
     read_entity,
     write_entity,
 )
+from tests.support.builds import builds
 from tests.support.golden import wording
 
 NAMES = st.one_of(
@@ -25,10 +26,10 @@ NAMES = st.one_of(
 )
 PARTS = st.none() | NAMES
 ENTITIES = st.one_of(
-    st.builds(lambda user: ((USER, user),), PARTS),
-    st.builds(lambda client: ((CLIENT_ID, client),), PARTS),
-    st.builds(lambda user, client: ((USER, user), (CLIENT_ID, client)), PARTS, PARTS),
-    st.builds(lambda ip: ((IP, ip),), PARTS),
+    builds(lambda user: ((USER, user),), PARTS),
+    builds(lambda client: ((CLIENT_ID, client),), PARTS),
+    builds(lambda user, client: ((USER, user), (CLIENT_ID, client)), PARTS, PARTS),
+    builds(lambda ip: ((IP, ip),), PARTS),
 ).map(QuotaEntity)
 
 
@@ -58,7 +59,7 @@ def test_no_two_entities_have_one_name(one: QuotaEntity, other: QuotaEntity) -> 
     assert (one.name == other.name) == (one == other)
 
 
-@given(st.text() | st.builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
+@given(st.text() | builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
 def test_a_text_is_the_name_of_an_entity_or_is_refused(text: str) -> None:
     try:
         entity = parse_entity(text)

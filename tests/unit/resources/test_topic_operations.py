@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import isabstract
 from pkgutil import iter_modules
@@ -11,7 +12,6 @@ import pytest
 from kafkaform import resources
 from kafkaform.cluster.kafka import readers
 from kafkaform.cluster.kafka.writer import WRITERS, UnvalidatedWriter
-from kafkaform.core.lazy_dataclass import dataclass
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, FieldValue, Update
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources import KINDS

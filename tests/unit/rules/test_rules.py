@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import kafkaform
 from kafkaform import rules
 from kafkaform.core.model import Desired, Diagnostic, Location, Severity
+from kafkaform.core.values import replace
 from kafkaform.rules.catalogue import Finding, rule
 from tests.support.plans.scenes import declared
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform.config.settings import Settings
 from kafkaform.core.model import Desired, Facts, FieldChange, FieldValue, Status, Update
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.replicas.layout import Layout, Reassignment

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform import rules
@@ -24,6 +22,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import PlannedChange
+from kafkaform.core.values import replace
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.groups import Group, Member, Position
 from kafkaform.rules import RuleContext, Stage
@@ -104,7 +103,7 @@ def scene_of(present: int, risky: int, **more: object) -> RuleContext:
         live={topic(name): live(topic(name), partitions=6) for name in names},
         changes=tuple(updated(name, "config.retention.ms", CUT) for name in names[:risky]),
     )
-    return replace(scene, **more)  # type: ignore[arg-type]
+    return replace(scene, **more)
 
 
 def radius(scene: RuleContext) -> list[Diagnostic]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.transactions import GRACE_MS, OpenTransaction
+from kafkaform.core.values import replace
 from kafkaform.resources.groups import Group, Member, Position
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.catalogue import ProjectLimits

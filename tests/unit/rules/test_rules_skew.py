@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from kafkaform import rules
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.model import Desired, Diagnostic, Location, Severity
+from kafkaform.core.values import replace
 from kafkaform.resources.base import Layer
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage

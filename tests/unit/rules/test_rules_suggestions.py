@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 from typing import Any, cast
@@ -26,6 +25,7 @@ from kafkaform.core.model import Desired, Facts, Intent, Location, ResourceRef, 
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import replace
 from kafkaform.core.wording import PASTED
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.page import Page

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform.core.model import Desired, Facts, ResourceRef
+from kafkaform.core.values import replace
 from kafkaform.rules import RULES, RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.golden import wording

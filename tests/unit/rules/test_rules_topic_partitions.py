@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform.core.model import Desired, Facts, Severity
+from kafkaform.core.values import replace
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.topic_partitions import EVEN_COUNTS

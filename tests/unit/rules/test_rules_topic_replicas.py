@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform.core.model import Undeclared
+from kafkaform.core.values import replace
 from kafkaform.rules import RuleContext
 from tests.support.golden import wording
 from tests.support.plans.rules import Said, facts, living, observed, said, silent

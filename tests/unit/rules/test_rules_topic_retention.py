@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from kafkaform.core.values import replace
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.golden import wording

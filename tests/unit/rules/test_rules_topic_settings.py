@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Facts
+from kafkaform.core.values import replace
 from kafkaform.rules import RuleContext
 from tests.support.golden import wording
 from tests.support.plans.rules import Said, configured, said, silent

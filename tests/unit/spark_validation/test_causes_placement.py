@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kafkaform.core.values import replace
 from kafkaform.report.skew_values import headline
 from spark_validation import wording
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys

@@ -6,7 +6,7 @@ import copy
 import json
 import types
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from jsonschema_rs import Draft202012Validator as Acceptor
 
 from kafkaform.core.schema_files import load_schema
+from kafkaform.core.values import replace
 from spark_validation import results
 from spark_validation.results import (
     ArrivalPeriod,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -24,6 +23,7 @@ from kafkaform.core.model import (
     Undeclared,
 )
 from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange
+from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, make_plan
@@ -33,13 +33,14 @@ from kafkaform.resources.groups import Group, Member, Position
 from kafkaform.resources.user.operations import SetCredentials
 from kafkaform.rules import RuleContext
 from kafkaform.vcs.branch import BranchComparison, attribute_changes, merge_declarations
+from tests.support.builds import builds
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import DAY, WEEK, absent, declared, group_ref, made, plan_for, topic
 
 UNREAD = RuleContext(())
 NAMES = st.sampled_from("abc")
-TOPICS = st.builds(
+TOPICS = builds(
     lambda name, partitions, retention: declared(name, partitions, retention_ms=retention),
     NAMES,
     st.sampled_from([3, 6]),

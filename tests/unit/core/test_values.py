@@ -1,0 +1,81 @@
+"""Values: copies, comparison, and what their classes and dataclasses must not share."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import kafkaform
+from kafkaform.core.values import HiddenValue, Value, compare_fields, field, replace
+
+
+class Point(Value):
+    """A point."""
+
+    x: int
+    labels: dict[str, int] = field(default_factory=dict)
+    note: str = ""
+
+    __eq__, __hash__ = compare_fields("x")
+
+
+class Password(HiddenValue):
+    """A secret."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """A dataclass, as of spark_validation."""
+
+    width: int
+
+
+def test_values_are_copied_and_not_changed() -> None:
+    point = Point(1, note="a")
+    assert replace(point, x=2) == Point(2)
+    assert replace(Size(1), width=2) == Size(2)
+    with pytest.raises(AttributeError, match="immutable"):
+        point.x = 3  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        replace(point, z=1)
+    assert Point(1).labels is not Point(1).labels
+
+
+def test_values_are_compared_by_some_fields() -> None:
+    assert Point(1, note="a") == Point(1, note="b")
+    assert len({Point(1, note="a"), Point(1, note="b"), Point(2)}) == 2
+    assert Point(1) != Size(1)
+
+
+def test_no_repr_shows_a_secret() -> None:
+    assert repr(Password("x")) == "Password(<hidden>)"
+
+
+def test_no_class_uses_the_fields_of_the_other_sort() -> None:
+    # msgspec's `field` in a dataclass, and the other way round, silently is the default value.
+    mixed = []
+    for path in sorted(Path(kafkaform.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        sources = {
+            alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                decorated = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+                expected = "dataclasses" if decorated else "kafkaform.core.values"
+                calls = {
+                    call.func.id
+                    for call in ast.walk(node)
+                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+                }
+                if "field" in calls and sources.get("field") != expected:
+                    mixed.append(f"{path.name}: {node.name}")
+    assert mixed == []

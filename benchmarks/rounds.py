@@ -7,11 +7,17 @@ the process, without the broker's; on a busy machine they are more reliable than
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +74,25 @@ def measure_process(command: Sequence[str], expect: int = 0) -> Figures:
             text = output.read().decode(errors="replace")[-2_000:]
             sys.exit(f"bench: exit code {process.returncode} of {' '.join(command)[:400]}\n{text}")
         return Figures(*map(float, figures.read().split()))
+
+
+def measure_memory(command: Sequence[str]) -> dict[str, float]:
+    """Run a command, and return the peak memory of its process and of its children, in MB by program."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tempfile.gettempdir()
+    )
+    peaks: dict[str, float] = {}
+    while process.poll() is None:
+        with suppress(psutil.Error, OSError):
+            parent = psutil.Process(process.pid)
+            for each in (parent, *parent.children()):
+                name = each.name()
+                high = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{each.pid}/status").read_text())
+                peaks[name] = max(peaks.get(name, 0.0), int(high[1]) / 1024 if high else 0.0)
+        time.sleep(0.1)
+    if process.returncode:
+        sys.exit(f"bench: exit code {process.returncode} of {' '.join(command)[:400]}")
+    return peaks
 
 
 def compare_medians(ways: Mapping[str, Callable[[int], Figures]], rounds: int) -> dict[str, Figures]:

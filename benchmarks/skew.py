@@ -12,7 +12,8 @@ Each question has its answer as a ratio within one run, and processor seconds be
 - start: whole commands with an archive of Spark's classes against those without one: a small sample, the
   default one, and all records; and all records with it against the consumer's whole process.
 - keys: peak memory of the driver (Python; the heap of its JVM is bounded) with few and with many keys.
-- partitions: the same, and CPU seconds, for topics of 1,000, 5,000 and 10,000 partitions; with all records.
+- partitions: the same for topics of 1,000, 5,000 and 10,000 partitions with equally many records, all of them
+  read; and the CPU seconds of twice the partitions over those of half.
 
 Medians are taken. The broker shares the machine, and compiles as brokers do in production. Beside each answer
 is the load average when it was found: seconds hold for a quiet machine only, ratios for others as well.
@@ -38,7 +39,7 @@ import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from benchmarks.rounds import Figures, measure_process, summarise_runs
+from benchmarks.rounds import Figures, measure_memory, measure_process, summarise_runs
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 
 if TYPE_CHECKING:
@@ -149,6 +150,9 @@ def create(address: str, topics: Mapping[str, int]) -> None:
             future.result(60)
     for future in admin.create_partitions(more).values() if more else ():
         future.result(60)
+    # Or the producer places records in those that metadata shows.
+    while any(len(admin.list_topics(name, 60).topics[name].partitions) < topics[name] for name in topics):
+        time.sleep(0.1)
 
 
 def producer_of(address: str) -> Producer:
@@ -352,14 +356,14 @@ def keys(address: str, records: int) -> dict[str, float]:
 
 
 def partitions(address: str, records: int) -> dict[str, float]:
-    """Peak memory and CPU seconds of the Python driver by the number of partitions, with as many records each."""
+    """Seconds, and the peak memory of Python and of its JVM, by the number of partitions."""
     found: dict[str, float] = {}
     for count in (1_000, 5_000, 10_000):
         create(address, {f"of.{count}": count})
         produce(address, f"of.{count}", records, keys=200_000)
-        taken = measure_process(skew(address, f"of.{count}", "--full"))
-        print(count, taken, flush=True)
-        found |= {f"{count}_{name}": value for name, value in figures(taken).items()}
+        command = skew(address, f"of.{count}", "--full")
+        found[f"{count}_cpu_s"] = measure_process(command).cpu
+        found |= {f"{count}_{name}_mb": peak for name, peak in measure_memory(command).items()}
     return found | {"cpu_ratio": found["10000_cpu_s"] / found["5000_cpu_s"]}
 
 

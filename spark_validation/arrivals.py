@@ -397,7 +397,7 @@ class _PeriodSearch:
             unknown = found[worst].explain(worst)
         if since_ms == self.since_ms:
             self.unknown = unknown
-        waited = [number for number, at in enumerate(found) if at.waited]
+        waited = [number for number, at in enumerate(found) if at.wait_ms is not None]
         self.waits.update({since_ms: waited[0]} if waited else {})
         period = ArrivalPeriod("", since_ms, now_ms, counts)
         if unknown is not None:

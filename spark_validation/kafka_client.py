@@ -48,6 +48,8 @@ _FIRST_TURN_S = 0.5
 """The first timeout of a request, which doubles with each attempt up to ANSWER_S in all."""
 
 _POLL_S = 0.05
+_MESSAGES = 1_000
+"""The most messages that are taken at once."""
 NEIGHBOURS = 16
 """The records whose times are compared, so that none of them alone shows when they were written."""
 
@@ -570,7 +572,8 @@ class OffsetReader:
         try:
             deadline = time.monotonic() + ANSWER_S
             while waiting and time.monotonic() < deadline:
-                for message in self._client.consume(count * len(waiting), _POLL_S):
+                done = []
+                for message in self._client.consume(min(count * len(waiting), _MESSAGES), _POLL_S):
                     place: Any = message.topic(), message.partition()
                     error = message.error()
                     if place not in waiting:
@@ -581,6 +584,10 @@ class OffsetReader:
                         del records[place]
                     if error is not None or len(records[place]) >= count:
                         waiting.discard(place)
+                        done.append(TopicPartition(*place))
+                # Or it goes on fetching them.
+                if done:
+                    self._client.incremental_unassign(done)
         finally:
             # The consumer would go on fetching these partitions.
             self._client.unassign()

@@ -10,7 +10,7 @@ and after that place are searched, too: the offsets between them are how far the
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -44,6 +44,8 @@ _LEAST_WAIT = 0.01
 """The least part of the whole time that a long wait takes."""
 _MOST_PARTITIONS = 0.5
 """Where so many partitions of a topic have no record for a while, its producers paused."""
+_PROBED_PARTITIONS = 32
+"""So many of the partitions of a pause are enough to show that it is one, instead of times that mislead."""
 CLOCK_TOLERANCE_MS = 60_000
 """The most by which producers' clocks may be ahead."""
 _TURNS = 40
@@ -73,13 +75,13 @@ class Beginning:
         offset: The first offset that was written since that time.
         earliest: The first offset that may have been.
         latest: The last offset that may be the first one.
-        waited: Whether the record there is much later than the time, for the pace of the records after it.
+        wait_ms: The time until the record there, if that is long for the pace of the records after it.
     """
 
     offset: int
     earliest: int
     latest: int
-    waited: bool = False
+    wait_ms: int | None = None
 
     @property
     def doubt(self) -> int:
@@ -136,12 +138,21 @@ class TimeSearch:
                 latest = max(offset, min(after.get(place, (log.end, 0))[0], log.end) - 1)
                 if unsure[place] > self.now_ms + CLOCK_TOLERANCE_MS:
                     latest = log.end  # those that are even later are no newer
-                waited = self._has_waited(log.end - offset, times[place], unsure[place])
-                beginnings[place] = Beginning(offset, offset, latest, waited)
+                wait_ms = self._find_wait(log.end - offset, times[place], unsure[place])
+                beginnings[place] = Beginning(offset, offset, latest, wait_ms)
         most = dict.fromkeys(times, 1.0) if exactly else self._tolerances(beginnings)
-        looked: Collection[TopicPartition] = ()
+        looked: set[TopicPartition] = set()
         if self.read_records is not None:
-            looked = self._look(beginnings, times, most, self.read_records)
+            hidden = {
+                place for place, beginning in beginnings.items() if self._is_hidden(beginning, most[place])
+            }
+            surely, likely_not = self._choose_probed(beginnings)
+            looked = self._look(beginnings, times, hidden | surely, self.read_records)
+            elsewhere = {topic for topic, _ in looked & surely}
+            others = {place for topic in elsewhere for place in likely_not.pop(topic, ())}
+            looked |= self._look(beginnings, times, others - hidden, self.read_records)
+            for place in [place for own in likely_not.values() for place in own if place not in hidden]:
+                beginnings[place].wait_ms = None
         else:
             self._doubt_waits(beginnings)
         nexts = {place: after.get(place, answer)[1] for place, answer in answers.items()}
@@ -166,12 +177,39 @@ class TimeSearch:
         doubt = max(first[place].doubt + last[place].doubt for place in self.logs)
         return counts if doubt <= max(FEW, KNOWN * fmean(counts)) else None
 
-    def _has_waited(self, records: int, since_ms: int, at_ms: int) -> bool:
-        """Return whether a record is late for the pace of those after it; one older than asked for is."""
+    def _find_wait(self, records: int, since_ms: int, at_ms: int) -> int | None:
+        """Return the time until a record if that is long for the pace of those after it, or negative."""
         length_ms, wait_ms = max(1, self.now_ms - since_ms), at_ms - since_ms
         mean_ms = length_ms / (records + 1)
         long_ms = max(_LONG_WAIT * mean_ms, _LEAST_WAIT * length_ms)
-        return records > FEW and not 0 <= wait_ms <= long_ms
+        return wait_ms if records > FEW and not 0 <= wait_ms <= long_ms else None
+
+    def _choose_probed(
+        self, beginnings: Mapping[TopicPartition, Beginning]
+    ) -> tuple[set[TopicPartition], dict[str, list[TopicPartition]]]:
+        """Choose the partitions with a wait whose records are read.
+
+        Where most partitions of a topic waited until about the same time, its producers paused, or it is new:
+        a few of them show that. Reading a thousand takes seconds, and a search takes ten readings.
+
+        Returns:
+            Those to read, and by topic those to read if records of the topic are found elsewhere.
+        """
+        waits: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+        partitions = Counter(topic for topic, _ in beginnings)
+        for place, beginning in beginnings.items():
+            if beginning.wait_ms is not None:
+                waits[place[0]][place] = beginning.wait_ms
+        surely: set[TopicPartition] = set()
+        others: dict[str, list[TopicPartition]] = {}
+        for topic, own in waits.items():
+            typical = median(own.values())
+            near = [place for place, wait in own.items() if abs(wait - typical) <= abs(_LEAST_WAIT * typical)]
+            if len(near) >= max(_MOST_PARTITIONS * partitions[topic], 2 * _PROBED_PARTITIONS):
+                step = len(near) // _PROBED_PARTITIONS
+                others[topic] = [place for number, place in enumerate(near) if number % step]
+            surely |= own.keys() - {*others.get(topic, ())}
+        return surely, others
 
     def _tolerances(self, beginnings: Mapping[TopicPartition, Beginning]) -> dict[TopicPartition, float]:
         """Return by how much each result may be wrong and still count as exact."""
@@ -189,18 +227,18 @@ class TimeSearch:
         """
         waits: dict[str, list[bool]] = defaultdict(list)
         for (topic, _), beginning in beginnings.items():
-            waits[topic].append(beginning.waited)
+            waits[topic].append(beginning.wait_ms is not None)
         for place, beginning in beginnings.items():
-            if beginning.waited and fmean(waits[place[0]]) < _MOST_PARTITIONS:
+            if beginning.wait_ms is not None and fmean(waits[place[0]]) < _MOST_PARTITIONS:
                 beginning.latest = self.logs[place].end
 
     def _look(
         self,
         beginnings: dict[TopicPartition, Beginning],
         times: Mapping[TopicPartition, int],
-        most: Mapping[TopicPartition, float],
+        probed: Collection[TopicPartition],
         read_records: ReadRecords,
-    ) -> Collection[TopicPartition]:
+    ) -> set[TopicPartition]:
         """Halve the logs in which the search may be misled, by the times of the records that are there.
 
         The median of neighbours shows when they were written, whatever the time of a single one.
@@ -209,9 +247,7 @@ class TimeSearch:
             The logs where the time begins elsewhere.
         """
         bounds = {
-            place: (beginning.offset, self.logs[place].end)
-            for place, beginning in beginnings.items()
-            if beginning.waited or self._is_hidden(beginning, most[place])
+            place: (beginnings[place].offset, self.logs[place].end) for place in beginnings if place in probed
         }
         # Where records cannot be read, and where all are newer, a time begins where the search found it.
         places: dict[TopicPartition, Beginning] = {}
@@ -245,7 +281,7 @@ class TimeSearch:
         for place, at in places.items():
             first = beginnings[place]
             if at.earliest == first.offset:
-                first.latest, first.waited = first.offset, False
+                first.latest, first.wait_ms = first.offset, None
                 continue
             # Where times are far from in order, half of the records are so much older than the newest.
             log, length_ms = self.logs[place], max(1, self.now_ms - times[place])

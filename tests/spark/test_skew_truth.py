@@ -88,6 +88,17 @@ TABLE: Mapping[str, Expected] = {
         ("CRC32", r"with 6\b", r"split key 8e221139e157 into \d salts"),
         (CHANGE_CLIENTS, UNKNOWN),
     ),
+    "began": Expected(("hot_keys",), (r"began about .* UTC and has a share of (29\.|30)", r"into \d salts")),
+    "ended": Expected(("hot_keys",), (r"ended about .* UTC and has a share of 0",), (r"into \d+ salts",)),
+    "comes-back": Expected(("mixed_partitioners",), ("CRC32",), ("ended",)),
+    "longs": Expected(("hot_keys",), never=(r"#\d",)),
+    "large-records": Expected(
+        ("hot_keys",), (r"into 5 salts .* and key 403b8dc9df0d into 3", "by records and 1.4")
+    ),
+    "unique": Expected(("balanced",)),
+    "nulls-by-choice": Expected(
+        ("null_keys",), ("partition 0",), ("keyed: false",), withheld="cannot be predicted"
+    ),
 }
 
 

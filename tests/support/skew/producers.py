@@ -146,13 +146,15 @@ def _send(
     keys: Iterable[Key],
     times: Iterator[int] | None = None,
     partitions: Iterator[int] | None = None,
+    sizes: Iterator[int] | None = None,
 ) -> None:
     pending = 0
     for key in keys:
         # 0 is the client's own time.
         at = next(times) if times else 0
         partition = next(partitions) if partitions else BY_PARTITIONER
-        client.produce(topic, value_of(key), key, partition, timestamp=at)
+        value = value_of(key) if sizes is None else b"v" * next(sizes)
+        client.produce(topic, value, key, partition, timestamp=at)
         pending += 1
         if pending == _QUEUE // 2:
             client.flush(TIMEOUT_S)
@@ -367,6 +369,52 @@ def _bursts(key: bytes, share: float, *parts: tuple[float, float]) -> Make:
     return make
 
 
+def _comes_back(servers: str, topic: str, random: np.random.Generator) -> None:
+    """A job with another partitioner writes three times, for a tenth of the log."""
+    create_topic(servers, topic, PARTITIONS)
+    times = steadily()
+    steadfast, job = (producer(servers, partitioner) for partitioner in ("murmur2_random", "consistent"))
+    for client, parts in (
+        (steadfast, 2),
+        (job, 2),
+        (steadfast, 5),
+        (job, 2),
+        (steadfast, 5),
+        (job, 2),
+        (steadfast, 2),
+    ):
+        _send(client, topic, _uniform(random, RECORDS * parts // 20), times)
+
+
+def _longs(servers: str, topic: str, random: np.random.Generator) -> None:
+    """Keys are 8-byte numbers, one of which has 30 % of the records."""
+    keys: list[Key] = [
+        number.to_bytes(8, "big") for number in random.integers(1_000, 1_000 + _KEYS, RECORDS).tolist()
+    ]
+    _make(servers, topic, _with(keys, random, (7).to_bytes(8, "big"), 0.3))
+
+
+def _large_records(servers: str, topic: str, random: np.random.Generator) -> None:
+    """One key has 15 % of the records, another one 40 % of the bytes."""
+    keys = _with(_with(_uniform(random), random, b"frequent", 0.15), random, b"large", 0.02)
+    create_topic(servers, topic, PARTITIONS)
+    sizes = (1_600 if key == b"large" else 40 for key in keys)
+    _send(producer(servers), topic, keys, steadily(), sizes=sizes)
+
+
+def _unique(servers: str, topic: str, random: np.random.Generator) -> None:
+    """Each record has a key of its own, and log-normal bytes."""
+    sizes = random.lognormal(5.0, 2.0, RECORDS).clip(1, 200_000).astype(int).tolist()
+    create_topic(servers, topic, PARTITIONS)
+    _send(producer(servers), topic, named(range(RECORDS)), steadily(), sizes=iter(sizes))
+
+
+def _nulls_by_choice(servers: str, topic: str, random: np.random.Generator) -> None:
+    """A producer puts its records without a key on partition 0: 30 % of all."""
+    keys = _with(_uniform(random), random, None, 0.3)
+    _make(servers, topic, keys, (BY_PARTITIONER if key is not None else 0 for key in keys))
+
+
 def _aborted(servers: str, topic: str, random: np.random.Generator) -> None:
     """Three of five transactions fail: all of one key, which no committed record has."""
     create_topic(servers, topic, PARTITIONS)
@@ -423,6 +471,13 @@ SCENES: Mapping[str, Make] = {
     "strays": _strays,
     "bursty": _bursts(b"burst", 0.8, (0.2, 0.24), (0.5, 0.54), (0.8, 0.84)),
     "late-5": _bursts(b"late", 0.8, (0.95, 1.0)),
+    "began": _bursts(b"began", 0.3, (0.5, 1.0)),
+    "ended": _bursts(b"ended", 0.4, (0.0, 0.5)),
+    "comes-back": _comes_back,
+    "longs": _longs,
+    "large-records": _large_records,
+    "unique": _unique,
+    "nulls-by-choice": _nulls_by_choice,
     "aborted": _aborted,
     "compacted": _compacted,
 }

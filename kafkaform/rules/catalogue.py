@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from kafkaform.core.model import Desired, Diagnostic, Facts, Location, Observed, ResourceRef, Severity
 from kafkaform.core.units import parse_duration
-from kafkaform.core.values import Value
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources.replicas.disk_space import DISK_RESERVE
 
@@ -204,7 +204,11 @@ class RuleContext:
 
     def is_complete(self, kind: str) -> bool:
         """Return whether every manifest of a kind that the repository has was read, and is valid."""
-        return not self.subset and not self.unread and not any(each.invalid for each in self.of_kind(kind))
+        return not self.subset and not self.unread and kind not in self._invalid_kinds
+
+    @cached_property
+    def _invalid_kinds(self) -> frozenset[str]:
+        return frozenset(desired.ref.kind for desired in self.desired if desired.invalid)
 
     @cached_property
     def _by_kind(self) -> Mapping[str, tuple[Desired, ...]]:
@@ -218,20 +222,21 @@ class Finding(Value):
     """A problem that a rule has found.
 
     Attributes:
-        subject: The declared resource, or the undeclared live one; None: the whole cluster.
         message: The problem, with figures.
         suggestion: What to do about it.
         severity: The severity if it is not the rule's.
-        path: The field, as in `Desired.place`; empty: the whole manifest.
+        path: The field, as in `Desired.place`; empty: the rule's, or the whole manifest.
+        subject: The declared resource, or the undeclared live one; None: that of a `RuleOfEach`, or the whole
+            cluster.
         waivable: Whether a manifest can waive it, if the rule can be waived.
         location: The location if it is not in the manifest of a resource.
     """
 
-    subject: Desired | ResourceRef | None
     message: str
     suggestion: str | None = None
     severity: Severity | None = None
     path: str = ""
+    subject: Desired | ResourceRef | None = None
     waivable: bool = True
     location: Location | None = None
 
@@ -296,6 +301,71 @@ def rule(
         return check
 
     return register
+
+
+class Subject:
+    """A resource, or a part of it, that a rule checks by itself.
+
+    Attributes:
+        about: The resource of its findings.
+        context: The input.
+        path: The path of its findings, if neither they nor the rule have one.
+    """
+
+    path = ""
+
+    def __init__(self, about: Desired | ResourceRef, context: RuleContext) -> None:
+        self.about, self.context = about, context
+
+    @property
+    def name(self) -> str:
+        """The name of the resource."""
+        return self.about.ref.name if isinstance(self.about, Desired) else self.about.name
+
+
+class DeclaredResource(Subject):
+    """A declared resource, or a part of it."""
+
+    def __init__(self, desired: Desired, context: RuleContext) -> None:
+        super().__init__(desired, context)
+        self.desired = desired
+
+
+_S = TypeVar("_S", bound=Subject)
+
+
+class RuleOfEach(Generic[_S]):
+    """The decorator of rules that check one subject at a time, such as each declared topic.
+
+    Args:
+        list_subjects: Returns the subjects of a context.
+    """
+
+    def __init__(self, list_subjects: Callable[[RuleContext], Iterable[_S]]) -> None:
+        self._list_subjects = list_subjects
+
+    def __call__(
+        self,
+        code: str,
+        severity: Severity,
+        path: str = "",
+        *,
+        stage: Stage = Stage.MANIFESTS,
+        waivable: bool = True,
+    ) -> Callable[[Callable[[_S], Iterable[Finding]]], Check]:
+        """Return the decorator that adds a function to the catalogue; `path` is that of most findings."""
+
+        def register(check_subject: Callable[[_S], Iterable[Finding]]) -> Check:
+            @wraps(check_subject)
+            def check(context: RuleContext) -> Iterator[Finding]:
+                for subject in self._list_subjects(context):
+                    for finding in check_subject(subject):
+                        where = finding.path or path or subject.path
+                        yield replace(finding, subject=subject.about, path=where)
+
+            return rule(code, severity, stage=stage, waivable=waivable)(check)
+
+        return register
 
 
 def check(

@@ -46,6 +46,10 @@ FEWEST_FOR_BRAKE = 10
 """The least number of topics of which a share is meaningful."""
 
 
+HAZARDS = {"KF401": "partition-increase", "KF402": "partition-increase-compacted", "KF403": "retention-cut"}
+"""The rules whose findings repeat the assessment of a change, and its hazard."""
+
+
 class PlannedSubject(Subject):
     """A change of a plan."""
 
@@ -71,7 +75,7 @@ def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     key does not matter, write `keyed: false`, and this rule reports nothing. Set this rule to `error` to
     refuse such plans.
     """
-    yield from _report_hazard(topic, "partition-increase")
+    yield from _report_hazard(topic, HAZARDS["KF401"])
 
 
 @change_rule("KF402", Severity.INFO)
@@ -83,7 +87,7 @@ def compacted_keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     values. The plan asks for consent. To avoid this, create a new topic and rewrite every key into it.
     Set this rule to `error` to refuse such plans.
     """
-    yield from _report_hazard(topic, "partition-increase-compacted")
+    yield from _report_hazard(topic, HAZARDS["KF402"])
 
 
 @change_rule("KF403", Severity.INFO)
@@ -95,7 +99,7 @@ def retention_cut(topic: PlannedSubject) -> Iterator[Finding]:
     restored. The plan asks for consent. It says how old a record becomes, and how much data the topic
     holds if the account may see that. Set this rule to `error` to refuse such plans.
     """
-    yield from _report_hazard(topic, "retention-cut")
+    yield from _report_hazard(topic, HAZARDS["KF403"])
 
 
 @rule("KF404", Severity.ERROR, stage=Stage.CHANGES)

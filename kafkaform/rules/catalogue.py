@@ -188,14 +188,9 @@ class RuleContext:
         """The declared resources by kind and name."""
         return {desired.ref: desired for desired in self.desired}
 
-    def once(self, compute: Callable[[RuleContext], _T]) -> _T:
-        """Return what a function computes from this context, for all rules that use it."""
-        if compute not in self._computed:
-            self._computed[compute] = compute(self)
-        return cast("_T", self._computed[compute])
-
     @cached_property
-    def _computed(self) -> dict[object, object]:
+    def computed(self) -> dict[object, object]:
+        """The results of functions that `cache_result` decorates, for this context."""
         return {}
 
     def of_kind(self, kind: str) -> tuple[Desired, ...]:
@@ -216,6 +211,18 @@ class RuleContext:
         for desired in self.desired:
             by_kind.setdefault(desired.ref.kind, []).append(desired)
         return {kind: tuple(resources) for kind, resources in by_kind.items()}
+
+
+def cache_result(compute: Callable[[RuleContext], _T]) -> Callable[[RuleContext], _T]:
+    """Decorate a function that several rules use: it runs once for each context."""
+
+    @wraps(compute)
+    def get_result(context: RuleContext) -> _T:
+        if compute not in context.computed:
+            context.computed[compute] = compute(context)
+        return cast("_T", context.computed[compute])
+
+    return get_result
 
 
 class Finding(Value):
@@ -309,10 +316,7 @@ class Subject:
     Attributes:
         about: The resource of its findings.
         context: The input.
-        path: The path of its findings, if neither they nor the rule have one.
     """
-
-    path = ""
 
     def __init__(self, about: Desired | ResourceRef, context: RuleContext) -> None:
         self.about, self.context = about, context
@@ -360,8 +364,7 @@ class RuleOfEach(Generic[_S]):
             def check(context: RuleContext) -> Iterator[Finding]:
                 for subject in self._list_subjects(context):
                     for finding in check_subject(subject):
-                        where = finding.path or path or subject.path
-                        yield replace(finding, subject=subject.about, path=where)
+                        yield replace(finding, subject=subject.about, path=finding.path or path)
 
             return rule(code, severity, stage=stage, waivable=waivable)(check)
 

@@ -27,7 +27,7 @@ from kafkaform.resources import KINDS, PLACED, placed_ref
 from kafkaform.resources.groups import get_group
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
-from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, cache_result, rule
 from kafkaform.rules.group_values import DeclaredGroup, group_rule
 from kafkaform.rules.topic_values import DeclaredTopic
 
@@ -153,7 +153,7 @@ def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
     """
     # A group may have the name of a topic.
     is_topic = KINDS[subject.planned.ref.kind].placed
-    readers = subject.context.once(_map_readers).get(subject.name, []) if is_topic else []
+    readers = _map_readers(subject.context).get(subject.name, []) if is_topic else []
     match subject.planned.change:
         case Delete() if readers:
             names = _name_groups(sorted(group.name for group in readers))
@@ -167,6 +167,7 @@ def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
             pass
 
 
+@cache_result
 def _map_readers(context: RuleContext) -> dict[str, list[Group]]:
     """Return the live groups that read each topic, declared or not: they may have other owners."""
     by_topic: dict[str, list[Group]] = {}
@@ -221,10 +222,10 @@ def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
     start = group.declared_client.get("auto.offset.reset", "latest (the default of consumers)")
     for topic in sorted(live.topics & {*group.topics}):
         observed = group.context.live.get(placed_ref(topic))
-        count = to_integer(observed.state.get("partitions")) if observed is not None else None
-        missing = [n for n in range(count or 0) if (topic, n) not in live.committed]
+        count = (to_integer(observed.state.get("partitions")) if observed is not None else None) or 0
+        missing = [n for n in range(count) if (topic, n) not in live.committed]
         # Without an offset in any partition, the group has never read this topic, which is no gap.
-        if missing and len(missing) != count:
+        if missing and len(missing) < count:
             yield Finding(
                 f"{group.name} has no offset in {_numbers(missing)} of {topic}: "
                 f"it starts there at auto.offset.reset={start}",

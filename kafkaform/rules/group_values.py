@@ -10,7 +10,7 @@ from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
 from kafkaform.core.model import to_integer
 from kafkaform.resources import READER, placed_ref
 from kafkaform.resources.groups import get_group
-from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach
+from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,12 +123,9 @@ class DeclaredGroup(DeclaredResource):
         return None if value is None else int(value)
 
 
+@cache_result
 def groups(context: RuleContext) -> list[DeclaredGroup]:
     """Return the declared groups, without tombstones and invalid manifests."""
-    return context.once(_list_groups)
-
-
-def _list_groups(context: RuleContext) -> list[DeclaredGroup]:
     resources = context.of_kind(READER.name)
     return [DeclaredGroup(d, context) for d in resources if d.state is not None and not d.invalid]
 

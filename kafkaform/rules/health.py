@@ -47,15 +47,13 @@ _MAX_NAMES = 50
 """The most names in a command to paste."""
 
 
-def health_rule(
-    code: str, severity: Severity
-) -> Callable[[Callable[[Health, RuleContext], Iterable[Finding]]], Check]:
+def health_rule(code: str, severity: Severity) -> Callable[[Callable[[Health], Iterable[Finding]]], Check]:
     """Return the decorator of a rule about the health of the cluster, which no manifest can waive."""
 
-    def register(check_health: Callable[[Health, RuleContext], Iterable[Finding]]) -> Check:
+    def register(check_health: Callable[[Health], Iterable[Finding]]) -> Check:
         @wraps(check_health)
         def check(context: RuleContext) -> Iterable[Finding]:
-            return check_health(context.health, context) if context.health is not None else ()
+            return check_health(context.health) if context.health is not None else ()
 
         return rule(code, severity, stage=Stage.HEALTH, waivable=False)(check)
 
@@ -63,7 +61,7 @@ def health_rule(
 
 
 @health_rule("KF301", Severity.ERROR)
-def controllers(health: Health, _: RuleContext) -> Iterator[Finding]:
+def controllers(health: Health) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
     Without an active controller, topics cannot be created or changed, and no partition gets a new leader
@@ -108,15 +106,16 @@ def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
     return ""
 
 
-@health_rule("KF302", Severity.ERROR)
-def enough_brokers(health: Health, context: RuleContext) -> Iterator[Finding]:
+@rule("KF302", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
+def enough_brokers(context: RuleContext) -> Iterator[Finding]:
     """Fewer brokers are live than the cluster is declared to have.
 
     The minimum is `brokers:` of the cluster in kafkaform.yaml; without it, this rule reports nothing. A
     broker that is down leaves its partitions with fewer replicas, and the other brokers with its load.
     Check whether it is down on purpose; if the cluster was made smaller, lower `brokers:`.
     """
-    if context.brokers is None or len(health.brokers) >= context.brokers:
+    health = context.health
+    if health is None or context.brokers is None or len(health.brokers) >= context.brokers:
         return
     live = [broker.id for broker in health.brokers]
     missing = context.brokers - len(live)
@@ -130,8 +129,8 @@ def enough_brokers(health: Health, context: RuleContext) -> Iterator[Finding]:
     )
 
 
-@health_rule("KF308", Severity.INFO)
-def leaders_even(health: Health, context: RuleContext) -> Iterator[Finding]:
+@rule("KF308", Severity.INFO, stage=Stage.HEALTH, waivable=False)
+def leaders_even(context: RuleContext) -> Iterator[Finding]:
     """Leaders are uneven over the brokers, or preferred leaders do not lead.
 
     Producers and consumers talk to leaders, so a broker that leads more partitions carries more load, and
@@ -141,7 +140,8 @@ def leaders_even(health: Health, context: RuleContext) -> Iterator[Finding]:
     minutes (auto.leader.rebalance.enable), though brokers tolerate up to 10 % that do not. If leaders
     stay uneven, `kafkaform rebalance` plans which replicas come first, and elects the preferred leaders.
     """
-    if not health.brokers:
+    health = context.health
+    if health is None or not health.brokers:
         return
     # A broker that leads nothing counts too: it lowers the mean.
     leaders = Counter({broker.id: 0 for broker in health.brokers})
@@ -208,7 +208,7 @@ def find_under_min_isr(health: Health) -> list[PartitionState]:
 
 
 @health_rule("KF303", Severity.ERROR)
-def replicas_in_sync(health: Health, _: RuleContext) -> Iterator[Finding]:
+def replicas_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions are under-replicated.
 
     A replica that is not in sync cannot take over without losing records, so these partitions tolerate
@@ -235,7 +235,7 @@ def replicas_in_sync(health: Health, _: RuleContext) -> Iterator[Finding]:
 
 
 @health_rule("KF304", Severity.ERROR)
-def partitions_led(health: Health, _: RuleContext) -> Iterator[Finding]:
+def partitions_led(health: Health) -> Iterator[Finding]:
     """Partitions are offline.
 
     They have no leader, so they can neither be written nor read. Every replica that was last in sync is
@@ -261,7 +261,7 @@ def partitions_led(health: Health, _: RuleContext) -> Iterator[Finding]:
 
 
 @health_rule("KF305", Severity.ERROR)
-def enough_in_sync(health: Health, _: RuleContext) -> Iterator[Finding]:
+def enough_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions have fewer replicas in sync than min.insync.replicas.
 
     Brokers refuse writes with acks=all there (NOT_ENOUGH_REPLICAS) until enough replicas are in sync
@@ -281,7 +281,7 @@ def enough_in_sync(health: Health, _: RuleContext) -> Iterator[Finding]:
 
 
 @health_rule("KF309", Severity.INFO)
-def reassignment(health: Health, _: RuleContext) -> Iterator[Finding]:
+def reassignment(health: Health) -> Iterator[Finding]:
     """A partition reassignment is running.
 
     Meanwhile, metadata shows the old replicas and the new ones, and copying uses network and disks of the
@@ -304,7 +304,7 @@ def reassignment(health: Health, _: RuleContext) -> Iterator[Finding]:
 
 
 @health_rule("KF310", Severity.WARNING)
-def room_on_disks(health: Health, _: RuleContext) -> Iterator[Finding]:
+def room_on_disks(health: Health) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
 
     A broker whose volume is full takes the log directory offline, and stops if it has no other one. A volume
@@ -330,7 +330,7 @@ def room_on_disks(health: Health, _: RuleContext) -> Iterator[Finding]:
 
 
 @health_rule("KF311", Severity.ERROR)
-def no_hanging_transactions(health: Health, _: RuleContext) -> Iterator[Finding]:
+def no_hanging_transactions(health: Health) -> Iterator[Finding]:
     """Transactions are hanging: they have been open for longer than their timeout allows.
 
     Consumers with isolation.level=read_committed get no record from the first offset of an open transaction
@@ -392,7 +392,7 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
 
 
 @health_rule("KF313", Severity.INFO)
-def throttles_left(health: Health, _: RuleContext) -> Iterator[Finding]:
+def throttles_left(health: Health) -> Iterator[Finding]:
     """Replication throttles are set, though no reassignment is running.
 
     Whoever moved replicas has left them: a tool that was killed, or `kafka-reassign-partitions.sh` without

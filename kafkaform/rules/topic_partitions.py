@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 from math import ceil, isqrt
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import setting
-from kafkaform.resources import READER
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, cache_result, rule
+from kafkaform.rules.group_values import SHARE, groups
 from kafkaform.rules.topic_values import DeclaredTopic, topic_rule, topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 # The docstring of KF104, and so docs/rules.md, lists them.
@@ -154,7 +154,7 @@ def one_partition_for_many(topic: DeclaredTopic) -> Iterator[Finding]:
     does not apply to share groups, in which several members read one partition.
     """
     if topic.partitions == 1:
-        for name, members in topic.context.once(_map_members).get(topic.name, ()):
+        for name, members in _map_members(topic.context).get(topic.name, ()):
             yield Finding(
                 f"{topic.name} has 1 partition, and group {name} up to {members} members: "
                 "one of them reads all of it",
@@ -162,16 +162,16 @@ def one_partition_for_many(topic: DeclaredTopic) -> Iterator[Finding]:
             )
 
 
+@cache_result
 def _map_members(context: RuleContext) -> dict[str, list[tuple[str, int]]]:
     """Return the groups that read each topic, with the most members of each, if it is more than one."""
     readers: dict[str, list[tuple[str, int]]] = {}
-    for group in context.of_kind(READER.name):
-        spec = group.intent.spec
-        members = max([0, *cast("Mapping[str, int]", spec.get("members", {})).values()])
-        if group.state is not None and members > 1 and spec.get("protocol") != "share":
+    for group in groups(context):
+        members = max(group.amount("members", field) or 0 for field in ("expected", "max"))
+        if members > 1 and group.protocol != SHARE:
             # A topic may be listed twice.
-            for name in dict.fromkeys(cast("Sequence[str]", spec.get("topics", ()))):
-                readers.setdefault(name, []).append((group.ref.name, members))
+            for name in dict.fromkeys(group.topics):
+                readers.setdefault(name, []).append((group.name, members))
     return readers
 
 

@@ -10,7 +10,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
 from kafkaform.resources import KINDS, PLACED, placed_ref
 from kafkaform.resources.values import label
-from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, rule
+from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, cache_result, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
     ConfigValue,
@@ -137,7 +137,7 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     or simultaneous requests made them, it is a warning. Offline, it is unknown which topics exist:
     `kafkaform import` waives the rule for topics that do. A plan ignores the waiver unless both exist.
     """
-    live, folded = topic.context.once(_fold_names)
+    live, folded = _fold_names(topic.context)
     names = folded[_fold(topic.name)]
     colliding = sorted(names - {topic.name})
     if not colliding:
@@ -161,6 +161,7 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
         )
 
 
+@cache_result
 def _fold_names(context: RuleContext) -> tuple[set[str], dict[str, set[str]]]:
     """Return the names of live topics, and all names of topics by their name in metrics."""
     live = {ref.name for ref in context.inventory if KINDS[ref.kind].placed}

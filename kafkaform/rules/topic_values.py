@@ -11,7 +11,7 @@ from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Undeclared, to_integ
 from kafkaform.core.values import Value
 from kafkaform.core.wording import setting
 from kafkaform.resources import PLACED
-from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach
+from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,12 +127,9 @@ class DeclaredTopic(DeclaredResource):
         return _split_policies(value.text) if value is not None else frozenset()
 
 
+@cache_result
 def topics(context: RuleContext) -> list[DeclaredTopic]:
     """Return the declared topics, without tombstones."""
-    return context.once(_list_topics)
-
-
-def _list_topics(context: RuleContext) -> list[DeclaredTopic]:
     return [DeclaredTopic(d, context) for d in context.of_kind(PLACED.name) if d.state is not None]
 
 

@@ -141,7 +141,7 @@ EQUIVALENT = {
     ): "any number near it does",
     (
         "rules/changes",
-        "return count if isinstance(count, int) else 0",
+        'count = (to_integer(observed.state.get("partitions")) if observed is not None else None) or 0',
         "0 -> 1",
     ): "for a missing topic no partition is reported, whether it has 0 or 1",
     (

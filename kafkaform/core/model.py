@@ -121,6 +121,11 @@ class Diagnostic(Value):
     ref: ResourceRef | None = None
     by_branch: bool = False
 
+    @property
+    def quote(self) -> str:
+        """The finding as the reason of a refused change quotes it."""
+        return f"{self.code}: {self.message}"
+
 
 # --- desired and observed resources ----------------------------------------------------------------
 

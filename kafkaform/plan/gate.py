@@ -314,7 +314,7 @@ def refuse_increased_risk(
 
 def word_refusal(blocked: Sequence[Diagnostic]) -> tuple[str, str | None]:
     """Word the reason and the remedy of a refusal by rules."""
-    reasons = [f"{finding.code}: {finding.message}" for finding in blocked[:_FEW]]
+    reasons = [finding.quote for finding in blocked[:_FEW]]
     if len(blocked) > _FEW:
         codes = dict.fromkeys(finding.code for finding in blocked[_FEW:])
         reasons.append(f"and {', '.join(codes)}, see the findings")
@@ -377,7 +377,7 @@ def hold_back(plan: Plan, findings: Collection[Diagnostic]) -> Plan:
     """
     if not findings:
         return plan
-    reason = f"the cluster is not healthy: {'; '.join(f'{f.code}: {f.message}' for f in findings)}"
+    reason = f"the cluster is not healthy: {'; '.join(finding.quote for finding in findings)}"
     changes = tuple(
         replace(planned, status=Status.REFUSED, reason=reason, remedy=UNHEALTHY_REMEDY)
         if planned.status is Status.PLANNED and moves_data(planned.change)

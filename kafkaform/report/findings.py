@@ -11,9 +11,10 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.report.equal_changes import mask_name
 from kafkaform.rules import RULES, Stage, entries
+from kafkaform.rules.changes import HAZARDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import ResourceRef
@@ -239,8 +240,6 @@ def _mask_own_name(message: str, ref: ResourceRef | None) -> str:
 def divide_findings(plan: Plan) -> PlanFindings:
     """Divide the findings of a plan."""
     changes = {change.ref: change for change in plan.changes}
-    # Once for each change: a plan may have thousands of findings on the same resources.
-    reasons = {ref: frozenset(_list_reasons(change)) for ref, change in changes.items()}
     relevant: list[Diagnostic] = []
     stated: dict[ResourceRef, list[Diagnostic]] = {}
     unchanged: set[tuple[str, ResourceRef]] = set()
@@ -251,7 +250,7 @@ def divide_findings(plan: Plan) -> PlanFindings:
         # must be seen.
         if ref is None or ref in changes or is_open_error(finding) or finding.by_branch:
             relevant.append(finding)
-            if ref in changes and finding.waived is None and _is_stated(finding, changes[ref], reasons[ref]):
+            if ref in changes and finding.waived is None and _is_stated(finding, changes[ref]):
                 stated.setdefault(ref, []).append(finding)
         elif finding.severity is Severity.INFO or finding.waived is not None:
             notes += 1
@@ -299,25 +298,19 @@ def refer_to_findings(planned: PlannedChange, errors: Iterable[Diagnostic]) -> P
     """
     reason, remedy = planned.reason, planned.remedy
     for error in errors:
-        quoted = f"{error.code}: {error.message}"
         # Only findings without a resource of their own are listed beside the changes; that of one resource
         # stands with its change alone.
-        if reason is not None and error.ref is None and quoted in reason:
-            reason = reason.replace(quoted, f"{error.code}, see the errors")
+        if reason is not None and error.ref is None and error.quote in reason:
+            reason = reason.replace(error.quote, f"{error.code}, see the errors")
             # A remedy of the change itself stays; that of the finding is in the list of errors.
             remedies = (remedy or "").split("; ")
             remedy = "; ".join(each for each in remedies if each != error.suggestion) or None
     return planned if reason == planned.reason else replace(planned, reason=reason, remedy=remedy)
 
 
-def _list_reasons(planned: PlannedChange) -> Iterator[str]:
-    """Yield the reasons of a change as rules word them."""
-    for assessment in assessments(planned.change):
-        if assessment.reason:
-            yield assessment.reason
-            # Some rules begin their message with the name, which an assessment does not.
-            yield f"{planned.ref.name}: {assessment.reason}"
-
-
-def _is_stated(finding: Diagnostic, planned: PlannedChange, reasons: frozenset[str]) -> bool:
-    return finding.message in reasons or f"{finding.code}: {finding.message}" in (planned.reason or "")
+def _is_stated(finding: Diagnostic, planned: PlannedChange) -> bool:
+    hazard = HAZARDS.get(finding.code)
+    # By its text: a rule may have several findings on a resource, of which a reason quotes the first ones.
+    return finding.quote in (planned.reason or "") or (
+        hazard is not None and any(hazard == each.hazard for each in assessments(planned.change))
+    )

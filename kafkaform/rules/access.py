@@ -16,10 +16,12 @@ from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import ACCESS, PLACED, READER, placed_ref
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.spec import find_declaring
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
+from kafkaform.rules.catalogue import DeclaredResource, Finding, RuleContext, RuleOfEach, cache_result, rule
+from kafkaform.rules.group_values import groups
+from kafkaform.rules.topic_values import topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import Desired
 
@@ -29,115 +31,115 @@ _CHANGING = frozenset({ALL, "Write", "Create", "Delete", "Alter", "AlterConfigs"
 _DELIMITERS = frozenset("._-:/#")
 
 
-def _list_acls(context: RuleContext) -> list[tuple[Desired, list[Acl]]]:
-    """Return the declared principals with their ACLs."""
-    return context.once(_parse_acls)
+class DeclaredPrincipal(DeclaredResource):
+    """A principal with declared ACLs."""
+
+    def __init__(self, desired: Desired, context: RuleContext) -> None:
+        super().__init__(desired, context)
+        self.acls = [parse_path(path, self.name) for path in desired.state or ()]
 
 
-def _parse_acls(context: RuleContext) -> list[tuple[Desired, list[Acl]]]:
-    declared = [desired for desired in context.of_kind(ACCESS.name) if desired.state]
-    return [(d, [parse_path(path, d.ref.name) for path in d.state or ()]) for d in declared]
+@cache_result
+def _list_principals(context: RuleContext) -> list[DeclaredPrincipal]:
+    return [DeclaredPrincipal(desired, context) for desired in context.of_kind(ACCESS.name) if desired.state]
 
 
+principal_rule = RuleOfEach(_list_principals)
+
+
+@cache_result
 def _list_acls_of_everyone(context: RuleContext) -> list[Acl]:
-    return [acl for desired, acls in _list_acls(context) if desired.ref.name == EVERYONE for acl in acls]
+    return [acl for each in _list_principals(context) if each.name == EVERYONE for acl in each.acls]
 
 
+@cache_result
 def _map_group_topics(context: RuleContext) -> Mapping[str, tuple[str, ...]]:
     """Return the topics that each declared group reads."""
-    groups = (
-        group for group in context.of_kind(READER.name) if group.state is not None and not group.invalid
-    )
-    return {group.ref.name: READER.reads(group.intent) for group in groups}
+    return {group.name: READER.reads(group.desired.intent) for group in groups(context)}
 
 
-@rule("KF601", Severity.WARNING)
-def access_of_everyone(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF601", Severity.WARNING)
+def access_of_everyone(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """Everyone may do more than look: an ACL of `User:*` allows it.
 
     ACLs of `User:*` apply to every principal that can log in, on a listener without authentication to every
     client. Name the principals that need the right, or waive the rule with the reason.
     """
-    for desired, acls in _list_acls(context):
-        if desired.ref.name != EVERYONE:
-            continue
-        for acl in acls:
-            if acl.is_allowed and acl.operation not in _HARMLESS:
-                message = f"everyone has {acl.describe_right()}"
-                yield Finding(desired, message, "name the principals that need it", path=write_path(acl))
+    for acl in principal.acls if principal.name == EVERYONE else ():
+        if acl.is_allowed and acl.operation not in _HARMLESS:
+            message = f"everyone has {acl.describe_right()}"
+            yield Finding(message, "name the principals that need it", path=write_path(acl))
 
 
-@rule("KF602", Severity.WARNING)
-def prefix_without_delimiter(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF602", Severity.WARNING)
+def prefix_without_delimiter(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A prefix of names does not end with a delimiter, and includes names of others.
 
     The prefix `orders` includes `orders.v1` and also `orders-internal`. The rule warns where the name of a
     declared or live topic or group shows that: it goes on with a letter or digit, or with another delimiter
     than the other names do. End the prefix with the delimiter of your names.
     """
-    names = {
-        ResourceType.TOPIC: _list_names(context, PLACED.name),
-        ResourceType.GROUP: _list_names(context, READER.name),
-    }
-    for desired, acls in _list_acls(context):
-        for acl in acls:
-            if not acl.is_prefix or not acl.is_allowed or acl.name[-1] in _DELIMITERS:
-                continue
-            included = _list_included(names.get(acl.resource_type, []), acl.name)
-            following = {name[len(acl.name) : len(acl.name) + 1] for name in included} - {""}
-            if len(following & _DELIMITERS) > 1 or following - _DELIMITERS:
-                # Rather a name that does not go on with a dot: it shows what is included by mistake.
-                example = min(
-                    included, key=lambda name: (name[len(acl.name) : len(acl.name) + 1] == ".", name)
-                )
-                yield Finding(
-                    desired,
-                    f"the prefix {acl.name} includes {example}, too",
-                    f"end it with a delimiter: {quoted(acl.name + '.')}",
-                    path=write_path(acl),
-                )
+    for acl in principal.acls:
+        if not acl.is_prefix or not acl.is_allowed or acl.name[-1] in _DELIMITERS:
+            continue
+        size, names = len(acl.name), _list_names_by_type(principal.context).get(acl.resource_type, [])
+        included = _list_included(names, acl.name)
+        following = {name[size : size + 1] for name in included} - {""}
+        if len(following & _DELIMITERS) > 1 or following - _DELIMITERS:
+            # Rather a name that does not go on with a dot: it shows what is included by mistake.
+            example = min(included, key=lambda name: (name[size : size + 1] == ".", name))
+            hint = f"end it with a delimiter: {quoted(acl.name + '.')}"
+            yield Finding(f"the prefix {acl.name} includes {example}, too", hint, path=write_path(acl))
 
 
 def _list_names(context: RuleContext, kind: str) -> list[str]:
-    refs = {
-        *(desired.ref for desired in context.of_kind(kind)),
-        *(r for r in context.inventory if r.kind == kind),
+    refs = {*(desired.ref for desired in context.of_kind(kind)), *context.inventory}
+    return sorted(ref.name for ref in refs if ref.kind == kind)
+
+
+@cache_result
+def _list_names_by_type(context: RuleContext) -> dict[ResourceType, list[str]]:
+    kinds = {ResourceType.TOPIC: PLACED.name, ResourceType.GROUP: READER.name}
+    return {resource_type: _list_names(context, kind) for resource_type, kind in kinds.items()}
+
+
+@cache_result
+def _sort_folded(context: RuleContext) -> dict[ResourceType, list[str]]:
+    return {
+        resource_type: sorted(names, key=_fold)
+        for resource_type, names in _list_names_by_type(context).items()
     }
-    return sorted(ref.name for ref in refs)
 
 
-@rule("KF603", Severity.WARNING)
-def group_without_topic(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF603", Severity.WARNING)
+def group_without_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A principal may use a declared group, and may not read a topic of it.
 
     A member needs Read on its group and on every topic that it subscribes to. If its principal lacks one of
     these, the whole member fails with TOPIC_AUTHORIZATION_FAILED. Write `consumes: [{group: NAME}]` without
     `topics:`, which gives Read on all topics of the manifest of the group.
     """
+    context = principal.context
     if not context.is_complete(ACCESS.name):
         return  # other manifests may give it the right
-    # Each principal has these besides its own.
-    everyone = _list_acls_of_everyone(context)
-    topics_of = _map_group_topics(context)
-    for desired, acls in _list_acls(context):
-        for acl in acls:
-            topics = topics_of.get(acl.name, ())
-            # A prefix stands for groups that no manifest declares, too, whose topics are not known.
-            if acl.resource_type is not ResourceType.GROUP or acl.operation != "Read" or acl.is_prefix:
-                continue
-            for topic in topics:
-                needed = Acl(ResourceType.TOPIC, topic, False, acl.principal, acl.host, "Read", True)
-                if not any(covers(granted, needed) for granted in (*acls, *everyone)):
-                    yield Finding(
-                        desired,
-                        f"it may use the group {acl.name}, but not read its topic {topic}",
-                        f"add {topic} to its topics, or leave them out to include all of the group",
-                        path=write_path(acl),
-                    )
+    for acl in principal.acls:
+        # A prefix stands for groups that no manifest declares, too, whose topics are not known.
+        if acl.resource_type is not ResourceType.GROUP or acl.operation != "Read" or acl.is_prefix:
+            continue
+        # Each principal has those of everyone besides its own.
+        granted = (*principal.acls, *_list_acls_of_everyone(context))
+        for topic in _map_group_topics(context).get(acl.name, ()):
+            needed = Acl(ResourceType.TOPIC, topic, False, acl.principal, acl.host, "Read", True)
+            if not any(covers(each, needed) for each in granted):
+                yield Finding(
+                    f"it may use the group {acl.name}, but not read its topic {topic}",
+                    f"add {topic} to its topics, or leave them out to include all of the group",
+                    path=write_path(acl),
+                )
 
 
-@rule("KF604", Severity.WARNING)
-def access_to_missing_topic(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF604", Severity.WARNING)
+def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An ACL names a topic that no manifest declares and that does not exist.
 
     The name may be misspelt, or the topic may be gone, and a later topic of that name would be open to the
@@ -145,113 +147,112 @@ def access_to_missing_topic(context: RuleContext) -> Iterator[Finding]:
     and those of kafkaform, may be missing until they are needed. Offline, where live topics are not known,
     only a name that is similar to that of a declared topic is reported.
     """
+    context, own = principal.context, principal.acls
     if context.subset:
         return  # another manifest may declare it
-    topics = {*_list_names(context, PLACED.name), LOCK, RECORD_TOPIC}
     is_offline = context.facts is None
     flaw = "is not declared" if is_offline else "does not exist, and no manifest declares it"
+    existing, known = _list_existing_topics(context)
+    missing = {
+        acl.name: acl
+        for acl in reversed(own)
+        if acl.resource_type is ResourceType.TOPIC and not acl.is_prefix
+        if acl.name not in known and placed_ref(acl.name) not in context.invisible
+    }
+    for name, acl in missing.items():
+        if any(includes(each, "Create") and covers_resources(each, acl) for each in own if each.is_allowed):
+            continue
+        near = nearest(name, existing)
+        if near is not None or not is_offline:
+            hint = f"did you mean {near!r}?" if near else "remove the right, or declare the topic"
+            yield Finding(f"topic {name} {flaw}", hint, path=write_path(acl))
+
+
+@cache_result
+def _list_existing_topics(context: RuleContext) -> tuple[set[str], set[str]]:
+    """Return the topics that are declared or live, and all that KF604 does not report."""
+    existing = {*_list_names(context, PLACED.name), LOCK, RECORD_TOPIC}
     # KF210 reports those of declared groups.
-    read = [topic for each in _map_group_topics(context).values() for topic in each] if is_offline else []
-    known = {WILDCARD, *topics, *read}
-    for desired, acls in _list_acls(context):
-        missing = {
-            acl.name: acl
-            for acl in reversed(acls)
-            if acl.resource_type is ResourceType.TOPIC and not acl.is_prefix
-            if acl.name not in known and placed_ref(acl.name) not in context.invisible
-        }
-        for name, acl in missing.items():
-            if any(
-                includes(each, "Create") and covers_resources(each, acl) for each in acls if each.is_allowed
-            ):
-                continue
-            near = nearest(name, topics)
-            if near is None and is_offline:
-                continue
-            yield Finding(
-                desired,
-                f"topic {name} {flaw}",
-                f"did you mean {near!r}?" if near else "remove the right, or declare the topic",
-                path=write_path(acl),
-            )
+    groups = _map_group_topics(context).values() if context.facts is None else ()
+    return existing, {WILDCARD, *existing, *(topic for topics_read in groups for topic in topics_read)}
 
 
-@rule("KF605", Severity.INFO)
-def redundant_access(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF605", Severity.INFO)
+def redundant_access(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An ACL allows nothing that another one of the same principal does not allow.
 
     It has no effect, and hides what a principal may really do. Remove it from the manifest: an apply then
     removes the live ACL, too, without consent.
     """
-    for desired, acls in _list_acls(context):
-        for acl in acls:
-            broad = next((wide for wide in acls if covers(wide, acl) and wide != acl), None)
-            # Of two that include each other, both would be reported, and neither could stay.
-            if broad is not None and not (covers(acl, broad) and covers_resources(acl, broad)):
-                message = f"{acl.describe_right()} is included in {broad.describe_right()}"
-                yield Finding(desired, message, "remove it", path=write_path(acl))
+    for acl in principal.acls:
+        broad = next((wide for wide in principal.acls if covers(wide, acl) and wide != acl), None)
+        # Of two that include each other, both would be reported, and neither could stay.
+        if broad is not None and not (covers(acl, broad) and covers_resources(acl, broad)):
+            message = f"{acl.describe_right()} is included in {broad.describe_right()}"
+            yield Finding(message, "remove it", path=write_path(acl))
 
 
-@rule("KF606", Severity.INFO)
-def read_without_group(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF606", Severity.INFO)
+def read_without_group(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A principal may read a topic that none of its groups reads.
 
     Where manifests declare all groups that a principal may use, they show what it has to read. Remove the
     right, or add the topic to the manifest of the group. Applications that read without a group need the
     right: waive the rule.
     """
-    if not context.is_complete(ACCESS.name):
+    if not principal.context.is_complete(ACCESS.name):
         return  # other manifests may declare more groups of the principal
-    topics_of = _map_group_topics(context)
-    for desired, acls in _list_acls(context):
-        reads = [acl for acl in acls if acl.operation == "Read" and acl.is_allowed and not acl.is_prefix]
-        groups = {acl.name for acl in acls if acl.resource_type is ResourceType.GROUP and acl.is_allowed}
-        if not groups or not groups <= topics_of.keys():
-            continue
-        needed = {topic for group in groups for topic in topics_of[group]}
-        for acl in reads:
-            if acl.resource_type is ResourceType.TOPIC and acl.name not in {*needed, WILDCARD}:
-                known = listed(sorted(groups))
-                yield Finding(
-                    desired,
-                    f"it may read topic {acl.name}, which none of its groups reads ({known})",
-                    "remove the right, or add the topic to the manifest of the group",
-                    path=write_path(acl),
-                )
+    topics_of = _map_group_topics(principal.context)
+    allowed = [acl for acl in principal.acls if acl.is_allowed]
+    own_groups = {acl.name for acl in allowed if acl.resource_type is ResourceType.GROUP}
+    if not own_groups or not own_groups <= topics_of.keys():
+        return
+    needed = {WILDCARD, *(topic for group in own_groups for topic in topics_of[group])}
+    names = listed(sorted(own_groups))
+    for acl in allowed:
+        is_read = acl.resource_type is ResourceType.TOPIC and acl.operation == "Read"
+        if is_read and not acl.is_prefix and acl.name not in needed:
+            yield Finding(
+                f"it may read topic {acl.name}, which none of its groups reads ({names})",
+                "remove the right, or add the topic to the manifest of the group",
+                path=write_path(acl),
+            )
 
 
-@rule("KF607", Severity.WARNING)
-def change_of_other_team(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF607", Severity.WARNING)
+def change_of_other_team(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An Access of one team lets a principal change a topic of another one.
 
     Teams are those of the labels of manifests. The owner of a topic should decide who writes records to it,
     or changes it: declare the right in an Access manifest with the label of that team, beside its topic.
     Rights to read, and on all topics (`*`), are not reported.
     """
+    names, team_of = _map_teams(principal.context)
+    for acl in principal.acls:
+        if acl.resource_type is not ResourceType.TOPIC or not acl.is_allowed:
+            continue
+        if acl.operation not in _CHANGING or (acl.name == WILDCARD and not acl.is_prefix):
+            continue
+        path = write_path(acl)
+        teams = {manifest.intent.team for manifest in find_declaring(principal.desired, path)} - {""}
+        included = _list_included(names, acl.name) if acl.is_prefix else [acl.name]
+        foreign = [name for name in included if teams and team_of.get(name) not in {None, *teams}]
+        if foreign:
+            yield Finding(
+                f"a manifest of team {listed(sorted(teams))} gives it {acl.describe_right()}, and topic "
+                f"{foreign[0]} is of team {team_of[foreign[0]]}",
+                "declare it in a manifest of that team, which then decides",
+                path=path,
+            )
+
+
+@cache_result
+def _map_teams(context: RuleContext) -> tuple[list[str], dict[str, str]]:
+    """Return the declared topics that have a team, sorted, and the team of each."""
     team_of = {
-        topic.ref.name: topic.intent.team
-        for topic in context.of_kind(PLACED.name)
-        if topic.state is not None and topic.intent.team
+        topic.name: topic.desired.intent.team for topic in topics(context) if topic.desired.intent.team
     }
-    names = sorted(team_of)
-    for desired, acls in _list_acls(context):
-        for acl in acls:
-            if acl.resource_type is not ResourceType.TOPIC or not acl.is_allowed:
-                continue
-            if acl.operation not in _CHANGING or (acl.name == WILDCARD and not acl.is_prefix):
-                continue
-            declaring = find_declaring(desired, write_path(acl))
-            teams = {manifest.intent.team for manifest in declaring} - {""}
-            included = _list_included(names, acl.name) if acl.is_prefix else [acl.name]
-            foreign = [name for name in included if teams and team_of.get(name) not in {None, *teams}]
-            if foreign:
-                yield Finding(
-                    desired,
-                    f"a manifest of team {listed(sorted(teams))} gives it {acl.describe_right()}, and topic "
-                    f"{foreign[0]} is of team {team_of[foreign[0]]}",
-                    "declare it in a manifest of that team, which then decides",
-                    path=write_path(acl),
-                )
+    return sorted(team_of), team_of
 
 
 @rule("KF608", Severity.WARNING)
@@ -267,94 +268,86 @@ def access_to_deleted_topic(context: RuleContext) -> Iterator[Finding]:
         is_grant = acl.is_allowed and acl.resource_type is ResourceType.TOPIC
         return is_grant and not acl.is_prefix and acl.name in deleted
 
-    for desired, acls in _list_acls(context):
-        for acl in filter(outlives, acls):
-            message = f"topic {acl.name} is deleted, and the ACL for {acl.operation} stays"
-            yield Finding(desired, message, "remove the right, too", path=write_path(acl))
+    for principal in _list_principals(context):
+        for acl in filter(outlives, principal.acls):
+            text = f"topic {acl.name} is deleted, and the ACL for {acl.operation} stays"
+            yield Finding(text, "remove the right, too", path=write_path(acl), subject=principal.desired)
     declared = {desired.ref.name for desired in context.of_kind(ACCESS.name)}
     principals: dict[str, set[str]] = {}
     for acl in context.facts.get(AccessFacts).reading.acls if context.facts is not None and deleted else ():
         if outlives(acl) and acl.principal not in declared:
             principals.setdefault(acl.name, set()).add(acl.principal)
     for name, named in sorted(principals.items()):
-        message = f"ACLs of {listed(sorted(named))} name this topic, and stay when it is deleted"
-        yield Finding(deleted[name], message, "remove them, too")
+        text = f"ACLs of {listed(sorted(named))} name this topic, and stay when it is deleted"
+        yield Finding(text, "remove them, too", subject=deleted[name])
 
 
-@rule("KF609", Severity.WARNING)
-def denied_access(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF609", Severity.WARNING)
+def denied_access(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An ACL allows what another one denies, and so has no effect.
 
     Denials win, whatever else is allowed: those of the principal, and those of `User:*`. Remove one of the
     two.
     """
-    everyone = _list_acls_of_everyone(context)
-    for desired, acls in _list_acls(context):
-        denials = [acl for acl in (*acls, *everyone) if not acl.is_allowed]
-        for acl in acls if denials else ():
-            denied = acl._replace(is_allowed=False)
-            denial = next((wide for wide in denials if acl.is_allowed and covers(wide, denied)), None)
-            if denial is not None:
-                message = f"{acl.describe_right()} is allowed, and has no effect: {denial}"
-                yield Finding(desired, message, "remove one of the two", path=write_path(acl))
+    own, everyone = principal.acls, _list_acls_of_everyone(principal.context)
+    denials = [acl for acl in (*own, *everyone) if not acl.is_allowed]
+    for acl in own if denials else ():
+        denied = acl._replace(is_allowed=False)
+        denial = next((wide for wide in denials if acl.is_allowed and covers(wide, denied)), None)
+        if denial is not None:
+            message = f"{acl.describe_right()} is allowed, and has no effect: {denial}"
+            yield Finding(message, "remove one of the two", path=write_path(acl))
 
 
-@rule("KF610", Severity.WARNING)
-def twin_of_prefix(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF610", Severity.WARNING)
+def twin_of_prefix(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A prefix leaves out names that differ from it only in `.` and `_`.
 
     The prefix `orders.` does not include `orders_v1`. Of declared and live topics and groups, the rule names
     the first one; it is a note if the prefix includes others. Use only one of the two characters in names.
     """
-    alike: dict[ResourceType, dict[str, list[str]]] = {}
-    for resource_type, kind in ((ResourceType.TOPIC, PLACED), (ResourceType.GROUP, READER)):
-        for name in _list_names(context, kind.name):
-            alike.setdefault(resource_type, {}).setdefault(_fold(name), []).append(name)
-    folded = {resource_type: sorted(names) for resource_type, names in alike.items()}
-    for desired, acls in _list_acls(context):
-        for acl in acls:
-            if not acl.is_prefix or not acl.is_allowed or acl.resource_type not in alike:
-                continue
-            folded_names = _list_included(folded[acl.resource_type], _fold(acl.name))
-            names = [name for each in folded_names for name in alike[acl.resource_type][each]]
-            twin = next((name for name in names if not name.startswith(acl.name)), None)
-            if twin is not None:
-                used = any(name.startswith(acl.name) for name in names)
-                yield Finding(
-                    desired,
-                    f"the prefix {acl.name} does not include {twin}, which differs in '.' and '_'",
-                    f"use the prefix of its name, if that is meant: {quoted(twin[: len(acl.name)])}",
-                    Severity.INFO if used or context.subset or context.unread else None,
-                    write_path(acl),
-                )
+    context = principal.context
+    for acl in principal.acls:
+        if not acl.is_prefix or not acl.is_allowed:
+            continue
+        names = _sort_folded(context).get(acl.resource_type, [])
+        names = _list_included(names, _fold(acl.name), fold=_fold)
+        twin = next((name for name in names if not name.startswith(acl.name)), None)
+        if twin is not None:
+            used = any(name.startswith(acl.name) for name in names)
+            yield Finding(
+                f"the prefix {acl.name} does not include {twin}, which differs in '.' and '_'",
+                f"use the prefix of its name, if that is meant: {quoted(twin[: len(acl.name)])}",
+                Severity.INFO if used or context.subset or context.unread else None,
+                write_path(acl),
+            )
 
 
-@rule("KF612", Severity.WARNING)
-def needless_operation(context: RuleContext) -> Iterator[Finding]:
+@principal_rule("KF612", Severity.WARNING)
+def needless_operation(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An ACL is for an operation that no request needs on a resource of its type.
 
     Brokers keep such an ACL, as `Write` on a group, and never ask for it. An ACL that allows it can still
     include another operation: Read, Write, Delete and Alter include Describe, AlterConfigs includes
     DescribeConfigs. Write the operation that is meant, or remove it.
     """
-    for desired, acls in _list_acls(context):
-        for acl in acls:
-            known = OPERATIONS[acl.resource_type]
-            if acl.operation not in (ALL, *known):
-                included = [operation for operation in known if includes(acl, operation)]
-                effect = f"it only includes {listed(included)}" if included else "it has no effect"
-                message = f"no request needs {acl.describe_right()}: {effect}"
-                yield Finding(desired, message, f"use {', '.join(known)}", path=write_path(acl))
+    for acl in principal.acls:
+        known = OPERATIONS[acl.resource_type]
+        if acl.operation not in (ALL, *known):
+            included = [operation for operation in known if includes(acl, operation)]
+            effect = f"it only includes {listed(included)}" if included else "it has no effect"
+            message = f"no request needs {acl.describe_right()}: {effect}"
+            yield Finding(message, f"use {', '.join(known)}", path=write_path(acl))
 
 
 def _fold(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _list_included(names: Sequence[str], prefix: str) -> list[str]:
+def _list_included(names: Sequence[str], prefix: str, fold: Callable[[str], str] = str) -> list[str]:
     """Return those of many sorted names that start with a prefix."""
-    first = bisect_left(names, prefix)
-    return [*takewhile(lambda name: name.startswith(prefix), islice(names, first, None))]
+    first = bisect_left(names, prefix, key=fold)
+    return [*takewhile(lambda name: fold(name).startswith(prefix), islice(names, first, None))]
 
 
 @rule("KF611", Severity.ERROR, waivable=False)
@@ -366,23 +359,22 @@ def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
     Write. `User:*` is everyone. A right by a prefix or `*` counts, unless the principal is denied the same.
     Name the topics that the principal needs, or let the owner of the topic extend the list.
     """
-    access = [*_list_acls(context)]
     for topic in context.of_kind(PLACED.name):
         limits = cast("Mapping[str, list[str]]", topic.intent.spec.get("access", {}))
         for field, permitted in limits.items():
             place = topic.place(f"access.{field}")
-            for desired, acls in access:
-                if not {desired.ref.name, f"team:{desired.intent.team}", EVERYONE}.isdisjoint(permitted):
+            for principal in _list_principals(context):
+                desired = principal.desired
+                if not {principal.name, f"team:{desired.intent.team}", EVERYONE}.isdisjoint(permitted):
                     continue
-                for acl in _find_granting(acls, topic.ref.name, field.capitalize()):
-                    message = (
+                for acl in _find_granting(principal.acls, topic.ref.name, field.capitalize()):
+                    yield Finding(
                         f"{acl.describe_right()} is beyond spec.access.{field} of {topic.ref}, which allows "
-                        f"{listed(permitted) or 'nobody'}"
+                        f"{listed(permitted) or 'nobody'}",
+                        f"remove the right, or let the owner of the topic add {desired.ref.name} at {place}",
+                        path=write_path(acl),
+                        subject=desired,
                     )
-                    hint = (
-                        f"remove the right, or let the owner of the topic add {desired.ref.name} at {place}"
-                    )
-                    yield Finding(desired, message, hint, path=write_path(acl))
 
 
 def _find_granting(acls: Sequence[Acl], topic: str, operation: str) -> Iterator[Acl]:

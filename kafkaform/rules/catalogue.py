@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from kafkaform.core.model import Desired, Diagnostic, Facts, Location, Observed, ResourceRef, Severity
 from kafkaform.core.units import parse_duration
-from kafkaform.core.values import Value
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources.replicas.disk_space import DISK_RESERVE
 
@@ -188,14 +188,9 @@ class RuleContext:
         """The declared resources by kind and name."""
         return {desired.ref: desired for desired in self.desired}
 
-    def once(self, compute: Callable[[RuleContext], _T]) -> _T:
-        """Return what a function computes from this context, for all rules that use it."""
-        if compute not in self._computed:
-            self._computed[compute] = compute(self)
-        return cast("_T", self._computed[compute])
-
     @cached_property
-    def _computed(self) -> dict[object, object]:
+    def computed(self) -> dict[object, object]:
+        """The results of functions that `cache_result` decorates, for this context."""
         return {}
 
     def of_kind(self, kind: str) -> tuple[Desired, ...]:
@@ -204,7 +199,11 @@ class RuleContext:
 
     def is_complete(self, kind: str) -> bool:
         """Return whether every manifest of a kind that the repository has was read, and is valid."""
-        return not self.subset and not self.unread and not any(each.invalid for each in self.of_kind(kind))
+        return not self.subset and not self.unread and kind not in self._invalid_kinds
+
+    @cached_property
+    def _invalid_kinds(self) -> frozenset[str]:
+        return frozenset(desired.ref.kind for desired in self.desired if desired.invalid)
 
     @cached_property
     def _by_kind(self) -> Mapping[str, tuple[Desired, ...]]:
@@ -214,24 +213,37 @@ class RuleContext:
         return {kind: tuple(resources) for kind, resources in by_kind.items()}
 
 
+def cache_result(compute: Callable[[RuleContext], _T]) -> Callable[[RuleContext], _T]:
+    """Decorate a function that several rules use: it runs once for each context."""
+
+    @wraps(compute)
+    def get_result(context: RuleContext) -> _T:
+        if compute not in context.computed:
+            context.computed[compute] = compute(context)
+        return cast("_T", context.computed[compute])
+
+    return get_result
+
+
 class Finding(Value):
     """A problem that a rule has found.
 
     Attributes:
-        subject: The declared resource, or the undeclared live one; None: the whole cluster.
         message: The problem, with figures.
         suggestion: What to do about it.
         severity: The severity if it is not the rule's.
-        path: The field, as in `Desired.place`; empty: the whole manifest.
+        path: The field, as in `Desired.place`; empty: the rule's, or the whole manifest.
+        subject: The declared resource, or the undeclared live one; None: that of a `RuleOfEach`, or the whole
+            cluster.
         waivable: Whether a manifest can waive it, if the rule can be waived.
         location: The location if it is not in the manifest of a resource.
     """
 
-    subject: Desired | ResourceRef | None
     message: str
     suggestion: str | None = None
     severity: Severity | None = None
     path: str = ""
+    subject: Desired | ResourceRef | None = None
     waivable: bool = True
     location: Location | None = None
 
@@ -296,6 +308,67 @@ def rule(
         return check
 
     return register
+
+
+class Subject:
+    """A resource, or a part of it, that a rule checks by itself.
+
+    Attributes:
+        about: The resource of its findings.
+        context: The input.
+    """
+
+    def __init__(self, about: Desired | ResourceRef, context: RuleContext) -> None:
+        self.about, self.context = about, context
+
+    @property
+    def name(self) -> str:
+        """The name of the resource."""
+        return self.about.ref.name if isinstance(self.about, Desired) else self.about.name
+
+
+class DeclaredResource(Subject):
+    """A declared resource, or a part of it."""
+
+    def __init__(self, desired: Desired, context: RuleContext) -> None:
+        super().__init__(desired, context)
+        self.desired = desired
+
+
+_S = TypeVar("_S", bound=Subject)
+
+
+class RuleOfEach(Generic[_S]):
+    """The decorator of rules that check one subject at a time, such as each declared topic.
+
+    Args:
+        list_subjects: Returns the subjects of a context.
+    """
+
+    def __init__(self, list_subjects: Callable[[RuleContext], Iterable[_S]]) -> None:
+        self._list_subjects = list_subjects
+
+    def __call__(
+        self,
+        code: str,
+        severity: Severity,
+        path: str = "",
+        *,
+        stage: Stage = Stage.MANIFESTS,
+        waivable: bool = True,
+    ) -> Callable[[Callable[[_S], Iterable[Finding]]], Check]:
+        """Return the decorator that adds a function to the catalogue; `path` is that of most findings."""
+
+        def register(check_subject: Callable[[_S], Iterable[Finding]]) -> Check:
+            @wraps(check_subject)
+            def check(context: RuleContext) -> Iterator[Finding]:
+                for subject in self._list_subjects(context):
+                    for finding in check_subject(subject):
+                        yield replace(finding, subject=subject.about, path=finding.path or path)
+
+            return rule(code, severity, stage=stage, waivable=waivable)(check)
+
+        return register
 
 
 def check(

@@ -7,33 +7,36 @@ annotations can show them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
-    ResourceRef,
     Risk,
     Severity,
     Status,
     Update,
     assessments,
     risk_of,
+    to_integer,
 )
 from kafkaform.core.wording import command, counted, listed, setting, spans
-from kafkaform.resources import KINDS, PLACED, READER, placed_ref
+from kafkaform.resources import KINDS, PLACED, placed_ref
 from kafkaform.resources.groups import get_group
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
-from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
-from kafkaform.rules.topic_values import count, find_effective
+from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, cache_result, rule
+from kafkaform.rules.group_values import DeclaredGroup, group_rule
+from kafkaform.rules.topic_values import DeclaredTopic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from kafkaform.core.model import FieldChange
     from kafkaform.core.partitions import Replicas
+    from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.groups import Group
     from kafkaform.resources.replicas.layout import Layout
 
@@ -43,8 +46,27 @@ FEWEST_FOR_BRAKE = 10
 """The least number of topics of which a share is meaningful."""
 
 
-@rule("KF401", Severity.INFO, stage=Stage.CHANGES)
-def keys_move(context: RuleContext) -> Iterator[Finding]:
+HAZARDS = {"KF401": "partition-increase", "KF402": "partition-increase-compacted", "KF403": "retention-cut"}
+"""The rules whose findings repeat the assessment of a change, and its hazard."""
+
+
+class PlannedSubject(Subject):
+    """A change of a plan."""
+
+    def __init__(self, planned: PlannedChange, context: RuleContext) -> None:
+        super().__init__(context.declared.get(planned.ref, planned.ref), context)
+        self.planned = planned
+
+
+def _list_changes(context: RuleContext) -> list[PlannedSubject]:
+    return [PlannedSubject(planned, context) for planned in context.changes]
+
+
+change_rule = partial(RuleOfEach(_list_changes), stage=Stage.CHANGES)
+
+
+@change_rule("KF401", Severity.INFO)
+def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase moves keys of a topic whose order per key may matter.
 
     A key's partition is its hash modulo the partition count, so an increase moves a share of all keys,
@@ -53,11 +75,11 @@ def keys_move(context: RuleContext) -> Iterator[Finding]:
     key does not matter, write `keyed: false`, and this rule reports nothing. Set this rule to `error` to
     refuse such plans.
     """
-    yield from _report_hazards(context, {"partition-increase"})
+    yield from _report_hazard(topic, HAZARDS["KF401"])
 
 
-@rule("KF402", Severity.INFO, stage=Stage.CHANGES)
-def compacted_keys_move(context: RuleContext) -> Iterator[Finding]:
+@change_rule("KF402", Severity.INFO)
+def compacted_keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase is planned on a compacted topic.
 
     Compaction keeps the latest record of a key within one partition. A key that moves leaves its old
@@ -65,11 +87,11 @@ def compacted_keys_move(context: RuleContext) -> Iterator[Finding]:
     values. The plan asks for consent. To avoid this, create a new topic and rewrite every key into it.
     Set this rule to `error` to refuse such plans.
     """
-    yield from _report_hazards(context, {"partition-increase-compacted"})
+    yield from _report_hazard(topic, HAZARDS["KF402"])
 
 
-@rule("KF403", Severity.INFO, stage=Stage.CHANGES)
-def retention_cut(context: RuleContext) -> Iterator[Finding]:
+@change_rule("KF403", Severity.INFO)
+def retention_cut(topic: PlannedSubject) -> Iterator[Finding]:
     """A retention is cut: existing records are deleted.
 
     Kafka deletes whole segments. Those in which every record is past the new retention are deleted within
@@ -77,7 +99,7 @@ def retention_cut(context: RuleContext) -> Iterator[Finding]:
     restored. The plan asks for consent. It says how old a record becomes, and how much data the topic
     holds if the account may see that. Set this rule to `error` to refuse such plans.
     """
-    yield from _report_hazards(context, {"retention-cut"})
+    yield from _report_hazard(topic, HAZARDS["KF403"])
 
 
 @rule("KF404", Severity.ERROR, stage=Stage.CHANGES)
@@ -112,15 +134,14 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
     if len(touched) > context.limits.blast_radius * len(present):
         share, limit = 100 * len(touched) // len(present), 100 * context.limits.blast_radius
         yield Finding(
-            None,
             f"{len(touched):,} of {counted(len(present), 'topic')} ({share} %) would be put at risk at once; "
             f"the limit is {limit:g} %",
             "apply in smaller steps with --target, or raise limits.blastRadius in a reviewed commit",
         )
 
 
-@rule("KF405", Severity.WARNING, stage=Stage.CHANGES)
-def groups_affected(context: RuleContext) -> Iterator[Finding]:
+@change_rule("KF405", Severity.WARNING)
+def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
     """A change of a topic affects groups that read it.
 
     A group has no committed offset in new partitions, so it reads them from `auto.offset.reset` on. With
@@ -130,35 +151,33 @@ def groups_affected(context: RuleContext) -> Iterator[Finding]:
     partitions with `kafkaform reset`, and start the group. If a topic is deleted, the offsets of all its
     groups in it are deleted too, and their members keep requesting the topic.
     """
+    # A group may have the name of a topic.
+    is_topic = KINDS[subject.planned.ref.kind].placed
+    readers = _map_readers(subject.context).get(subject.name, []) if is_topic else []
+    match subject.planned.change:
+        case Delete() if readers:
+            names = _name_groups(sorted(group.name for group in readers))
+            text = f"deleting {subject.name} deletes the offsets of {names} in it"
+            yield Finding(text, "stop these groups first")
+        case Update(fields=fields):
+            for field in fields:
+                if field.path == "partitions":
+                    yield from _find_skipping_groups(subject.name, field, readers)
+        case _:
+            pass
+
+
+@cache_result
+def _map_readers(context: RuleContext) -> dict[str, list[Group]]:
+    """Return the live groups that read each topic, declared or not: they may have other owners."""
     by_topic: dict[str, list[Group]] = {}
-    # Live groups, declared or not: the owner of a topic need not own the groups that read it.
     for group in context.groups.values():
         for topic in group.topics:
             by_topic.setdefault(topic, []).append(group)
-    for planned in context.changes:
-        # A group may have the name of a topic.
-        readers = by_topic.get(planned.ref.name, []) if KINDS[planned.ref.kind].placed else []
-        if not readers:
-            continue
-        match planned.change:
-            case Delete():
-                yield Finding(
-                    _subject(context, planned.ref),
-                    f"deleting {planned.ref.name} deletes the offsets of "
-                    f"{_name_groups(sorted(group.name for group in readers))} in it",
-                    "stop these groups first",
-                )
-            case Update(fields=fields):
-                for field in fields:
-                    if field.path == "partitions":
-                        yield from _find_skipping_groups(context, planned.ref, field, readers)
-            case _:
-                pass
+    return by_topic
 
 
-def _find_skipping_groups(
-    context: RuleContext, ref: ResourceRef, increase: FieldChange, readers: list[Group]
-) -> Iterator[Finding]:
+def _find_skipping_groups(topic: str, increase: FieldChange, readers: list[Group]) -> Iterator[Finding]:
     """Find the groups that would skip records of new partitions; share groups keep no committed offsets."""
     added = range(int(increase.before or 0), int(increase.after or 0))
     # KIP-932: the brokers start a share group in a new partition by share.auto.offset.reset.
@@ -170,7 +189,7 @@ def _find_skipping_groups(
     stopped = sorted(
         group.name
         for group in groups
-        if not group.active and any(topic == ref.name for topic, _ in group.committed)
+        if not group.active and any(name == topic for name, _ in group.committed)
     )
     for names, moment, first_step in (
         (running, "written before members find them", "stop its members, apply, then, before they start"),
@@ -179,17 +198,16 @@ def _find_skipping_groups(
         if names:
             same = f" (and the same for {listed(names[1:])})" if len(names) > 1 else ""
             yield Finding(
-                _subject(context, ref),
                 f"{_name_groups(names)} {'has' if len(names) == 1 else 'have'} no committed offset "
-                f"in the new partitions of {ref.name}: with auto.offset.reset=latest, records {moment} "
+                f"in the new partitions of {topic}: with auto.offset.reset=latest, records {moment} "
                 "are skipped",
-                f"{first_step}{same}: {_reset_to_earliest(names[0], ref.name, added)}",
+                f"{first_step}{same}: {_reset_to_earliest(names[0], topic, added)}",
                 path="partitions",
             )
 
 
-@rule("KF406", Severity.WARNING, stage=Stage.CHANGES)
-def partitions_without_offset(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF406", Severity.WARNING, "topics", stage=Stage.CHANGES)
+def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
     """A group that exists has no offset in some partitions of a topic that it reads.
 
     These partitions were added later, or had no records while the group ran. The plan contains no change
@@ -197,30 +215,26 @@ def partitions_without_offset(context: RuleContext) -> Iterator[Finding]:
     starts at its `auto.offset.reset`, and with `latest` skips the existing records. While the group has
     no member, `kafkaform reset` can set an offset.
     """
-    for desired in context.of_kind(READER.name):
-        observed = context.live.get(desired.ref)
-        group = get_group(observed) if observed is not None else None
-        if group is None or desired.state is None:
-            continue
-        # A group without any offset is new: there is no gap between partitions.
-        if group.protocol == "share" or not group.committed:
-            continue
-        for topic in sorted(group.topics & set(_list_topics(desired))):
-            count = _count_partitions(context, topic)
-            missing = [n for n in range(count) if (topic, n) not in group.committed]
-            # Without an offset in any partition, the group has never read this topic, which is no gap.
-            if missing and len(missing) < count:
-                yield Finding(
-                    desired,
-                    f"{desired.ref.name} has no offset in {_numbers(missing)} of {topic}: "
-                    f"it starts there at auto.offset.reset={_auto_offset_reset(desired)}",
-                    f"stop its members, then: {_reset_to_earliest(desired.ref.name, topic, missing)}",
-                    path="topics",
-                )
+    live = group.live
+    # A group without any offset is new: there is no gap between partitions.
+    if live is None or live.protocol == "share" or not live.committed:
+        return
+    start = group.declared_client.get("auto.offset.reset", "latest (the default of consumers)")
+    for topic in sorted(live.topics & {*group.topics}):
+        observed = group.context.live.get(placed_ref(topic))
+        count = (to_integer(observed.state.get("partitions")) if observed is not None else None) or 0
+        missing = [n for n in range(count) if (topic, n) not in live.committed]
+        # Without an offset in any partition, the group has never read this topic, which is no gap.
+        if missing and len(missing) < count:
+            yield Finding(
+                f"{group.name} has no offset in {_numbers(missing)} of {topic}: "
+                f"it starts there at auto.offset.reset={start}",
+                f"stop its members, then: {_reset_to_earliest(group.name, topic, missing)}",
+            )
 
 
-@rule("KF407", Severity.WARNING, stage=Stage.CHANGES)
-def moving_without_members(context: RuleContext) -> Iterator[Finding]:
+@change_rule("KF407", Severity.WARNING)
+def moving_without_members(subject: PlannedSubject) -> Iterator[Finding]:
     """A group that is to be deleted or reset has no member, but its offsets just moved.
 
     A consumer that takes its partitions by `assign()` joins no group: the group looks empty while the
@@ -229,60 +243,35 @@ def moving_without_members(context: RuleContext) -> Iterator[Finding]:
     `auto.commit.interval.ms`. A consumer that commits less often, or has nothing to read, is not
     detected.
     """
-    for planned in context.changes:
-        observed, later = context.live.get(planned.ref), context.groups.get(planned.ref.name)
-        group = get_group(observed) if observed is not None else None
-        if group is None or later is None:
-            continue
-        before, after = group.committed, later.committed
-        # Only partitions that had an offset before: a first commit in another one is compared with nothing.
-        moved = sorted(p for p, offset in after.items() if before.get(p, offset) != offset)
-        # A group with members may not be changed anyway: its kind refuses that.
-        if moved and not group.active:
-            topic, partition = moved[0]
-            yield Finding(
-                _subject(context, planned.ref),
-                f"{planned.ref.name} looks empty, but its offset in {topic}:{partition} went from "
-                f"{before[moved[0]]:,} to {after[moved[0]]:,} while this plan was made",
-                "find the consumer that uses assign() with this group.id, and stop it first",
-            )
+    ref, context = subject.planned.ref, subject.context
+    observed, later = context.live.get(ref), context.groups.get(ref.name)
+    group = get_group(observed) if observed is not None else None
+    # A group with members may not be changed anyway: its kind refuses that.
+    if group is None or later is None or group.active:
+        return
+    before, after = group.committed, later.committed
+    # Only partitions that had an offset before: a first commit in another one is compared with nothing.
+    moved = sorted(p for p, offset in after.items() if before.get(p, offset) != offset)
+    if moved:
+        topic, partition = moved[0]
+        yield Finding(
+            f"{ref.name} looks empty, but its offset in {topic}:{partition} went from "
+            f"{before[moved[0]]:,} to {after[moved[0]]:,} while this plan was made",
+            "find the consumer that uses assign() with this group.id, and stop it first",
+        )
 
 
-def _report_hazards(context: RuleContext, hazards: set[str]) -> Iterator[Finding]:
-    for planned in context.changes:
-        match planned.change:
-            case Update(fields=fields):
-                for field in fields:
-                    if field.assessment.hazard in hazards:
-                        text = f"{planned.ref.name}: {field.assessment.reason}"
-                        yield Finding(
-                            _subject(context, planned.ref), text, field.assessment.remedy, path=field.path
-                        )
-            case Create() | Delete():
-                for assessment in assessments(planned.change):
-                    if assessment.hazard in hazards:
-                        yield Finding(_subject(context, planned.ref), assessment.reason, assessment.remedy)
-
-
-def _subject(context: RuleContext, ref: ResourceRef) -> Desired | ResourceRef:
-    return context.declared.get(ref, ref)
-
-
-def _list_topics(group: Desired) -> list[str]:
-    topics = group.intent.spec.get("topics")
-    return [str(topic) for topic in topics] if isinstance(topics, list) else []
-
-
-def _count_partitions(context: RuleContext, topic: str) -> int:
-    observed = context.live.get(placed_ref(topic))
-    count = observed.state.get("partitions") if observed is not None else None
-    return count if isinstance(count, int) else 0
-
-
-def _auto_offset_reset(group: Desired) -> str:
-    client = group.intent.spec.get("client")
-    declared = client.get("auto.offset.reset") if isinstance(client, dict) else None
-    return str(declared) if declared is not None else "latest (the default of consumers)"
+def _report_hazard(subject: PlannedSubject, hazard: str) -> Iterator[Finding]:
+    match subject.planned.change:
+        case Update(fields=fields):
+            for field in fields:
+                if field.assessment.hazard == hazard:
+                    text = f"{subject.name}: {field.assessment.reason}"
+                    yield Finding(text, field.assessment.remedy, path=field.path)
+        case Create() | Delete():
+            for assessment in assessments(subject.planned.change):
+                if assessment.hazard == hazard:
+                    yield Finding(assessment.reason, assessment.remedy)
 
 
 def _name_groups(names: Collection[str]) -> str:
@@ -297,8 +286,8 @@ def _numbers(numbers: Collection[int]) -> str:
     return f"partition{'' if len(numbers) == 1 else 's'} {listed([*map(str, numbers)])}"
 
 
-@rule("KF409", Severity.ERROR, stage=Stage.CHANGES, waivable=False)
-def writes_go_on(context: RuleContext) -> Iterator[Finding]:
+@change_rule("KF409", Severity.ERROR, waivable=False)
+def writes_go_on(subject: PlannedSubject) -> Iterator[Finding]:
     """Writes with acks=all would stop once the plan is applied.
 
     Such writes need min.insync.replicas replicas in sync. Therefore min.insync.replicas must not rise
@@ -309,23 +298,18 @@ def writes_go_on(context: RuleContext) -> Iterator[Finding]:
     they are in sync. The rule checks the value in force after the apply, the cluster's default included.
     Topics that already have too few replicas in sync are reported by doctor instead.
     """
-    for planned in context.changes:
-        desired = context.declared.get(planned.ref)
-        if desired is None or planned.status is Status.REFUSED or not isinstance(planned.change, Update):
-            continue
+    planned, desired = subject.planned, subject.about
+    if not isinstance(desired, Desired) or planned.status is Status.REFUSED:
+        return
+    if KINDS[planned.ref.kind].placed and isinstance(planned.change, Update):
         # A deferred field is not changed by the apply, so it stops no writes.
         fields = {field.path: field for field in planned.change.fields if field.deferred is None}
-        if KINDS[planned.ref.kind].placed and fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:
-            yield from _check_writes(desired, fields, context)
+        if fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:
+            yield from _check_writes(DeclaredTopic(desired, subject.context), fields)
 
 
-def _check_writes(
-    desired: Desired, fields: dict[str, FieldChange], context: RuleContext
-) -> Iterator[Finding]:
-    value, replicas = (
-        find_effective(desired, "min.insync.replicas", context),
-        count(desired, REPLICATION_FACTOR),
-    )
+def _check_writes(topic: DeclaredTopic, fields: dict[str, FieldChange]) -> Iterator[Finding]:
+    value, replicas = topic.find_effective("min.insync.replicas"), topic.count(REPLICATION_FACTOR)
     if value is None or value.number is None or replicas is None:
         return
     least = value.number
@@ -334,20 +318,19 @@ def _check_writes(
     # plan.
     if least > replicas and changed[0] != PLACEMENT:
         yield Finding(
-            desired,
             f"min.insync.replicas would be {value.shown} with {counted(replicas, 'replica')}: "
             "writes with acks=all stop",
             f"write {setting(MIN_ISR, max(1, replicas - 1))} in the same plan",
             path=changed[0],
         )
         return
-    layout = context.facts.get(ReplicaFacts).layout if context.facts is not None else None
-    if layout is None or desired.ref.name not in layout.topics:
+    facts = topic.context.facts
+    layout = facts.get(ReplicaFacts).layout if facts is not None else None
+    if layout is None or topic.name not in layout.topics:
         return
-    short = list(_find_short_partitions(desired, fields, layout, least))
+    short = list(_find_short_partitions(topic.name, fields, layout, least))
     if short:
         yield Finding(
-            desired,
             f"writes with acks=all would stop: min.insync.replicas is {value.shown}, and {listed(short)}",
             "wait until the missing brokers are back: kafkaform doctor --wait 10m",
             path=changed[0],
@@ -355,17 +338,17 @@ def _check_writes(
 
 
 def _find_short_partitions(
-    desired: Desired, fields: dict[str, FieldChange], layout: Layout, least: int
+    topic: str, fields: dict[str, FieldChange], layout: Layout, least: int
 ) -> Iterator[str]:
     """Describe the partitions in which too few replicas would be in sync, though enough are now."""
     placement, min_isr = fields.get(PLACEMENT), fields.get(MIN_ISR)
     # 1 is Kafka's own default, for an account that may not read the cluster's.
     before = least if min_isr is None else int(min_isr.effective_before or 1)
     after = parse_assignment(str(placement.after)) if placement is not None else ()
-    for partition in layout.topics[desired.ref.name]:
+    for partition in layout.topics[topic]:
         number, isr = partition.partition, partition.isr
-        target: Replicas = after[number] if after else layout.replicas((desired.ref.name, number))
-        running = (layout.reassigning or {}).get((desired.ref.name, number))
+        target: Replicas = after[number] if after else layout.replicas((topic, number))
+        running = (layout.reassigning or {}).get((topic, number))
         # Metadata shows the replicas that a reassignment adds as if they were there.
         held = {*partition.replicas} - (running.adding if running is not None else set())
         # Brokers require no more replicas than exist; an apply waits for those that it adds.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import counted, setting
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
-from kafkaform.rules.group_values import CLASSIC, CONSUMER, DeclaredGroup, groups, human
+from kafkaform.rules.catalogue import Finding
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, DeclaredGroup, group_rule, human
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,8 +28,8 @@ IDLE_REQUESTS = 500
 """The number of empty fetch requests a second from which KF207 reports them."""
 
 
-@rule("KF201", Severity.WARNING)
-def more_members_than_partitions(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF201", Severity.WARNING)
+def more_members_than_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """A group has more members than partitions.
 
     Each partition is read by one member of a group, so members beyond the number of partitions are idle.
@@ -39,25 +39,21 @@ def more_members_than_partitions(context: RuleContext) -> Iterator[Finding]:
     same first member on. It does not apply to share groups, in which several members read one partition,
     or to groups of Kafka Streams, whose internal topics give work to members too.
     """
-    for group in groups(context):
-        capacity = _find_capacity(group)
-        if capacity is None:
-            continue
-        for field, many in (("expected", "{} expected members"), ("max", "at most {} members")):
-            members = group.amount("members", field)
-            if members is not None and members > capacity:
-                idle = members - capacity
-                yield Finding(
-                    group.desired,
-                    f"{many.format(members)}, {_describe_capacity(group, capacity)}: "
-                    f"{idle} {'is' if idle == 1 else 'are'} idle",
-                    f"use at most {capacity}, or raise the partitions; waive the rule for hot spares",
-                    path=f"members.{field}",
-                )
+    capacity = _find_capacity(group)
+    for field, many in (("expected", "{} expected members"), ("max", "at most {} members")):
+        members = group.amount("members", field)
+        if capacity is not None and members is not None and members > capacity:
+            idle = members - capacity
+            yield Finding(
+                f"{many.format(members)}, {_describe_capacity(group, capacity)}: "
+                f"{idle} {'is' if idle == 1 else 'are'} idle",
+                f"use at most {capacity}, or raise the partitions; waive the rule for hot spares",
+                path=f"members.{field}",
+            )
 
 
-@rule("KF202", Severity.INFO)
-def uneven_shares(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF202", Severity.INFO, "members.expected")
+def uneven_shares(group: DeclaredGroup) -> Iterator[Finding]:
     """The expected members do not divide the partitions.
 
     Some members then read more partitions than others, and the group is as slow as those members. Choose
@@ -67,28 +63,23 @@ def uneven_shares(context: RuleContext) -> Iterator[Finding]:
     groups, in which no partition belongs to one member, or to groups of Kafka Streams, which share more
     than the partitions of their topics.
     """
-    for group in groups(context):
-        members, capacity = group.amount("members", "expected"), _find_capacity(group)
-        # KF201 reports members beyond the number of partitions.
-        if members is None or capacity is None or not 0 < members <= capacity:
-            continue
-        assert group.partitions is not None  # noqa: S101 - there is no capacity without
-        loads = _compute_loads(group.partitions, members, apart=group.ranges)
-        most, least = max(loads), min(loads)
-        if most == least:
-            continue
+    members, capacity = group.amount("members", "expected"), _find_capacity(group)
+    # KF201 reports members beyond the number of partitions.
+    if members is None or capacity is None or group.partitions is None or not 0 < members <= capacity:
+        return
+    loads = _compute_loads(group.partitions, members, apart=group.ranges)
+    most, least = max(loads), min(loads)
+    if most != least:
         yield Finding(
-            group.desired,
             f"{sum(group.partitions.values())} partitions over {members} members: "
             f"{_get(loads.count(most), most)}, {_get(loads.count(least), least)}: "
             f"up to {_ratio(most, least)} times the work of others",
             _even(group, members, capacity),
-            path="members.expected",
         )
 
 
-@rule("KF205", Severity.INFO)
-def static_membership(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF205", Severity.INFO, "members.expected")
+def static_membership(group: DeclaredGroup) -> Iterator[Finding]:
     """A group of fixed size has no static members.
 
     A member that restarts leaves the group and joins it again, and each time the partitions are assigned
@@ -101,36 +92,26 @@ def static_membership(context: RuleContext) -> Iterator[Finding]:
     it, as in `checkout-{pod}`. The rule does not apply to share groups, which have no static members, or
     to groups of Kafka Streams.
     """
-    for group in groups(context):
-        members = group.amount("members", "expected")
-        # There is no other member to take the partitions of a single one: its restart always interrupts the
-        # group.
-        if group.protocol not in _DEALT or members is None or members < 2:
-            continue
-        shared = group.declared_client.get(_INSTANCE)
-        if shared is not None:
-            if not _PLACEHOLDER & set(shared):
-                yield Finding(
-                    group.desired,
-                    f"{_INSTANCE} is {shared!r} for all of {members} members: "
-                    "each new member fences the previous one",
-                    "give each member its own id in the application",
-                    Severity.WARNING,
-                    f"client.{_INSTANCE}",
-                )
-        elif group.amount("members", "max") == members and not _all_static(group):
-            yield Finding(
-                group.desired,
-                f"the group always has {members} members, but no {_INSTANCE}: "
-                "each restart causes two rebalances",
-                "set one for each member in the application, such as the name of its pod; "
-                "waive the rule where it does",
-                path="members.expected",
-            )
+    members = group.amount("members", "expected")
+    # No other member can take the partitions of a single one: its restart always interrupts the group.
+    if group.protocol not in _DEALT or members is None or members < 2:
+        return
+    shared = group.declared_client.get(_INSTANCE)
+    if shared is not None:
+        if not _PLACEHOLDER & set(shared):
+            text = f"{_INSTANCE} is {shared!r} for all of {members} members: each new member fences the "
+            hint = "give each member its own id in the application"
+            yield Finding(f"{text}previous one", hint, Severity.WARNING, f"client.{_INSTANCE}")
+    elif group.amount("members", "max") == members and not _all_static(group):
+        yield Finding(
+            f"the group always has {members} members, but no {_INSTANCE}: each restart causes two rebalances",
+            "set one for each member in the application, such as the name of its pod; "
+            "waive the rule where it does",
+        )
 
 
-@rule("KF207", Severity.INFO)
-def idle_fetches(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF207", Severity.INFO)
+def idle_fetches(group: DeclaredGroup) -> Iterator[Finding]:
     """Many members with the default fetch.max.wait.ms send many requests while there are no records.
 
     A member sends a fetch request to each broker that leads one of its partitions. If there are no
@@ -144,23 +125,21 @@ def idle_fetches(context: RuleContext) -> Iterator[Finding]:
     reported.
     """
     default = int(kafka_configs.consumer_configs()[_WAIT].default or 0)
-    for group in groups(context):
-        members, wait = group.amount("members", "expected"), int(group.client(_WAIT))
-        if not members or not 0 < wait <= default:
-            continue
-        brokers, partitions = context.brokers or 1, group.partitions
-        if partitions is not None and group.protocol in _DEALT:
-            total = sum(partitions.values())
-            members = min(members, total)
-            # A member with two partitions fetches from two brokers at most.
-            brokers = min(brokers, -(-total // members))
-        requests = members * brokers * 1000 // wait
-        if requests < IDLE_REQUESTS:
-            continue
-        known = counted(brokers, "broker") if context.brokers else "1 broker (the broker count is not known)"
+    members, wait = group.amount("members", "expected"), int(group.client(_WAIT))
+    if not members or not 0 < wait <= default:
+        return
+    is_known, partitions = bool(group.context.brokers), group.partitions
+    brokers = group.context.brokers or 1
+    if partitions is not None and group.protocol in _DEALT:
+        total = sum(partitions.values())
+        members = min(members, total)
+        # A member with two partitions fetches from two brokers at most.
+        brokers = min(brokers, -(-total // members))
+    requests = members * brokers * 1000 // wait
+    if requests >= IDLE_REQUESTS:
+        known = counted(brokers, "broker") if is_known else "1 broker (the broker count is not known)"
         longer = min(_LONGEST_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
         yield Finding(
-            group.desired,
             f"without traffic, {counted(members, 'member')} x {known} ÷ {human(_WAIT, wait)} "
             f"are {requests} fetch requests a second",
             f"write {setting(f'client.{_WAIT}', human(_WAIT, longer))}",

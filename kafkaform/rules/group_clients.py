@@ -9,14 +9,14 @@ from kafkaform.core.kafka_configs import ASSIGNMENT, PROTOCOL_PREFIXES
 from kafkaform.core.model import Severity
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import join_words, setting
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
+from kafkaform.rules.catalogue import Finding
 from kafkaform.rules.group_values import (
     CLASSIC,
     CONSUMER,
     SHARE,
     STREAMS,
     DeclaredGroup,
-    groups,
+    group_rule,
     human,
     short_assignors,
 )
@@ -42,8 +42,8 @@ _BROKER_LIMITS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms
 `group.consumer.min.session.timeout.ms` and the like, for share and streams too."""
 
 
-@rule("KF203", Severity.WARNING)
-def slow_batches(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF203", Severity.WARNING)
+def slow_batches(group: DeclaredGroup) -> Iterator[Finding]:
     """A batch may take longer than the group waits for a member.
 
     A member that does not call poll() within max.poll.interval.ms counts as failed and loses its
@@ -53,31 +53,26 @@ def slow_batches(context: RuleContext) -> Iterator[Finding]:
     for longer. In a share group, the records of a batch are locked for share.record.lock.duration.ms and
     then given to other members, so the rule compares with that.
     """
-    for group in groups(context):
-        each = group.amount("processing", "maxTimePerRecord")
-        records = int(group.client(_POLL_RECORDS))
-        limit_name = _LOCK if group.protocol == SHARE else _POLL_INTERVAL
-        limit = int(group.config(_LOCK) if group.protocol == SHARE else group.client(_POLL_INTERVAL))
-        if not each or records * each < limit:
-            continue
-        # One less, as a batch that takes exactly the limit is too late.
-        fitting = (limit - 1) // each
-        suggestion = (
-            f"write {setting(f'client.{_POLL_RECORDS}', fitting)} or less"
-            if fitting
-            else f"raise {limit_name} above {format_duration(each)}: not even one record fits"
-        )
-        yield Finding(
-            group.desired,
-            f"{_POLL_RECORDS} {records} x {format_duration(each)} a record is "
-            f"{format_duration(records * each)}, not less than {limit_name} {human(limit_name, str(limit))}",
-            suggestion,
-            path=group.client_path(_POLL_RECORDS, "processing.maxTimePerRecord"),
-        )
+    each = group.amount("processing", "maxTimePerRecord")
+    records = int(group.client(_POLL_RECORDS))
+    limit_name = _LOCK if group.protocol == SHARE else _POLL_INTERVAL
+    limit = int(group.config(_LOCK) if group.protocol == SHARE else group.client(_POLL_INTERVAL))
+    if not each or records * each < limit:
+        return
+    # One less, as a batch that takes exactly the limit is too late.
+    fitting = (limit - 1) // each
+    yield Finding(
+        f"{_POLL_RECORDS} {records} x {format_duration(each)} a record is "
+        f"{format_duration(records * each)}, not less than {limit_name} {human(limit_name, str(limit))}",
+        f"write {setting(f'client.{_POLL_RECORDS}', fitting)} or less"
+        if fitting
+        else f"raise {limit_name} above {format_duration(each)}: not even one record fits",
+        path=group.client_path(_POLL_RECORDS, "processing.maxTimePerRecord"),
+    )
 
 
-@rule("KF204", Severity.INFO)
-def eager_assignor(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF204", Severity.INFO)
+def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
     With the range and roundrobin assignors, every member gives up all of its partitions before they are
@@ -87,29 +82,27 @@ def eager_assignor(context: RuleContext) -> Iterator[Finding]:
     first with `cooperative-sticky,range` on all members, then without range. Those of librdkafka must all
     be stopped first. Groups of the consumer protocol are always cooperative.
     """
-    for group in groups(context):
-        # A group uses an assignor that all members list, and the rebalance protocol that all of these support
-        # (KIP-429): one eager assignor in a list makes it eager.
-        eager = [name for name in group.assignors if name in _EAGER]
-        if group.protocol != CLASSIC or not eager:
-            continue
-        names = join_words(eager)
-        declared = ASSIGNMENT in group.declared_client
-        alone = setting(f"client.{ASSIGNMENT}", _COOPERATIVE)
-        both = setting(f"client.{ASSIGNMENT}", ",".join((_COOPERATIVE, *group.assignors)))
-        yield Finding(
-            group.desired,
-            f"{ASSIGNMENT} {f'names {names}' if declared else f'is {names} by default'}: "
-            "all members stop in each rebalance",
-            f"write {alone}, once all members have it in their lists"
-            if _COOPERATIVE in group.assignors
-            else f"write {both}, restart all members, then write {alone} and restart them again",
-            path=group.client_path(ASSIGNMENT, "protocol"),
-        )
+    # A group uses an assignor that all members list, and the rebalance protocol that all of these support
+    # (KIP-429): one eager assignor in a list makes it eager.
+    eager = [name for name in group.assignors if name in _EAGER]
+    if group.protocol != CLASSIC or not eager:
+        return
+    names = join_words(eager)
+    declared = ASSIGNMENT in group.declared_client
+    alone = setting(f"client.{ASSIGNMENT}", _COOPERATIVE)
+    both = setting(f"client.{ASSIGNMENT}", ",".join((_COOPERATIVE, *group.assignors)))
+    yield Finding(
+        f"{ASSIGNMENT} {f'names {names}' if declared else f'is {names} by default'}: "
+        "all members stop in each rebalance",
+        f"write {alone}, once all members have it in their lists"
+        if _COOPERATIVE in group.assignors
+        else f"write {both}, restart all members, then write {alone} and restart them again",
+        path=group.client_path(ASSIGNMENT, "protocol"),
+    )
 
 
-@rule("KF206", Severity.WARNING)
-def short_session(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF206", Severity.WARNING)
+def short_session(group: DeclaredGroup) -> Iterator[Finding]:
     """The session timeout is less than three heartbeat intervals.
 
     A member that sends no heartbeat within the session timeout is removed from the group. If fewer than
@@ -117,30 +110,24 @@ def short_session(context: RuleContext) -> Iterator[Finding]:
     set both (session.timeout.ms, heartbeat.interval.ms); in other groups the brokers do, by GROUP configs
     such as consumer.session.timeout.ms. Values that are not declared have their defaults.
     """
-    for group in groups(context):
-        classic, prefix = group.protocol == CLASSIC, PROTOCOL_PREFIXES.get(group.protocol, "")
-        names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
-        # In a classic group, each client brings both; in the others they are GROUP configs (KIP-848), and
-        # clients may not set them.
-        session, beat = (int(group.client(name) if classic else group.config(name)) for name in names)
-        if session >= _BEATS * beat:
-            continue
-        section, declared = (
-            ("client", group.declared_client) if classic else ("config", group.declared_configs)
-        )
-        path = next((f"{section}.{name}" for name in names if name in declared), "protocol")
+    classic, prefix = group.protocol == CLASSIC, PROTOCOL_PREFIXES.get(group.protocol, "")
+    names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
+    # In a classic group, each client brings both; in the others they are GROUP configs (KIP-848), and clients
+    # may not set them.
+    session, beat = (int(group.client(name) if classic else group.config(name)) for name in names)
+    section, declared = ("client", group.declared_client) if classic else ("config", group.declared_configs)
+    if session < _BEATS * beat:
         yield Finding(
-            group.desired,
             f"{names[0]} {human(names[0], session)} is less than "
             f"{_BEATS} x {names[1]} {human(names[1], beat)}",
             f"write {setting(f'{section}.{names[0]}', format_duration(_BEATS * beat))} or more, or "
             f"{setting(f'{section}.{names[1]}', format_duration(max(1, session // _BEATS)))} or less",
-            path=path,
+            path=next((f"{section}.{name}" for name in names if name in declared), "protocol"),
         )
 
 
-@rule("KF209", Severity.WARNING)
-def guarantee(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF209", Severity.WARNING)
+def guarantee(group: DeclaredGroup) -> Iterator[Finding]:
     """The declared delivery guarantee is not met by the clients' settings.
 
     With enable.auto.commit, the default, offsets are committed at intervals, whether records are
@@ -152,31 +139,49 @@ def guarantee(context: RuleContext) -> Iterator[Finding]:
     it is acknowledged, so it is never exactly-once. The rule does not apply to groups of Kafka Streams,
     where processing.guarantee of the application decides.
     """
-    for group in groups(context):
-        delivery = group.text("guarantees", "delivery")
-        if delivery is None or group.protocol == STREAMS:
-            continue
-        if group.protocol == SHARE:
-            if delivery == "exactly-once":
-                message = "exactly-once is declared, but a share group delivers at least once"
-                yield Finding(
-                    group.desired, message, f"write {setting('protocol', CONSUMER)}", path=_DELIVERY
-                )
-            continue
-        if group.client(_AUTO_COMMIT) == "true":
-            yield _auto_commit(group, delivery)
-        if delivery == "exactly-once" and group.client(_ISOLATION) != "read_committed":
-            yield Finding(
-                group.desired,
-                f"exactly-once is declared, but {_describe_setting(group, _ISOLATION)}: "
-                "records of aborted transactions are read",
-                f"write {setting(f'client.{_ISOLATION}', 'read_committed')}",
-                path=group.client_path(_ISOLATION, _DELIVERY),
-            )
+    delivery = group.text("guarantees", "delivery")
+    if delivery is None or group.protocol == STREAMS:
+        return
+    if group.protocol == SHARE:
+        if delivery == "exactly-once":
+            text = "exactly-once is declared, but a share group delivers at least once"
+            yield Finding(text, f"write {setting('protocol', CONSUMER)}", path=_DELIVERY)
+        return
+    if group.client(_AUTO_COMMIT) == "true":
+        consequence, commit, severity = _AUTO_COMMITTED[delivery]
+        yield Finding(
+            f"{delivery} is declared, but {_describe_setting(group, _AUTO_COMMIT)}: {consequence}",
+            f"write {setting(f'client.{_AUTO_COMMIT}', 'false')}, and commit {commit}",
+            severity,
+            group.client_path(_AUTO_COMMIT, _DELIVERY),
+        )
+    if delivery == "exactly-once" and group.client(_ISOLATION) != "read_committed":
+        yield Finding(
+            f"exactly-once is declared, but {_describe_setting(group, _ISOLATION)}: "
+            "records of aborted transactions are read",
+            f"write {setting(f'client.{_ISOLATION}', 'read_committed')}",
+            path=group.client_path(_ISOLATION, _DELIVERY),
+        )
 
 
-@rule("KF211", Severity.ERROR, waivable=False)
-def refused_by_clients(context: RuleContext) -> Iterator[Finding]:
+_AUTO_COMMITTED = {
+    "exactly-once": (
+        "offsets are committed outside of the transaction",
+        "with sendOffsetsToTransaction",
+        None,
+    ),
+    "at-least-once": ("records that are read but not processed may be committed", "after the work", None),
+    "at-most-once": (
+        "records that are processed but not committed are read again",
+        "before the work",
+        Severity.INFO,
+    ),
+}
+"""The effect of automatic commits on a guarantee, when to commit instead, and the severity of the finding."""
+
+
+@group_rule("KF211", Severity.ERROR, waivable=False)
+def refused_by_clients(group: DeclaredGroup) -> Iterator[Finding]:
     """A client setting is not allowed with the group's protocol: clients do not start.
 
     With the consumer protocol, the brokers assign partitions and set the session timeout and the
@@ -185,18 +190,13 @@ def refused_by_clients(context: RuleContext) -> Iterator[Finding]:
     classic protocol with group.remote.assignor. Share consumers refuse more settings, auto.offset.reset
     among them. The lists are those of the Java client's source code.
     """
-    for group in groups(context):
-        for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
-            yield Finding(
-                group.desired,
-                f"clients of a {group.protocol} group do not start with {name}",
-                _instead(group, name),
-                path=f"client.{name}",
-            )
+    for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
+        text = f"clients of a {group.protocol} group do not start with {name}"
+        yield Finding(text, _instead(group, name), path=f"client.{name}")
 
 
-@rule("KF214", Severity.WARNING)
-def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF214", Severity.WARNING)
+def config_of_another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """A GROUP config has no effect on a group of this protocol.
 
     Kafka stores any GROUP config for any group, whether the group exists or not. It uses only those that
@@ -204,28 +204,24 @@ def config_of_another_protocol(context: RuleContext) -> Iterator[Finding]:
     its clients bring their settings. The config takes effect if the group migrates to that protocol; if
     this is planned, waive the rule.
     """
-    for group in groups(context):
-        own = PROTOCOL_PREFIXES.get(group.protocol)
-        for name in group.declared_configs:
-            protocol = next((p for p, prefix in PROTOCOL_PREFIXES.items() if name.startswith(prefix)), None)
-            # A config of no protocol is a vendor's, which its brokers validate.
-            if protocol is None or protocol == group.protocol:
-                continue
-            # The same setting under the name that has an effect on this group, if there is one.
-            bare = name.removeprefix(PROTOCOL_PREFIXES[protocol])
-            if own is None:
-                moved = f"client.{bare}" if bare in kafka_configs.consumer_configs() else None
-            else:
-                moved = f"config.{own}{bare}" if own + bare in kafka_configs.group_configs() else None
-            move = setting("protocol", protocol)
-            yield Finding(
-                group.desired,
-                f"{name} has no effect on a {group.protocol} group",
-                f"write {setting(moved, human(name, group.declared_configs[name]))} instead, or {move}"
-                if moved
-                else f"remove it, or write {move}",
-                path=f"config.{name}",
-            )
+    own = PROTOCOL_PREFIXES.get(group.protocol)
+    for name, value in group.declared_configs.items():
+        protocol = next((p for p, prefix in PROTOCOL_PREFIXES.items() if name.startswith(prefix)), None)
+        # A config of no protocol is a vendor's, which its brokers validate.
+        if protocol is None or protocol == group.protocol:
+            continue
+        # The same setting under the name that has an effect on this group, if there is one.
+        bare = name.removeprefix(PROTOCOL_PREFIXES[protocol])
+        if own is None:
+            moved = f"client.{bare}" if bare in kafka_configs.consumer_configs() else None
+        else:
+            moved = f"config.{own}{bare}" if own + bare in kafka_configs.group_configs() else None
+        instead = f"write {setting(moved, human(name, value))} instead" if moved else "remove it"
+        yield Finding(
+            f"{name} has no effect on a {group.protocol} group",
+            f"{instead}, or {'' if moved else 'write '}{setting('protocol', protocol)}",
+            path=f"config.{name}",
+        )
 
 
 def _instead(group: DeclaredGroup, name: str) -> str:
@@ -249,24 +245,6 @@ def _instead(group: DeclaredGroup, name: str) -> str:
         least, most = _BROKER_LIMITS[name]
         value = str(min(max(int(value), least), most))
     return f"write {setting(f'config.{moved}', human(name, value))} instead"
-
-
-def _auto_commit(group: DeclaredGroup, delivery: str) -> Finding:
-    consequence, severity = {
-        "exactly-once": ("offsets are committed outside of the transaction", None),
-        "at-least-once": ("records that are read but not processed may be committed", None),
-        "at-most-once": ("records that are processed but not committed are read again", Severity.INFO),
-    }[delivery]
-    commit = "before the work" if delivery == "at-most-once" else "after the work"
-    if delivery == "exactly-once":
-        commit = "with sendOffsetsToTransaction"
-    return Finding(
-        group.desired,
-        f"{delivery} is declared, but {_describe_setting(group, _AUTO_COMMIT)}: {consequence}",
-        f"write {setting(f'client.{_AUTO_COMMIT}', 'false')}, and commit {commit}",
-        severity,
-        group.client_path(_AUTO_COMMIT, _DELIVERY),
-    )
 
 
 def _describe_setting(group: DeclaredGroup, name: str) -> str:

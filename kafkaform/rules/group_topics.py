@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core import kafka_configs
-from kafkaform.core.model import CONFIG_PREFIX, Create, Severity, Status
+from kafkaform.core.model import CONFIG_PREFIX, Create, Severity, Status, to_integer
 from kafkaform.core.units import format_duration
-from kafkaform.core.wording import nearest, setting
-from kafkaform.resources import KINDS, PLACED, placed_ref
+from kafkaform.core.wording import counted, nearest, setting
+from kafkaform.resources import KINDS, placed_ref
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
-from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, groups
-from kafkaform.rules.topic_values import find_effective, policies, rewrite_setting
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, DeclaredGroup, group_rule
+from kafkaform.rules.topic_values import DeclaredTopic, human, topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.groups import Group
 
 _RETENTION = "retention.ms"
 _RESET = "auto.offset.reset"
 # An empty group of one protocol of a pair becomes one of the other when such a client joins.
 _GIVE_WAY: tuple[set[str], ...] = ({CLASSIC, CONSUMER}, {CLASSIC, STREAMS})
-_ALLOWED = (("downtime", "max", "may be down for"), ("lag", "maxTime", "may lag by"))
 
 _SINCE = {CONSUMER: "4.0", SHARE: "4.1", STREAMS: "4.2"}
 """The first version of Kafka whose brokers support a protocol."""
 
 
-@rule("KF208", Severity.WARNING)
-def retention_below_lag(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF208", Severity.WARNING)
+def retention_below_lag(group: DeclaredGroup) -> Iterator[Finding]:
     """A topic keeps its records for less time than the group may be behind.
 
     Records that are past retention.ms are deleted whether or not a group has read them. If a group is
@@ -40,26 +37,21 @@ def retention_below_lag(context: RuleContext) -> Iterator[Finding]:
     Topics that are only compacted keep their records. A limit by size (retention.bytes) can delete
     records even earlier, depending on the traffic.
     """
-    for group in groups(context):
-        for topic in group.topics:
-            limit = _retention(topic, context)
-            if limit is None:
-                continue
-            retention, text = limit
-            for section, field, may in _ALLOWED:
-                allowed = group.amount(section, field)
-                if allowed is not None and retention < allowed:
-                    yield Finding(
-                        group.desired,
-                        f"{topic} keeps records for {text}, and the group {may} {format_duration(allowed)}: "
-                        "records expire before they are read",
-                        _longer(context, topic, allowed),
-                        path=f"{section}.{field}",
-                    )
+    for topic in group.topics:
+        retention, text = _retention(topic, group.context)
+        for section, field, may in (("downtime", "max", "may be down for"), ("lag", "maxTime", "may lag by")):
+            allowed = group.amount(section, field)
+            if allowed is not None and retention is not None and retention < allowed:
+                yield Finding(
+                    f"{topic} keeps records for {text}, and the group {may} {format_duration(allowed)}: "
+                    "records expire before they are read",
+                    _longer(group.context, topic, allowed),
+                    path=f"{section}.{field}",
+                )
 
 
-@rule("KF210", Severity.WARNING)
-def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF210", Severity.WARNING, "topics")
+def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
     The name may be misspelt, or the topic may belong to another team, whose plans then do not show that
@@ -68,30 +60,25 @@ def undeclared_topic(context: RuleContext) -> Iterator[Finding]:
     known, so the finding is only information. Topics that are to be deleted (`state: absent`) are
     reported too.
     """
-    known = [topic.ref.name for topic in context.of_kind(PLACED.name) if topic.state is not None]
-    for group in groups(context):
-        for topic in group.topics:
-            ref = placed_ref(topic)
-            declared = context.declared.get(ref)
-            if declared is not None:
-                if declared.state is None:
-                    message = f"the group reads {topic}, which is to be deleted (state: absent)"
-                    yield Finding(group.desired, message, f"remove {topic} from topics", path="topics")
-                continue
-            # Manifests that were not read may declare it.
-            lives = ref in context.inventory
-            if context.unread or (context.subset and lives):
-                continue
+    context = group.context
+    for topic in group.topics:
+        ref = placed_ref(topic)
+        declared = context.declared.get(ref)
+        # Manifests that were not read may declare it.
+        lives = ref in context.inventory
+        if declared is not None:
+            if declared.state is None:
+                text = f"the group reads {topic}, which is to be deleted (state: absent)"
+                yield Finding(text, f"remove {topic} from topics")
+        elif not context.unread and not (context.subset and lives):
             # A topic that is on the cluster is not misspelt, so only others get a similar name as a hint.
-            near = nearest(topic, known)
+            near = nearest(topic, [each.name for each in topics(context)])
             yield Finding(
-                group.desired,
                 f"no manifest {'that was read ' if context.subset else ''}declares {topic}"
                 + _describe_presence(context, lives=lives),
                 f"did you mean {near!r}?" if near and not lives else _declare(context),
                 # Offline, and with a part of the manifests, it may be declared or live elsewhere.
                 Severity.INFO if context.subset and context.facts is None else None,
-                "topics",
             )
 
 
@@ -106,44 +93,32 @@ def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
     and only KF210 warns.
     """
     creations = {p.ref: p.status for p in context.changes if isinstance(p.change, Create)}
-    there = {
-        *context.live,
-        *context.inventory,
-        *(r for r, status in creations.items() if status != Status.REFUSED),
-    }
+    created = {ref for ref, status in creations.items() if status != Status.REFUSED}
+    there = {*context.live, *context.inventory, *created}
     names = [ref.name for ref in there if KINDS[ref.kind].placed]
     for planned in context.changes:
-        for topic in _started_in(planned):
+        for topic in sorted(KINDS[planned.ref.kind].first_offsets(planned.change).values()):
             ref = placed_ref(topic)
             if ref in there:
                 continue
-            subject = context.declared.get(planned.ref, planned.ref)
+            subject, declared = context.declared.get(planned.ref, planned.ref), context.declared.get(ref)
             if ref in context.invisible:
-                message = f"{topic}: this account may not see whether it exists, and the group starts in it"
+                text = f"{topic}: this account may not see whether it exists, and the group starts in it"
                 hint = "let the account that applies describe and read it"
-                yield Finding(subject, message, hint, Severity.WARNING, "topics")
+                yield Finding(text, hint, Severity.WARNING, "topics", subject)
                 continue
-            near = nearest(topic, names)
-            declared = context.declared.get(ref)
+            near, why = nearest(topic, names), "no manifest that was read declares it"
+            hint = f"did you mean {near!r}?" if near else "declare it, or apply its manifest first"
             if ref in creations:
                 why, hint = "its creation is refused", "first make its creation possible"
             elif declared is not None and declared.state is None:
                 why, hint = "it is declared absent", f"remove {topic} from topics"
-            elif near:
-                why, hint = "no manifest that was read declares it", f"did you mean {near!r}?"
-            else:
-                why, hint = "no manifest that was read declares it", "declare it, or apply its manifest first"
-            message = f"initial offsets cannot be committed in {topic}: it does not exist, and {why}"
-            yield Finding(subject, message, hint, path="topics")
+            text = f"initial offsets cannot be committed in {topic}: it does not exist, and {why}"
+            yield Finding(text, hint, path="topics", subject=subject)
 
 
-def _started_in(planned: PlannedChange) -> list[str]:
-    """Return the topics in which a change commits first offsets."""
-    return sorted(KINDS[planned.ref.kind].first_offsets(planned.change).values())
-
-
-@rule("KF212", Severity.WARNING)
-def start_of_new_partitions(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF212", Severity.WARNING)
+def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """auto.offset.reset differs from offsets.initial.
 
     offsets.initial is committed only for the partitions that exist when the group is created. Two kinds
@@ -155,33 +130,31 @@ def start_of_new_partitions(context: RuleContext) -> Iterator[Finding]:
     intended once its offsets are gone (info). Kafka Streams uses `earliest` by default. Share groups have
     no initial offsets.
     """
-    for group in groups(context):
-        initial, reset = group.text("offsets", "initial"), group.client(_RESET)
-        if initial is None or group.protocol == SHARE or initial == reset:
-            continue
-        is_declared = _RESET in group.declared_client
-        values = f"offsets.initial is {initial}, {_RESET} is {reset}{'' if is_declared else ' by default'}"
-        path = group.client_path(_RESET, "offsets.initial")
-        if reset in {"latest", "none"}:
-            outcome = "skip what came before" if reset == "latest" else "make the clients fail"
-            # A time is before any record of a partition that is added later, so `earliest` fits it.
-            better = "latest" if initial == "latest" else "earliest"
-            text = f"{values}: partitions that are added later {outcome}"
-            yield Finding(group.desired, text, f"write {setting(f'client.{_RESET}', better)}", path=path)
-        elif initial == "latest":
-            text = f"{values}: once offsets expire, the group reads from there"
-            yield Finding(
-                group.desired, text, f"write {setting(f'client.{_RESET}', 'latest')}", Severity.INFO, path
-            )
-        elif initial == "earliest":
-            text = f"{values}: partitions without an offset later start there, not at their first record"
-            yield Finding(
-                group.desired, text, f"write {setting(f'client.{_RESET}', 'earliest')}", Severity.INFO, path
-            )
+    initial, reset = group.text("offsets", "initial"), group.client(_RESET)
+    if initial is None or group.protocol == SHARE or initial == reset:
+        return
+    # A time is before any record of a partition that is added later, so `earliest` fits it.
+    better, severity = "latest" if initial == "latest" else "earliest", Severity.INFO
+    if reset in {"latest", "none"}:
+        outcome = "skip what came before" if reset == "latest" else "make the clients fail"
+        outcome, severity = f"partitions that are added later {outcome}", Severity.WARNING
+    elif initial == "latest":
+        outcome = "once offsets expire, the group reads from there"
+    elif initial == "earliest":
+        outcome = "partitions without an offset later start there, not at their first record"
+    else:
+        return
+    default = "" if _RESET in group.declared_client else " by default"
+    yield Finding(
+        f"offsets.initial is {initial}, {_RESET} is {reset}{default}: {outcome}",
+        f"write {setting(f'client.{_RESET}', better)}",
+        severity,
+        group.client_path(_RESET, "offsets.initial"),
+    )
 
 
-@rule("KF213", Severity.WARNING, stage=Stage.LIVE)
-def another_protocol(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF213", Severity.WARNING, "protocol", stage=Stage.LIVE)
+def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """The live group has another protocol than its manifest.
 
     Either a migration is under way, or some clients, or the manifest, were forgotten. Between classic and
@@ -193,29 +166,26 @@ def another_protocol(context: RuleContext) -> Iterator[Finding]:
     streams. These are reported even if the group is empty, as it must be deleted before clients of the
     other protocol can join.
     """
-    for group in groups(context):
-        live = group.live
-        if live is None or live.state == "Dead" or live.protocol == group.protocol:
-            continue
-        pair = {live.protocol, group.protocol}
-        # Also the groups whose first offsets an apply has committed: brokers make them classic, whatever
-        # protocol their manifests declare.
-        if not live.active and pair in _GIVE_WAY:
-            continue
-        members = len(live.members)
-        having = f"with {members} member{'' if members == 1 else 's'}" if members else "without members"
-        yield Finding(
-            group.desired,
-            f"protocol {group.protocol} is declared, the live group is {live.protocol}, {having}",
-            f"finish migrating its clients, or write {setting('protocol', live.protocol)}"
-            if pair == {CLASSIC, CONSUMER}
-            else f"write {setting('protocol', live.protocol)}, or {_start_anew(live, pair)}",
-            path="protocol",
-        )
+    live = group.live
+    if live is None or live.state == "Dead" or live.protocol == group.protocol:
+        return
+    pair = {live.protocol, group.protocol}
+    # Also the groups whose first offsets an apply has committed: brokers make them classic, whatever protocol
+    # their manifests declare.
+    if not live.active and pair in _GIVE_WAY:
+        return
+    number = f"with {counted(len(live.members), 'member')}" if live.members else "without members"
+    keep = f"write {setting('protocol', live.protocol)}"
+    yield Finding(
+        f"protocol {group.protocol} is declared, the live group is {live.protocol}, {number}",
+        f"finish migrating its clients, or {keep}"
+        if pair == {CLASSIC, CONSUMER}
+        else f"{keep}, or {_start_anew(live, pair)}",
+    )
 
 
-@rule("KF216", Severity.ERROR, stage=Stage.LIVE)
-def protocol_not_offered(context: RuleContext) -> Iterator[Finding]:
+@group_rule("KF216", Severity.ERROR, stage=Stage.LIVE)
+def protocol_not_offered(group: DeclaredGroup) -> Iterator[Finding]:
     """The brokers do not support the group's protocol, or configs of groups.
 
     The consumer protocol (KIP-848) and configs of groups came with Kafka 4.0, the share protocol with
@@ -223,26 +193,18 @@ def protocol_not_offered(context: RuleContext) -> Iterator[Finding]:
     refuse the configs. In a rolling upgrade, both work once all brokers are upgraded and the feature
     `group.version` is. Brokers can also disable protocols: `group.coordinator.rebalance.protocols`.
     """
-    offered = context.facts.group_protocols if context.facts is not None else None
+    facts = group.context.facts
+    offered = facts.group_protocols if facts is not None else None
     if offered is None:
         return
-    for group in groups(context):
-        if group.protocol not in offered:
-            text = f"this cluster does not support the {group.protocol} protocol"
-            yield Finding(
-                group.desired,
-                f"{text}: it came with Kafka {_SINCE[group.protocol]}",
-                f"write {setting('protocol', CLASSIC)}",
-                path="protocol",
-            )
-        # GROUP configs came with the consumer protocol, which is therefore the sign of them.
-        elif group.declared_configs and CONSUMER not in offered:
-            yield Finding(
-                group.desired,
-                f"this cluster does not support configs of groups: they came with Kafka {_SINCE[CONSUMER]}",
-                "leave `config` out",
-                path="config",
-            )
+    if group.protocol not in offered:
+        text = f"this cluster does not support the {group.protocol} protocol"
+        text = f"{text}: it came with Kafka {_SINCE[group.protocol]}"
+        yield Finding(text, f"write {setting('protocol', CLASSIC)}", path="protocol")
+    # GROUP configs came with the consumer protocol, which is therefore the sign of them.
+    elif group.declared_configs and CONSUMER not in offered:
+        text = f"this cluster does not support configs of groups: they came with Kafka {_SINCE[CONSUMER]}"
+        yield Finding(text, "leave `config` out", path="config")
 
 
 def _start_anew(live: Group, pair: set[str]) -> str:
@@ -253,22 +215,21 @@ def _start_anew(live: Group, pair: set[str]) -> str:
     return " and ".join(filter(None, (first, then)))
 
 
-def _retention(topic: str, context: RuleContext) -> tuple[int, str] | None:
-    """Return a topic's retention in milliseconds and as text; None if unlimited or unknown."""
+def _retention(topic: str, context: RuleContext) -> tuple[int | None, str]:
+    """Return a topic's retention in milliseconds and as text; (None, "") if unlimited or unknown."""
     ref = placed_ref(topic)
     declared, live = context.declared.get(ref), context.live.get(ref)
+    number, formatted, expires = None, "", False
     if declared is not None:
-        value = find_effective(declared, _RETENTION, context, kafka=True)
+        values = DeclaredTopic(declared, context)
+        value = values.find_effective(_RETENTION, kafka=True)
         number, formatted = (value.number, value.shown) if value is not None else (None, "")
-        expires = declared.state is not None and "delete" in policies(declared, context)
+        expires = declared.state is not None and "delete" in values.policies
     elif live is not None:
         text = str(live.effective.get(CONFIG_PREFIX + _RETENTION))
-        number = int(text) if text.lstrip("-").isdigit() else None
-        formatted = kafka_configs.human(kafka_configs.topic_configs()[_RETENTION], text)
+        number, formatted = to_integer(text), human(_RETENTION, text)
         expires = "delete" in str(live.effective.get(CONFIG_PREFIX + "cleanup.policy", "delete")).split(",")
-    else:
-        return None
-    return (number, formatted) if expires and number is not None and number >= 0 else None
+    return (number, formatted) if expires and number is not None and number >= 0 else (None, "")
 
 
 def _longer(context: RuleContext, topic: str, least: int) -> str:
@@ -276,8 +237,8 @@ def _longer(context: RuleContext, topic: str, least: int) -> str:
     declared = context.declared.get(placed_ref(topic))
     if declared is None:
         return f"raise {_RETENTION} of {topic} to {format_duration(least)} or more"
-    setting = rewrite_setting(declared, _RETENTION, format_duration(least))
-    return f"write {setting} or more in the manifest of {topic}"
+    longer = DeclaredTopic(declared, context).rewrite(_RETENTION, format_duration(least))
+    return f"write {longer} or more in the manifest of {topic}"
 
 
 def _describe_presence(context: RuleContext, *, lives: bool) -> str:

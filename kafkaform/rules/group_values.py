@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
+from kafkaform.core.model import to_integer
 from kafkaform.resources import READER, placed_ref
 from kafkaform.resources.groups import get_group
-from kafkaform.rules.topic_values import count
+from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.core.model import Desired
     from kafkaform.resources.groups import Group
-    from kafkaform.rules.catalogue import RuleContext
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 
@@ -29,17 +27,8 @@ _STREAMS_DEFAULTS = {
 }
 
 
-@dataclass(frozen=True)
-class DeclaredGroup:
-    """A declared group with the context of rules.
-
-    Attributes:
-        desired: The group's manifest.
-        context: The input of rules.
-    """
-
-    desired: Desired
-    context: RuleContext
+class DeclaredGroup(DeclaredResource):
+    """A declared group, without tombstones and invalid manifests."""
 
     @property
     def protocol(self) -> str:
@@ -128,16 +117,20 @@ class DeclaredGroup:
         ref = placed_ref(topic)
         declared = self.context.declared.get(ref)
         if declared is not None:
-            return count(declared, "partitions")
+            return to_integer((declared.state or {}).get("partitions"))
         live = self.context.live.get(ref)
         value = live.state.get("partitions") if live is not None else None
         return None if value is None else int(value)
 
 
+@cache_result
 def groups(context: RuleContext) -> list[DeclaredGroup]:
     """Return the declared groups, without tombstones and invalid manifests."""
     resources = context.of_kind(READER.name)
     return [DeclaredGroup(d, context) for d in resources if d.state is not None and not d.invalid]
+
+
+group_rule = RuleOfEach(groups)
 
 
 def short_assignors(strategy: str) -> tuple[str, ...]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from datetime import timedelta
+from functools import wraps
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
 from kafkaform.core.transactions import group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
 from kafkaform.core.wording import FEW, command, counted, format_age, listed
-from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
+from kafkaform.rules.catalogue import Check, Finding, RuleContext, Stage, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafkaform.core.health import Health, Quorum, Voter
     from kafkaform.core.partitions import PartitionState
@@ -46,8 +47,21 @@ _MAX_NAMES = 50
 """The most names in a command to paste."""
 
 
-@rule("KF301", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def controllers(context: RuleContext) -> Iterator[Finding]:
+def health_rule(code: str, severity: Severity) -> Callable[[Callable[[Health], Iterable[Finding]]], Check]:
+    """Return the decorator of a rule about the health of the cluster, which no manifest can waive."""
+
+    def register(check_health: Callable[[Health], Iterable[Finding]]) -> Check:
+        @wraps(check_health)
+        def check(context: RuleContext) -> Iterable[Finding]:
+            return check_health(context.health) if context.health is not None else ()
+
+        return rule(code, severity, stage=Stage.HEALTH, waivable=False)(check)
+
+    return register
+
+
+@health_rule("KF301", Severity.ERROR)
+def controllers(health: Health) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
     Without an active controller, topics cannot be created or changed, and no partition gets a new leader
@@ -57,38 +71,27 @@ def controllers(context: RuleContext) -> Iterator[Finding]:
     the metadata log behind. Check that its process runs and can reach the other voters, and bring it back
     before you stop another one.
     """
-    health = context.health
-    if health is None:
-        return
+    quorum = health.quorum
     # An account that may not describe the quorum still gets the controller from metadata.
-    if health.quorum is None:
-        if health.controller is None:
-            yield _no_controller()
+    if quorum is None or quorum.leader is None:
+        if quorum is not None or health.controller is None:
+            yield Finding(
+                "no active controller answers: topics cannot be changed, and partitions get no new leader",
+                "check that a majority of the controllers runs and can connect; their logs show elections",
+            )
         return
-    if health.quorum.leader is None:
-        yield _no_controller()
-        return
-    out = [(voter, why) for voter in health.quorum.voters if (why := _out_of_sync(voter, health.quorum))]
+    out = [(voter, why) for voter in quorum.voters if (why := _out_of_sync(voter, quorum))]
     if out:
-        total = len(health.quorum.voters)
+        total = len(quorum.voters)
         # An election needs a majority of all voters, also of those that are out of sync.
         spare = total - len(out) - (total // 2 + 1)
         reasons = listed([f"{voter.id} {why}" for voter, why in out])
         verb = "is" if len(out) == 1 else "are"
         yield Finding(
-            None,
             f"{len(out)} of {counted(total, 'controller voter')} {verb} out of sync ({reasons}): "
             f"{spare if spare > 0 else 'no'} more may fail",
             "check that it runs and reaches the others, and do not stop another controller until it is back",
         )
-
-
-def _no_controller() -> Finding:
-    return Finding(
-        None,
-        "no active controller answers: topics cannot be changed, and partitions get no new leader",
-        "check that a majority of the controllers runs and can connect; their logs show elections",
-    )
 
 
 def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
@@ -111,16 +114,16 @@ def enough_brokers(context: RuleContext) -> Iterator[Finding]:
     broker that is down leaves its partitions with fewer replicas, and the other brokers with its load.
     Check whether it is down on purpose; if the cluster was made smaller, lower `brokers:`.
     """
-    if context.health is None or context.brokers is None or len(context.health.brokers) >= context.brokers:
+    health = context.health
+    if health is None or context.brokers is None or len(health.brokers) >= context.brokers:
         return
-    live = [broker.id for broker in context.health.brokers]
+    live = [broker.id for broker in health.brokers]
     missing = context.brokers - len(live)
     # Metadata lists only live brokers, but replica lists contain those that are down, too.
-    known = {broker for partition in context.health.partitions for broker in partition.replicas}
+    known = {broker for partition in health.partitions for broker in partition.replicas}
     gone = [str(broker) for broker in sorted(known - {*live})]
     holders = f" (replicas are assigned to {listed(gone)}, not live)" if gone else ""
     yield Finding(
-        None,
         f"{counted(len(live), 'broker')} live of at least {context.brokers}: {missing} missing{holders}",
         "start the missing brokers, or lower `brokers:` of this cluster in kafkaform.yaml",
     )
@@ -153,7 +156,6 @@ def leaders_even(context: RuleContext) -> Iterator[Finding]:
     ]
     if above:
         yield Finding(
-            None,
             f"leaders are uneven over {counted(len(leaders), 'broker')}: {listed(above)}, "
             f"the mean is {mean:,.1f}",
             "kafkaform rebalance plans an even distribution of leaders with few moves",
@@ -173,7 +175,6 @@ def _report_passed_over(health: Health) -> Iterator[Finding]:
         total = passed_over.total()
         brokers = [f"broker {broker} in {number:,}" for broker, number in passed_over.most_common()]
         yield Finding(
-            None,
             f"the preferred leader of {counted(total, 'partition')} is in sync but does not lead: "
             f"{listed(brokers)}",
             "wait: brokers elect them again within five minutes of a restart (auto.leader.rebalance.enable)",
@@ -206,8 +207,8 @@ def find_under_min_isr(health: Health) -> list[PartitionState]:
     return partitions
 
 
-@rule("KF303", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
+@health_rule("KF303", Severity.ERROR)
+def replicas_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions are under-replicated.
 
     A replica that is not in sync cannot take over without losing records, so these partitions tolerate
@@ -216,8 +217,7 @@ def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
     under-replicated, or a move may drop the last good copy. Replicas that a running reassignment adds do
     not count until it is over.
     """
-    health = context.health
-    if health is None or not (partitions := find_under_replicated(health)):
+    if not (partitions := find_under_replicated(health)):
         return
     missing = Counter(broker for partition in partitions for broker in _find_missing(partition, health))
     live = {broker.id for broker in health.brokers}
@@ -227,7 +227,6 @@ def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
     ]
     down = sorted({*missing} - live)
     yield Finding(
-        None,
         f"{_amount(partitions)} under-replicated: {listed(brokers)} ({_names(partitions)})",
         f"start {_brokers(down)}, and wait until its replicas have caught up: kafkaform doctor --wait 10m"
         if down
@@ -235,16 +234,15 @@ def replicas_in_sync(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-@rule("KF304", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def partitions_led(context: RuleContext) -> Iterator[Finding]:
+@health_rule("KF304", Severity.ERROR)
+def partitions_led(health: Health) -> Iterator[Finding]:
     """Partitions are offline.
 
     They have no leader, so they can neither be written nor read. Every replica that was last in sync is
     on a broker that is down, or on a disk that failed. Start those brokers. An unclean election, which
     makes a replica leader that is not in sync, loses the records that this replica does not have.
     """
-    health = context.health
-    if health is None or not (partitions := find_offline(health)):
+    if not (partitions := find_offline(health)):
         return
     live = {broker.id for broker in health.brokers}
     # The last replicas in sync: once one of them is back, the partition has a leader again.
@@ -255,7 +253,6 @@ def partitions_led(context: RuleContext) -> Iterator[Finding]:
     ]
     down = sorted({*holders} - live)
     yield Finding(
-        None,
         f"{_amount(partitions)} offline, not readable or writable: {listed(brokers)} ({_names(partitions)})",
         f"start {_brokers(down)}: it has an in-sync replica"
         if down
@@ -263,8 +260,8 @@ def partitions_led(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-@rule("KF305", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def enough_in_sync(context: RuleContext) -> Iterator[Finding]:
+@health_rule("KF305", Severity.ERROR)
+def enough_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions have fewer replicas in sync than min.insync.replicas.
 
     Brokers refuse writes with acks=all there (NOT_ENOUGH_REPLICAS) until enough replicas are in sync
@@ -272,21 +269,19 @@ def enough_in_sync(context: RuleContext) -> Iterator[Finding]:
     Lowering min.insync.replicas lets producers continue, but the next failure may then lose acknowledged
     records.
     """
-    health = context.health
-    if health is None or not (partitions := find_under_min_isr(health)):
+    if not (partitions := find_under_min_isr(health)):
         return
     missing = Counter(broker for partition in partitions for broker in _find_missing(partition, health))
     brokers = [f"broker {broker} is missing from {number:,}" for broker, number in missing.most_common()]
     yield Finding(
-        None,
         f"{_amount(partitions)} under min.insync.replicas, writes with acks=all are refused: "
         f"{listed(brokers)} ({_names(partitions)})",
         f"bring {_brokers(sorted(missing))} back in sync",
     )
 
 
-@rule("KF309", Severity.INFO, stage=Stage.HEALTH, waivable=False)
-def reassignment(context: RuleContext) -> Iterator[Finding]:
+@health_rule("KF309", Severity.INFO)
+def reassignment(health: Health) -> Iterator[Finding]:
     """A partition reassignment is running.
 
     Meanwhile, metadata shows the old replicas and the new ones, and copying uses network and disks of the
@@ -294,14 +289,13 @@ def reassignment(context: RuleContext) -> Iterator[Finding]:
     its throttles. Start no other move before it has finished. If it does not finish, check whether the
     throttle is below the rate at which producers write to these partitions.
     """
-    moving = context.health.reassigning if context.health is not None else None
+    moving = health.reassigning
     if not moving:
         return
     topics = sorted({topic for topic, _ in moving})
     adding = sorted({broker for brokers in moving.values() for broker in brokers})
     where = f", adding replicas on {_brokers(adding)}" if adding else ""
     yield Finding(
-        None,
         f"a reassignment of {counted(len(moving), 'partition')} of {counted(len(topics), 'topic')} is running"
         f"{where} ({listed(topics)})",
         "before moving more data, wait until it has finished: kafkaform doctor --rule KF309 --fail-on info "
@@ -309,8 +303,8 @@ def reassignment(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-@rule("KF310", Severity.WARNING, stage=Stage.HEALTH, waivable=False)
-def room_on_disks(context: RuleContext) -> Iterator[Finding]:
+@health_rule("KF310", Severity.WARNING)
+def room_on_disks(health: Health) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
 
     A broker whose volume is full takes the log directory offline, and stops if it has no other one. A volume
@@ -319,20 +313,15 @@ def room_on_disks(context: RuleContext) -> Iterator[Finding]:
     replicas are gone until the volume works again and the broker is restarted. Brokers before Kafka 3.3 do
     not report how full their volumes are (KIP-827).
     """
-    if context.health is None:
-        return
-    for log_dir in context.health.log_dirs:
+    for log_dir in health.log_dirs:
         where = f"{log_dir.path} of broker {log_dir.broker}"
         if log_dir.total is None:
             yield Finding(
-                None,
-                f"log directory {where} is offline",
-                "repair or replace the volume, and restart the broker",
+                f"log directory {where} is offline", "repair or replace the volume, and restart the broker"
             )
         elif log_dir.usable < LEAST_FREE * log_dir.total:
             share = log_dir.usable / log_dir.total
             yield Finding(
-                None,
                 f"the volume of log directory {where} is nearly full: {rounded_size(log_dir.usable)} "
                 f"({share:.1%}) of {rounded_size(log_dir.total)} free",
                 "move replicas to brokers that have room, or enlarge the volume: "
@@ -340,8 +329,8 @@ def room_on_disks(context: RuleContext) -> Iterator[Finding]:
             )
 
 
-@rule("KF311", Severity.ERROR, stage=Stage.HEALTH, waivable=False)
-def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
+@health_rule("KF311", Severity.ERROR)
+def no_hanging_transactions(health: Health) -> Iterator[Finding]:
     """Transactions are hanging: they have been open for longer than their timeout allows.
 
     Consumers with isolation.level=read_committed get no record from the first offset of an open transaction
@@ -353,8 +342,7 @@ def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
     Read on the topic, and Kafka 2.8), the times of the records decide, and the finding names the partitions
     alone.
     """
-    transactions = context.health.transactions if context.health is not None else ()
-    for hanging in group_by_producer(t for t in transactions if t.is_hanging):
+    for hanging in group_by_producer(t for t in health.transactions if t.is_hanging):
         # The partitions of one transaction have one producer and timeout, so the first stands for all.
         first = hanging[0]
         age = format_age(timedelta(milliseconds=max(t.age_ms for t in hanging)))
@@ -366,7 +354,6 @@ def no_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
         else:
             why = f"open for more than {limit}; its producer could not be read: {first.unknown}"
         yield Finding(
-            None,
             f"{first.name} is hanging in {list_places(hanging)} ({why}): read_committed consumers get no "
             "record from there on",
             _describe_ending(hanging),
@@ -393,21 +380,19 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     ]
     for topic in uneven[:FEW]:
         yield Finding(
-            None,
             f"partition {topic.fullest} of {topic.name} gets {topic.ratio:.1f} times the mean of its "
             f"{counted(len(topic.counts), 'partition')}",
             f"find out why: {command('skew', topic.name)}",
         )
     if uneven[FEW:]:
         yield Finding(
-            None,
             f"records arrive unevenly in {counted(len(uneven) - FEW, 'more topic')}",
             f"list them: {command('skew', options=('--arrivals',))}",
         )
 
 
-@rule("KF313", Severity.INFO, stage=Stage.HEALTH, waivable=False)
-def throttles_left(context: RuleContext) -> Iterator[Finding]:
+@health_rule("KF313", Severity.INFO)
+def throttles_left(health: Health) -> Iterator[Finding]:
     """Replication throttles are set, though no reassignment is running.
 
     Whoever moved replicas has left them: a tool that was killed, or `kafka-reassign-partitions.sh` without
@@ -417,9 +402,8 @@ def throttles_left(context: RuleContext) -> Iterator[Finding]:
     kafkaform removes only those that its own applies have recorded, in the next apply that moves replicas.
     The finding shows the commands of Kafka's own tool that remove them.
     """
-    health = context.health
     # While replicas move, throttles belong there; an account that cannot see that gets no finding.
-    if health is None or health.reassigning != {}:
+    if health.reassigning != {}:
         return
     groups: dict[tuple[str, bool, bool, tuple[str, ...]], list[str]] = defaultdict(list)
     for entity in health.throttles:
@@ -436,7 +420,6 @@ def throttles_left(context: RuleContext) -> Iterator[Finding]:
             held = "the default of all brokers" if is_default else held
             text = f"{held} {verb} replication rates, which the next move of replicas takes over"
         yield Finding(
-            None,
             f"{text}; no reassignment is running",
             _suggest_removal(entity_type, names, configs),
             Severity.WARNING if throttled else None,

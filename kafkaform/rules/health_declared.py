@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
 from kafkaform.core.wording import command, counted, listed
-from kafkaform.resources import KINDS, PLACED, READER, reader_ref
-from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
-from kafkaform.rules.topic_values import human
+from kafkaform.resources import KINDS, reader_ref
+from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, Stage, rule
+from kafkaform.rules.group_values import DeclaredGroup, groups
+from kafkaform.rules.topic_values import DeclaredTopic, human, topic_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from kafkaform.core.model import FieldValue, Observed
     from kafkaform.resources.groups import Group, Member
@@ -27,8 +28,8 @@ _WATCHED = (
 """The fields of a topic that decide how long and how safely records are kept."""
 
 
-@rule("KF306", Severity.WARNING, stage=Stage.HEALTH)
-def live_differences(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF306", Severity.WARNING, stage=Stage.HEALTH)
+def live_differences(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic's retention, min.insync.replicas, replication factor or partition count is not as declared.
 
     These settings decide how long records are kept and how many failures they survive. Somebody has
@@ -37,29 +38,21 @@ def live_differences(context: RuleContext) -> Iterator[Finding]:
     shows every difference, and `kafkaform apply` removes it; if the live value is the right one, change
     the manifest.
     """
-    for desired in context.of_kind(PLACED.name):
-        if desired.state is None:
-            continue
-        observed = context.live.get(desired.ref)
-        if observed is None:
-            yield Finding(
-                desired,
-                f"{desired.ref.name} is declared but does not exist",
-                "kafkaform plan shows its creation, and kafkaform apply carries it out",
-                path="metadata.name",
-            )
-        elif differing := [path for path in _WATCHED if _differs(desired, observed, path)]:
-            fields = [
-                f"{path.removeprefix(CONFIG_PREFIX)} is {_format(path, _live(observed, path))}, "
-                f"declared {_format(path, desired.state[path])}"
-                for path in differing
-            ]
-            yield Finding(
-                desired,
-                f"{desired.ref.name} is not as declared: {'; '.join(fields)}",
-                "kafkaform plan shows what apply would change; or change the manifest",
-                path=differing[0],
-            )
+    desired, observed = topic.desired, topic.context.live.get(topic.desired.ref)
+    if observed is None:
+        hint = "kafkaform plan shows its creation, and kafkaform apply carries it out"
+        yield Finding(f"{topic.name} is declared but does not exist", hint, path=NAME_PATH)
+    elif differing := [path for path in _WATCHED if _differs(desired, observed, path)]:
+        fields = [
+            f"{path.removeprefix(CONFIG_PREFIX)} is {_format(path, _live(observed, path))}, "
+            f"declared {_format(path, (desired.state or {})[path])}"
+            for path in differing
+        ]
+        yield Finding(
+            f"{topic.name} is not as declared: {'; '.join(fields)}",
+            "kafkaform plan shows what apply would change; or change the manifest",
+            path=differing[0],
+        )
 
 
 def _differs(desired: Desired, observed: Observed, path: str) -> bool:
@@ -96,55 +89,45 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     manifest declares, only idle members are reported, as information. In share groups, several members
     read one partition.
     """
-    declared: dict[str, Desired] = {}
-    for desired in context.of_kind(READER.name):
-        if desired.state is not None:
-            declared[desired.ref.name] = desired
-            yield from _compare_with_manifest(desired, context.groups.get(desired.ref.name))
-    for name, group in context.groups.items():
-        subject = declared.get(name)
-        if idle := _find_idle_members(group):
+    for group in groups(context):
+        yield from _compare_with_manifest(group)
+    for name, live in context.groups.items():
+        declared = context.declared.get(reader_ref(name))
+        is_declared = declared is not None and declared.state is not None
+        if idle := _find_idle_members(live):
             yield Finding(
-                subject or reader_ref(name),
-                f"{name} has {counted(len(group.members), 'member')}, {len(idle):,} of them idle "
+                f"{name} has {counted(len(live.members), 'member')}, {len(idle):,} of them idle "
                 f"({listed([member.label for member in idle])}), for "
-                f"{counted(_partitions(group), 'partition')}",
+                f"{counted(_partitions(live), 'partition')}",
                 "remove the idle members, or add partitions",
-                None if subject is not None else Severity.INFO,
+                None if is_declared else Severity.INFO,
                 "members.expected",
+                declared if is_declared else reader_ref(name),
             )
 
 
-def _compare_with_manifest(desired: Desired, group: Group | None) -> Iterator[Finding]:
-    name = desired.ref.name
-    expected = _number(desired.intent.spec, "members", "expected")
+def _compare_with_manifest(group: DeclaredGroup) -> Iterator[Finding]:
+    name, live, desired = group.name, group.context.groups.get(group.name), group.desired
+    expected, limit = group.amount("members", "expected"), group.amount("lag", "maxRecords")
     # An apply creates a group by committing its first offsets, usually before its application is started.
-    if expected and group is not None and group.never_joined:
+    if expected and live is not None and live.never_joined:
+        text = f"{name} has not had a member yet; its manifest expects {counted(expected, 'member')}"
+        hint = "start the application, with this group.id"
+        yield Finding(text, hint, Severity.INFO, "members.expected", desired)
+    elif expected and (live is None or not live.active):
+        problem = "does not exist" if live is None else "is empty"
+        text = f"{name} {problem}, though its manifest expects {counted(expected, 'member')}"
+        hint = "check that the application runs, with this group.id"
+        yield Finding(text, hint, path="members.expected", subject=desired)
+    lag = live.lag if live is not None else None
+    if live is not None and limit is not None and lag is not None and lag > limit:
+        worst = max(live.positions, key=lambda position: position.lag or 0)
         yield Finding(
-            desired,
-            f"{name} has not had a member yet; its manifest expects {counted(expected, 'member')}",
-            "start the application, with this group.id",
-            Severity.INFO,
-            "members.expected",
-        )
-    elif expected and (group is None or not group.active):
-        problem = "does not exist" if group is None else "is empty"
-        yield Finding(
-            desired,
-            f"{name} {problem}, though its manifest expects {counted(expected, 'member')}",
-            "check that the application runs, with this group.id",
-            path="members.expected",
-        )
-    limit = _number(desired.intent.spec, "lag", "maxRecords")
-    lag = group.lag if group is not None else None
-    if group is not None and limit is not None and lag is not None and lag > limit:
-        worst = max(group.positions, key=lambda position: position.lag or 0)
-        yield Finding(
-            desired,
             f"{name} lags {counted(lag, 'record')} behind; the limit is {counted(limit, 'record')} "
             f"(most in {worst.topic}-{worst.partition}: {worst.lag or 0:,})",
             f"check whether its members keep up in each partition: {command('status', name)}",
             path="lag.maxRecords",
+            subject=desired,
         )
 
 
@@ -158,9 +141,3 @@ def _find_idle_members(group: Group) -> tuple[Member, ...]:
 
 def _partitions(group: Group) -> int:
     return len({partition for member in group.members for partition in member.assignment})
-
-
-def _number(spec: Mapping[str, object], part: str, name: str) -> int | None:
-    fields = spec.get(part)
-    value = fields.get(name) if isinstance(fields, dict) else None
-    return value if isinstance(value, int) else None

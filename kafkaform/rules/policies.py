@@ -155,7 +155,7 @@ class ProjectPolicy(Value):
             yield self._finding(desired, f"{is_now}; it must be {must}", path)
 
     def _finding(self, desired: Desired, text: str, path: str) -> Finding:
-        return Finding(desired, f"{self.message.rstrip('.:')}: {text}", path=path)
+        return Finding(f"{self.message.rstrip('.:')}: {text}", path=path, subject=desired)
 
 
 def _describe_bounds(constraint: Constraint) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -164,37 +164,29 @@ class Constraint(Value):
         """Return the bounds that a value breaks, as text."""
         # A default of the brokers may be spelt in another way than a manifest's value.
         value = normalise_observed(self.key, value)
-        wanted = []
-        if self.least is not None and _number(self.key, value) < _number(self.key, self.least):
-            wanted.append(f"at least {self.format(self.least)}")
-        if self.greatest is not None and _number(self.key, value) > _number(self.key, self.greatest):
-            wanted.append(f"at most {self.format(self.greatest)}")
-        if self.multiple_of is not None and _number(self.key, value) % self.multiple_of:
-            wanted.append(f"a multiple of {self.multiple_of}")
-        if self.one_of and not any(equal(self.key, value, choice) for choice in self.one_of):
-            wanted.append(self._describe_choice())
-        if any(equal(self.key, value, choice) for choice in self.none_of):
-            wanted.append(self._describe_exclusion())
-        return wanted
+        return [text for text, is_broken in self._list_bounds() if is_broken(value)]
 
     def demands(self) -> list[str]:
         """Return all bounds as text."""
-        bounds = []
-        if self.least is not None:
-            bounds.append(f"at least {self.format(self.least)}")
-        if self.greatest is not None:
-            bounds.append(f"at most {self.format(self.greatest)}")
-        if self.multiple_of is not None:
-            bounds.append(f"a multiple of {self.multiple_of}")
-        bounds += [self._describe_choice()] if self.one_of else []
-        return [*bounds, self._describe_exclusion()] if self.none_of else bounds
+        return [text for text, _ in self._list_bounds()]
 
-    def _describe_choice(self) -> str:
-        many = "one of " if len(self.one_of) > 1 else ""
-        return many + " | ".join(map(self.format, self.one_of))
-
-    def _describe_exclusion(self) -> str:
-        return "other than " + " | ".join(map(self.format, self.none_of))
+    def _list_bounds(self) -> Iterator[tuple[str, Callable[[str], bool]]]:
+        """Yield each bound as text, and the function that returns whether a value breaks it."""
+        number, same = partial(_number, self.key), partial(equal, self.key)
+        least, greatest, step = self.least, self.greatest, self.multiple_of
+        if least is not None:
+            yield f"at least {self.format(least)}", lambda value: number(value) < number(least)
+        if greatest is not None:
+            yield f"at most {self.format(greatest)}", lambda value: number(value) > number(greatest)
+        if step is not None:
+            yield f"a multiple of {step}", lambda value: number(value) % step != 0
+        if self.one_of:
+            many = "one of " if len(self.one_of) > 1 else ""
+            choices = many + " | ".join(map(self.format, self.one_of))
+            yield choices, lambda value: not any(same(value, choice) for choice in self.one_of)
+        if self.none_of:
+            excluded = "other than " + " | ".join(map(self.format, self.none_of))
+            yield excluded, lambda value: any(same(value, choice) for choice in self.none_of)
 
 
 def read_constraint(

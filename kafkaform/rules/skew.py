@@ -6,16 +6,17 @@ if the whole interval is beyond it, and possibly if it is within the interval.
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Desired, ResourceRef, Severity
+from kafkaform.core.model import Desired, Severity
 from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import command, counted, setting
 from kafkaform.resources import placed_ref
 from kafkaform.resources.skew import increase, limits_of, predict_increase
-from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
+from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from spark_validation.policy import FIELDS, NOW, broken_limits, count, not_judged, ratio, share, unknown_ratio
 
@@ -24,15 +25,52 @@ if TYPE_CHECKING:
 
     from kafkaform.resources.skew import Prediction
     from spark_validation.policy import BrokenLimit
-    from spark_validation.results import SkewLimits, TopicResult
+    from spark_validation.results import TopicResult
 
 _MUCH_SHORTER = 2.0
 # From this share of records without a key on, keys do not decide how full partitions are.
 _MOST = 0.5
 
 
-@rule("KF501", Severity.ERROR, stage=Stage.SKEW)
-def partition_ratio(context: RuleContext) -> Iterator[Finding]:
+_ORDER_REMEDIES = {
+    "mixed_partitioners": "see the advice of the skew report, which names the producers to change, if any",
+    "repartitioned": "first read the older records to their end, or rewrite the keys into a new topic",
+}
+"""The causes of keys on several partitions, and what to do about each."""
+
+
+class MeasuredTopic(Subject):
+    """A measured topic, unless its manifest deletes it.
+
+    Attributes:
+        declared: Its manifest, if there is one.
+        result: The measurement.
+        limits: The limits of the manifest.
+    """
+
+    def __init__(self, name: str, context: RuleContext) -> None:
+        declared = context.declared.get(placed_ref(name))
+        super().__init__(declared or placed_ref(name), context)
+        self.declared, self.result = declared, context.skew[name]
+        self.limits = limits_of(declared.intent) if declared is not None else None
+
+
+def _list_measured(context: RuleContext) -> list[MeasuredTopic]:
+    topics = [MeasuredTopic(name, context) for name in sorted(context.skew)]
+    # There is nothing to mend in a topic that is to be deleted.
+    return [topic for topic in topics if topic.declared is None or topic.declared.state is not None]
+
+
+def _list_judged(context: RuleContext) -> list[MeasuredTopic]:
+    """Return the topics without those that have too few records."""
+    return [topic for topic in _list_measured(context) if not_judged(topic.result) is None]
+
+
+measured_rule = partial(RuleOfEach(_list_judged), stage=Stage.SKEW)
+
+
+@measured_rule("KF501", Severity.ERROR, "skew.maxPartitionRatio")
+def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
     """The fullest partition is further above the mean than the topic's policy allows.
 
     The brokers and the consumer of that partition carry more load than the others, and a group is as slow
@@ -45,17 +83,15 @@ def partition_ratio(context: RuleContext) -> Iterator[Finding]:
     `kafkaform skew` names the cause of the skew, and what helps. If the ratio is not known, for example
     because records were deleted, the finding is a warning with the reason.
     """
-    yield from _report_broken(context, "maxPartitionRatio", lambda result, *_: _mend(result))
-    for subject, result, limits in _find_measured_topics(context):
-        unknown = unknown_ratio(result, limits) if limits is not None else None
-        if unknown is not None:
-            again = command("skew", result.name, options=("--watch", "10m"))
-            remedy = f"count what is written from now on: {again}"
-            yield Finding(subject, unknown, remedy, Severity.WARNING, "skew.maxPartitionRatio")
+    yield from _report_broken(topic, "maxPartitionRatio", lambda *_: _mend(topic.result))
+    unknown = unknown_ratio(topic.result, topic.limits) if topic.limits is not None else None
+    if unknown is not None:
+        again = command("skew", topic.name, options=("--watch", "10m"))
+        yield Finding(unknown, f"count what is written from now on: {again}", Severity.WARNING)
 
 
-@rule("KF502", Severity.ERROR, stage=Stage.SKEW)
-def key_share(context: RuleContext) -> Iterator[Finding]:
+@measured_rule("KF502", Severity.ERROR, "skew.maxKeyShare")
+def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
     """One key has a larger share of a topic than the topic's policy allows.
 
     All records of a key are on one partition, so no partition count makes that partition smaller. A
@@ -64,11 +100,11 @@ def key_share(context: RuleContext) -> Iterator[Finding]:
     the whole interval of a key's share is above the limit, the finding is an error; if the limit is
     within the interval, a warning. Keys are shown as hashes, as they may be personal data.
     """
-    yield from _report_broken(context, "maxKeyShare", _split)
+    yield from _report_broken(topic, "maxKeyShare", _split)
 
 
-@rule("KF503", Severity.WARNING, stage=Stage.SKEW)
-def distinct_keys(context: RuleContext) -> Iterator[Finding]:
+@measured_rule("KF503", Severity.WARNING)
+def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
 
     A partition without a key stays empty, and a few keys are spread over partitions unevenly by chance.
@@ -77,30 +113,24 @@ def distinct_keys(context: RuleContext) -> Iterator[Finding]:
     are fewer keys than partitions, or if the diagnosis is that the partitions are uneven because there
     are few keys. Use a finer key, or fewer partitions in a new topic.
     """
-    yield from _report_broken(
-        context, "minDistinctKeys", lambda *_: "use a finer key", certain=Severity.ERROR, possible=None
-    )
-    for subject, result, limits in _find_measured_topics(context):
-        if limits is not None and limits.min_distinct_keys is not None:
-            continue
-        keys = result.distinct_keys
-        evidence = _evidence(result, "few_keys")
-        partitions = len(result.partitions)
-        # Records without a key go to any partition, so with many of them no partition stays empty.
-        if not evidence and 0 < keys.high < partitions and result.null_key_share.high < _MOST:
-            noun = "distinct key" if count(keys) == "1" else "distinct keys"
-            evidence = [f"{count(keys)} {noun} for {partitions} partitions: some stay empty"]
-        for sentence in evidence:
-            yield Finding(
-                subject,
-                f"{result.name}: {sentence}",
-                "use a finer key, or fewer partitions in a new topic",
-                path="partitions",
-            )
+    if topic.limits is not None and topic.limits.min_distinct_keys is not None:
+        yield from _report_broken(
+            topic, "minDistinctKeys", lambda *_: "use a finer key", certain=Severity.ERROR, possible=None
+        )
+        return
+    result, keys, partitions = topic.result, topic.result.distinct_keys, len(topic.result.partitions)
+    evidence = _evidence(result, "few_keys")
+    # Records without a key go to any partition, so with many of them no partition stays empty.
+    if not evidence and 0 < keys.high < partitions and result.null_key_share.high < _MOST:
+        noun = "distinct key" if count(keys) == "1" else "distinct keys"
+        evidence = [f"{count(keys)} {noun} for {partitions} partitions: some stay empty"]
+    for sentence in evidence:
+        hint = "use a finer key, or fewer partitions in a new topic"
+        yield Finding(f"{topic.name}: {sentence}", hint, path="partitions")
 
 
-@rule("KF504", Severity.WARNING, stage=Stage.SKEW)
-def keys_apart(context: RuleContext) -> Iterator[Finding]:
+@measured_rule("KF504", Severity.WARNING, "keyed")
+def keys_apart(topic: MeasuredTopic) -> Iterator[Finding]:
     """Keys of a topic lie on more than one partition: order per key is broken.
 
     Either several producers place keys differently (Java uses murmur2; librdkafka uses CRC32 unless
@@ -111,43 +141,31 @@ def keys_apart(context: RuleContext) -> Iterator[Finding]:
     partitioner is in order. So is one with `keyed: false`, unless it is compacted: compaction keeps the
     latest record of a key only within one partition.
     """
-    for subject, result, _ in _find_measured_topics(context):
-        if isinstance(subject, Desired) and subject.intent.keyed is False and not _compacted(subject):
-            continue
-        remedies = {
-            "mixed_partitioners": "see the advice of the skew report, which names the producers to change, "
-            "if any",
-            "repartitioned": "first read the older records to their end, or rewrite the keys into a new "
-            "topic",
-        }
-        for cause, remedy in remedies.items():
-            # A mix in which every key stayed in one partition breaks no order.
-            if cause == "mixed_partitioners" and result.keys_stay:
-                continue
-            for sentence in _evidence(result, cause):
-                yield Finding(subject, f"{result.name}: {sentence}", remedy, path="keyed")
+    declared = topic.declared
+    if declared is not None and declared.intent.keyed is False and not _compacted(declared):
+        return
+    for cause, remedy in _ORDER_REMEDIES.items():
+        # A mix in which every key stayed in one partition breaks no order.
+        if cause != "mixed_partitioners" or not topic.result.keys_stay:
+            for sentence in _evidence(topic.result, cause):
+                yield Finding(f"{topic.name}: {sentence}", remedy)
 
 
-@rule("KF505", Severity.WARNING, stage=Stage.SKEW)
-def null_keys(context: RuleContext) -> Iterator[Finding]:
+@measured_rule("KF505", Severity.WARNING, "keyed")
+def null_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     """A topic that is declared keyed has records without a key.
 
     Producers write such records to any partition, so they have no order among each other or relative to
     any other record. Find the producer that sets no key, or remove `keyed: true` from the manifest.
     """
-    for subject, result, _ in _find_measured_topics(context):
-        null_keys = result.null_key_share
-        if isinstance(subject, Desired) and subject.intent.keyed and null_keys.value > 0:
-            yield Finding(
-                subject,
-                f"{result.name} is declared keyed, but {share(null_keys, 0)} of its records have no key",
-                "set a key in every producer, or remove keyed: true",
-                path="keyed",
-            )
+    null_keys, declared = topic.result.null_key_share, topic.declared
+    if declared is not None and declared.intent.keyed and null_keys.value > 0:
+        text = f"{topic.name} is declared keyed, but {share(null_keys, 0)} of its records have no key"
+        yield Finding(text, "set a key in every producer, or remove keyed: true")
 
 
-@rule("KF510", Severity.WARNING, stage=Stage.SKEW)
-def uneven_retention(context: RuleContext) -> Iterator[Finding]:
+@RuleOfEach(_list_measured)("KF510", Severity.WARNING, "config.retention.bytes", stage=Stage.SKEW)
+def uneven_retention(topic: MeasuredTopic) -> Iterator[Finding]:
     """A partition keeps its records for less than half of the time that the others do.
 
     `retention.bytes` is a limit for each partition, so it removes the records of the partition that gets
@@ -159,41 +177,39 @@ def uneven_retention(context: RuleContext) -> Iterator[Finding]:
     # Takes 5 ms, and only a plan with --skew needs it.
     from spark_validation.arrivals import FEW_KEPT
 
-    for subject, result, _ in _find_measured_topics(context, judged=False):
-        # The time of the measurement, the same for all partitions.
-        until = result.arrivals[0].until_ms if result.arrivals else None
-        kept = {
-            partition.partition: until - partition.kept_since_ms
-            for partition in result.partitions
-            if until is not None and partition.kept_since_ms is not None and partition.kept_since_ms < until
-        }
-        # Only partitions whose first offset is no longer 0: a new partition, or one that is seldom written
-        # to, keeps little without having been trimmed.
-        trimmed = [
-            partition
-            for partition in result.partitions
-            if partition.kept_from
-            and partition.partition in kept
-            and partition.end_offset - partition.kept_from >= FEW_KEPT
-        ]
-        if not trimmed:
-            continue
-        # The median, as one partition that keeps very much would raise a mean.
-        usual = median(kept.values())
-        shortest = min(trimmed, key=lambda partition: kept[partition.partition])
-        length = kept[shortest.partition]
-        if length * _MUCH_SHORTER >= usual:
-            continue
-        shorter = sum(1 for partition in trimmed if kept[partition.partition] * _MUCH_SHORTER < usual) - 1
-        beside = f" (and {counted(shorter, 'more partition')} less than half of that)" if shorter else ""
-        limit = result.retention_bytes
-        yield Finding(
-            subject,
-            f"{result.name}: partition {shortest.partition} keeps {coarse_duration(length)}, the others "
-            f"{coarse_duration(int(usual))}{beside}: {_explain_trimming(limit)}",
-            _keep_longer(limit, usual / max(1, length)),
-            path="config.retention.bytes",
-        )
+    result = topic.result
+    # The time of the measurement, the same for all partitions.
+    until = result.arrivals[0].until_ms if result.arrivals else None
+    kept = {
+        partition.partition: until - partition.kept_since_ms
+        for partition in result.partitions
+        if until is not None and partition.kept_since_ms is not None and partition.kept_since_ms < until
+    }
+    # Only partitions whose first offset is no longer 0: a new partition, or one that is seldom written
+    # to, keeps little without having been trimmed.
+    trimmed = [
+        partition
+        for partition in result.partitions
+        if partition.kept_from
+        and partition.partition in kept
+        and partition.end_offset - partition.kept_from >= FEW_KEPT
+    ]
+    if not trimmed:
+        return
+    # The median, as one partition that keeps very much would raise a mean.
+    usual = median(kept.values())
+    shortest = min(trimmed, key=lambda partition: kept[partition.partition])
+    length = kept[shortest.partition]
+    if length * _MUCH_SHORTER >= usual:
+        return
+    shorter = sum(1 for partition in trimmed if kept[partition.partition] * _MUCH_SHORTER < usual) - 1
+    beside = f" (and {counted(shorter, 'more partition')} less than half of that)" if shorter else ""
+    limit = result.retention_bytes
+    yield Finding(
+        f"{topic.name}: partition {shortest.partition} keeps {coarse_duration(length)}, the others "
+        f"{coarse_duration(int(usual))}{beside}: {_explain_trimming(limit)}",
+        _keep_longer(limit, usual / max(1, length)),
+    )
 
 
 def _explain_trimming(limit: int | None) -> str:
@@ -215,55 +231,32 @@ def _keep_longer(limit: int | None, factor: float) -> str:
     return f"to keep this partition for as long, write {larger}; or spread its records by a finer key"
 
 
-def _find_measured_topics(
-    context: RuleContext, *, judged: bool = True
-) -> Iterator[tuple[Desired | ResourceRef, TopicResult, SkewLimits | None]]:
-    """Yield the measured topics, with the limits of their manifests; `judged` omits ones with few records."""
-    for name in sorted(context.skew):
-        result, ref = context.skew[name], placed_ref(name)
-        declared = context.declared.get(ref)
-        # Nor is there anything to mend in a topic that is to be deleted.
-        if (judged and not_judged(result) is not None) or (declared is not None and declared.state is None):
-            continue
-        yield declared or ref, result, limits_of(declared.intent) if declared is not None else None
-
-
 def _report_broken(
-    context: RuleContext,
+    topic: MeasuredTopic,
     name: str,
-    remedy: Callable[[TopicResult, BrokenLimit, float], str],
+    remedy: Callable[[BrokenLimit, float], str],
     *,
     certain: Severity | None = None,
     possible: Severity | None = Severity.WARNING,
 ) -> Iterator[Finding]:
-    """Yield findings for the topics that break one of the limits of their manifests.
+    """Yield a finding if a topic breaks one of the limits of its manifest.
 
     Args:
-        context: The measurement and the manifests.
+        topic: The topic.
         name: The limit.
-        remedy: Returns the suggestion for a topic, a broken limit, and the ratio of the value to it.
+        remedy: Returns the suggestion for a broken limit, and the ratio of the value to it.
         certain: The severity if the limit is certainly broken; None for the rule's own.
         possible: The severity if the limit is within the interval; None likewise.
     """
-    for subject, result, limits in _find_measured_topics(context):
-        if limits is None:
-            continue
-        for broken in broken_limits(result, limits):
-            if broken.name == name:
-                # The upper end of the interval: the advice has to hold for the worst case.
-                times = broken.estimate.high / getattr(limits, FIELDS[name])
-                yield Finding(
-                    subject,
-                    broken.message,
-                    remedy(result, broken, times)
-                    if broken.certain
-                    else _resolve_doubt(result, limits, broken),
-                    certain if broken.certain else possible,
-                    f"skew.{name}",
-                )
+    for broken in broken_limits(topic.result, topic.limits) if topic.limits is not None else ():
+        if broken.name == name:
+            # The upper end of the interval: the advice has to hold for the worst case.
+            times = broken.estimate.high / getattr(topic.limits, FIELDS[name])
+            hint = remedy(broken, times) if broken.certain else _resolve_doubt(topic, broken)
+            yield Finding(broken.message, hint, certain if broken.certain else possible, f"skew.{name}")
 
 
-def _split(_: TopicResult, broken: BrokenLimit, times: float) -> str:
+def _split(broken: BrokenLimit, times: float) -> str:
     if broken.empty_key:
         return "an empty key is a key, and all its records are on one partition: send null for no key"
     return f"split it over at least {ceil(times)} keys, or give it a topic of its own"
@@ -276,13 +269,13 @@ def _mend(result: TopicResult) -> str:
     return "see its diagnosis, or raise the limit in a reviewed commit"
 
 
-def _resolve_doubt(result: TopicResult, limits: SkewLimits, broken: BrokenLimit) -> str:
+def _resolve_doubt(topic: MeasuredTopic, broken: BrokenLimit) -> str:
     """Suggest how to determine on which side of a limit a value is."""
-    if broken.contradicted and limits.of == NOW:
+    if broken.contradicted and topic.limits is not None and topic.limits.of == NOW:
         return "write skew.of: period if the policy is about the whole period"
     if broken.contradicted:
         return "write skew.of: now if the policy is about what is written now, or measure with --since"
-    look = command("skew", result.name, options=("--full",))
+    look = command("skew", topic.name, options=("--full",))
     return f"the limit lies within the interval; read every record: {look}"
 
 
@@ -319,19 +312,18 @@ def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
         if prediction is None or prediction.after.high <= limit:
             continue
         sure = prediction.after.low > limit
-        # Refusing an increase that improves a topic beyond its limit would keep it as bad as it is.
-        better = sure and _mends(prediction, limit)
+        look = command("skew", result.name, options=("--what-if", str(after), "--full"))
         yield Finding(
-            subject,
             f"{result.name}: with {after} partitions the fullest is predicted to have "
             f"{ratio(prediction.after, limit)} times the mean {limits.by}; the policy allows {limit:g}"
             + _compare(prediction, before, limit),
             _remedy(result, after, limit, limits.by, prediction)
             if sure
-            else "the limit lies within the interval; read every record: "
-            + command("skew", result.name, options=("--what-if", str(after), "--full")),
-            None if sure and not better else Severity.WARNING,
+            else f"the limit lies within the interval; read every record: {look}",
+            # Refusing an increase that improves a topic beyond its limit would keep it as bad as it is.
+            None if sure and not _mends(prediction, limit) else Severity.WARNING,
             "partitions",
+            subject,
         )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import ceil, isqrt
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Desired, Severity
+from kafkaform.core.model import Severity
 from kafkaform.core.wording import setting
-from kafkaform.resources import READER
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
-from kafkaform.rules.topic_values import count, live_count, topics
+from kafkaform.rules.catalogue import Finding, RuleContext, cache_result, rule
+from kafkaform.rules.group_values import SHARE, groups
+from kafkaform.rules.topic_values import DeclaredTopic, topic_rule, topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-_PARTITIONS = "partitions"
 
 # The docstring of KF104, and so docs/rules.md, lists them.
 EVEN_COUNTS = (4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240, 360)
@@ -28,8 +28,8 @@ _FILES = 3
 _LEADERS_UNFELT = 10
 
 
-@rule("KF104", Severity.INFO)
-def divisible_count(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF104", Severity.INFO, "partitions")
+def divisible_count(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partition count has few divisors.
 
     Each partition is read by one member of a group. If the number of members does not divide the
@@ -44,32 +44,26 @@ def divisible_count(context: RuleContext) -> Iterator[Finding]:
     where one partition more makes little difference. Topics that are joined need the same count: change
     all of them, or waive the rule.
     """
-    for topic in topics(context):
-        partitions = count(topic, _PARTITIONS)
-        if partitions is None:
-            continue
-        better = _find_better_count(partitions, context.brokers, _find_fewest(topic, partitions, context))
-        if better is not None:
-            few, many = _list_divisors(partitions), _list_divisors(better)
-            yield Finding(
-                topic,
-                f"{partitions} partitions divide evenly only among {_either(few)} members: "
-                f"{partitions} has {len(few)} divisors, {better} has {len(many)}",
-                f"write {setting(_PARTITIONS, better)}, which {_either(many)} members share evenly",
-                path=_PARTITIONS,
-            )
+    partitions, brokers = topic.partitions, topic.context.brokers
+    better = _find_better_count(partitions or 0, brokers, _find_fewest(topic))
+    if better is not None:
+        few, many = _list_divisors(partitions or 0), _list_divisors(better)
+        yield Finding(
+            f"{partitions} partitions divide evenly only among {_either(few)} members: "
+            f"{partitions} has {len(few)} divisors, {better} has {len(many)}",
+            f"write {setting('partitions', better)}, which {_either(many)} members share evenly",
+        )
 
 
-def _find_fewest(topic: Desired, partitions: int, context: RuleContext) -> int:
+def _find_fewest(topic: DeclaredTopic) -> int:
     """Return the fewest partitions to suggest: no fewer than a live topic may have."""
     # Offline, the topic may exist with as many partitions as are declared.
-    if context.facts is None:
-        return partitions
-    return live_count(topic, _PARTITIONS, context) or 0
+    fewest = topic.live_count("partitions") if topic.context.facts is not None else topic.partitions
+    return fewest or 0
 
 
-@rule("KF105", Severity.INFO)
-def even_leaders(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF105", Severity.INFO, "partitions")
+def even_leaders(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partitions are not a multiple of the brokers.
 
     Kafka spreads the leaders of a topic over the brokers, and producers and consumers talk to leaders. If
@@ -79,25 +73,18 @@ def even_leaders(context: RuleContext) -> Iterator[Finding]:
     brokers, as small topics balance each other, or one with ten leaders or more on each broker, where one
     more makes little difference. It needs a cluster, or the `brokers:` of a cluster in kafkaform.yaml.
     """
-    brokers = context.brokers
-    if not brokers:
+    brokers, partitions = topic.context.brokers, topic.partitions
+    if not brokers or partitions is None or partitions % brokers == 0:
         return
-    for topic in topics(context):
-        partitions = count(topic, _PARTITIONS)
-        if partitions is None or partitions % brokers == 0:
-            continue
-        least, extra = divmod(partitions, brokers)
-        if 1 <= least < _LEADERS_UNFELT:
-            fewest = _find_fewest(topic, partitions, context)
-            multiples = [n for n in (least * brokers, (least + 1) * brokers) if n >= fewest]
-            yield Finding(
-                topic,
-                f"{partitions} partitions over {brokers} brokers: {extra} of them "
-                f"lead{'s' if extra == 1 else ''} {least + 1}, the other{'s' if brokers - extra > 1 else ''} "
-                f"{least}",
-                f"write {', or '.join(setting(_PARTITIONS, n) for n in multiples)}",
-                path=_PARTITIONS,
-            )
+    least, extra = divmod(partitions, brokers)
+    if 1 <= least < _LEADERS_UNFELT:
+        multiples = [n for n in (least * brokers, (least + 1) * brokers) if n >= _find_fewest(topic)]
+        yield Finding(
+            f"{partitions} partitions over {brokers} brokers: {extra} of them "
+            f"lead{'s' if extra == 1 else ''} {least + 1}, the other{'s' if brokers - extra > 1 else ''} "
+            f"{least}",
+            f"write {', or '.join(setting('partitions', n) for n in multiples)}",
+        )
 
 
 @rule("KF106", Severity.WARNING)
@@ -111,29 +98,28 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
     declared topics together. A run over some of the manifests only checks each topic by itself.
     """
     limit = context.limits.partitions
-    sizes = [(partitions, topic) for topic in topics(context) if (partitions := count(topic, _PARTITIONS))]
+    sizes = [(partitions, topic) for topic in topics(context) if (partitions := topic.partitions)]
     alone = [(partitions, topic) for partitions, topic in sizes if partitions > limit]
     for partitions, topic in alone:
         yield Finding(
-            topic,
-            f"{topic.ref.name} has {partitions:,} partitions; the limit of all topics together is {limit:,}",
+            f"{topic.name} has {partitions:,} partitions; the limit of all topics together is {limit:,}",
             "use fewer partitions, or raise limits.partitions in kafkaform.yaml",
-            path=_PARTITIONS,
+            path="partitions",
+            subject=topic.desired,
         )
     total = sum(partitions for partitions, _ in sizes)
     # A topic that exceeds the limit by itself is named above: the total would only repeat it.
     if total > limit and not alone and not context.subset:
-        largest = sorted(sizes, key=lambda size: (-size[0], size[1].ref))[:3]
-        names = ", ".join(f"{topic.ref.name} ({partitions:,})" for partitions, topic in largest)
+        largest = sorted(sizes, key=lambda size: (-size[0], size[1].name))[:3]
+        names = ", ".join(f"{topic.name} ({partitions:,})" for partitions, topic in largest)
         yield Finding(
-            None,
             f"the {len(sizes):,} declared topics have {total:,} partitions; the limit is {limit:,}",
             f"use fewer in the largest topics ({names}), or raise limits.partitions in kafkaform.yaml",
         )
 
 
-@rule("KF116", Severity.WARNING)
-def many_partitions(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF116", Severity.WARNING, "partitions")
+def many_partitions(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has more than 1,000 partitions.
 
     Each replica of a partition keeps at least three files open on its broker (a segment and its two
@@ -143,26 +129,23 @@ def many_partitions(context: RuleContext) -> Iterator[Finding]:
     Few topics need so many: 1,000 partitions with 10 MB a second each carry 10 GB a second. If yours
     does, waive the rule.
     """
-    for topic in topics(context):
-        partitions = count(topic, _PARTITIONS)
-        if partitions is None or partitions <= _MANY:
-            continue
-        replicas = partitions * (count(topic, "replicationFactor") or 1)
-        cost = f"{replicas:,} replicas, which keep {_FILES * replicas:,} files open at least"
-        if context.brokers:
-            each = ceil(replicas / context.brokers)
-            cost += f", up to {_FILES * each:,} on each of {context.brokers} brokers; if one fails, up to "
-            cost += f"{ceil(partitions / context.brokers):,} partitions need another leader at once"
-        yield Finding(
-            topic,
-            f"{topic.ref.name} has {partitions:,} partitions: {cost}",
-            "use only as many as its consumers and its throughput need: partitions can be added later",
-            path=_PARTITIONS,
-        )
+    partitions, brokers = topic.partitions or 0, topic.context.brokers
+    if partitions <= _MANY:
+        return
+    replicas = partitions * (topic.count("replicationFactor") or 1)
+    cost = f"{replicas:,} replicas, which keep {_FILES * replicas:,} files open at least"
+    if brokers:
+        each = ceil(replicas / brokers)
+        cost += f", up to {_FILES * each:,} on each of {brokers} brokers; if one fails, up to "
+        cost += f"{ceil(partitions / brokers):,} partitions need another leader at once"
+    yield Finding(
+        f"{topic.name} has {partitions:,} partitions: {cost}",
+        "use only as many as its consumers and its throughput need: partitions can be added later",
+    )
 
 
-@rule("KF107", Severity.WARNING)
-def one_partition_for_many(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF107", Severity.WARNING, "partitions")
+def one_partition_for_many(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has one partition, but a group that reads it expects several members.
 
     Within a group, a partition is read by one member at a time. All records of this topic therefore go to
@@ -170,25 +153,26 @@ def one_partition_for_many(context: RuleContext) -> Iterator[Finding]:
     group may have members. If all records must be read in one strict order, declare one member. The rule
     does not apply to share groups, in which several members read one partition.
     """
-    groups = [group for group in context.of_kind(READER.name) if group.state is not None]
-    readers: dict[str, list[tuple[str, int]]] = {}
-    for group in groups:
-        members = _count_most_members(group)
-        if members > 1 and group.intent.spec.get("protocol") != "share":
-            # A topic may be listed twice.
-            for name in dict.fromkeys(cast("Sequence[str]", group.intent.spec.get("topics", ()))):
-                readers.setdefault(name, []).append((group.ref.name, members))
-    for topic in topics(context):
-        if count(topic, _PARTITIONS) != 1:
-            continue
-        for name, members in readers.get(topic.ref.name, ()):
+    if topic.partitions == 1:
+        for name, members in _map_members(topic.context).get(topic.name, ()):
             yield Finding(
-                topic,
-                f"{topic.ref.name} has 1 partition, and group {name} up to {members} members: "
+                f"{topic.name} has 1 partition, and group {name} up to {members} members: "
                 "one of them reads all of it",
-                f"write {setting(_PARTITIONS, members)} or more, or declare one member",
-                path=_PARTITIONS,
+                f"write {setting('partitions', members)} or more, or declare one member",
             )
+
+
+@cache_result
+def _map_members(context: RuleContext) -> dict[str, list[tuple[str, int]]]:
+    """Return the groups that read each topic, with the most members of each, if it is more than one."""
+    readers: dict[str, list[tuple[str, int]]] = {}
+    for group in groups(context):
+        members = max(group.amount("members", field) or 0 for field in ("expected", "max"))
+        if members > 1 and group.protocol != SHARE:
+            # A topic may be listed twice.
+            for name in dict.fromkeys(group.topics):
+                readers.setdefault(name, []).append((group.name, members))
+    return readers
 
 
 @rule("KF114", Severity.WARNING)
@@ -203,13 +187,14 @@ def topic_total(context: RuleContext) -> Iterator[Finding]:
     number, limit = len(topics(context)), context.limits.topics
     if number > limit and not context.subset:
         yield Finding(
-            None,
             f"{number:,} topics are declared; the limit is {limit:,}",
             "merge topics with the same structure into one, with a key, "
             "or raise limits.topics in kafkaform.yaml",
         )
 
 
+# Thousands of topics have few different counts.
+@cache
 def _find_better_count(partitions: int, brokers: int | None, least: int) -> int | None:
     """Return the nearest count, not below `least`, with far more divisors; the larger one of two.
 
@@ -244,8 +229,3 @@ def _list_divisors(number: int) -> list[int]:
 
 def _either(numbers: Sequence[int]) -> str:
     return f"{', '.join(map(str, numbers[:-1]))} or {numbers[-1]}"
-
-
-def _count_most_members(group: Desired) -> int:
-    members = cast("Mapping[str, int]", group.intent.spec.get("members", {}))
-    return max(members.get("expected", 0), members.get("max", 0))

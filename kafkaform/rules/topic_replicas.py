@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import listed, setting
 from kafkaform.resources.replicas.facts import get_replicas
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
-from kafkaform.rules.topic_values import count, find_effective, live_count, topics
+from kafkaform.rules.catalogue import Finding, RuleContext
+from kafkaform.rules.topic_values import DeclaredTopic, topic_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from kafkaform.core.model import Desired
 
 DEVELOPMENT = frozenset({"dev", "development", "local", "test"})
 """Names of environments whose data may be lost."""
@@ -36,8 +34,8 @@ def _find_down_brokers(context: RuleContext) -> list[int]:
     return sorted(placed - {broker.id for broker in context.facts.brokers})
 
 
-@rule("KF108", Severity.WARNING)
-def replication_factor(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF108", Severity.WARNING, "replicationFactor")
+def replication_factor(topic: DeclaredTopic) -> Iterator[Finding]:
     """The replication factor loses data, costs more than it gives, or is impossible.
 
     Above the broker count (error), a topic cannot be created; a broker that is in the replica lists of
@@ -50,39 +48,30 @@ def replication_factor(context: RuleContext) -> Iterator[Finding]:
     where there is no third broker. Most topics need 3. A cluster that is stretched over two sites may
     well need 4: waive the rule.
     """
-    brokers = context.brokers or 0
-    for topic in topics(context):
-        replicas = count(topic, _REPLICAS)
-        if replicas is None:
-            continue
-        if 0 < brokers < replicas:
-            # A live topic has its replicas already: a broker that is down makes it unhealthy, not impossible.
-            if live_count(topic, _REPLICAS, context) != replicas:
-                text = f"replicationFactor is {replicas}, but there {_are(brokers)}"
-                remedy = f"write {setting(_REPLICAS, brokers)} or less"
-                if down := _find_down_brokers(context):
-                    names = listed([f"broker {broker}" for broker in down])
-                    text = f"{text}: {names} {'is' if len(down) == 1 else 'are'} down"
-                    remedy = f"start {names}, then plan again"
-                yield Finding(topic, text, remedy, Severity.ERROR, _REPLICAS)
-        elif replicas == 1:
-            if not _is_development(context):
-                text = "replicationFactor is 1: the loss of one disk loses data"
-                yield Finding(topic, text, _more_replicas(brokers), path=_REPLICAS)
-        elif replicas % 2 == 0:
-            better = 3 if replicas == 2 else replicas - 1
-            if brokers == 0 or better <= brokers:
-                yield Finding(
-                    topic,
-                    _even(replicas, better),
-                    f"write {setting(_REPLICAS, better)}",
-                    Severity.INFO,
-                    _REPLICAS,
-                )
+    brokers, replicas = topic.context.brokers or 0, topic.count(_REPLICAS)
+    if replicas is None:
+        return
+    if 0 < brokers < replicas:
+        # A live topic has its replicas already: a broker that is down makes it unhealthy, not impossible.
+        if topic.live_count(_REPLICAS) != replicas:
+            text = f"replicationFactor is {replicas}, but there {_are(brokers)}"
+            remedy = f"write {setting(_REPLICAS, brokers)} or less"
+            if down := _find_down_brokers(topic.context):
+                names = listed([f"broker {broker}" for broker in down])
+                text = f"{text}: {names} {'is' if len(down) == 1 else 'are'} down"
+                remedy = f"start {names}, then plan again"
+            yield Finding(text, remedy, Severity.ERROR)
+    elif replicas == 1:
+        if not _is_development(topic.context):
+            yield Finding("replicationFactor is 1: the loss of one disk loses data", _more_replicas(brokers))
+    elif replicas % 2 == 0:
+        better = 3 if replicas == 2 else replicas - 1
+        if brokers == 0 or better <= brokers:
+            yield Finding(_even(replicas, better), f"write {setting(_REPLICAS, better)}", Severity.INFO)
 
 
-@rule("KF109", Severity.ERROR)
-def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF109", Severity.ERROR, _MIN_ISR)
+def min_insync_replicas(topic: DeclaredTopic) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
     Above the replication factor (error), it cannot be met, and no broker reports that. Older brokers
@@ -94,22 +83,21 @@ def min_insync_replicas(context: RuleContext) -> Iterator[Finding]:
     manifest leaves in place, else the cluster's default. Offline, it checks only the declared value.
     If the live topic already has both values, the error is a warning: the plan does not cause it.
     """
-    for topic in topics(context):
-        replicas, value = count(topic, _REPLICAS), find_effective(topic, "min.insync.replicas", context)
-        least = value.number if value else None
-        if replicas is None or value is None or least is None:
-            continue
-        both = f"min.insync.replicas is {value.shown}, replicationFactor is {replicas}"
-        if least > replicas:
-            text = f"{both}: that many replicas can never be in sync"
-            severity = Severity.WARNING if _is_live(topic, replicas, least, context) else None
-            yield Finding(topic, text, _fitting(replicas, least, context), severity, _MIN_ISR)
-        elif least == replicas > 1:
-            text = f"{both}: no broker may fail without stopping writes"
-            yield Finding(topic, text, _fitting(replicas, least, context), Severity.WARNING, _MIN_ISR)
-        elif least == 1 and replicas >= 3:
-            text = f"{both}: an acknowledged write may be on one broker only"
-            yield Finding(topic, text, f"write {setting(_MIN_ISR, 2)}", Severity.WARNING, _MIN_ISR)
+    replicas, value = topic.count(_REPLICAS), topic.find_effective("min.insync.replicas")
+    least = value.number if value else None
+    if replicas is None or value is None or least is None:
+        return
+    both = f"min.insync.replicas is {value.shown}, replicationFactor is {replicas}"
+    if least > replicas:
+        severity = Severity.WARNING if _is_live(topic, replicas, least) else None
+        text = f"{both}: that many replicas can never be in sync"
+        yield Finding(text, _fitting(replicas, least, topic.context), severity)
+    elif least == replicas > 1:
+        text = f"{both}: no broker may fail without stopping writes"
+        yield Finding(text, _fitting(replicas, least, topic.context), Severity.WARNING)
+    elif least == 1 and replicas >= 3:
+        text = f"{both}: an acknowledged write may be on one broker only"
+        yield Finding(text, f"write {setting(_MIN_ISR, 2)}", Severity.WARNING)
 
 
 def _fitting(replicas: int, least: int, context: RuleContext) -> str:
@@ -120,18 +108,18 @@ def _fitting(replicas: int, least: int, context: RuleContext) -> str:
     return f"write {setting(_REPLICAS, least + 1)}, or {lower} if the topic's data may be lost"
 
 
-def _is_live(topic: Desired, replicas: int, least: int, context: RuleContext) -> bool:
+def _is_live(topic: DeclaredTopic, replicas: int, least: int) -> bool:
     """Return whether the live topic already has this replication factor and min.insync.replicas."""
-    live = context.live.get(topic.ref)
+    live = topic.context.live.get(topic.desired.ref)
     return (
         live is not None
-        and live_count(topic, _REPLICAS, context) == replicas
+        and topic.live_count(_REPLICAS) == replicas
         and live.effective.get(_MIN_ISR) == str(least)
     )
 
 
-@rule("KF113", Severity.WARNING)
-def unclean_election(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF113", Severity.WARNING, _UNCLEAN)
+def unclean_election(topic: DeclaredTopic) -> Iterator[Finding]:
     """Unclean leader election is on.
 
     If all in-sync replicas are down, a replica that lags behind may become leader. The records that it
@@ -141,17 +129,13 @@ def unclean_election(context: RuleContext) -> Iterator[Finding]:
     matters more than data, as with metrics, waive the rule. The rule also checks the cluster's default,
     except for topics with one replica, which have no other replica to elect.
     """
-    for topic in topics(context):
-        value = find_effective(topic, "unclean.leader.election.enable", context)
-        # A topic with one replica has no other one to elect, so only a declared value is reported.
-        if value is None or value.text != "true" or not (value.declared or count(topic, _REPLICAS) != 1):
-            continue
+    value = topic.find_effective("unclean.leader.election.enable")
+    # A topic with one replica has no other one to elect, so only a declared value is reported.
+    if value is not None and value.text == "true" and (value.declared or topic.count(_REPLICAS) != 1):
         yield Finding(
-            topic,
             f"unclean.leader.election.enable is {value.shown}: "
             "a replica that is behind may become leader, and acknowledged records are lost",
             f"write {setting(_UNCLEAN, 'false')}",
-            path=_UNCLEAN,
         )
 
 

@@ -6,27 +6,23 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
+from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.units import format_duration, format_size, rounded_down, rounded_duration
 from kafkaform.core.wording import setting
-from kafkaform.rules.catalogue import Finding, RuleContext, rule
+from kafkaform.rules.catalogue import Finding
 from kafkaform.rules.topic_values import (
     KEPT,
     RETENTION_CHECK_MS,
     ConfigValue,
-    find_declared,
-    find_effective,
+    DeclaredTopic,
     human,
-    policies,
-    rewrite_setting,
-    topics,
+    topic_rule,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TIME, _SIZE = "retention.ms", "retention.bytes"
-_SEGMENT = {_TIME: "segment.ms", _SIZE: "segment.bytes"}
 _POLICY = CONFIG_PREFIX + "cleanup.policy"
 # With 4 segments in the retention, data stays at most a quarter longer than declared.
 _SEGMENTS_KEPT = 4
@@ -35,8 +31,8 @@ _NEVER_MS = 2**63 - 1
 """Kafka's value for "never" in configs in milliseconds."""
 
 
-@rule("KF110", Severity.WARNING)
-def recovery_window(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF110", Severity.WARNING, CONFIG_PREFIX + _TIME)
+def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is shorter than the project's recovery window.
 
     A consumer can recover only what the retention still holds. One that is down for longer, or that has
@@ -46,30 +42,19 @@ def recovery_window(context: RuleContext) -> Iterator[Finding]:
     force after an apply. Offline it checks only a declared one, as many brokers have another default than
     Kafka's. A limit by size (retention.bytes) can delete records even earlier, depending on the traffic.
     """
-    window = context.limits.recovery_window_ms
-    if window is None:
+    window = topic.context.limits.recovery_window_ms
+    value = topic.find_effective(_TIME) if window is not None else None
+    if window is None or value is None or value.number is None or not 0 <= value.number < window:
         return
-    for topic in topics(context):
-        value = find_effective(topic, _TIME, context)
-        kept = value.number if value else None
-        if (
-            value is None
-            or kept is None
-            or not 0 <= kept < window
-            or "delete" not in policies(topic, context)
-        ):
-            continue
-        least = human(_TIME, window)
+    if "delete" in topic.policies:
         yield Finding(
-            topic,
-            f"{_TIME} is {value.shown}, shorter than the recovery window of {least}",
-            f"write {rewrite_setting(topic, _TIME, format_duration(window))} or more",
-            path=CONFIG_PREFIX + _TIME,
+            f"{_TIME} is {value.shown}, shorter than the recovery window of {human(_TIME, window)}",
+            f"write {topic.rewrite(_TIME, format_duration(window))} or more",
         )
 
 
-@rule("KF111", Severity.WARNING)
-def retention_within_segment(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF111", Severity.WARNING)
+def retention_within_segment(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is less than a segment, so data stays far longer than declared.
 
     Kafka deletes whole segments, each once its newest record is past retention.ms. A partition with
@@ -80,15 +65,16 @@ def retention_within_segment(context: RuleContext) -> Iterator[Finding]:
     two; for the other, it takes the value in force. Offline, it takes Kafka's own default for a segment
     setting, which few brokers change; it assumes no default for the retention.
     """
-    for topic in topics(context):
-        for retention in (_TIME, _SIZE):
-            finding = _check_segment(topic, retention, context)
-            if finding is not None and "delete" in policies(topic, context):
-                yield finding
+    for name, segment_name in ((_TIME, "segment.ms"), (_SIZE, "segment.bytes")):
+        if topic.find_declared(name) is None and topic.find_declared(segment_name) is None:
+            continue
+        retention, segment = topic.find_effective(name), topic.find_effective(segment_name, kafka=True)
+        if retention is not None and segment is not None and "delete" in topic.policies:
+            yield from _report_late_deletion(retention, segment)
 
 
-@rule("KF112", Severity.WARNING)
-def compaction(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF112", Severity.WARNING)
+def compaction(topic: DeclaredTopic) -> Iterator[Finding]:
     """A compacted topic declares settings that do not fit compaction.
 
     If cleanup.policy is compact alone, retention.ms and retention.bytes have no effect: the latest record
@@ -97,55 +83,45 @@ def compaction(context: RuleContext) -> Iterator[Finding]:
     it keeps the last record of each, so their order matters, and brokers refuse records without a key. A
     compacted topic therefore cannot have `keyed: false`: correct that, or do not compact the topic.
     """
-    for topic in topics(context):
-        present = policies(topic, context)
-        if "compact" not in present:
-            continue
-        if "delete" not in present:
-            yield from _report_idle_retention(topic)
-        if topic.intent.keyed is False:
+    present = topic.policies
+    if "compact" not in present:
+        return
+    for name in (_TIME, _SIZE) if "delete" not in present else ():
+        value = topic.find_declared(name)
+        # "Unlimited" is the effect of compaction anyway.
+        if value is not None and value.text != "-1":
             yield Finding(
-                topic,
-                f"cleanup.policy is {','.join(sorted(present))}, but keyed is false: "
-                "compaction keeps the last record of each key, and brokers refuse records without one",
-                f"write keyed: true, or {setting(_POLICY, 'delete')}",
-                path="keyed",
+                f"{name} is {value.shown}, but has no effect: cleanup.policy is compact alone",
+                f"remove {name}, or write {setting(_POLICY, 'compact,delete')}",
+                path=CONFIG_PREFIX + name,
             )
-
-
-def _check_segment(topic: Desired, name: str, context: RuleContext) -> Finding | None:
-    if find_declared(topic, name) is None and find_declared(topic, _SEGMENT[name]) is None:
-        return None
-    retention, segment = (
-        find_effective(topic, name, context),
-        find_effective(topic, _SEGMENT[name], context, kafka=True),
-    )
-    if retention is None or segment is None:
-        return None
-    parts = _describe_late_deletion(retention, segment)
-    return None if parts is None else Finding(topic, *parts[:2], path=parts[2])
+    if topic.desired.intent.keyed is False:
+        yield Finding(
+            f"cleanup.policy is {','.join(sorted(present))}, but keyed is false: "
+            "compaction keeps the last record of each key, and brokers refuse records without one",
+            f"write keyed: true, or {setting(_POLICY, 'delete')}",
+            path="keyed",
+        )
 
 
 @lru_cache(maxsize=KEPT)
-def _describe_late_deletion(retention: ConfigValue, segment: ConfigValue) -> tuple[str, str, str] | None:
-    """Return message, suggestion and path if records stay much longer than the retention, else None."""
+def _report_late_deletion(retention: ConfigValue, segment: ConfigValue) -> tuple[Finding, ...]:
+    """Return a finding if records stay much longer than the retention."""
     name, least, whole = retention.name, retention.number, segment.number
     if least is None or whole is None or not 0 <= least < whole:
-        return None
+        return ()
     # So short a retention is most likely a number without its unit, which KF115 reports.
     if name == _TIME and least < RETENTION_CHECK_MS:
-        return None
+        return ()
     if name == _SIZE:
         effect = f"a partition keeps up to {human(name, least + whole)}"
     elif least + whole >= _NEVER_MS:
         effect = "records stay until a segment is full"
     else:
         effect = f"records stay for up to {rounded_duration(least + whole)}"
-    return (
-        f"{name} is {retention.shown}, {segment.name} is {segment.shown}: {effect}",
-        _smaller_segments(retention, segment, least),
-        CONFIG_PREFIX + (segment.name if segment.declared else name),
-    )
+    text = f"{name} is {retention.shown}, {segment.name} is {segment.shown}: {effect}"
+    path = CONFIG_PREFIX + (segment.name if segment.declared else name)
+    return (Finding(text, _smaller_segments(retention, segment, least), path=path),)
 
 
 def _smaller_segments(retention: ConfigValue, segment: ConfigValue, least: int) -> str:
@@ -153,22 +129,9 @@ def _smaller_segments(retention: ConfigValue, segment: ConfigValue, least: int) 
     if smallest is not None and least <= smallest:
         return f"raise {retention.name} well above {human(segment.name, int(smallest))}, the smallest segment"
     quarter = least // _SEGMENTS_KEPT
-    if segment.name == _SEGMENT[_TIME]:
+    if retention.name == _TIME:
         # In a unit that people write: `42h`, not `42h 30m`.
         value = format_duration(rounded_down(quarter))
     else:
         value = format_size(max(quarter - quarter % _MIB, int(smallest or 1)))
     return f"write {setting(CONFIG_PREFIX + segment.name, value)} or less"
-
-
-def _report_idle_retention(topic: Desired) -> Iterator[Finding]:
-    for name in (_TIME, _SIZE):
-        value = find_declared(topic, name)
-        # "Unlimited" is the effect of compaction anyway.
-        if value is not None and value.text != "-1":
-            yield Finding(
-                topic,
-                f"{name} is {value.shown}, but has no effect: cleanup.policy is compact alone",
-                f"remove {name}, or write {setting(_POLICY, 'compact,delete')}",
-                path=CONFIG_PREFIX + name,
-            )

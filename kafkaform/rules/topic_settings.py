@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
-from kafkaform.resources import KINDS, PLACED
+from kafkaform.resources import KINDS, PLACED, placed_ref
 from kafkaform.resources.values import label
-from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, rule
+from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, cache_result, rule
 from kafkaform.rules.topic_values import (
     RETENTION_CHECK_MS,
     ConfigValue,
-    find_declared,
+    DeclaredTopic,
     human,
-    rewrite_setting,
+    topic_rule,
     topics,
 )
 
@@ -27,8 +27,8 @@ MAX_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-@rule("KF115", Severity.WARNING)
-def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF115", Severity.WARNING)
+def doubtful_configs(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic config is doubtful: retired, deprecated, vendor-specific, or most likely a mistake.
 
     Unknown configs, and values that no supported version of Kafka accepts, are errors when manifests are
@@ -40,29 +40,27 @@ def doubtful_configs(context: RuleContext) -> Iterator[Finding]:
     without its unit: `retention: 7` means 7 milliseconds. Brokers look for old records only every 5
     minutes, so such a retention deletes nothing sooner.
     """
-    for topic in topics(context):
-        for path in topic.state or ():
-            name = path.removeprefix(CONFIG_PREFIX)
-            if not path.startswith(CONFIG_PREFIX) or (value := find_declared(topic, name)) is None:
-                continue
-            # With a cluster, its brokers validate a vendor's config, and values.
-            offline = context.facts is None
-            doubt = _describe_doubt(name, offline=offline)
-            if doubt is not None:
-                yield Finding(topic, *doubt, path=path)
-            if offline and (limit := _describe_limit(value)) is not None:
-                hint = "plan against the brokers before you merge, and change it before you upgrade them"
-                yield Finding(topic, limit, hint, path=path)
-        retention = find_declared(topic, "retention.ms")
-        kept = retention.number if retention else None
-        if retention is not None and kept is not None and 0 <= kept < RETENTION_CHECK_MS:
-            yield Finding(
-                topic,
-                f"retention.ms is {kept} milliseconds, but brokers look for old records only every 5 minutes",
-                f"write the unit, such as {rewrite_setting(topic, 'retention.ms', '7d')}; "
-                "to empty a topic, delete its records",
-                path=CONFIG_PREFIX + "retention.ms",
-            )
+    # With a cluster, its brokers validate a vendor's config, and values.
+    offline = topic.context.facts is None
+    for path in topic.desired.state or ():
+        name = path.removeprefix(CONFIG_PREFIX)
+        if not path.startswith(CONFIG_PREFIX) or (value := topic.find_declared(name)) is None:
+            continue
+        doubt = _describe_doubt(name, offline=offline)
+        if doubt is not None:
+            yield Finding(*doubt, path)
+        if offline and (limit := _describe_limit(value)) is not None:
+            hint = "plan against the brokers before you merge, and change it before you upgrade them"
+            yield Finding(limit, hint, path=path)
+    retention = topic.find_declared("retention.ms")
+    kept = retention.number if retention else None
+    if kept is not None and 0 <= kept < RETENTION_CHECK_MS:
+        yield Finding(
+            f"retention.ms is {kept} milliseconds, but brokers look for old records only every 5 minutes",
+            f"write the unit, such as {topic.rewrite('retention.ms', '7d')}; "
+            "to empty a topic, delete its records",
+            path=CONFIG_PREFIX + "retention.ms",
+        )
 
 
 def _describe_doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | None:
@@ -72,12 +70,8 @@ def _describe_doubt(name: str, *, offline: bool) -> tuple[str, str, Severity] | 
         text = f"{name} was retired in Kafka {key.retired}: brokers of that and later versions refuse it"
         return text, "remove it", Severity.WARNING
     if key is not None and key.deprecated:
-        version = kafka_configs.kafka_version()
-        return (
-            f"{name} is deprecated in Kafka {version}",
-            "remove it: a later release will not support it",
-            Severity.WARNING,
-        )
+        text = f"{name} is deprecated in Kafka {kafka_configs.kafka_version()}"
+        return text, "remove it: a later release will not support it", Severity.WARNING
     if offline and key is None and kafka_configs.is_vendor(name):
         text = f"{name} is a vendor's config: only that vendor's brokers can validate it"
         return text, "plan against such a cluster before you merge", Severity.INFO
@@ -102,16 +96,13 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     partition number: file systems allow 255 characters. Brokers refuse any other name, so this rule
     cannot be waived.
     """
+    # Also the name of a topic that is to be deleted.
     for topic in context.of_kind(PLACED.name):
         name = topic.ref.name
         if name in {".", ".."} or len(name) > MAX_NAME or not _LEGAL.fullmatch(name):
-            text = name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)"
-            yield Finding(
-                topic,
-                f"{text!r} is not a legal topic name",
-                "use 1-249 of a-z, A-Z, 0-9, '.', '_' and '-'",
-                path=NAME_PATH,
-            )
+            shown = repr(name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)")
+            text, hint = f"{shown} is not a legal topic name", "use 1-249 of a-z, A-Z, 0-9, '.', '_' and '-'"
+            yield Finding(text, hint, path=NAME_PATH, subject=topic)
 
 
 @rule("KF117", Severity.INFO)
@@ -124,21 +115,20 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
     checks this, over all manifests.
     """
     for (kind, path), place in context.defaults.items():
-        if not context.is_complete(kind):
-            continue
         present = [resource for resource in context.of_kind(kind) if resource.state is not None]
-        if present and all(resource.keys(path) is not None for resource in present):
+        if not context.is_complete(kind) or not present:
+            continue
+        if all(resource.keys(path) is not None for resource in present):
             count = counted(len(present), KINDS[kind].words.noun)
             yield Finding(
-                None,
                 f"the default of {label(path)} has no effect: {count}, and each manifest sets its own value",
                 "remove the value from the manifests that should take the default, or remove the default",
                 location=place,
             )
 
 
-@rule("KF102", Severity.ERROR)
-def colliding_names(context: RuleContext) -> Iterator[Finding]:
+@topic_rule("KF102", Severity.ERROR, NAME_PATH)
+def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     """Two topic names differ only in `.` and `_`.
 
     Such names collide in metric names, so a broker refuses to create the second topic. It does not notice
@@ -147,42 +137,47 @@ def colliding_names(context: RuleContext) -> Iterator[Finding]:
     or simultaneous requests made them, it is a warning. Offline, it is unknown which topics exist:
     `kafkaform import` waives the rule for topics that do. A plan ignores the waiver unless both exist.
     """
-    present = topics(context)
+    live, folded = _fold_names(topic.context)
+    names = folded[_fold(topic.name)]
+    colliding = sorted(names - {topic.name})
+    if not colliding:
+        return
     # Deletions come last in an apply, so their names are not free for topics that the same plan creates.
-    doomed = {topic.ref.name for topic in context.of_kind(PLACED.name) if topic.state is None}
+    others = [topic.context.declared.get(placed_ref(name)) for name in colliding]
+    stays = any(other is None or other.state is not None for other in others)
+    text = f"{topic.name} and {', '.join(colliding)} differ only in '.' and '_'"
+    # Kafka refuses the creation of the one that is missing; if both exist, nothing refuses them any more.
+    if not names <= live:
+        yield Finding(
+            f"{text}: Kafka does not allow both",
+            "rename one of them" if stays else "plan again once the old one is deleted",
+            waivable=topic.context.facts is None and not topic.context.inventory,
+        )
+    elif stays:
+        yield Finding(
+            f"{text}: their metrics have the same names",
+            "move the clients of one of them to another topic, then delete it, or waive the rule",
+            Severity.WARNING,
+        )
+
+
+@cache_result
+def _fold_names(context: RuleContext) -> tuple[set[str], dict[str, set[str]]]:
+    """Return the names of live topics, and all names of topics by their name in metrics."""
     live = {ref.name for ref in context.inventory if KINDS[ref.kind].placed}
-    offline = context.facts is None and not context.inventory
     folded: dict[str, set[str]] = {}
-    for name in live | {topic.ref.name for topic in present}:
-        # Kafka replaces dots by underscores in the names of metrics.
-        folded.setdefault(name.replace(".", "_"), set()).add(name)
-    for topic in present:
-        names = folded[topic.ref.name.replace(".", "_")]
-        colliding = sorted(names - {topic.ref.name})
-        text = f"{topic.ref.name} and {', '.join(colliding)} differ only in '.' and '_'"
-        if not colliding:
-            continue
-        # Kafka refuses the creation of the one that is missing; if both exist, nothing refuses them any more.
-        if not names <= live:
-            yield Finding(
-                topic,
-                f"{text}: Kafka does not allow both",
-                "rename one of them" if set(colliding) - doomed else "plan again once the old one is deleted",
-                path=NAME_PATH,
-                waivable=offline,
-            )
-        elif set(colliding) - doomed:
-            yield Finding(
-                topic,
-                f"{text}: their metrics have the same names",
-                "move the clients of one of them to another topic, then delete it, or waive the rule",
-                Severity.WARNING,
-                NAME_PATH,
-            )
+    for name in live | {topic.name for topic in topics(context)}:
+        folded.setdefault(_fold(name), set()).add(name)
+    return live, folded
 
 
-@rule("KF103", Severity.WARNING)
-def conventional_name(context: RuleContext) -> Iterator[Finding]:
+def _fold(name: str) -> str:
+    # Kafka replaces dots by underscores in the names of metrics.
+    return name.replace(".", "_")
+
+
+@topic_rule("KF103", Severity.WARNING, NAME_PATH)
+def conventional_name(topic: DeclaredTopic) -> Iterator[Finding]:
     r"""A topic name does not match the project's pattern.
 
     A naming pattern shows who owns a topic and what it holds, and allows ACLs and quotas by prefix. Kafka
@@ -191,14 +186,9 @@ def conventional_name(context: RuleContext) -> Iterator[Finding]:
     regular expression that must match the whole name, such as `[a-z-]+(\.[a-z-]+)*\.v[0-9]+`. For an
     existing topic with an old name, waive the rule.
     """
-    if context.limits.topic_name is None:
-        return
-    pattern = re.compile(context.limits.topic_name)
-    for topic in topics(context):
-        if not pattern.fullmatch(topic.ref.name):
-            yield Finding(
-                topic,
-                f"{topic.ref.name} does not match the pattern of topic names, {context.limits.topic_name}",
-                "choose a name that matches, while the topic is not in use yet",
-                path=NAME_PATH,
-            )
+    pattern = topic.context.limits.topic_name
+    if pattern is not None and not re.fullmatch(pattern, topic.name):
+        yield Finding(
+            f"{topic.name} does not match the pattern of topic names, {pattern}",
+            "choose a name that matches, while the topic is not in use yet",
+        )

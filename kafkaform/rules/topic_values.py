@@ -7,15 +7,14 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import CONFIG_PREFIX, Desired, FieldValue, Observed, Undeclared, to_integer
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Undeclared, to_integer
 from kafkaform.core.values import Value
 from kafkaform.core.wording import setting
 from kafkaform.resources import PLACED
+from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from kafkaform.rules.catalogue import RuleContext
 
 
 RETENTION_CHECK_MS = 300_000
@@ -64,84 +63,82 @@ class ConfigValue(Value):
         return f"{human(self.name, self.text)}{f' ({self.origin.value})' if self.origin.value else ''}"
 
 
-def topics(context: RuleContext) -> list[Desired]:
+class DeclaredTopic(DeclaredResource):
+    """A declared topic, without tombstones."""
+
+    @property
+    def partitions(self) -> int | None:
+        """The declared number of partitions."""
+        return self.count("partitions")
+
+    def count(self, path: str) -> int | None:
+        """Return a declared count, such as `partitions`."""
+        return to_integer((self.desired.state or {}).get(path))
+
+    def live_count(self, path: str) -> int | None:
+        """Return a count of the live topic; None if it does not exist, or partitions differ in it."""
+        live = self.context.live.get(self.desired.ref)
+        return to_integer(live.state.get(path)) if live is not None else None
+
+    def find_declared(self, name: str) -> ConfigValue | None:
+        """Return the value of a config that the manifest, or a default of kafkaform.yaml, sets."""
+        value = (self.desired.state or {}).get(CONFIG_PREFIX + name)
+        return None if value is None else _build_value(name, value, ValueSource.DECLARED)
+
+    def find_effective(self, name: str, *, kafka: bool = False) -> ConfigValue | None:
+        """Return the effective value of a config once the manifest is applied; None if unknown.
+
+        Args:
+            name: Kafka's name of the config.
+            kafka: Whether to use Kafka's own default if the cluster's is unknown.
+        """
+        value = self.find_declared(name)
+        if value is not None or self.desired.invalid:
+            return value
+        path, live = CONFIG_PREFIX + name, self.context.live.get(self.desired.ref)
+        own = live.state.get(path) if live is not None else None
+        if own is not None and self._is_kept(path):
+            return _build_value(name, own, ValueSource.LIVE)
+        facts, origin = self.context.facts, ValueSource.CLUSTER
+        default: FieldValue = facts.config_default(PLACED.name, name) if facts is not None else None
+        # A live topic without an own value shows the default, also to an account that may not read the
+        # brokers' configs.
+        if default is None and live is not None and own is None:
+            default = live.effective.get(path)
+        if default is None and kafka:
+            default, origin = _kafka_defaults().get(name), ValueSource.KAFKA
+        return None if default is None else _build_value(name, default, origin)
+
+    def _is_kept(self, path: str) -> bool:
+        """Return whether an apply leaves an own value of the live topic as it is."""
+        undeclared = path not in (self.desired.state or {})
+        return undeclared and self.desired.intent.undeclared is not Undeclared.RESET
+
+    def rewrite(self, name: str, value: object) -> str:
+        """Return the setting of another value of a config, in the form that the manifest uses."""
+        keys = self.desired.keys(CONFIG_PREFIX + name) or ("config", name)
+        below = ".".join(keys[keys.index("retention") :]) if "retention" in keys else CONFIG_PREFIX + name
+        return setting(below, value)
+
+    @property
+    def policies(self) -> frozenset[str]:
+        """The effective cleanup policies; Kafka's default, `delete`, if unknown."""
+        value = self.find_effective("cleanup.policy", kafka=True)
+        return _split_policies(value.text) if value is not None else frozenset()
+
+
+@cache_result
+def topics(context: RuleContext) -> list[DeclaredTopic]:
     """Return the declared topics, without tombstones."""
-    return [topic for topic in context.of_kind(PLACED.name) if topic.state is not None]
+    return [DeclaredTopic(d, context) for d in context.of_kind(PLACED.name) if d.state is not None]
 
 
-def count(topic: Desired, path: str) -> int | None:
-    """Return a declared count, such as `partitions`."""
-    return to_integer(topic.state.get(path) if topic.state else None)
-
-
-def live_count(topic: Desired, path: str, context: RuleContext) -> int | None:
-    """Return a count of the live topic; None if it does not exist, or partitions differ in it."""
-    live = context.live.get(topic.ref)
-    return to_integer(live.state.get(path)) if live is not None else None
-
-
-def find_declared(topic: Desired, name: str) -> ConfigValue | None:
-    """Return the value of a config that the manifest, or a default of kafkaform.yaml, sets."""
-    value = topic.state.get(CONFIG_PREFIX + name) if topic.state else None
-    return None if value is None else _build_value(name, value, ValueSource.DECLARED)
-
-
-def find_effective(
-    topic: Desired, name: str, context: RuleContext, *, kafka: bool = False
-) -> ConfigValue | None:
-    """Return the effective value of a config once the manifest is applied; None if unknown.
-
-    Args:
-        topic: A declared topic.
-        name: Kafka's name of the config.
-        context: The input of rules.
-        kafka: Whether to use Kafka's own default if the cluster's is unknown.
-    """
-    value = find_declared(topic, name)
-    if value is not None or topic.invalid:
-        return value
-    path, live = CONFIG_PREFIX + name, context.live.get(topic.ref)
-    own = live.state.get(path) if live is not None else None
-    if own is not None and _is_kept(topic, path):
-        return _build_value(name, own, ValueSource.LIVE)
-    # A live topic without an own value shows the default, also to an account that may not read the brokers'
-    # configs.
-    default, origin = _find_cluster_default(name, context, live if own is None else None), ValueSource.CLUSTER
-    if default is None and kafka:
-        default, origin = _kafka_defaults().get(name), ValueSource.KAFKA
-    return None if default is None else _build_value(name, default, origin)
+topic_rule = RuleOfEach(topics)
 
 
 def human(name: str, value: int | str) -> str:
     """Return a value of a config with its unit."""
     return kafka_configs.readable(kafka_configs.find_topic_config(name), str(value))
-
-
-def rewrite_setting(topic: Desired, name: str, value: object) -> str:
-    """Return the setting of another value of a config, in the form that the manifest uses."""
-    keys = topic.keys(CONFIG_PREFIX + name) or ("config", name)
-    below = ".".join(keys[keys.index("retention") :]) if "retention" in keys else CONFIG_PREFIX + name
-    return setting(below, value)
-
-
-def policies(topic: Desired, context: RuleContext) -> frozenset[str]:
-    """Return the effective cleanup policies; Kafka's default, `delete`, if unknown."""
-    value = find_effective(topic, "cleanup.policy", context, kafka=True)
-    return _split_policies(value.text) if value is not None else frozenset()
-
-
-def _is_kept(topic: Desired, path: str) -> bool:
-    """Return whether an apply leaves an own value of the live topic as it is."""
-    undeclared = topic.state is not None and path not in topic.state
-    return undeclared and topic.intent.undeclared is not Undeclared.RESET
-
-
-def _find_cluster_default(name: str, context: RuleContext, inheriting: Observed | None) -> FieldValue:
-    """Return the cluster's default, if need be from a live topic without a value of its own."""
-    default = context.facts.config_default(PLACED.name, name) if context.facts is not None else None
-    if default is not None:
-        return default
-    return inheriting.effective.get(CONFIG_PREFIX + name) if inheriting is not None else None
 
 
 @cache

@@ -19,8 +19,8 @@ from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.group_messages import FIND_COORDINATOR
-from kafkaform.cluster.wire.large_answers import LIST_OFFSETS
 from kafkaform.cluster.wire.message_schema import RequestType
+from kafkaform.cluster.wire.messages import LIST_OFFSETS
 from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.lock import NAME
 from kafkaform.core.operations import AlterConfigs, Operation
@@ -214,12 +214,13 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
             answers: Any = ask_nodes(connection, request_type, *arguments)
             if request_type is LIST_OFFSETS:
                 for answer in itertools.chain.from_iterable(answers.values()):
-                    for partition in [*answer.offsets]:
-                        subject = f"{partition[0]}:{partition[1]}"
-                        code, left = refused.get(subject, (0, 0))
-                        if left:
-                            refused[subject] = (code, left - 1)
-                            answer.error_codes[partition] = code
+                    for topic in answer["topics"]:
+                        for partition in topic["partitions"]:
+                            subject = f"{topic['name']}:{partition['index']}"
+                            code, left = refused.get(subject, (0, 0))
+                            if left:
+                                refused[subject] = (code, left - 1)
+                                partition["error_code"] = code
             return answers
 
         monkeypatch.setattr(Connection, "ask_nodes", asked)

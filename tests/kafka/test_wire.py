@@ -35,7 +35,13 @@ def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
         (large_answers.BROKER_CONFIGS, {"1": ["log.retention.ms", "num.partitions"]}),
         (messages.CONFIG_RESOURCES, {"types": [32]}),
         (messages.LOG_DIRS, {"topics": [{"name": "__consumer_offsets", "partitions": [0, 1]}]}),
-        (large_answers.LIST_OFFSETS, large_answers.OffsetQuery({"nobody-is-here": [(0, -1)]})),
+        (
+            messages.LIST_OFFSETS,
+            {
+                "replica": -1,
+                "topics": [{"name": "nobody-is-here", "partitions": [{"index": 0, "timestamp": -1}]}],
+            },
+        ),
         (
             messages.OFFSET_FOR_EPOCH,
             {

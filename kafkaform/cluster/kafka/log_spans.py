@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkaform.cluster.kafka.topic_sources import EXISTING_CODES, describe_topics
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, UNSETTLED, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import LIST_OFFSETS, METADATA, OffsetQuery
-from kafkaform.cluster.wire.messages import OFFSET_FOR_EPOCH
+from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.cluster.wire.messages import LIST_OFFSETS, OFFSET_FOR_EPOCH
 from kafkaform.core.errors import ClusterError, Unreachable
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.values import Value, field
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_answers import ListedOffset, PartitionMetadata
+    from kafkaform.cluster.wire.large_answers import PartitionMetadata
     from kafkaform.core.partitions import TopicPartition as Partition
 
 
@@ -39,6 +39,20 @@ _TOPICS_A_REQUEST = 2_000
 _OMITTED = MISSING | UNSETTLED | {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 _MOVED = UNSETTLED - {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PART}
 """The codes of a partition whose leader has moved or is about to: metadata names the new one."""
+
+
+class ListedOffset(NamedTuple):
+    """An offset as a leader returns it.
+
+    Attributes:
+        offset: The offset, -1 if there is no such record.
+        time_ms: The time of the record there, in milliseconds since 1970; -1 for an end of the log.
+        epoch: The epoch of the leader; -1 if it is not reported.
+    """
+
+    offset: int
+    time_ms: int
+    epoch: int
 
 
 class LogFailure(Value):
@@ -299,27 +313,34 @@ def _ask_each(
             failure = LogFailure(ErrorCode.NETWORK_EXCEPTION, answers)
             failed.update(dict.fromkeys(leaders[node], failure))
             continue
-        codes: dict[Partition, int] = {}
-        for answer in reversed(answers):  # the first error wins
-            codes.update(answer.error_codes)
-        read = [answer.offsets for answer in answers]
+        read: list[dict[Partition, Mapping[str, int]]] = [
+            {(topic["name"], own["index"]): own for topic in answer["topics"] for own in topic["partitions"]}
+            for answer in answers
+        ]
         for partition in leaders[node]:
-            if code := codes.get(partition):
-                failed[partition] = LogFailure(code, _make_failure(partition, code))
-                continue
             try:
-                offsets[partition] = [offsets_of[partition] for offsets_of in read]
+                own = [answer[partition] for answer in read]
             except KeyError:
                 topic, number = partition
                 raise ClusterError(f"broker {node} answered ListOffsets without {topic}:{number}") from None
+            if code := next((each["error_code"] for each in own if each["error_code"]), None):
+                failed[partition] = LogFailure(code, _make_failure(partition, code))
+                continue
+            offsets[partition] = [
+                ListedOffset(each["offset"], each["timestamp"], each["epoch"]) for each in own
+            ]
             failed.pop(partition, None)
 
 
-def _make_query(partitions: Collection[Partition], question: _Question) -> OffsetQuery:
-    topics: dict[str, list[tuple[int, int]]] = defaultdict(list)
+def _make_query(partitions: Collection[Partition], question: _Question) -> Mapping[str, object]:
+    topics: dict[str, list[Mapping[str, int]]] = defaultdict(list)
     for partition in partitions:
-        topics[partition[0]].append((partition[1], question.time_of(partition)))
-    return OffsetQuery(topics, question.committed)
+        topics[partition[0]].append({"index": partition[1], "timestamp": question.time_of(partition)})
+    return {
+        "replica": -1,
+        "isolation_level": int(question.committed),
+        "topics": [{"name": name, "partitions": own} for name, own in topics.items()],
+    }
 
 
 def _make_leader_failure(partition: Partition, down: Sequence[int]) -> LogFailure:

@@ -1,11 +1,11 @@
-"""Fast readers of the four largest answers: Metadata, DescribeConfigs, ListOffsets and DescribeAcls.
+"""Fast readers of the three largest answers: Metadata, DescribeConfigs and DescribeAcls.
 
 A broker describes the configs of 5,000 topics in 0.3 s; clients then spend seconds on turning each entry
 into an object. Most topics have the same configs, byte for byte, so each distinct block of configs is parsed
 once and recognised by comparing bytes.
 
 The layouts are those of Kafka's message definitions (MetadataRequest.json, DescribeConfigsRequest.json,
-ListOffsetsRequest.json, DescribeAclsRequest.json and their responses).
+DescribeAclsRequest.json and their responses).
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from kafkaform.cluster.wire.message_schema import (
     Versions,
     array,
     check_end,
-    encode_length,
-    encode_plain_string,
-    encode_string,
     message,
     read_array_length,
     read_compact_string,
@@ -39,11 +36,10 @@ from kafkaform.cluster.wire.message_schema import (
     skip_tags,
     struct,
 )
-from kafkaform.core.errors import NotOffered
-from kafkaform.core.values import Value, field
+from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
 
 DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_GROUP_CONFIG = 1, 2, 8
@@ -330,131 +326,6 @@ def _read_config_block(body: bytes, at: int, own_source: int) -> tuple[Configs, 
 def _int_reader(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
     """Return a function that reads this many INT32 from an offset on."""
     return Struct(f">{count}i").unpack_from
-
-
-class OffsetQuery(Value):
-    """The body of a ListOffsets request.
-
-    Attributes:
-        topics: The partitions of each topic, each with the time to look for in milliseconds since 1970, or
-            -1 for the log's end, or -2 for its start.
-        committed: End before the first open transaction.
-    """
-
-    topics: Mapping[str, Sequence[tuple[int, int]]]
-    committed: bool = False
-
-
-class ListedOffset(NamedTuple):
-    """An offset as a leader returns it.
-
-    Attributes:
-        offset: The offset, -1 if there is no such record.
-        time_ms: The time of the record there, in milliseconds since 1970; -1 for an end of the log.
-        epoch: The epoch of the leader that wrote the record, or that answered for the log's end; -1 if it is
-            not reported.
-    """
-
-    offset: int
-    time_ms: int
-    epoch: int = -1
-
-
-class ListedOffsets(Value):
-    """The answer of a leader to a ListOffsets request.
-
-    Attributes:
-        offsets: By topic and partition.
-        error_codes: The codes of the other partitions.
-    """
-
-    offsets: dict[tuple[str, int], ListedOffset] = field(default_factory=dict)
-    error_codes: dict[tuple[str, int], int] = field(default_factory=dict)
-
-
-_WITH_ISOLATION = 2
-_WITH_EPOCHS = 4
-_FLEXIBLE_OFFSETS = 6
-_ANY_EPOCH = b"\xff" * 4
-
-
-def _write_offsets(query: OffsetQuery, version: int) -> bytes:
-    # Without the field, the broker would return the end of the log, beyond the open transaction.
-    if version < _WITH_ISOLATION and query.committed:
-        raise NotOffered("ListOffsets", "with isolation level")
-    flexible = version >= _FLEXIBLE_OFFSETS
-    # -1: the leader does not compare the epoch with its own (KIP-320).
-    epoch = _ANY_EPOCH if version >= _WITH_EPOCHS else b""
-    write_partition = Struct(f">i{len(epoch)}sq{'x' if flexible else ''}").pack
-    write_name, write_count = (
-        (encode_string, _encode_compact_count) if flexible else (encode_plain_string, _INT_BYTES)
-    )
-    parts = [b"\xff" * 4]  # replica id -1: a client
-    if version >= _WITH_ISOLATION:
-        parts.append(bytes((query.committed,)))
-    parts.append(write_count(len(query.topics)))
-    end = b"\x00" if flexible else b""
-    for name, partitions in query.topics.items():
-        parts += (write_name(name), write_count(len(partitions)))
-        parts += [write_partition(number, epoch, time_ms) for number, time_ms in partitions]
-        parts.append(end)
-    parts.append(end)
-    return b"".join(parts)
-
-
-_INT_BYTES = Struct(">i").pack
-
-
-def _encode_compact_count(count: int) -> bytes:
-    return encode_length(count + 1)
-
-
-def _read_offsets(body: bytes, version: int) -> ListedOffsets:
-    flexible = version >= _FLEXIBLE_OFFSETS
-    # Index, error code, time, offset, leader epoch; skips an empty tag section.
-    layout = Struct(f">ihqq{'i' if version >= _WITH_EPOCHS else ''}{'x' if flexible else ''}")
-    read_name, read_count = (
-        (read_compact_string, read_array_length)
-        if flexible
-        else (read_nullable_string, read_plain_array_length)
-    )
-    answer = ListedOffsets()
-    offsets, error_codes = answer.offsets, answer.error_codes
-    count, at = read_count(body, 4 if version >= _WITH_ISOLATION else 0)  # after the throttle time
-    for _ in range(count):
-        name, at = read_name(body, at)
-        if name is None:
-            raise ValueError("null where a string is expected")
-        partitions, at = read_count(body, at)
-        end = at + partitions * layout.size
-        # No version defines tagged fields of partitions. Where the count, the last byte of each partition, is
-        # 0 for all, they have one size and are unpacked at once.
-        if flexible and any(body[at + layout.size - 1 : end : layout.size]):
-            rows, at = _read_tagged(body, at, partitions, layout)
-        else:
-            rows, at = layout.iter_unpack(body[at:end]), end
-        for number, error_code, time_ms, offset, *epoch in rows:
-            if error_code:
-                error_codes[name, number] = error_code
-            else:
-                offsets[name, number] = ListedOffset(offset, time_ms, *epoch)
-        if flexible:
-            at = skip_tags(body, at)
-    check_end(body, skip_tags(body, at) if flexible else at)
-    return answer
-
-
-def _read_tagged(body: bytes, at: int, count: int, layout: Struct) -> tuple[Iterator[tuple[Any, ...]], int]:
-    """Read structures some of which have tagged fields, which start in the last byte of the layout."""
-    rows = []
-    for _ in range(count):
-        rows.append(layout.unpack_from(body, at))
-        at = skip_tags(body, at + layout.size - 1)
-    return iter(rows), at
-
-
-LIST_OFFSETS = RequestType(2, "ListOffsets", (1, 7), _FLEXIBLE_OFFSETS, _write_offsets, _read_offsets)
-"""Answered by leaders; has an isolation level since version 2."""
 
 
 class DescribedAcls(Value, Generic[T]):

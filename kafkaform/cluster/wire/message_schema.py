@@ -268,7 +268,7 @@ def _number_type(layout: str) -> FieldType:
     return lambda _version, _flexible: codec
 
 
-INT8, INT16, INT32, INT64, FLOAT64, BOOLEAN = (_number_type(f">{size}") for size in "bhiqd?")
+INT8, INT16, UINT16, INT32, INT64, FLOAT64, BOOLEAN = (_number_type(f">{size}") for size in "bhHiqd?")
 
 
 def _nullable_string_codec(_version: int, flexible: bool) -> Codec:

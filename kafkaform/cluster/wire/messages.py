@@ -265,6 +265,46 @@ QUORUM = message(
 )
 """Version 1 has times (KIP-836, Kafka 3.3)."""
 
+LIST_OFFSETS = message(
+    2,
+    "ListOffsets",
+    (1, 7),
+    6,
+    struct(
+        replica=INT32,
+        # Without the field, the broker would return the end of the log, beyond the open transaction.
+        isolation_level=since(2, INT8, 0),
+        topics=array(
+            struct(
+                name=STRING, partitions=array(struct(index=INT32, epoch=since(4, INT32, -1), timestamp=INT64))
+            )
+        ),
+    ),
+    struct(
+        throttle_ms=since(2, INT32, 0),
+        topics=array(
+            struct(
+                name=STRING,
+                partitions=array(
+                    struct(
+                        index=INT32,
+                        error_code=INT16,
+                        timestamp=INT64,
+                        offset=INT64,
+                        epoch=since(4, INT32, -1),
+                    )
+                ),
+            )
+        ),
+    ),
+)
+"""Answered by leaders.
+
+A timestamp of -1 asks for the log's end, -2 for its start. The epoch of a request is -1: the leader does not
+compare it with its own (KIP-320). That of an answer is of the leader that wrote the record, or that answered
+for the log's end.
+"""
+
 OFFSET_FOR_EPOCH = message(
     23,
     "OffsetForLeaderEpoch",

@@ -134,6 +134,7 @@ def _download(jar: Jar, folder: Path) -> None:
 
     host, request = _make_request(jar.path)
     try:
+        # Not `send_request`: a mirror may redirect, be a folder (file://), or be behind a proxy for http.
         with urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310 - the user gives the URL
             # A server that is not the right one may send without end.
             content = response.read(jar.size + 1)

@@ -32,21 +32,7 @@ from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.writer import _send
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_answers, message_schema, messages
-from kafkaform.cluster.wire.message_schema import (
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    LARGEST,
-    STRING,
-    RequestType,
-    T,
-    make_malformed_error,
-    message,
-    read_answer,
-    since,
-    struct,
-)
+from kafkaform.cluster.wire.message_schema import LARGEST, RequestType, T, make_malformed_error, read_answer
 from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer, NotOffered
 from kafkaform.core.health import LogDir
 from kafkaform.core.lock import unguarded
@@ -234,7 +220,7 @@ def samples() -> list[tuple[RequestType[Any], int, bytes]]:
         (messages.API_VERSIONS, 2, versions()),
         (large_answers.METADATA, 12, metadata()),
         (large_answers.TOPIC_CONFIGS, 1, configs()),
-        (large_answers.LIST_OFFSETS, 7, offsets()),
+        (messages.LIST_OFFSETS, 7, offsets()),
         (ACL_TUPLES, 3, acls()),
         (messages.QUORUM, 1, told_quorum()),
         (messages.LIST_REASSIGNMENTS, 0, running()),
@@ -341,97 +327,20 @@ def test_metadata_is_read_in_the_versions_before_the_flexible_ones(version: int)
     assert [(topic.name, topic.partitions) for topic in told.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
 
 
-OFFSETS_SCHEMA = message(
-    2,
-    "ListOffsets",
-    (1, 7),
-    6,
-    struct(
-        replica=since(0, INT32, -1),
-        isolation_level=since(2, INT8, 0),
-        topics=message_schema.array(
-            struct(
-                name=STRING,
-                partitions=message_schema.array(
-                    struct(index=INT32, epoch=since(4, INT32, -1), timestamp=INT64)
-                ),
-            )
-        ),
-    ),
-    struct(
-        throttle_ms=since(2, INT32, 0),
-        topics=message_schema.array(
-            struct(
-                name=STRING,
-                partitions=message_schema.array(
-                    struct(
-                        index=INT32,
-                        error_code=INT16,
-                        timestamp=INT64,
-                        offset=INT64,
-                        epoch=since(4, INT32, -1),
-                    )
-                ),
-            )
-        ),
-    ),
-)
-"""ListOffsets as Kafka's message definitions have it."""
-
-
-@pytest.mark.parametrize("version", range(1, 8))
-def test_offsets_are_asked_for_in_every_version_as_the_schema_says(version: int) -> None:
-    many = [(number, 1_000 + number) for number in range(200)]
-    topics = {"t" * 200: many, "ü": [(0, -1)], "none": []}
-    for committed in (False, True):
-        query = large_answers.OffsetQuery(topics, committed)
-        if version == 1 and committed:
-            with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
-                large_answers.LIST_OFFSETS.write(query, version)
-            continue
-        fields = [
-            {"name": name, "partitions": [{"index": n, "timestamp": at} for n, at in partitions]}
-            for name, partitions in topics.items()
-        ]
-        expected = OFFSETS_SCHEMA.write({"isolation_level": int(committed), "topics": fields}, version)
-        assert large_answers.LIST_OFFSETS.write(query, version) == expected
-
-
-@pytest.mark.parametrize("version", range(1, 8))
-def test_offsets_are_read_in_every_version_as_the_schema_says(version: int) -> None:
-    flexible = version >= 6
-    tags = TAGS if flexible else b""
-    partitions = [
-        pack(">ihqq", n, 3 if n % 50 == 7 else 0, n * 7, n * 9) + (pack(">i", n) if version >= 4 else b"")
-        for n in range(200)
-    ]
-    body = pack(">i", 0) if version >= 2 else b""
-    names = ("t", "ü")
-    body += bytes((3,)) if flexible else pack(">i", 2)
-    for name in names:
-        body += string(name) if flexible else pack(">h", len(name.encode())) + name.encode()
-        body += varint(201) if flexible else pack(">i", 200)
-        body += b"".join(partition + tags for partition in partitions) + tags
-    body += tags
-    answer = large_answers.LIST_OFFSETS.read(body, version)
-    expected = {
-        (topic["name"], partition["index"]): partition
-        for topic in OFFSETS_SCHEMA.read(body, version)["topics"]
-        for partition in topic["partitions"]
-    }
-    assert len(expected) == 400
-    assert answer.offsets == {
-        place: large_answers.ListedOffset(partition["offset"], partition["timestamp"], partition["epoch"])
-        for place, partition in expected.items()
-        if not partition["error_code"]
-    }
-    assert answer.error_codes == {(name, number): 3 for name in names for number in range(7, 200, 50)}
+def test_an_isolation_level_is_refused_where_a_version_has_none() -> None:
+    query = {"replica": -1, "isolation_level": 1, "topics": ()}
+    assert messages.LIST_OFFSETS.write(query, 2) == pack(">ibi", -1, 1, 0)
+    with pytest.raises(NotOffered, match="with isolation level"):
+        messages.LIST_OFFSETS.write(query, 1)
 
 
 def test_fields_that_a_version_lacks_are_refused_and_tagged_ones_passed_over() -> None:
-    answer = large_answers.LIST_OFFSETS.read(offsets(), 7)
-    assert answer.offsets == dict.fromkeys((("t", 0), ("u", 0)), large_answers.ListedOffset(5, 1_000, 3))
-    assert answer.error_codes == dict.fromkeys((("t", 1), ("u", 1)), 6)
+    offset, refused = (
+        {"index": number, "error_code": code, "timestamp": time, "offset": offset, "epoch": epoch}
+        for number, code, time, offset, epoch in ((0, 0, 1_000, 5, 3), (1, 6, -1, -1, -1))
+    )
+    topics = [{"name": name, "partitions": [offset, refused]} for name in ("t", "u")]
+    assert messages.LIST_OFFSETS.read(offsets(), 7) == {"throttle_ms": 0, "topics": topics}
     # The highest version that both sides know is chosen.
     log_dirs = messages.LOG_DIRS
     assert [log_dirs.version({35: most}) for most in ((0, 9), (0, 3), (1, 1))] == [4, 3, 1]

@@ -296,6 +296,10 @@ def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
         (replace(refused, diagnostics=(because,)), "it is 4"),
     ):
         assert sum(reason in line for line in lines_of(shown)) == 1
+    # What it is about decides, not how it is worded.
+    reworded = replace(found, message="t: 3 GiB are deleted")
+    assert not has_line(lines_of(replace(plan, diagnostics=(reworded,))), "3 GiB")
+    assert has_line(lines_of(replace(refused, diagnostics=(reworded,))), "KF403", "3 GiB")
 
 
 def test_a_saved_plan_says_where_it_is_from() -> None:

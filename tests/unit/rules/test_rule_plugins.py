@@ -23,7 +23,7 @@ def owned(scene):
     """
     for topic in scene.of_kind("Topic"):
         if "owner" not in topic.intent.labels:
-            yield Finding(topic, f"{topic.ref.name} has no owner", "name one", path="metadata.labels")
+            yield Finding(f"{topic.ref.name} has no owner", "name one", path="metadata.labels", subject=topic)
 '''
 
 

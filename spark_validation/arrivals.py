@@ -524,6 +524,7 @@ def find_arrivals(
     trimmed = {place: every[place] for place in firsts if _limits(every[place])}
     late: Mapping[TopicPartition, int] = {}
     if read_records is not None:
+        read_records = _keep_records(read_records)
         firsts.update(_read_firsts(trimmed, read_records))
     else:
         late = _pass_late_firsts(trimmed, firsts, find_offsets, now_ms)
@@ -545,6 +546,20 @@ def find_arrivals(
             search = searches[name]
             search.take(time_ms, [begun[name, number] for number in range(len(search.logs))], now_ms)
     return {name: _finish(name, logs[name], searches.get(name), now_ms) for name in logs}
+
+
+def _keep_records(read_records: ReadRecords) -> ReadRecords:
+    """Return a reader that keeps what it read: searches for several times often look at the same records."""
+    kept: dict[tuple[TopicPartition, int], Sequence[tuple[int, int]]] = {}
+
+    def read(places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+        missing = {place: offset for place, offset in places.items() if (place, offset) not in kept}
+        if missing:
+            records = read_records(missing)
+            kept.update({(place, missing[place]): own for place, own in records.items()})
+        return {place: kept[place, offset] for place, offset in places.items() if (place, offset) in kept}
+
+    return read
 
 
 def _limits(ends: LogEnds) -> bool:

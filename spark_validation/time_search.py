@@ -46,6 +46,8 @@ _MOST_PARTITIONS = 0.5
 """Where so many partitions of a topic have no record for a while, its producers paused."""
 _PROBED_PARTITIONS = 32
 """So many of the partitions of a pause are enough to show that it is one, instead of times that mislead."""
+_LONG_STEP = 8
+"""The part of a log by which a search goes on towards its beginning."""
 CLOCK_TOLERANCE_MS = 60_000
 """The most by which producers' clocks may be ahead."""
 _TURNS = 40
@@ -252,8 +254,10 @@ class TimeSearch:
         # Where records cannot be read, and where all are newer, a time begins where the search found it.
         places: dict[TopicPartition, Beginning] = {}
         spreads: dict[TopicPartition, list[float]] = defaultdict(list)
+        # Most searches are not misled: once the middle is newer, longer steps lead to the beginning.
+        parts = dict.fromkeys(bounds, 2)
         while probes := {
-            place: (low + high) // 2 if high - low > FEW else low
+            place: low + (high - low) // parts[place] if high - low > FEW else low
             for place, (low, high) in bounds.items()
             if high > low
         }:
@@ -269,6 +273,7 @@ class TimeSearch:
                 middle = median(ordered)
                 spreads[place].append(ordered[-2:][0] - middle)
                 at = places.setdefault(place, Beginning(high, low, high))
+                parts[place] = _LONG_STEP if middle >= times[place] else 2
                 if middle >= times[place]:
                     bounds[place] = low, probe
                     newer = (offset for offset, time in own if time >= times[place])

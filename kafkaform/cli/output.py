@@ -7,7 +7,6 @@ import sys
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -34,83 +33,109 @@ if TYPE_CHECKING:
     from kafkaform.report.findings import ChangedFiles, Workspace
     from kafkaform.report.page import Page
 
-RENDERERS: Mapping[str, Mapping[str, str]] = {
+
+class Renderer:
+    """A function that renders a report, by its name, with the options that it takes by theirs."""
+
+    def __init__(self, path: str, *options: str) -> None:
+        self.path = path
+        self.options = options
+
+    def __call__(self, content: object, **options: object) -> Page | str:
+        """Render the content; options of other formats are ignored."""
+        # By name, so that only the renderer in use is imported.
+        rendered: Page | str = resolve_name(self.path)(
+            content, **{name: options[name] for name in self.options if name in options}
+        )
+        return rendered
+
+
+RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
     "plan": {
-        "text": "kafkaform.report.plan:render_plan",
-        "json": "kafkaform.plan.plan_file:plan_to_json",
-        "markdown": "kafkaform.report.plan:render_plan_markdown",
-        "github": "kafkaform.report.diagnostics:plan_to_github",
-        "sarif": "kafkaform.report.diagnostics:plan_to_sarif",
+        "text": Renderer("kafkaform.report.plan:render_plan", "header", "verbose", "width"),
+        "json": Renderer("kafkaform.plan.plan_file:plan_to_json", "header"),
+        "markdown": Renderer("kafkaform.report.plan:render_plan_markdown", "header", "limit"),
+        "github": Renderer("kafkaform.report.diagnostics:plan_to_github", "workspace", "changed"),
+        "sarif": Renderer("kafkaform.report.diagnostics:plan_to_sarif", "policies", "workspace"),
     },
     "fleet": {
-        "text": "kafkaform.report.fleet:render_fleet",
-        "json": "kafkaform.report.fleet:fleet_to_json",
-        "markdown": "kafkaform.report.fleet:fleet_to_markdown",
+        "text": Renderer("kafkaform.report.fleet:render_fleet", "command", "verbose", "width"),
+        "json": Renderer("kafkaform.report.fleet:fleet_to_json"),
+        "markdown": Renderer("kafkaform.report.fleet:fleet_to_markdown", "command", "limit"),
     },
-    "balance": {"text": "kafkaform.report.moves:render_balance"},
-    "apply": {"text": "kafkaform.report.apply:render_apply", "json": "kafkaform.report.apply:apply_to_json"},
+    "balance": {"text": Renderer("kafkaform.report.moves:render_balance", "width")},
+    "apply": {
+        "text": Renderer("kafkaform.report.apply:render_apply", "verbose", "width"),
+        "json": Renderer("kafkaform.report.apply:apply_to_json"),
+    },
     "drift": {
-        "text": "kafkaform.report.drift:render_drift",
-        "json": "kafkaform.report.drift_json:drift_to_json",
-        "markdown": "kafkaform.report.drift:render_drift_markdown",
-        "prometheus": "kafkaform.report.prometheus:drift_metrics",
-        "github": "kafkaform.report.drift_json:drift_to_github",
+        "text": Renderer("kafkaform.report.drift:render_drift", "header", "context", "verbose", "width"),
+        "json": Renderer("kafkaform.report.drift_json:drift_to_json", "header", "context"),
+        "markdown": Renderer("kafkaform.report.drift:render_drift_markdown", "header", "context", "limit"),
+        "prometheus": Renderer("kafkaform.report.prometheus:drift_metrics", "name", "at"),
+        "github": Renderer("kafkaform.report.drift_json:drift_to_github", "context", "workspace"),
     },
-    "adoption": {"text": "kafkaform.report.edits:render_adoption"},
-    "edits": {"text": "kafkaform.report.edits:render_edits"},
+    "adoption": {"text": Renderer("kafkaform.report.edits:render_adoption", "editing", "written")},
+    "edits": {"text": Renderer("kafkaform.report.edits:render_edits")},
     "findings": {
-        "text": "kafkaform.report.diagnostics:findings_to_text",
-        "json": "kafkaform.report.diagnostics:findings_to_json",
-        "github": "kafkaform.report.diagnostics:findings_to_github",
-        "sarif": "kafkaform.report.diagnostics:findings_to_sarif",
+        "text": Renderer("kafkaform.report.diagnostics:findings_to_text", "width", "verbose"),
+        "json": Renderer("kafkaform.report.diagnostics:findings_to_json", "about"),
+        "github": Renderer("kafkaform.report.diagnostics:findings_to_github", "workspace"),
+        "sarif": Renderer("kafkaform.report.diagnostics:findings_to_sarif", "known", "workspace"),
     },
-    "rules": {"text": "kafkaform.report.rules:rules_to_text", "json": "kafkaform.report.rules:rules_to_json"},
-    "rule": {"text": "kafkaform.report.rules:rule_to_text", "json": "kafkaform.report.rules:rule_to_json"},
+    "rules": {
+        "text": Renderer("kafkaform.report.rules:rules_to_text"),
+        "json": Renderer("kafkaform.report.rules:rules_to_json"),
+    },
+    "rule": {
+        "text": Renderer("kafkaform.report.rules:rule_to_text", "width"),
+        "json": Renderer("kafkaform.report.rules:rule_to_json"),
+    },
     "doctor": {
-        "text": "kafkaform.report.doctor:render_health",
-        "json": "kafkaform.report.doctor:health_to_json",
-        "markdown": "kafkaform.report.doctor:health_to_markdown",
-        "prometheus": "kafkaform.report.prometheus:doctor_metrics",
+        "text": Renderer("kafkaform.report.doctor:render_health", "name", "verbose", "width"),
+        "json": Renderer("kafkaform.report.doctor:health_to_json", "name"),
+        "markdown": Renderer("kafkaform.report.doctor:health_to_markdown", "name", "limit"),
+        "prometheus": Renderer("kafkaform.report.prometheus:doctor_metrics", "name", "at"),
     },
     "status": {
-        "text": "kafkaform.report.status:render_status",
-        "json": "kafkaform.report.status:status_to_json",
+        "text": Renderer("kafkaform.report.status:render_status", "globs", "width"),
+        "json": Renderer("kafkaform.report.status:status_to_json"),
     },
     "history": {
-        "text": "kafkaform.report.history:render_history",
-        "json": "kafkaform.report.history:history_to_json",
+        "text": Renderer("kafkaform.report.history:render_history", "earlier", "verbose", "width"),
+        "json": Renderer("kafkaform.report.history:history_to_json", "log"),
     },
     "compare": {
-        "text": "kafkaform.report.comparison:render_comparison",
-        "json": "kafkaform.report.comparison:comparison_to_json",
-        "markdown": "kafkaform.report.comparison:comparison_to_markdown",
+        "text": Renderer("kafkaform.report.comparison:render_comparison", "width"),
+        "json": Renderer("kafkaform.report.comparison:comparison_to_json"),
+        "markdown": Renderer("kafkaform.report.comparison:comparison_to_markdown", "limit"),
     },
     "access": {
-        "text": "kafkaform.report.access:render_access",
-        "json": "kafkaform.report.access:access_to_json",
+        "text": Renderer("kafkaform.report.access:render_access", "width"),
+        "json": Renderer("kafkaform.report.access:access_to_json"),
     },
     "grants": {
-        "text": "kafkaform.report.access:render_grants",
-        "json": "kafkaform.report.access:grants_to_json",
+        "text": Renderer("kafkaform.report.access:render_grants", "width"),
+        "json": Renderer("kafkaform.report.access:grants_to_json"),
     },
     "graph": {
-        "mermaid": "kafkaform.report.graph:render_mermaid",
-        "dot": "kafkaform.report.graph:render_dot",
-        "json": "kafkaform.report.graph:graph_to_json",
+        "mermaid": Renderer("kafkaform.report.graph:render_mermaid"),
+        "dot": Renderer("kafkaform.report.graph:render_dot"),
+        "json": Renderer("kafkaform.report.graph:graph_to_json"),
     },
-    "import": {"text": "kafkaform.report.edits:render_import"},
+    "import": {"text": Renderer("kafkaform.report.edits:render_import", "folder", "dry_run")},
     "arrivals": {
-        "text": "kafkaform.report.arrivals:render_arrivals",
-        "json": "kafkaform.report.arrivals:arrivals_to_json",
+        "text": Renderer("kafkaform.report.arrivals:render_arrivals", "verbose", "width", "earlier"),
+        "json": Renderer("kafkaform.report.arrivals:arrivals_to_json", "earlier"),
     },
     "skew": {
-        "text": "kafkaform.report.skew_text:render_skew",
-        "json": "spark_validation.results:to_json",
-        "markdown": "kafkaform.report.skew_markdown:render_skew_markdown",
-        "html": "kafkaform.report.skew_html:render_skew_html",
+        "text": Renderer("kafkaform.report.skew_text:render_skew", "width", "verbose"),
+        "json": Renderer("spark_validation.results:to_json"),
+        "markdown": Renderer("kafkaform.report.skew_markdown:render_skew_markdown", "limit"),
+        "html": Renderer("kafkaform.report.skew_html:render_skew_html", "history"),
     },
 }
-"""The renderers of each report by format, imported when they are used; the first format is the default."""
+"""The renderers of each report by format; the first format is the default."""
 
 _TABLES = frozenset({"arrivals", "balance", "compare", "grants", "status"})
 """The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
@@ -163,15 +188,7 @@ plan_format_option = format_option(
 
 def render(report: str, output_format: str, content: object, **options: object) -> Page | str:
     """Render a report, with the options that the renderer of the format takes."""
-    # By name, so that only the renderer in use is imported.
-    renderer = resolve_name(RENDERERS[report][output_format])
-    parameters = signature(renderer).parameters
-    rendered: Page | str = renderer(
-        # A renderer takes only what it needs, so that each format can be added without changing the commands.
-        content,
-        **{name: options[name] for name in options if name in parameters},
-    )
-    return rendered
+    return RENDERERS[report][output_format](content, **options)
 
 
 def show(

@@ -64,7 +64,7 @@ def sample_notes(counts: KeyCounts, plan: SamplePlan, log: LogFacts | None = Non
             last = len(arrivals.counts) - 1
             yield wording.note_added_partitions(arrivals.added_from, last, arrivals.since_ms)
         if arrivals.emptied and not arrivals.is_trimmed:
-            yield wording.note_emptied_partitions(arrivals.emptied)
+            yield wording.note_emptied_partitions(arrivals)
     unwritten = [span.partition for span in plan.spans if not span.records]
     if unwritten and len(unwritten) < len(plan.spans):
         yield wording.note_unwritten_partitions(unwritten)

@@ -65,6 +65,11 @@ def count(value: float | None) -> str:
     return NOTHING if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Format a count with its noun: `1 record`, `1,200 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def is_exact(estimate: Estimate) -> bool:
     """Return whether the value is a count, not an estimate."""
     return estimate.low == estimate.high == estimate.value

@@ -189,7 +189,7 @@ def _find_broken(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimi
 
 
 def _check_partition_ratio(result: TopicResult, limit: float, limits: SkewLimits) -> Iterator[BrokenLimit]:
-    from spark_validation.wording import state_ratio  # which plans do not need
+    from spark_validation.wording import name_diagnosis, state_ratio  # which plans do not need
 
     estimate = ratio_of(result, limits.by)
     if estimate.high <= limit:
@@ -199,7 +199,7 @@ def _check_partition_ratio(result: TopicResult, limit: float, limits: SkewLimits
         for partition in result.partitions
     }
     fullest = max(shares, key=lambda number: shares[number].value)
-    cause = result.diagnosis.replace("_", " ")
+    cause = name_diagnosis(result.diagnosis)
     message = state_ratio(result.name, fullest, ratio(estimate, limit), _name_unit(limits), limit, cause)
     # Only an interval that is wholly beyond the limit breaks it for certain: chance must not fail a check.
     yield BrokenLimit("maxPartitionRatio", message, estimate, certain=estimate.low > limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, assert_never
 
-from spark_validation.figures import percent, ratio
+from spark_validation.figures import counted, percent, ratio
 from spark_validation.results import (
     PARTITIONER_NAMES,
     BalancedFacts,
@@ -23,6 +23,7 @@ from spark_validation.results import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import (
         Estimate,
         HotKeyResult,
@@ -35,6 +36,19 @@ if TYPE_CHECKING:
     )
 
 
+DIAGNOSES = {
+    "balanced": "balanced",
+    "hot_keys": "hot keys",
+    "few_keys": "too few keys",
+    "null_keys": "null keys",
+    "mixed_partitioners": "mixed partitioners",
+    "repartitioned": "repartitioned",
+    "bursty": "bursty",
+    "unknown": "cause not known",
+    "too_little_data": "too little data",
+    "empty": "empty",
+}
+"""The diagnoses in words."""
 _MOST_KEYS = 3
 """The most keys that a sentence names."""
 _MOST_STEPS = 3
@@ -118,6 +132,11 @@ def join_items(items: Sequence[str], conjunction: str = "and") -> str:
 
 def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def name_diagnosis(name: str) -> str:
+    """Return a diagnosis or a cause in words."""
+    return DIAGNOSES.get(name) or name.replace("_", " ")
 
 
 def name_key(key: HotKeyResult | KeyShare | BurstFacts) -> str:
@@ -293,19 +312,19 @@ def _describe_burst(facts: BurstFacts) -> str:
         text += f", with up to {ratio(facts.key_peak)} times its overall share" if facts.key_peak else ""
     text += ". This lasts to the end of the log." if facts.ongoing else "."
     others = facts.other_partitions
-    return text + (f" {others} other partition{'s' if others > 1 else ''} had bursts too." if others else "")
+    return text + (f" {counted(others, 'other partition')} had bursts too." if others else "")
 
 
 def _describe_mix(facts: MixedFacts) -> str:
     keys, chance = facts.shared_keys, percent(facts.chance)
     noun = f"{keys:,} sampled keys are" if keys > 1 else f"{'one' if keys else 'no'} sampled key is"
-    shared = f"{noun} on several partitions"
+    shared = f"{noun} on several partitions{', which breaks the order of their records' if keys else ''}"
     if set(facts.partitioner_shares) == {"other"}:
         return (
             f"No known partitioner explains where the records are: {join_items(_HASH_NAMES)} each fit no "
-            f"more of them than chance would ({chance}), and {shared}, which have "
-            f"{percent(facts.shared_records)} of the records with a key: producers ignore the key or choose "
-            "partitions themselves."
+            f"more of them than chance would ({chance}), and {shared}; such keys "
+            f"have {percent(facts.shared_records)} of the records with a key: producers ignore the key or "
+            "choose partitions themselves."
         )
     unknown = "an unknown partitioner"
     if facts.stray_partitions:
@@ -433,7 +452,7 @@ def advise_finer_key(keys: float, partitions: int, *, target: float, fit: int, n
     """Advise a finer key, where so few keys keep the target ratio on fewer partitions only (`fit`)."""
     subject = f"{keys:,.0f} equally frequent keys stay" if round(keys) > 1 else "One key stays"
     return (
-        f"{subject} within a ratio of {target:g} on at most {fit} partition{'s' if fit > 1 else ''}; "
+        f"{subject} within a ratio of {target:g} on at most {counted(fit, 'partition')}; "
         f"{partitions} partitions need about {needed:,} keys. If order within each current key is not "
         f"needed, choose a finer key, such as one with a second field."
     )
@@ -662,8 +681,9 @@ def state_ratio(topic: str, fullest: int, ratios: str, by: str, limit: float, ca
 
 def state_key_share(topic: str, key: HotKeyResult, share: str, by: str, limit: float, *, others: int) -> str:
     """State that a key is above the limit, or may be; `others` counts further ones that surely are."""
-    size = f"{key.key_length:,} byte{'' if key.key_length == 1 else 's'}"
-    subject = f"the key {key.key_hash} ({size})" if key.key_length else "the empty key"
+    subject = (
+        f"the key {key.key_hash} ({counted(key.key_length, 'byte')})" if key.key_length else "the empty key"
+    )
     exceeding = f"; {others} other key{'s are' if others > 1 else ' is'} above it too" if others else ""
     return f"{topic}: {subject} has {share} of the {by}; the policy allows {percent(limit)}{exceeding}"
 
@@ -719,12 +739,17 @@ def note_added_partitions(first: int, last: int, since_ms: int) -> str:
     )
 
 
-def note_emptied_partitions(partitions: Sequence[int]) -> str:
+def note_emptied_partitions(arrivals: TopicArrivals) -> str:
     """State that partitions keep next to no record."""
+    partitions = arrivals.emptied
+    records = sum(arrivals.ends[number] or 0 for number in partitions)
+    known = arrivals.ratio_since_made
+    # Offsets look the same after a deletion by hand and by retention.
     return (
-        f"{_capitalise(_name_partitions(partitions))} had records and "
+        f"{_capitalise(_name_partitions(partitions))} had {counted(records, 'record')} and "
         f"{'keep' if partitions[1:] else 'keeps'} next to none: if they were deleted by hand, what "
-        "was written in the period is not known; the ratio since the topic was made includes it."
+        "was written in the period is not known; the ratio since the topic was made"
+        f"{'' if known is None else f', {ratio(known)},'} includes it."
     )
 
 
@@ -773,8 +798,7 @@ FILES_UNORDERED = (
 
 def note_assumed_partitions(count: int) -> str:
     """State the partition count that is assumed of records from files."""
-    assumed = f"{count:,} partition{'s' if count > 1 else ''}"
-    return f"the topic is assumed to have {assumed}: its records are on no higher one"
+    return f"the topic is assumed to have {counted(count, 'partition')}: its records are on no higher one"
 
 
 def explain_little_data(fewest: int) -> str:

@@ -129,10 +129,10 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "json": Renderer("kafkaform.report.arrivals:arrivals_to_json", "earlier"),
     },
     "skew": {
-        "text": Renderer("kafkaform.report.skew_text:render_skew", "width", "verbose"),
+        "text": Renderer("kafkaform.report.skew:render_skew", "width", "verbose"),
         "json": Renderer("spark_validation.results:to_json"),
-        "markdown": Renderer("kafkaform.report.skew_markdown:render_skew_markdown", "limit"),
-        "html": Renderer("kafkaform.report.skew_html:render_skew_html", "history"),
+        "markdown": Renderer("kafkaform.report.skew:render_skew_markdown", "limit"),
+        "html": Renderer("kafkaform.report.skew:render_skew_html", "history"),
     },
 }
 """The renderers of each report by format; the first format is the default."""

@@ -169,7 +169,7 @@ def _exchange_metrics(
     spark: Any, report: SkewReport, options: SkewOptions
 ) -> tuple[Sequence[MetricRow], KafkaformError | None]:
     """Read the earlier metrics of a report's topics and append its own; returns them and any error."""
-    from kafkaform.report.skew_values import TREND_METRICS
+    from kafkaform.report.skew_charts import TREND_METRICS
     from spark_validation.errors import SkewError
     from spark_validation.metrics import metric_rows
 

@@ -119,9 +119,10 @@ def _quote_code(code: str) -> str:
 def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
     """Wrap printable text into lines of at most `width` characters; all but the first are indented.
 
-    Commands to paste are not broken: a shell would run the first line, and then the second.
+    Commands to paste are not broken: a shell would run the first line, and then the second. Nor is a number
+    separated from its percent sign.
     """
-    whole = text
+    whole = text.replace(" %", f"{_UNBROKEN}%")
     # textwrap breaks at spaces, so those that must stay are replaced while it works.
     for pattern in (PASTED, QUOTED):
         whole = pattern.sub(lambda match: match[0].replace(" ", _UNBROKEN), whole)

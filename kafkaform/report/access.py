@@ -10,12 +10,11 @@ from kafkaform.core.authorizer import Basis
 from kafkaform.core.printable import clipped
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.wording import counted
-from kafkaform.report.page import PROSE, Cell, Column, Page, table
+from kafkaform.report.document import Column, Role, TextSpan
+from kafkaform.report.page import PROSE, Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.text import Text
 
     from kafkaform.core.acls import Acl
     from kafkaform.core.authorizer import AccessAnswer, AccessGrant, AuthorizerSettings, Decision, GrantList
@@ -131,19 +130,17 @@ def _acl_to_json(acl: Acl) -> dict[str, Any]:
     }
 
 
-def render_grants(grants: GrantList, *, width: int | None = None) -> Text:
+def render_grants(grants: GrantList, *, width: int | None = None) -> Page:
     """Render a table of the principals that may do something, and a summary.
 
     Args:
         grants: The permissions.
         width: The width of the terminal in columns; None if the output is no terminal.
     """
-    from rich.text import Text
-
-    text = Text()
+    page = Page(width)
     rows = [
         (
-            Cell(grant_.principal, "bold"),
+            TextSpan(grant_.principal, Role.NAME),
             _describe_hosts(grant_),
             "super user" if grant_.acl is None else grant_.acl.describe_right(),
         )
@@ -151,14 +148,14 @@ def render_grants(grants: GrantList, *, width: int | None = None) -> Text:
     ]
     if rows:
         columns = (Column("PRINCIPAL", least=16), Column("HOST", least=8), Column("BY", least=16))
-        text.append_text(table(columns, rows, width)).append("\n\n")
-    page = Page(width)
+        page.table(columns, rows)
+        page.line()
     page.line((_summarise(grants), "bold"))
     for acl in grants.denied:
         page.note("", clipped(f"ACL: {acl}", PROSE), "yellow", indent=2)
     for note in _list_notes(grants.settings, grants.unknown, no_acls=not grants.has_acls):
         page.note("note: ", note, indent=2)
-    return text.append_text(page.text)
+    return page
 
 
 def _describe_hosts(grant_: AccessGrant) -> str:

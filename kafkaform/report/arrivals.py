@@ -11,7 +11,7 @@ from kafkaform.core.wording import FEW, counted
 from kafkaform.core.wording import listed as listed_names
 from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Section, Table, TextSpan
 from kafkaform.report.page import render_page
-from kafkaform.report.skew_values import numbers
+from spark_validation import wording
 from spark_validation.arrivals import Spread, TopicArrivals
 
 if TYPE_CHECKING:
@@ -83,15 +83,7 @@ def list_notes(topic: TopicArrivals) -> list[str]:
     if topic.unknown is not None:
         notes.append(f"counted since the topic was made, because {topic.unknown}")
     elif topic.emptied and not topic.since_made:
-        # Offsets look the same after a deletion by hand and by retention, so the note says what the period
-        # would lack.
-        removed = sum(topic.ends[number] or 0 for number in topic.emptied)
-        kept = "partition %s keeps" if len(topic.emptied) == 1 else "partitions %s keep"
-        notes.append(
-            f"{kept % numbers(topic.emptied)} next to none of {counted(removed, 'record')}: if they were "
-            "deleted by hand, the period lacks some of them; the ratio since the topic was made is "
-            f"{_format_ratio(topic.ratio_since_made)}"
-        )
+        notes.append(wording.note_emptied_partitions(topic))
     ratio = topic.periods[0].estimated_ratio
     if topic.least is not None and ratio is not None and not topic.transactional:
         notes.append(
@@ -99,12 +91,7 @@ def list_notes(topic: TopicArrivals) -> list[str]:
             f"between {ratio.low:.2f} and {ratio.high:.2f}"
         )
     if topic.transactional:
-        # Each transaction writes a marker to every partition it touched, and a marker has an offset, like a
-        # record.
-        notes.append(
-            "markers of transactions count as arrivals, at most one for each record: the ratio is between "
-            "half and twice the one shown; aborted records count, too"
-        )
+        notes.append(wording.MARKERS_COUNT)
     return notes
 
 

@@ -59,11 +59,13 @@ class TextSpan(Value):
         text: The text. In prose, backticks mark code: it is code in Markdown, and in quotes on a terminal.
         role: The role.
         limit: The most characters; None for the default of the role.
+        target: The anchor of the subsection that it is a link to in HTML.
     """
 
     text: str
     role: Role = Role.TEXT
     limit: int | None = None
+    target: str = ""
 
     @property
     def longest(self) -> int:
@@ -82,6 +84,13 @@ def split_spans(inline: Inline) -> list[TextSpan]:
     return [span for span in spans if span.text]
 
 
+class Bar(Value):
+    """A share as a cell of a table, drawn as a bar on the scale of its column."""
+
+    share: float
+    role: Role = Role.TEXT
+
+
 class Column(Value):
     """A column of a table.
 
@@ -91,6 +100,7 @@ class Column(Value):
         least: The least width when room is short; 0 for a column that is never wrapped.
         rank: A terminal leaves out the highest rank first; 0 for a column that always stays.
         role: The role of the heading; a terminal shows a heading with the role TEXT in capitals.
+        mean: The share that is marked in each bar of a column of bars, which must be the last one.
     """
 
     header: str
@@ -98,6 +108,7 @@ class Column(Value):
     least: int = 0
     rank: int = 0
     role: Role = Role.TEXT
+    mean: float | None = None
 
 
 class Paragraph(Value):
@@ -152,10 +163,68 @@ class Table(Value):
     Attributes:
         columns: The columns.
         rows: The cells of each row, one for each column.
+        title: A sentence above it.
     """
 
     columns: Sequence[Column]
     rows: Sequence[Row]
+    title: Inline = ()
+
+
+class Point(Value):
+    """A value of a chart with its 95 % interval.
+
+    Attributes:
+        name: Its name.
+        at: Its place on the horizontal axis.
+        value: The value.
+        low: The lower end of its interval.
+        high: The upper end.
+    """
+
+    name: str
+    at: float
+    value: float
+    low: float
+    high: float
+
+
+class Chart(Value):
+    """Values as columns or as a curve; only HTML draws it, so tables or sentences must have its figures.
+
+    Attributes:
+        title: The title.
+        text: The description for screen readers, with the main figures.
+        points: The points in order; at least one.
+        form: Formats a value.
+        item: The noun for a column, such as `partition`; empty for a curve.
+        axis: The quantity of the horizontal axis.
+        tick: Formats a value on the vertical axis.
+        ticks: The labelled places of the horizontal axis of a curve.
+        level: The height of a dashed line, and its meaning.
+        mark: A place of the horizontal axis that is marked, and its label.
+        measured: A point off the curve.
+        is_cumulative: Whether the points are a Lorenz curve, which is compared with the diagonal.
+        least: The least upper end of the vertical axis, so that noise does not look like change.
+        most: The most columns, or dots; further columns are drawn as groups of neighbours.
+        note: An explanation below the chart.
+    """
+
+    title: str
+    text: str
+    points: Sequence[Point]
+    form: Callable[[float], str]
+    tick: Callable[[float], str]
+    item: str = ""
+    axis: str = ""
+    ticks: Sequence[tuple[float, str]] = ()
+    level: tuple[float, str] | None = None
+    mark: tuple[float, str] | None = None
+    measured: Point | None = None
+    is_cumulative: bool = False
+    least: float = 0.0
+    most: int = 60
+    note: str = ""
 
 
 class CodeBlock(Value):
@@ -180,6 +249,9 @@ class Subsection(Value):
         folded: Whether Markdown folds it under its title.
         further: Further lines of the title on a terminal.
         gap: What separates title and text on a terminal.
+        conclusion: The items that a reader acts on: after the first block, but last on a terminal, next to
+            the prompt.
+        anchor: An id, to which a `TextSpan.target` leads in HTML.
     """
 
     title: Inline
@@ -188,10 +260,12 @@ class Subsection(Value):
     folded: bool = False
     further: Sequence[Item] = ()
     gap: str = "  "
+    conclusion: Sequence[Item] = ()
+    anchor: str = ""
 
 
-Block: TypeAlias = "Paragraph | Verbatim | Item | Table | CodeBlock | Subsection"
-Row: TypeAlias = "Sequence[Inline]"
+Block: TypeAlias = "Paragraph | Verbatim | Item | Table | Chart | CodeBlock | Subsection"
+Row: TypeAlias = "Sequence[Inline | Bar]"
 """The cells of a row; on a terminal, a cell has one style."""
 
 

@@ -7,8 +7,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.values import replace
+from kafkaform.report.bars import draw_bars
 from kafkaform.report.document import (
     LONGEST_PROSE,
+    Bar,
+    Chart,
     CodeBlock,
     Item,
     Paragraph,
@@ -21,7 +24,7 @@ from kafkaform.report.document import (
     split_spans,
 )
 from kafkaform.report.markdown_escape import code, code_block, html, prose
-from kafkaform.report.truncation import Block, fit_blocks
+from kafkaform.report.truncation import BoundedList, fit_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +40,8 @@ LEAST = 6_000
 # have at most nine digits, and the lines of `=` or `-` that make a heading of the line above.
 _BLOCK_START = re.compile(r"^(\d{1,9})?([-+=.)])(?=\s|$)")
 _BLANK = "&nbsp;"
+_BAR = 20
+"""The characters of the longest bar in a table."""
 
 
 def write_markdown(document: ReportDocument, *, limit: int = LIMIT) -> str:
@@ -52,14 +57,14 @@ def write_markdown(document: ReportDocument, *, limit: int = LIMIT) -> str:
     # Only sections can be shortened. They get the room that all other blocks leave, so those are written
     # first, and a section keeps its place with an empty text until then.
     texts = [_write_head(document)]
-    sections: list[tuple[int, Block[Any]]] = []
+    sections: list[tuple[int, BoundedList[Any]]] = []
     for block in document.blocks:
         if not isinstance(block, Section):
             texts.append(f"\n{_write_block(block, '###')}\n")
         elif block.entries:
-            sections.append((len(texts), _to_block(block)))
+            sections.append((len(texts), _to_list(block)))
             texts.append("")
-    fitted = fit_blocks([block for _, block in sections], limit - sum(map(len, texts)))
+    fitted = fit_lists([bounded for _, bounded in sections], limit - sum(map(len, texts)))
     for (position, _), text in zip(sections, fitted, strict=True):
         texts[position] = text
     return "".join(texts)
@@ -132,7 +137,7 @@ def _write_text(inline: Inline, lead: str = "") -> str:
     return _write_line(f"{_capitalise(lead)}: {text}" if lead else text)
 
 
-def _to_block(section: Section[Any]) -> Block[Any]:
+def _to_list(section: Section[Any]) -> BoundedList[Any]:
     title = _write_title(section.title)
     head, tail = (f"\n### {title}\n\n" if title else "\n"), ""
     if section.folded:
@@ -145,7 +150,7 @@ def _to_block(section: Section[Any]) -> Block[Any]:
         head += f"{_capitalise(_write_text(section.remark))}\n\n"
     if section.columns:
         head += _write_table_head(section.columns)
-    return Block(
+    return BoundedList(
         head,
         section.entries,
         _entry_writer(section, section.show),
@@ -188,7 +193,15 @@ def _write_block(block: document.Block, heading: str = "####") -> str:
         case Item():
             return "\n".join(_list_lines(block, ""))
         case Table():
-            return _write_table_head(block.columns) + "".join(map(_write_row, block.rows)).removesuffix("\n")
+            rows = block.rows
+            if block.columns[-1].mean is not None:
+                # As code, whose characters are all of one width.
+                rows = draw_bars(block.columns, rows, _BAR, Role.CODE)
+            title = f"{_write_text(block.title)}\n\n" if block.title else ""
+            table = _write_table_head(block.columns) + "".join(map(_write_row, rows)).removesuffix("\n")
+            return title + table
+        case Chart():
+            return ""
         case CodeBlock():
             return code_block(block.language, [*block.lines])
         case Subsection():
@@ -200,7 +213,9 @@ def _write_subsection(block: Subsection, heading: str) -> str:
     title += [TextSpan(": "), *text] if text else []
     parts = [_fold(title).strip("\n") if block.folded else f"{heading} {_write_title(title)}"]
     previous: document.Block | None = None
-    for part in block.blocks:
+    for part in (*block.blocks[:1], *block.conclusion, *block.blocks[1:]):
+        if isinstance(part, Chart):
+            continue
         # A blank line between items would make the list loose, and GitHub would set each item as a paragraph.
         if isinstance(part, Item) and isinstance(previous, Item):
             parts[-1] += f"\n{_write_block(part)}"
@@ -260,4 +275,5 @@ def _write_table_head(columns: Sequence[Column]) -> str:
 
 
 def _write_row(row: Row) -> str:
-    return f"| {' | '.join(write_inline(cell, cell=True) for cell in row)} |\n"
+    cells = [write_inline(cell, cell=True) for cell in row if not isinstance(cell, Bar)]
+    return f"| {' | '.join(cells)} |\n"

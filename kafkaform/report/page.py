@@ -16,8 +16,11 @@ from rich.cells import cell_len
 
 from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, printable, wrap_text
 from kafkaform.core.values import Value, replace
+from kafkaform.report.bars import MARK, draw_bars
 from kafkaform.report.document import (
     LONGEST_PROSE,
+    Bar,
+    Chart,
     CodeBlock,
     Column,
     Item,
@@ -36,19 +39,9 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from kafkaform.report.document import Block, Inline, ReportDocument
+    from kafkaform.report.document import Block, Inline, ReportDocument, Row
 
-__all__ = [
-    "FIELD_INDENT",
-    "NOTE_INDENT",
-    "PROSE",
-    "Cell",
-    "Column",
-    "Page",
-    "fit_columns",
-    "render_page",
-    "table",
-]
+__all__ = ["FIELD_INDENT", "NOTE_INDENT", "PROSE", "Page", "fit_columns", "render_page"]
 
 Part: TypeAlias = str | tuple[str, str]
 """Plain text, or text and a style."""
@@ -59,6 +52,8 @@ PROSE = LONGEST_PROSE
 """The most characters of a reason or message."""
 _SHIFT = 4
 """The further indent of what is below a title or an item."""
+_OUTER_SHIFT = 2
+"""The indent of what is below a title at the edge of the page, where wide tables are."""
 _BESIDE = "   "
 """What separates a mark from the text before it."""
 _LEAST_ROOM = 20
@@ -164,11 +159,6 @@ class Page:
         if not self.is_empty:
             self.line()
 
-    def section(self, *parts: Part) -> None:
-        """Start a block: a blank line, and its title."""
-        self.start_block()
-        self.line(*parts, indent=2)
-
     def table(self, columns: Sequence[Column], rows: Sequence[Row], *, indent: int = 0) -> None:
         """Add a table without the columns of lowest rank that do not fit."""
         width = None if self._width is None else self._width - indent
@@ -176,6 +166,8 @@ class Page:
         kept = fit_columns(columns, rows, width) if any(column.rank for column in columns) else None
         if kept is not None:
             columns, rows = [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
+        if columns[-1].mean is not None:
+            columns, rows = _add_bars(columns, rows, width)
         for line in _lay_out(columns, rows, width):
             self.line(*line, indent=indent)
 
@@ -192,41 +184,23 @@ _SPACIOUS = 60
 """A column is as wide as its widest cell up to this width, however short the others are."""
 _SHORT = 13
 """The longest word that always stays in its column; a longer one may get a line of its own."""
+_LONGEST_BAR = 40
+"""The most characters of a bar: the ends of longer ones would be far from the figures beside them."""
+_USUAL_BAR = 24
+"""The characters of a bar, for which columns of a higher rank are left out."""
+_SHORTEST_BAR = 8
 
 
-class Cell(Value):
+class _Cell(Value):
     """A text and its rich style."""
 
     text: str
     style: str = ""
 
 
-Row: TypeAlias = "Sequence[Cell | Inline]"
-
-
-def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None) -> Text:
-    """Lay out a table: a header, and one line or more for each row.
-
-    Args:
-        columns: The columns.
-        rows: The cells of each row, one for each column; made printable here.
-        width: The width of the terminal in columns; None for no folding. A table that is too wide even when
-            folded is left to the terminal.
-    """
-    # Imported here, as in `Page.text`: a command that prints no table should not pay for rich.
-    from rich.text import Text
-
-    tokens: list[tuple[str, str | None]] = []
-    for line in _lay_out(columns, rows, width):
-        if tokens:
-            tokens.append(("\n", None))
-        tokens += [(part, None) if isinstance(part, str) else part for part in line]
-    return Text().append_tokens(tokens)
-
-
 def _lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Iterator[list[Part]]:
     """Yield the lines of a table: the header, and one or more for each row."""
-    header = [Cell(printable(column.header), "bold") for column in columns]
+    header = [_Cell(printable(column.header), "bold") for column in columns]
     cells = [[_to_cell(cell) for cell in row] for row in rows]
     lines = [header, *cells]
     widths = [max(cell_len(row[i].text) for row in lines) for i in range(len(columns))]
@@ -256,6 +230,20 @@ def _lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None) 
                 yield [" " * max(0, min(start, width - cell_len(piece))), (piece, cell.style)]
 
 
+def _add_bars(
+    columns: Sequence[Column], rows: Sequence[Row], width: int | None
+) -> tuple[Sequence[Column], Sequence[Row]]:
+    """Draw the bars of the last column, which get the room that the other columns leave."""
+    *others, last = columns
+    cells = [
+        [_Cell(column.header) for column in others],
+        *([_to_cell(cell) for cell in row[:-1]] for row in rows),
+    ]
+    used = sum(max(cell_len(row[i].text) for row in cells) + len(_GAP) for i in range(len(others)))
+    room = _LONGEST_BAR if width is None else max(_SHORTEST_BAR, min(_LONGEST_BAR, width - used))
+    return [*others, replace(last, header=f"{MARK} {last.header}")], draw_bars(columns, rows, room)
+
+
 def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[int]:
     """Choose the columns that leave the first one, the names, its full width.
 
@@ -272,7 +260,7 @@ def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | Non
     if width is None:
         return kept
     lines = [
-        [Cell(printable(column.header)) for column in columns],
+        [_Cell(printable(column.header)) for column in columns],
         *([_to_cell(cell) for cell in row] for row in rows),
     ]
     widest = [max(cell_len(line[i].text) for line in lines) for i in kept]
@@ -298,36 +286,36 @@ def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | Non
 
 
 def _split_row(
-    row: Sequence[Cell], widths: Sequence[int]
-) -> tuple[list[Cell], list[Cell], list[tuple[int, Cell]]]:
+    row: Sequence[_Cell], widths: Sequence[int]
+) -> tuple[list[_Cell], list[_Cell], list[tuple[int, _Cell]]]:
     """Split a row into the cell above it, the cells in it, and the cells below it with their columns."""
     # A word is never broken, so one word that is too wide moves the whole cell out of the row.
     wide = [
         i for i, cell in enumerate(row) if any(cell_len(word) > widths[i] for word in cell.text.split(" "))
     ]
     above = [row[i] for i in wide if i == 0]
-    inside = [Cell("") if i in wide else cell for i, cell in enumerate(row)]
+    inside = [_Cell("") if i in wide else cell for i, cell in enumerate(row)]
     return above, inside, [(i, row[i]) for i in wide if i]
 
 
-def _to_cell(cell: Cell | Inline) -> Cell:
-    if isinstance(cell, Cell):
-        return Cell(clipped(cell.text, LONGEST_PROSE), cell.style)
+def _to_cell(cell: Inline | Bar) -> _Cell:
+    if isinstance(cell, Bar):
+        return _Cell(" " * _USUAL_BAR)
     if isinstance(cell, str):
-        return Cell(clipped(cell, LONGEST_PROSE))
+        return _Cell(clipped(cell, LONGEST_PROSE))
     spans = split_spans(cell)
     style = next((span.role.style for span in spans if span.role.style), "")
-    return Cell("".join([clipped(span.text, span.longest) for span in spans]), style)
+    return _Cell("".join([clipped(span.text, span.longest) for span in spans]), style)
 
 
-def _find_usual_width(cells: Sequence[Cell]) -> int:
+def _find_usual_width(cells: Sequence[_Cell]) -> int:
     """Return the width of a column of names: a few that are much longer than the others do not count."""
     sizes = sorted(cell_len(cell.text) for cell in cells)
     typical = sizes[-1 - max(1, len(sizes) // 10)] if len(sizes) > 1 else sizes[-1]
     return min(sizes[-1], max(_SPACIOUS, typical * 3 // 2))
 
 
-def _least_widths(columns: Sequence[Column], lines: Sequence[Sequence[Cell]]) -> list[int]:
+def _least_widths(columns: Sequence[Column], lines: Sequence[Sequence[_Cell]]) -> list[int]:
     """Return the least width of each column: its `least`, or its longest short word if that is longer.
 
     The words of the first column do not count: its names may have lines of their own.
@@ -356,7 +344,7 @@ def _shrink(widths: list[int], leasts: Sequence[int], width: int) -> None:
         widths[0 if 0 in foldable else max(foldable, key=widths.__getitem__)] -= 1
 
 
-def _fold_row(row: Sequence[Cell], widths: Sequence[int]) -> Iterator[list[Cell]]:
+def _fold_row(row: Sequence[_Cell], widths: Sequence[int]) -> Iterator[list[_Cell]]:
     # Most rows need no folding, and are not looked at word by word.
     if all(cell_len(cell.text) <= width for cell, width in zip(row, widths, strict=True)):
         yield list(row)
@@ -364,7 +352,7 @@ def _fold_row(row: Sequence[Cell], widths: Sequence[int]) -> Iterator[list[Cell]
     pieces = [list(_break_text(cell.text, width)) for cell, width in zip(row, widths, strict=True)]
     for i in range(max(map(len, pieces))):
         yield [
-            Cell(parts[i] if i < len(parts) else "", cell.style)
+            _Cell(parts[i] if i < len(parts) else "", cell.style)
             for parts, cell in zip(pieces, row, strict=True)
         ]
 
@@ -387,7 +375,7 @@ def _break_text(text: str, width: int) -> Iterator[str]:
     yield text
 
 
-def _join_cells(columns: Sequence[Column], line: Sequence[Cell], widths: Sequence[int]) -> list[Part]:
+def _join_cells(columns: Sequence[Column], line: Sequence[_Cell], widths: Sequence[int]) -> list[Part]:
     # No blanks after the last text: they would show up in copies, and wrap where the table is too wide.
     last = max((i for i, cell in enumerate(line) if cell.text), default=0)
     parts: list[Part] = []
@@ -473,8 +461,9 @@ def _add_section(page: Page, section: Section[Any], indent: int, *, verbose: boo
     if section.title:
         count = f": {len(entries):,}" if section.folded else ""
         remark = f" ({section.remark})" if section.remark else ""
-        page.section(*_style_parts(section.title, "bold"), count and (count, "bold"), remark)
-        indent += _SHIFT
+        page.start_block()
+        page.line(*_style_parts(section.title, "bold"), count and (count, "bold"), remark, indent=indent)
+        indent = _indent_below(indent)
     elif not isinstance(blocks[0], Subsection):
         page.start_block()
     if section.columns:
@@ -501,19 +490,36 @@ def _add_block(page: Page, block: Block, indent: int) -> None:
         case Verbatim():
             page.verbatim(block.lead and f"{block.lead}: ", block.text, indent=indent)
         case Subsection():
-            page.start_block()
-            for item in (Item(split_spans(block.title), block.text, gap=block.gap), *block.further):
-                _add_item(page, item, indent, "bold")
-            for number, part in enumerate(block.blocks):
-                # The header of a table would otherwise read as one more line of the text above it.
-                if number and isinstance(part, Table):
-                    page.line()
-                _add_block(page, part, indent + _SHIFT)
+            _add_subsection(page, block, indent)
         case Table():
+            if block.title:
+                _add_paragraph(page, Paragraph(block.title), indent)
             _add_table(page, block, indent)
+        case Chart():
+            pass
         case CodeBlock():
             for line in block.lines:
                 page.line(line, indent=indent)
+
+
+def _add_subsection(page: Page, block: Subsection, indent: int) -> None:
+    page.start_block()
+    for item in (Item(split_spans(block.title), block.text, gap=block.gap), *block.further):
+        _add_item(page, item, indent, "bold")
+    for number, part in enumerate(block.blocks):
+        # The header of a table would otherwise read as one more line of the text above it.
+        if number and isinstance(part, Table):
+            page.line()
+        _add_block(page, part, _indent_below(indent))
+    if block.conclusion:
+        page.line()
+    for item in block.conclusion:
+        _add_item(page, item, _indent_below(indent))
+
+
+def _indent_below(indent: int) -> int:
+    """Return the indent of what is below a title."""
+    return indent + (_SHIFT if indent else _OUTER_SHIFT)
 
 
 def _add_table(page: Page, block: Table, indent: int) -> None:

@@ -5,29 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import coarse_duration, rounded_size
-from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
-from spark_validation.arrivals import COMMON, EVEN_RATIO, MADE, MUCH_MORE, Spread
+from spark_validation.arrivals import COMMON, EVEN_RATIO, MADE, Spread
 from spark_validation.figures import NOTHING, format_estimate, percent, ratio
-from spark_validation.metrics import DISTINCT_KEYS, HOTTEST_KEY_SHARE, MAX_MEAN_RATIO, metric_rows
-from spark_validation.results import UnexplainedFacts
+from spark_validation.wording import DIAGNOSES, name_diagnosis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from spark_validation.metrics import MetricRow
     from spark_validation.results import (
-        Estimate,
         GroupResult,
         HotKeyResult,
         PartitionResult,
         SampleResult,
         SkewCause,
-        SkewReport,
         TopicResult,
     )
 
@@ -51,27 +46,11 @@ IMBALANCE_FIGURES = {
 }
 """The fields of an imbalance and their names."""
 
-CAUSES = {
-    "balanced": "balanced",
-    "hot_keys": "hot keys",
-    "few_keys": "too few keys",
-    "null_keys": "null keys",
-    "mixed_partitioners": "mixed partitioners",
-    "repartitioned": "repartitioned",
-    "bursty": "bursty",
-    "unknown": "cause not known",
-    "too_little_data": "too little data",
-    "empty": "empty",
-}
-"""The diagnoses in words."""
 _WORST = (FAIL, UNKNOWN, WARN, NONE, PASS)
 _FEW_NUMBERS = 6
 # The least that is shown is 0.0001 percentage points, as for shares.
 _LEAST_HALF_WIDTH = 1e-6
 _MUCH_MORE = 1.25
-# If a larger share of the records than this was placed by no known partitioner, producers choose partitions
-# themselves.
-_MOST = 0.5
 _FEW_KEYS = 3
 _DIFFERS = 0.05
 _NOTABLE = 0.05
@@ -119,7 +98,7 @@ def brief(text: str, limit: int = 60) -> str:
 
 def cause(name: str) -> str:
     """Return a diagnosis or a cause in words: `hot keys`."""
-    return CAUSES.get(name) or clipped(name.replace("_", " "), 60)
+    return clipped(name_diagnosis(name), 60)
 
 
 def verdict(topic: TopicResult) -> str:
@@ -156,94 +135,33 @@ def is_bursty(topic: TopicResult, key: HotKeyResult) -> bool:
     return key.peak > _BURSTY and is_notable(topic, key)
 
 
-def headline(topic: TopicResult) -> str:
-    """Return a sentence on the spread and one on the diagnosis, without untrusted text."""
+def describe_spread(topic: TopicResult) -> str:
+    """Return the sentence on how evenly records are spread, without untrusted text."""
     if is_empty(topic):
         return "There are no records to measure."
     if topic.diagnosis == "too_little_data":
         return "There are too few records to say how they spread over partitions."
     if topic.spread == Spread.UNKNOWN:
         return "How the records of this period are spread over partitions is not known."
-    spread = "unevenly" if _is_uneven(topic) else "evenly"
-    partitions = counted(len(topic.partitions), "partition")
+    imbalances = (topic.by_records, topic.by_bytes)
+    if topic.spread == Spread.UNEVEN:
+        spread = "unevenly"
     # Up to the ratio that chance makes, an uneven spread is as even as these keys can be.
-    lowest = max(by.max_mean_ratio.low for by in (topic.by_records, topic.by_bytes))
-    if spread == "evenly" and lowest > EVEN_RATIO:
+    elif max(by.max_mean_ratio.low for by in imbalances) > EVEN_RATIO:
         spread = "as evenly as chance spreads such keys"
-    load = f"Records are spread {spread}: the fullest of {partitions} has {_format_times_mean(topic)}."
-    finding = _describe_diagnosis(topic)
-    return f"{load} {finding}." if finding else load
-
-
-def _is_uneven(topic: TopicResult) -> bool:
-    if topic.spread is None:  # a report of a version without this field
-        return max(by.max_mean_ratio.value for by in (topic.by_records, topic.by_bytes)) > EVEN_RATIO
-    return topic.spread == Spread.UNEVEN
-
-
-def _describe_diagnosis(topic: TopicResult) -> str:
-    """Return the diagnosis as a sentence without a full stop; empty if there is none."""
-    match topic.diagnosis:
-        case "balanced":
-            return ""
-        case "hot_keys" if isinstance(topic.causes[0].facts, UnexplainedFacts):
-            return "The skew is not caused by a few keys"
-        case "hot_keys" | "bursty" if topic.hot_keys:
-            return _describe_hottest(topic)
-        case "hot_keys":
-            return "Keys are of uneven size"
-        case "bursty":
-            return "Records of some keys come in bursts"
-        case "few_keys":
-            keys = counted(round(topic.distinct_keys.value), "distinct key")
-            return f"{keys} cannot fill {counted(len(topic.partitions), 'partition')} evenly"
-        case "null_keys":
-            return f"{percent(topic.null_key_share.value)} of the records have no key"
-        case "mixed_partitioners":
-            return _describe_partitioners(topic)
-        case "repartitioned":
-            return "Keys are on several partitions since some were added, so order per key is broken"
-        case "unknown":
-            return "The keys that cause it are not known"
-        case _:
-            return ""
-
-
-def _describe_hottest(topic: TopicResult) -> str:
-    """Return the share of the hottest key; for bursts, of the key with the highest peak."""
-    key, subject = topic.hot_keys[0], "The hottest key"
-    # For bursts, the key with the highest peak: the hottest overall may be steady.
-    bursty = [hot_key for hot_key in topic.hot_keys if is_bursty(topic, hot_key)]
-    if topic.diagnosis == "bursty" and bursty:
-        steepest = max(bursty, key=lambda hot_key: hot_key.peak)
-        key, subject = steepest, subject if steepest is key else "A key"
-    # An empty key has no name to look for.
-    subject = subject if key.key_length else "The empty key"
-    times = f", in bursts of up to {ratio(key.peak)} times that" if topic.diagnosis == "bursty" else ""
-    # The hottest key by records may be small: if bytes are the problem, the key with the most bytes is.
-    if topic.diagnosis == "hot_keys" and _is_by_bytes(topic):
-        key = max(topic.hot_keys, key=lambda hot_key: hot_key.byte_share.value)
-        subject = "The hottest key" if key.key_length else "The empty key"
-        return f"{subject} has {percent(key.byte_share.value)} of the bytes"
-    return f"{subject} has {percent(key.share.value)} of the records{times}"
-
-
-def _is_by_bytes(topic: TopicResult) -> bool:
-    """Return whether bytes are far more uneven than records, as `diagnosis.hot_keys` does."""
-    by_records, by_bytes = (by.max_mean_ratio.value - 1 for by in (topic.by_records, topic.by_bytes))
-    return by_bytes > MUCH_MORE * by_records
+    else:
+        spread = "evenly"
+    records, by_bytes = (by.max_mean_ratio.value for by in imbalances)
+    ratios = f"{ratio(records)} times the mean"
+    if by_bytes > records * _MUCH_MORE:
+        ratios += f" by records, {ratio(by_bytes)} by bytes"
+    partitions = counted(len(topic.partitions), "partition")
+    return f"Records are spread {spread}: the fullest of {partitions} has {ratios}."
 
 
 def key_name(key: HotKeyResult) -> str:
     """Return the name of a key: the start of its hash, unless it is empty."""
     return key.key_hash if key.key_length else "(empty key)"
-
-
-def hidden_keys_note(topic: TopicResult) -> str:
-    """Return how to see the keys that are shown by their hashes alone; or nothing."""
-    if not any(key.key is None and key.key_length for key in topic.hot_keys):
-        return ""
-    return "Keys are shown as SHA-256; --show-keys adds their text (maybe personal)."
 
 
 def explained_part(skew_cause: SkewCause) -> str:
@@ -279,16 +197,6 @@ def what_if_note(topic: TopicResult) -> str:
         "if all records were where their producers put them now, it would have "
         f"{ratio(predicted[0])}. Compare other counts with the latter."
     )
-
-
-def _describe_partitioners(topic: TopicResult) -> str:
-    if topic.keys_stay is None:
-        return "Producers choose partitions in different ways, which breaks order per key"
-    if not topic.keys_stay:
-        return "The same keys are on different partitions, so order per key is broken"
-    if topic.partitioners.get("other", 0.0) > _MOST:
-        return "Producers choose partitions themselves, and each key stays on one"
-    return "Producers choose partitions in different ways, and each key stays on one"
 
 
 def all_notes(topic: TopicResult) -> tuple[str, ...]:
@@ -383,11 +291,6 @@ def _format_length(since_ms: int, until: str) -> str:
     return f" ({coarse_duration(length_ms)})" if length_ms > 0 else ""
 
 
-def format_now(topic: TopicResult, partition: PartitionResult) -> str:
-    """Format the share of a partition in the newest part of the log."""
-    return NOTHING if topic.now is None else percent(topic.now.shares[partition.partition].value)
-
-
 def format_retention(partition: PartitionResult, created_at: str) -> str:
     """Format how long the records of a partition have been kept: `3h 20m`."""
     since_ms = partition.kept_since_ms
@@ -409,7 +312,7 @@ def summary(topics: Sequence[TopicResult]) -> str:
     ]
     # Without any policy, the diagnoses say more than a count of missing policies.
     if set(states) == {NONE}:
-        causes = Counter(CAUSES.get(topic.diagnosis, "other") for topic in topics)
+        causes = Counter(DIAGNOSES.get(topic.diagnosis, "other") for topic in topics)
         counts = [f"{name} ({number:,})" if len(topics) > 1 else name for name, number in causes.items()]
     return f"{counted(len(topics), 'topic')}{': ' if counts else ''}{', '.join(counts)}"
 
@@ -417,138 +320,3 @@ def summary(topics: Sequence[TopicResult]) -> str:
 def _format_points(half_width: float) -> str:
     """Format half the width of a share's interval in percentage points, to two digits."""
     return f"{100 * half_width:.2g}" if half_width >= _LEAST_HALF_WIDTH else "0.0001"
-
-
-def _format_times_mean(topic: TopicResult) -> str:
-    records, by_bytes = (imbalance.max_mean_ratio.value for imbalance in (topic.by_records, topic.by_bytes))
-    if by_bytes > records * _MUCH_MORE:
-        return f"{ratio(records)} times the mean by records, {ratio(by_bytes)} by bytes"
-    return f"{ratio(records)} times the mean"
-
-
-# --- bars and excerpts -------------------------------------------------------------------------------
-
-_T = TypeVar("_T")
-
-MARK = "│"
-"""The mark of the mean in a bar."""
-_FULL, _HALF, _TRACE = "█", "▌", "▏"
-
-
-class Scale(Value):
-    """The scale of bars, on which the longest bar is as wide as the room.
-
-    Attributes:
-        top: The largest share.
-        mean: The mean share, marked in every bar.
-        room: The characters of the longest bar, at least 1.
-    """
-
-    top: float
-    mean: float
-    room: int
-
-    def bar(self, share: float) -> str:
-        """Draw a bar to half a character, with the mark of the mean; a share above 0 is always visible."""
-        halves = round(2 * self.room * share / self.top) if self.top > 0 else 0
-        drawn = _FULL * (halves // 2) + _HALF * (halves % 2)
-        # A partition with few records must not look like an empty one.
-        if share > 0 and not drawn:
-            drawn = _TRACE
-        if self.top <= 0:
-            return drawn
-        # The mean of an even topic is at the end of the longest bar, and must stay within its room.
-        place = min(self.room - 1, int(self.room * self.mean / self.top))
-        padded = drawn.ljust(self.room)
-        return (padded[:place] + MARK + padded[place + 1 :]).rstrip()
-
-
-class Excerpt(Value, Generic[_T]):
-    """The items to list, in order, and those between the two parts that are only summed."""
-
-    first: tuple[_T, ...]
-    left_out: tuple[_T, ...] = ()
-    last: tuple[_T, ...] = ()
-
-
-def select_excerpt(
-    items: Iterable[_T], size: Callable[[_T], float], *, most: int | None, last: int
-) -> Excerpt[_T]:
-    """Return all items if there are at most `most`, else the largest and the `last` smallest."""
-    given = tuple(items)
-    if most is None or len(given) <= most:
-        return Excerpt(given)
-    ordered = tuple(sorted(given, key=size, reverse=True))
-    first = most // 2 - last
-    return Excerpt(ordered[:first], ordered[first : len(ordered) - last], ordered[len(ordered) - last :])
-
-
-# --- earlier reports ---------------------------------------------------------------------------------
-
-TREND_METRICS = (MAX_MEAN_RATIO, HOTTEST_KEY_SHARE, DISTINCT_KEYS)
-"""The metrics that a trend shows."""
-
-
-class Moment(Value):
-    """The metrics of a topic in one report.
-
-    Attributes:
-        time: The time of the report.
-        metrics: The metrics in TREND_METRICS.
-    """
-
-    time: datetime
-    metrics: Mapping[str, Estimate]
-
-
-class Trend(Value):
-    """A topic over time, oldest first, the current report last; `left_out` moments did not fit."""
-
-    moments: tuple[Moment, ...]
-    left_out: int = 0
-
-
-def build_trends(report: SkewReport, history: Iterable[MetricRow], most: int) -> dict[str, Trend]:
-    """Return the trend, of at most `most` moments, of every topic that has earlier rows.
-
-    Rows of another cluster and rows that are not older than the report are ignored, and so are reports in
-    which the topic had no records, and therefore no figures.
-    """
-    present = metric_rows(report)
-    now = max((row.sampled_at for row in present), default=None)
-    # The history may contain this report already, or later ones.
-    earlier = (row for row in history if now is not None and row.sampled_at < now)
-    metrics_by_topic: dict[str, dict[datetime, dict[str, Estimate]]] = {
-        topic.name: {} for topic in report.topics
-    }
-    for row in (*earlier, *present):
-        # Topics of other clusters may have the same name.
-        relevant = row.topic in metrics_by_topic and row.cluster_id == report.cluster_id
-        if relevant and row.partition is None and row.metric in TREND_METRICS:
-            metrics_by_topic[row.topic].setdefault(row.sampled_at, {})[row.metric] = row.estimate
-    moments = {
-        name: [
-            Moment(time, by_time[time])
-            for time in sorted(by_time)
-            if len(by_time[time]) == len(TREND_METRICS)
-        ]
-        for name, by_time in metrics_by_topic.items()
-    }
-    return {
-        name: _thin_out(topic_moments, most)
-        for name, topic_moments in moments.items()
-        if len(topic_moments) > 1 and topic_moments[-1].time == now
-    }
-
-
-def _thin_out(moments: Sequence[Moment], most: int) -> Trend:
-    """Keep the most skewed of neighbouring moments if not all fit, and always the last one."""
-    # The last moment is always kept, so the others share `most - 1` places.
-    size = -(-(len(moments) - 1) // (most - 1))
-    past = moments[:-1]
-    kept = [
-        # A mean of several reports would hide a short skew, which is what a trend is searched for.
-        max(past[start : start + size], key=lambda moment: moment.metrics[MAX_MEAN_RATIO].value)
-        for start in range(0, len(past), size)
-    ]
-    return Trend((*kept, moments[-1]), len(past) - len(kept))

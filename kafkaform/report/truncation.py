@@ -26,7 +26,7 @@ NOTE = 240
 SEE = "see plan.json or run `kafkaform show --verbose plan.json`"
 
 
-class Block(Value, Generic[_T]):
+class BoundedList(Value, Generic[_T]):
     """A list of items, each formatted by `show`, between a head and a tail.
 
     Attributes:
@@ -36,7 +36,7 @@ class Block(Value, Generic[_T]):
         left_out: Writes the sentence on the items that did not fit.
         tail: The text after the last item.
         brief: A shorter `show`, used when not everything fits.
-        share: The part of the remaining room that this block may take, from 0 to 1.
+        share: The part of the remaining room that this list may take, from 0 to 1.
         most: The most items to list, however much room there is.
     """
 
@@ -51,11 +51,11 @@ class Block(Value, Generic[_T]):
 
     @property
     def least(self) -> int:
-        """The characters that the block needs if all of its items are left out."""
+        """The characters that the list needs if all of its items are left out."""
         return len(self.head) + len(self.tail) + NOTE
 
     def fit(self, room: int) -> str:
-        """Format the block in at most `room` characters, which must be `least` or more."""
+        """Format the list in at most `room` characters, which must be `least` or more."""
         text, skipped = self._fit(self.show, room)
         # The short form is used for all entries or for none, so that those of one list look alike.
         return self._fit(self.brief, room)[0] if skipped and self.brief else text
@@ -84,21 +84,16 @@ class Block(Value, Generic[_T]):
         return f"{self.head}{''.join(kept)}{note}{self.tail}", len(skipped)
 
 
-def fit_all(blocks: Iterable[Block[Any]], room: int) -> str:
-    """Join blocks; each may take its share of the room that later blocks do not need."""
-    return "".join(fit_blocks([block for block in blocks if block.items], room))
-
-
-def fit_blocks(blocks: Sequence[Block[Any]], room: int) -> list[str]:
-    """Format blocks that have items; each may take its share of the room that later blocks do not need."""
-    # Each block is sure to get its head and its note, so a long first block cannot hide that others exist.
-    reserved = sum(block.least for block in blocks)
+def fit_lists(lists: Sequence[BoundedList[Any]], room: int) -> list[str]:
+    """Format lists that have items; each may take its share of the room that later ones do not need."""
+    # Each list is sure to get its head and its note, so a long first one cannot hide that others exist.
+    reserved = sum(bounded.least for bounded in lists)
     texts: list[str] = []
-    for block in blocks:
-        reserved -= block.least
-        spare = room - reserved - block.least
-        # What a block does not use is left to those after it: `room` falls by the length of the text alone.
-        text = block.fit(block.least + int(spare * block.share))
+    for bounded in lists:
+        reserved -= bounded.least
+        spare = room - reserved - bounded.least
+        # What a list does not use is left to those after it: `room` falls by the length of the text alone.
+        text = bounded.fit(bounded.least + int(spare * bounded.share))
         room -= len(text)
         texts.append(text)
     return texts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.report.skew_text import render_skew
+from kafkaform.report.skew import render_skew
 from tests.support.cli.project import ROOT
 from tests.support.printed_messages import PrintedMessages, words_of
 from tests.support.skew import samples as skew_samples

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from kafkaform.plan.skew_report import parse_skew_report
-from kafkaform.report.skew_values import headline
 from spark_validation.policy import FEWEST_RECORDS
 from spark_validation.results import TopicResult
 from tests.support.cli.project import Project, called
@@ -67,7 +66,7 @@ class Expected:
         spread: How evenly what was written lies on partitions.
         causes: Their names, the diagnosis first.
         near: How far the ratio may be from what the consumer counted, relative to it.
-        says: What is found in the headline, the notes or the findings.
+        says: What is found in the evidence, the notes or the findings.
     """
 
     spread: str
@@ -171,14 +170,14 @@ def test_the_verdict_is_about_what_was_written(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     result, expected, topic = measured(options)[scene], TABLE[scene], scenes[scene]
-    assert result.spread == expected.spread, headline(result)
+    assert result.spread == expected.spread, result.causes
     assert tuple(cause.name for cause in result.causes) == expected.causes, result.causes
     counts = topic.written.counts(result.sample.since_ms, topic.partitions)
     ratio = max(counts) * topic.partitions / sum(counts)
     assert result.by_records.max_mean_ratio.value == pytest.approx(ratio, rel=expected.near)
     said = json.dumps(
         [
-            headline(result),
+            *(cause.evidence for cause in result.causes),
             result.keys_withheld,
             result.arrivals_unknown,
             result.bytes_unknown,

@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
-from kafkaform.report.skew_values import TREND_METRICS
+from kafkaform.report.skew_charts import TREND_METRICS
 from spark_validation.errors import SkewError
 from spark_validation.metrics import MetricsTable, metric_rows
 from spark_validation.results import SkewReport

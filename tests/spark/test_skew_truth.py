@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.report.skew_values import headline
 from spark_validation.errors import SkewError
 from spark_validation.figures import ratio
 from spark_validation.job import JobSettings, TopicRequest, run_topics
@@ -47,7 +46,7 @@ class Expected:
 
     Attributes:
         causes: Their names, the diagnosis first.
-        says: Regular expressions that are found in the headline, the evidence or the advice.
+        says: Regular expressions that are found in the evidence or the advice.
         never: Regular expressions that are not.
         withheld: Found in the reason why other partition counts are not predicted; empty where they are.
     """
@@ -104,7 +103,7 @@ TABLE: Mapping[str, Expected] = {
 
 def mismatches(expected: Expected, result: TopicResult) -> list[str]:
     """Where a result is not as expected, in words."""
-    text = " ".join([headline(result), *(cause.evidence for cause in result.causes), *result.advice])
+    text = " ".join([*(cause.evidence for cause in result.causes), *result.advice])
     causes = tuple(cause.name for cause in result.causes)
     found = [] if causes == expected.causes else [f"the causes are {causes}"]
     found += [f"{words!r} is not said" for words in expected.says if not re.search(words, text)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from kafkaform.core.values import replace
+from spark_validation.arrivals import EVEN_RATIO, Spread
 from spark_validation.results import (
     Estimate,
     GroupResult,
@@ -128,6 +129,7 @@ def topic(
         hot_keys=tuple(hot_keys),
         what_if=tuple(what_if),
         groups=tuple(groups),
+        spread=Spread.UNEVEN if max(shares) * len(shares) > EVEN_RATIO else Spread.EVEN,
     )
 
 
@@ -326,14 +328,14 @@ def failing(made: TopicResult) -> TopicResult:
     finding = SkewFinding(
         "KF501", "error", f"{made.name}: {reason}", "split the hottest key, or raise the limit"
     )
-    return replace(made, policy=SkewVerdict("fail", (reason,)), findings=(*made.findings, finding))
+    return replace(made, policy=SkewVerdict("fail", (finding.message,)), findings=(*made.findings, finding))
 
 
 def warned(made: TopicResult) -> TopicResult:
     """The topic with a policy of which nobody can tell yet."""
     reason = "the hottest key has 5.0 % of the records (1.0 to 9.0 %); maxKeyShare is 5 %"
     finding = SkewFinding("KF502", "warning", f"{made.name}: {reason}", "read more records: --precision 0.01")
-    return replace(made, policy=SkewVerdict("warn", (reason,)), findings=(*made.findings, finding))
+    return replace(made, policy=SkewVerdict("warn", (finding.message,)), findings=(*made.findings, finding))
 
 
 def passing(made: TopicResult) -> TopicResult:

@@ -41,7 +41,6 @@ NEVER_ONE = {
     "kafkaform/plan/placement_planning.py": {"counts[-1]"},
     "kafkaform/plan/skew_report.py": {"after"},
     "kafkaform/report/markdown.py": {"limit"},
-    "kafkaform/report/skew_markdown.py": {"limit"},
     "kafkaform/resources/topic/config_risk.py": {"after"},
     "kafkaform/resources/replicas/copying.py": {"copying.topics"},
     "kafkaform/resources/topic/risk.py": {"after"},

@@ -13,14 +13,18 @@ from hypothesis import strategies as st
 
 from kafkaform.core.printable import is_plain
 from kafkaform.report.document import (
+    Bar,
     Block,
+    Chart,
     CodeBlock,
     Column,
     Inline,
     Item,
     Paragraph,
+    Point,
     ReportDocument,
     Role,
+    Row,
     Section,
     Subsection,
     Table,
@@ -29,13 +33,17 @@ from kafkaform.report.document import (
     count_left_out,
     split_spans,
 )
+from kafkaform.report.html import write_html
 from kafkaform.report.markdown import LEAST, write_markdown
 from kafkaform.report.page import render_page
 from tests.support.builds import builds
 from tests.support.plans.strategies import BLOCK_STARTS, hostile_text
 from tests.unit.report.test_report_markdown import REFERENCES, parse, read_as_github
+from tests.unit.report.test_report_skew_html import ATTRIBUTES, TAGS, read
 
 COLUMNS = (Column("Name", role=Role.CODE), Column("Count", right=True))
+BARS = (COLUMNS[0], Column("mean", mean=0.2))
+CHART = Chart("c", "a chart", [Point("a", 0.0, 0.5, 0.4, 0.6)], str, str)
 CONTENT = ("Paragraph", "Verbatim", "Item", "Table", "CodeBlock")
 
 
@@ -56,10 +64,18 @@ def documents(draw: st.DrawFn) -> ReportDocument:
     below = st.lists(paragraphs | verbatim | builds(Item, inline, inline), max_size=2)
     items = builds(Item, inline, inline, below, st.lists(paragraphs, max_size=2), st.just(" "), inline)
     rows = st.lists(st.tuples(inline, inline), max_size=3)
-    tables = builds(Table, st.just(COLUMNS), rows)
+    tables = builds(Table, st.just(COLUMNS), rows, inline)
+    tables |= builds(Table, st.just(BARS), st.lists(st.tuples(inline, inline | builds(Bar, st.floats(0, 1)))))
     code = builds(CodeBlock, st.just("diff"), st.lists(text, max_size=3))
-    blocks = paragraphs | verbatim | items | tables | code
-    subsections = builds(Subsection, inline, st.lists(blocks, max_size=3), inline, st.booleans())
+    blocks = paragraphs | verbatim | items | tables | code | st.just(CHART)
+    subsections = builds(
+        Subsection,
+        inline,
+        st.lists(blocks, max_size=3),
+        inline,
+        st.booleans(),
+        conclusion=st.lists(items, max_size=2),
+    )
     title: dict[str, Any] = {"title": draw(inline), "remark": draw(text), "folded": draw(st.booleans())}
     sections: list[Block | Section[Any]] = [
         Section(draw(st.lists(blocks | subsections, max_size=4)), lambda entry: entry, **title),
@@ -86,7 +102,8 @@ def is_blank(*inlines: Inline) -> bool:
 
 def outline_all(blocks: Sequence[Block], heading: str) -> Iterator[str]:
     """Yield the outline of blocks; items that follow each other are one list."""
-    for is_list, run in groupby(blocks, lambda block: isinstance(block, Item)):
+    drawn = [block for block in blocks if not isinstance(block, Chart)]
+    for is_list, run in groupby(drawn, lambda block: isinstance(block, Item)):
         yield from ["ul"] * is_list
         for block in run:
             yield from outline_block(block, heading)
@@ -96,11 +113,7 @@ def outline_all(blocks: Sequence[Block], heading: str) -> Iterator[str]:
 def outline_block(block: Block, heading: str) -> Iterator[str]:
     match block:
         case Paragraph():
-            # A sentence has its full stop at least.
-            plain = isinstance(block.text, str) or (
-                isinstance(block.text, TextSpan) and not block.text.role.is_code | block.text.role.is_strong
-            )
-            yield from ["p"] * (plain or bool(block.lead) or not is_blank(block.text))
+            yield from ["p"] * (bool(block.lead) or _is_shown(block.text))
         case Verbatim():
             yield "p"
         case CodeBlock():
@@ -109,14 +122,25 @@ def outline_block(block: Block, heading: str) -> Iterator[str]:
             below = [part if isinstance(part, Item) else Item("") for part in block.below]
             yield from ("li", *outline_all(below, heading), "/li")
         case Table():
+            yield from ["p"] * bool(block.title and _is_shown(block.title))
             yield from outline_table(block.rows)
+        case Chart():
+            pass
         case Subsection():
             yield from ("details", "summary") if block.folded else (heading,)
-            yield from outline_all(block.blocks, "h4")
+            yield from outline_all([*block.blocks[:1], *block.conclusion, *block.blocks[1:]], "h4")
             yield from ["/details"] * block.folded
 
 
-def outline_table(rows: Sequence[Sequence[Inline]]) -> Iterator[str]:
+def _is_shown(text: Inline) -> bool:
+    # A sentence has its full stop at least.
+    plain = isinstance(text, str) or (
+        isinstance(text, TextSpan) and not text.role.is_code | text.role.is_strong
+    )
+    return plain or not is_blank(text)
+
+
+def outline_table(rows: Sequence[Row]) -> Iterator[str]:
     yield from ("table", "tr", "th", "th")
     for _ in rows:
         yield from ("tr", "td", "td")
@@ -170,11 +194,20 @@ def test_foreign_text_stays_text_in_markdown(document: ReportDocument) -> None:
     assert not [text for text in found.texts if REFERENCES.search(text)]
 
 
+@given(documents())
+def test_foreign_text_stays_text_in_html(document: ReportDocument) -> None:
+    written = write_html(document)
+    assert all(char == "\n" or is_plain(char) for char in written)
+    page = read(written)
+    assert len(re.findall(r"<[a-z]", written)) == len(page.all(*TAGS, "pre"))
+    assert {name for one in page.all(*TAGS) for name in one.attributes} <= ATTRIBUTES
+
+
 def build_blocks(text: Inline) -> list[Block]:
     """Return a block of every kind, each with this text wherever it can stand."""
     paragraph, verbatim = Paragraph(text), Verbatim(str(text))
     item = Item(text, text, [paragraph, verbatim, Item(text)], mark=text)
-    table, code = Table(COLUMNS, [(text, text)]), CodeBlock("diff", [str(text)])
+    table, code = Table(COLUMNS, [(text, text)], text), CodeBlock("diff", [str(text)])
     blocks: list[Block] = [paragraph, verbatim, item, Item([TextSpan("1")], notes=[paragraph]), table, code]
     return [*blocks, Subsection(text, blocks), Subsection(text, [table], folded=True)]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkaform.core.values import replace
 from kafkaform.report.skew_values import (
     cause,
-    headline,
+    describe_spread,
     is_bursty,
     is_notable,
     moment,
@@ -116,7 +116,8 @@ def test_times_are_in_utc() -> None:
 
 def test_a_diagnosis_of_a_later_version_is_shown_by_its_name() -> None:
     assert cause("slow_disks\x1b") == r"slow disks\x1b"
-    assert headline(replace(samples.balanced(), diagnosis="slow_disks")) == headline(samples.balanced())
+    made = samples.balanced()
+    assert describe_spread(replace(made, diagnosis="slow_disks")) == describe_spread(made)
 
 
 def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kafkaform.core.printable import escape_text, printable
-from kafkaform.report.page import Cell, Column, table
+from kafkaform.report.bars import MARK, draw_bar
+from kafkaform.report.document import Bar, Column, Role, Row, TextSpan
+from kafkaform.report.page import Page
 from tests.support.plans.strategies import hostile_text
 
 COLUMNS = (Column("NAME", least=8), Column("COUNT", right=True), Column("NOTE", least=6))
-ROWS: list[tuple[str | Cell, ...]] = [
+ROWS: list[Row] = [
     ("orders.v1", "12", "first"),
-    ("a-very-long-name.with.parts", "3", Cell("second one", "red")),
+    ("a-very-long-name.with.parts", "3", TextSpan("second one", Role.BAD)),
 ]
+
+
+def table(columns: Sequence[Column], rows: Sequence[Row], width: int | None = None) -> Page:
+    page = Page(width)
+    page.table(columns, rows)
+    return page
 
 
 def lines(width: int | None) -> list[str]:
@@ -77,7 +88,7 @@ def test_a_column_is_not_folded_below_its_least_width() -> None:
 
 
 def test_headers_and_cells_keep_their_styles() -> None:
-    text = table(COLUMNS, ROWS)
+    text = table(COLUMNS, ROWS).text
     styles = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
     assert styles == {"NAME": "bold", "COUNT": "bold", "NOTE": "bold", "second one": "red"}
 
@@ -104,3 +115,32 @@ def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
     assert max(map(cell_len, shown.split("\n"))) <= max(width, least)
     letters = sorted("".join(printable(text) for row in rows for text in row).replace(" ", ""))
     assert sorted(shown.replace("\n", "").replace(" ", "").removeprefix("NAMECOUNTNOTE")) == letters
+
+
+@given(st.floats(0, 1), st.floats(0.001, 1), st.integers(1, 60))
+def test_a_bar_fits_its_room_and_marks_the_mean(share: float, top: float, room: int) -> None:
+    bar = draw_bar(min(share, top), top, top / 2, room)
+    assert len(bar) <= room
+    assert re.fullmatch("[█▌▏│ ]+", bar)
+    assert MARK in bar
+
+
+def test_bars_grow_with_their_shares() -> None:
+    assert [draw_bar(share, 1.0, 0.5, 10) for share in (0, 0.01, 0.05, 0.1, 0.5, 1.0)] == [
+        "     │",
+        "▏    │",
+        "▌    │",
+        "█    │",
+        "█████│",
+        "█████│████",
+    ]
+    assert draw_bar(0.0, 0.0, 0.0, 10) == ""
+
+
+@pytest.mark.parametrize(("width", "longest"), [(None, 40), (100, 40), (30, 20), (12, 8)])
+def test_bars_take_the_room_that_other_columns_leave(width: int | None, longest: int) -> None:
+    rows: list[Row] = [("a", Bar(0.8)), ("… 3 more", Bar(0.1)), ("rest", "each less")]
+    shown = table((Column("NAME"), Column("mean", mean=0.2)), rows, width).plain.split("\n")
+    assert shown[0].endswith(f"{MARK} mean")
+    assert len(shown[1]) == len("… 3 more  ") + longest
+    assert shown[3] == "rest      each less"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkaform.core.values import replace
-from kafkaform.report.skew_html import render_skew_html
+from kafkaform.report.skew import render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import SkewReport
 from tests.support.browser import Picture, browser, drawn

@@ -1,0 +1,246 @@
+"""Skew reports on a terminal and on GitHub: what is said, what fits, and what foreign text cannot do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kafkaform.core.printable import is_plain
+from kafkaform.core.values import replace
+from kafkaform.report.bars import MARK
+from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.page import Page
+from kafkaform.report.skew import render_skew, render_skew_markdown
+from spark_validation.results import Estimate, SkewCause, SkewFinding, SkewReport, SkewVerdict, TopicResult
+from tests.support.plans.strategies import examples, hostile_text
+from tests.support.skew import samples
+from tests.unit.report.test_report_markdown import REFERENCES, parse, shown_in_code
+
+
+def rendered(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Page:
+    return render_skew(samples.report(*topics), width=width, verbose=verbose)
+
+
+def lines(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> list[str]:
+    return rendered(*topics, width=width, verbose=verbose).plain.split("\n")
+
+
+def markdown(*topics: TopicResult) -> str:
+    return render_skew_markdown(samples.report(*topics))
+
+
+def body(shown: list[str], header: str) -> list[list[str]]:
+    """The words of the lines between a table's header and the next empty line."""
+    start = next(number for number, line in enumerate(shown) if line.strip().startswith(header))
+    rows = []
+    for line in shown[start + 1 :]:
+        if not line.strip():
+            break
+        rows.append(line.split())
+    return rows
+
+
+def table(text: str, header: str) -> list[list[str]]:
+    """The cells of the rows of the Markdown table whose first column has this header."""
+    shown = text.split("\n")
+    start = next(number for number, line in enumerate(shown) if line.startswith(f"| {header} |"))
+    rows = []
+    for line in shown[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    return rows
+
+
+# --- what is said ----------------------------------------------------------------------------------
+
+
+def test_a_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
+    made = samples.failing(samples.hot())
+    shown = lines(made, width=None)
+    assert shown[-len(made.advice) :] == [f"  Advice: {one}" for one in made.advice]
+    text = markdown(made)
+    assert text.index(made.advice[0].split()[0]) < text.index("- Read:") < text.index("| Partition |")
+
+
+def test_a_reason_is_said_once_and_not_lost() -> None:
+    judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
+    assert "  Policy: nobody can tell." in lines(judged)
+    found = replace(judged, findings=(SkewFinding("KF501", "warning", "nobody can tell"),))
+    shown = "\n".join(lines(found))
+    assert (shown.count("nobody can tell"), shown.count("nor that")) == (1, 1)
+
+
+def test_colour_follows_the_verdict() -> None:
+    for made, style in (
+        (samples.failing(samples.hot()), "bold red"),
+        (samples.warned(samples.hot()), "bold yellow"),
+        (samples.passing(samples.hot()), "bold green"),
+        (samples.hot(), "bold"),
+    ):
+        text = rendered(made).text
+        place = text.plain.index("hot keys")
+        assert [str(span.style) for span in text.spans if span.start == place] == [style]
+
+
+@pytest.mark.parametrize("render", [render_skew_markdown, partial(render_skew, width=None)])
+def test_keys_are_shown_only_if_the_report_has_them(render: Callable[[SkewReport], str | Page]) -> None:
+    def show(topic: TopicResult) -> str:
+        made = render(samples.report(topic))
+        return made if isinstance(made, str) else made.plain
+
+    hidden = replace(samples.hot(), hot_keys=(samples.key("tenant-0", 0.3, [4]),))
+    known = replace(hidden, hot_keys=(samples.key("tenant-0", 0.3, [4], shown=True),))
+    empty = replace(hidden, hot_keys=(samples.key("", 0.2, [4]),))
+    assert [("tenant-0" in show(one), "--show-keys" in show(one)) for one in (hidden, known, empty)] == [
+        (False, True),
+        (True, False),
+        (False, False),
+    ]
+    assert "(empty key)" in show(empty)
+    assert "e3b0c442" not in show(empty)
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def test_figures_are_shown_where_they_are_known_and_differ() -> None:
+    assert body(lines(samples.compacted()), "PARTITION")[0][:5] == ["0", "23.8", "%", "952,381", "1,269,841"]
+    assert "OFFSETS" not in "\n".join(lines(samples.hot()))
+    assert "ON DISK" not in "\n".join(lines(samples.compacted()))
+    assert "PEAK" not in "\n".join(lines(samples.hot()))
+
+
+@pytest.mark.parametrize(("made", "shown"), [(samples.hot(), True), (samples.compacted(), False)])
+def test_estimates_have_intervals(made: TopicResult, shown: bool) -> None:
+    header = next(line for line in lines(made, width=120) if "PARTITION " in line)
+    assert ("INTERVAL" in header) == shown
+    assert "│" in header
+    assert ("| 95 % interval |" in markdown(made)) == shown
+
+
+def test_an_exact_share_is_said_to_be_exact_beside_estimates() -> None:
+    made = samples.hot()
+    sure = replace(made.hot_keys[0], share=Estimate.exact(0.3))
+    assert "exact" in body(lines(replace(made, hot_keys=(sure, *made.hot_keys[1:]))), "KEY SHA-256")[0]
+
+
+def test_of_many_partitions_the_fullest_and_the_emptiest_are_shown() -> None:
+    made = samples.large()
+    rows = body(lines(made), "PARTITION")
+    assert len(rows) == 17
+    assert rows[0][:2] == ["77", "6.39"]
+    assert rows[12][:5] == ["…", "104", "more", "81.3", "%"]
+    assert rows[12][-5:] == ["0.71", "to", "0.851", "%", "each"]
+    assert [row[0] for row in rows[13:]] == ["46", "69", "92", "115"]
+    shares = [float(row[1]) for row in rows if row[0] != "…"]
+    assert shares == sorted(shares, reverse=True)
+    cells = table(markdown(made), "Partition")
+    assert [row[0] for row in cells[12:]] == ["… 104 more", "46", "69", "92", "115"]
+    records = sum(int(row[3].replace(",", "")) for row in cells)
+    assert records == pytest.approx(sum(one.records.value for one in made.partitions), abs=100)
+
+
+def test_verbose_shows_every_partition_member_and_key() -> None:
+    shown = lines(samples.large(), verbose=True)
+    assert [row[0] for row in body(shown, "PARTITION")] == [str(number) for number in range(120)]
+    assert len(body(shown, "MEMBER")) == 122
+    assert body(shown, "MEMBER")[-1] == ["122", "0", "%", "-", MARK]
+    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{one}", 0.02) for one in range(14)))
+    for verbose, number in ((False, 10), (True, 14)):
+        rows = body(lines(made, verbose=verbose), "KEY SHA-256")
+        assert len([row for row in rows if "B" in row]) == number
+    assert any(line.startswith("  … 4 more keys ") for line in lines(made))
+
+
+def test_keys_with_their_texts_and_peaks_fit_80_columns() -> None:
+    keys = [
+        samples.key(f"customer-{4711 + number}", 0.006, range(9), shown=True, peak=48.1) for number in (1, 2)
+    ]
+    for shown in (keys, [replace(one, key=None) for one in keys]):
+        made = lines(replace(samples.bursty(), hot_keys=tuple(shown)))
+        assert "PEAK" in "".join(made)
+        assert [line for line in made if len(line) > 80] == []
+
+
+# --- widths, room and hostile text -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [*range(80, 90), 100, 120])
+def test_lines_fit_the_terminal_and_a_percent_sign_stays_with_its_number(width: int) -> None:
+    topics = [*samples.everything(), samples.topic("one.v1", [1], population=5, read=5, keys=1)]
+    for line in lines(*topics, width=width):
+        assert cell_len(line) <= width, line
+        assert not line.strip().startswith("%"), line
+
+
+def test_one_partition_has_one_full_bar() -> None:
+    shown = lines(samples.topic("one.v1", [1], population=5, read=5, keys=1))
+    row = next(line for line in shown if line.strip().startswith("0 "))
+    assert row.split()[:3] == ["0", "100", "%"]
+    assert row.endswith(MARK)
+
+
+def test_nothing_is_shown_as_nan() -> None:
+    topics = (*samples.everything(), samples.topic("t", [1, 1e9], population=10**12, read=3))
+    for text in (rendered(*topics, verbose=True).plain, markdown(*topics)):
+        assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("padding", ["", "x" * 230, "`|" * 115])
+def test_200_topics_fit_and_nothing_is_left_out_unsaid(padding: str) -> None:
+    text = markdown(*(samples.failing(samples.large(f"t{number}.{padding}")) for number in range(200)))
+    assert len(text) <= LIMIT
+    noted = re.search(r"^… ([0-9,]+) more topics? left out", text, re.MULTILINE)
+    assert len(table(text, "Topic")) + (int(noted[1]) if noted else 0) == 200
+    folded = re.search(r"^… details of ([0-9,]+) more topics left out", text, re.MULTILINE)
+    assert folded is not None
+    assert text.count("<details>") + int(folded[1]) == 200
+    assert text.count("<details>") >= 1
+    assert padding or len(table(text, "Topic")) == 200
+
+
+@given(st.integers(LEAST, 20_000), st.integers(0, 12), hostile_text())
+def test_no_report_is_longer_than_its_limit(limit: int, count: int, name: str) -> None:
+    report = samples.report(*(samples.failing(samples.hot(f"{name}{number}")) for number in range(count)))
+    report = replace(report, cluster_id=name * 40, cluster_name=name * 40)
+    assert len(render_skew_markdown(report, limit=limit)) <= limit
+
+
+def hostile_topic(name: str, prose: str) -> TopicResult:
+    made = samples.hot(name)
+    return replace(
+        made,
+        diagnosis=prose,
+        causes=(SkewCause(name, prose, 0.5), SkewCause("hot_keys", name)),
+        advice=(prose, name),
+        sample=replace(made.sample, seed=1234567, notes=(prose,)),
+        groups=(replace(made.groups[0], name=name, assignor=prose),),
+        hot_keys=(replace(samples.key("k", 0.3, [4]), key=name, key_hash="deadbeefcafe"),),
+        findings=(SkewFinding("KF501", "error", prose, name),),
+        policy=SkewVerdict("fail", (prose, name)),
+        partitioners={name: 0.4},
+        what_if_withheld=prose,
+    )
+
+
+@examples(2)
+@given(hostile_text(min_size=1), hostile_text(), st.sampled_from([None, 10, 30, 80]))
+def test_hostile_text_stays_text(name: str, prose: str, width: int | None) -> None:
+    made = samples.report(hostile_topic(name, prose), samples.balanced())
+    made = replace(made, cluster_name=name, cluster_id=prose, created_at=prose)
+    shown = render_skew(made, width=width, verbose=True).plain
+    text = render_skew_markdown(made)
+    assert all(char == "\n" or is_plain(char) for char in shown + text)
+    # `test_report_document.py` shows the same of any document, with its outline.
+    found = parse(text)
+    assert found.headings == ["kafkaform skew", "Findings"]
+    assert len(found.html) == 2 * 2
+    assert shown_in_code(name) in found.spans
+    assert not [plain for plain in found.texts if REFERENCES.search(plain)]

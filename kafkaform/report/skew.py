@@ -113,18 +113,19 @@ class Detail(Value):
     Attributes:
         rows: The partitions and members; of more, half this many, the largest and the smallest ones.
         keys: The hot keys.
-        has_charts: Whether HTML gets charts.
+        is_complete: Whether it has charts, and the figures that few readers need.
     """
 
     rows: int | None = 32
     keys: int | None = 10
-    has_charts: bool = True
+    is_complete: bool = True
 
 
 _USUAL = Detail()
+_TERMINAL = Detail(is_complete=False)
 _EVERYTHING = Detail(None, None)
 _PAGE = Detail(200, None)
-_BRIEF = Detail(12, 3, has_charts=False)
+_BRIEF = Detail(12, 3, is_complete=False)
 
 
 def render_skew(report: SkewReport, *, width: int | None = None, verbose: bool = False) -> Page:
@@ -135,7 +136,7 @@ def render_skew(report: SkewReport, *, width: int | None = None, verbose: bool =
         width: The columns at which text wraps; None for no wrapping.
         verbose: Show every partition, hot key and member.
     """
-    return render_page(build_document(report, _EVERYTHING if verbose else _USUAL), width=width)
+    return render_page(build_document(report, _EVERYTHING if verbose else _TERMINAL), width=width)
 
 
 def render_skew_markdown(report: SkewReport, *, limit: int = LIMIT) -> str:
@@ -237,7 +238,7 @@ def _describe_topic(topic: TopicResult, created_at: str, detail: Detail, trend: 
     blocks += [Item("Note", _sentence(note)) for note in all_notes(topic)]
     if not is_empty(topic):
         blocks += _describe_figures(topic, created_at, detail)
-        blocks += draw_trend(trend) if trend and detail.has_charts else ()
+        blocks += draw_trend(trend) if trend and detail.is_complete else ()
     return Subsection(
         TextSpan(topic.name, Role.NAME),
         blocks,
@@ -273,29 +274,34 @@ def _sentence(text: str) -> str:
 
 
 def _describe_figures(topic: TopicResult, created_at: str, detail: Detail) -> Iterator[Block]:
-    if detail.has_charts:
+    if detail.is_complete:
         yield from draw_partitions(topic)
     yield _list_partitions(topic, created_at, detail)
     yield from _list_imbalance(topic, detail)
     yield from _list_keys(topic, detail)
     if topic.what_if:
-        if detail.has_charts:
+        if detail.is_complete:
             yield draw_prediction(topic)
-        yield _build_table(_describe_prediction(topic), topic.what_if)
+        yield _build_table(_describe_prediction(topic), detail, topic.what_if)
         if note := what_if_note(topic):
             yield Paragraph(_sentence(note), "What if")
     for group in topic.groups:
         yield _list_members(group, detail)
-        if group.members and detail.has_charts:
+        if group.members and detail.is_complete:
             yield draw_members(group)
 
 
 class _Figure(Value, Generic[_T]):
-    """A column of a table: how it shows an entry, and the sum of those that are left out."""
+    """A column of a table: how it shows an entry, and the sum of those that are left out.
+
+    Attributes:
+        is_extra: Whether only complete reports have it.
+    """
 
     column: Column
     show: Callable[[_T], Inline | Bar]
     sum_up: Callable[[Sequence[_T]], Inline] = lambda _: ""
+    is_extra: bool = False
 
 
 def _number(header: str, rank: int = 0) -> Column:
@@ -304,12 +310,14 @@ def _number(header: str, rank: int = 0) -> Column:
 
 def _build_table(
     figures: Sequence[_Figure[_T]],
+    detail: Detail,
     entries: Sequence[_T],
     left_out: Sequence[_T] = (),
     last: Sequence[_T] = (),
     title: Inline = (),
 ) -> Table:
     """Build a table of the figures that are known of at least one entry."""
+    figures = [figure for figure in figures if detail.is_complete or not figure.is_extra]
     rows = [[figure.show(entry) for figure in figures] for entry in entries]
     if left_out:
         rows.append([figure.sum_up(left_out) for figure in figures])
@@ -370,6 +378,7 @@ def _list_partitions(topic: TopicResult, created_at: str, detail: Detail) -> Tab
             _number("Share of bytes", 3),
             lambda p: percent(p.byte_share.value),
             lambda ps: percent(math.fsum(p.byte_share.value for p in ps)),
+            is_extra=True,
         ),
         _Figure(_number("Kept for"), lambda p: format_retention(p, created_at) if kept else ""),
         _Figure(_number("On disk"), lambda p: size(p.log_bytes), lambda ps: size(_sum_known(ps))),
@@ -377,12 +386,14 @@ def _list_partitions(topic: TopicResult, created_at: str, detail: Detail) -> Tab
             _number("Read", 4),
             lambda p: count(p.sampled_records),
             lambda ps: count(sum(p.sampled_records for p in ps)),
+            is_extra=True,
         ),
-        _Figure(_number("Keys read", 5), lambda p: count(p.distinct_keys)),
+        _Figure(_number("Keys read", 5), lambda p: count(p.distinct_keys), is_extra=True),
         _Figure(
             _number("No key", 6),
             lambda p: count(p.null_records),
             lambda ps: count(sum(p.null_records for p in ps)),
+            is_extra=True,
         ),
         _Figure(
             _mark_mean(1 / len(partitions)),
@@ -390,7 +401,7 @@ def _list_partitions(topic: TopicResult, created_at: str, detail: Detail) -> Tab
             lambda ps: _format_range([p.share.value for p in ps]),
         ),
     ]
-    return _build_table(figures, *_excerpt(partitions, lambda p: p.share.value, detail.rows))
+    return _build_table(figures, detail, *_excerpt(partitions, lambda p: p.share.value, detail.rows))
 
 
 def _sum_known(partitions: Sequence[PartitionResult]) -> int | None:
@@ -438,7 +449,6 @@ def _list_keys(topic: TopicResult, detail: Detail) -> Iterator[Block]:
     if not topic.hot_keys:
         return
     shown = topic.hot_keys if detail.keys is None else notable_keys(topic, detail.keys)
-    sample = topic.sample
     exact = "" if all(is_exact(key.share) for key in topic.hot_keys) else "exact"
     figures: list[_Figure[HotKeyResult]] = [
         _Figure(Column("Key SHA-256"), lambda key: TextSpan(key_name(key), Role.CODE)),
@@ -452,11 +462,15 @@ def _list_keys(topic: TopicResult, detail: Detail) -> Iterator[Block]:
         _Figure(_number("Of bytes"), lambda key: percent(key.byte_share.value)),
         _Figure(Column("Partitions", least=10), lambda key: numbers(key.partitions)),
         _Figure(_number("Peak"), lambda key: f"{ratio(key.peak)} x" if is_bursty(topic, key) else ""),
-        _Figure(_number("Seen in", 3), lambda key: f"{key.slices_seen:,} of {sample.slices:,} replicates"),
+        _Figure(
+            _number("Seen in", 3),
+            lambda key: f"{key.slices_seen:,} of {topic.sample.slices:,} replicates",
+            is_extra=True,
+        ),
     ]
-    if detail.has_charts:
+    if detail.is_complete:
         yield draw_keys(shown)
-    yield _build_table(figures, shown)
+    yield _build_table(figures, detail, shown)
     if further := len(topic.hot_keys) - len(shown):
         text = f"… {counted(further, 'more key')} (--verbose and the JSON report list them)"
         yield Paragraph(TextSpan(text, Role.MUTED))
@@ -475,10 +489,10 @@ def _describe_prediction(topic: TopicResult) -> list[_Figure[WhatIf]]:
         _Figure(_number("Fullest / mean"), lambda case: ratio(case.max_mean_ratio.value)),
         _Figure(_number(_INTERVAL), lambda case: interval(case.max_mean_ratio, ratio)),
         _Figure(_number("By bytes"), lambda case: ratio(case.byte_max_mean_ratio.value)),
-        _Figure(_number(_INTERVAL, 1), lambda case: interval(case.byte_max_mean_ratio, ratio)),
+        _Figure(_number(_INTERVAL, 1), lambda case: interval(case.byte_max_mean_ratio, ratio), is_extra=True),
         _Figure(_number("Keys move"), lambda case: percent(case.keys_moved)),
         _Figure(_number("Records move"), lambda case: percent(case.records_moved.value)),
-        _Figure(_number(_INTERVAL, 2), lambda case: interval(case.records_moved, percent)),
+        _Figure(_number(_INTERVAL, 2), lambda case: interval(case.records_moved, percent), is_extra=True),
     ]
 
 
@@ -504,4 +518,6 @@ def _list_members(group: GroupResult, detail: Detail) -> Block:
         ),
     ]
     members = [*enumerate(group.members, 1)]
-    return _build_table(figures, *_excerpt(members, lambda pair: pair[1].share, detail.rows), title=title)
+    return _build_table(
+        figures, detail, *_excerpt(members, lambda pair: pair[1].share, detail.rows), title=title
+    )

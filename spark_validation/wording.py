@@ -61,33 +61,21 @@ _FINER_KEY = "choose a finer key for all, such as one with a second field"
 _HASH_NAMES = ("murmur2", "CRC32", "FNV-1a", "kafkajs's LegacyPartitioner", "xxHash32")
 _HASHES = ", ".join(_HASH_NAMES)
 
-_SAME_PARTITIONER = {
-    "crc32": (
-        "Set `partitioner=murmur2_random`, which matches Java's default,",
-        "in every librdkafka client that writes",
-    ),
-    "fnv1a": (
-        "Configure a murmur2 partitioner, which matches Java's default,",
-        "in the Sarama clients that write",
-    ),
-    "fnv1a_masked": (
-        "Configure a murmur2 partitioner, which matches Java's default,",
-        "in the Go clients that write",
-    ),
-    "fnv1a_unsigned": (
-        "Configure kgo.KafkaHasher with murmur2, which matches Java's default,",
-        "in the franz-go clients that write",
-    ),
-    "murmur2_kafkajs": (
-        "Set `createPartitioner: Partitioners.JavaCompatiblePartitioner`, which matches Java's default,",
-        "in the kafkajs producers that write",
-    ),
-    "xxhash32": (
-        "Configure a murmur2 partitioner, which matches Java's default,",
-        "in the kafka-rust producers that write",
-    ),
+_CLIENTS = {
+    "crc32": "librdkafka clients",
+    "fnv1a": "Sarama clients",
+    "fnv1a_masked": "Go clients",
+    "fnv1a_unsigned": "franz-go clients",
+    "murmur2_kafkajs": "kafkajs producers",
+    "xxhash32": "kafka-rust producers",
 }
-"""The setting with which clients of a partitioner place keys as Java's producer does, and these clients."""
+"""The clients whose default is each partitioner other than Java's."""
+
+_JAVA_SETTINGS = {
+    "crc32": "Set `partitioner=murmur2_random`",
+    "murmur2_kafkajs": "Set `createPartitioner: Partitioners.JavaCompatiblePartitioner`",
+}
+"""The settings with which such clients place keys as Java's producer does."""
 
 _OWN_SETTINGS = {
     "crc32": "librdkafka's `consistent_random`",
@@ -528,11 +516,12 @@ def find_stray_producer(share: float, partitions: Sequence[int]) -> str:
 
 def advise_one_partitioner(misplaced: float, foreign: str | None) -> str:
     """Advise to give all producers the same partitioner: Java's instead of the foreign one, if given."""
-    setting, clients = "Configure the same partitioner", "in every producer that writes"
+    how = "Configure the same partitioner in every producer that writes"
     if foreign is not None:
-        setting, clients = _SAME_PARTITIONER[foreign]
+        setting = _JAVA_SETTINGS.get(foreign, "Configure a murmur2 partitioner")
+        how = f"{setting}, which matches Java's default, in the {_CLIENTS[foreign]} that write"
     return (
-        f"{setting} {clients} to this topic: {percent(misplaced)} of the records with a key are on other "
+        f"{how} to this topic: {percent(misplaced)} of the records with a key are on other "
         "partitions now. The order of their keys breaks once, at the switch."
     )
 

@@ -196,15 +196,19 @@ def build_document(
     )
 
 
+def _number(header: str, rank: int = 0) -> Column:
+    return Column(header, right=True, rank=rank)
+
+
 _INDEX = (
-    Column("Topic", least=12, role=Role.TEXT),
+    Column("Topic", least=12),
     Column("Diagnosis", least=10),
     Column("Verdict", least=10),
-    Column("Fullest / mean", right=True, rank=1),
-    Column("Hottest key", right=True, rank=2),
-    Column("Distinct keys", right=True, rank=3),
-    Column("Without a key", right=True, rank=4),
-    Column("Partitions", right=True, rank=5),
+    _number("Fullest / mean", 1),
+    _number("Hottest key", 2),
+    _number("Distinct keys", 3),
+    _number("Without a key", 4),
+    _number("Partitions", 5),
 )
 
 
@@ -302,10 +306,6 @@ class _Figure(Value, Generic[_T]):
     show: Callable[[_T], Inline | Bar]
     sum_up: Callable[[Sequence[_T]], Inline] = lambda _: ""
     is_extra: bool = False
-
-
-def _number(header: str, rank: int = 0) -> Column:
-    return Column(header, right=True, rank=rank)
 
 
 def _build_table(

@@ -51,9 +51,10 @@ _CLASSES = {
 }
 
 
-def write_html(document: ReportDocument, *, limit: int = LIMIT) -> str:
+def write_html(document: ReportDocument, *, footer: str = "", limit: int = LIMIT) -> str:
     """Return a document as an HTML page of at most `limit` characters; sections share the room."""
     title = write_inline(document.title)
+    title += f": {write_inline(document.verdict)}" if document.verdict else ""
     context = [write_inline(part) for part in (*document.context, *document.origin)]
     css = _read_stylesheet()
     name = " · ".join(_join_text(part) for part in (document.title, *document.context))
@@ -74,7 +75,7 @@ def write_html(document: ReportDocument, *, limit: int = LIMIT) -> str:
         elif block.entries:
             lists.append((len(parts), _to_list(block)))
             parts.append("")
-    parts.append("</main>\n</body>\n</html>\n")
+    parts.append(f"</main>\n<footer>{escape(clipped(footer, 280))}</footer>\n</body>\n</html>\n")
     fitted = fit_lists([bounded for _, bounded in lists], limit - sum(map(len, parts)))
     for (position, _), text in zip(lists, fitted, strict=True):
         parts[position] = text

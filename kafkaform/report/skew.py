@@ -146,7 +146,8 @@ def render_skew_markdown(report: SkewReport, *, limit: int = LIMIT) -> str:
 
 def render_skew_html(report: SkewReport, history: Sequence[MetricRow] = ()) -> str:
     """Return a report as a page, with a trend of each topic that has earlier rows of the same cluster."""
-    return write_html(build_document(report, _PAGE, build_trends(report, history, _MOST_MOMENTS)))
+    trends = build_trends(report, history, _MOST_MOMENTS)
+    return write_html(build_document(report, _PAGE, trends), footer=f"kafkaform {report.tool_version}")
 
 
 def build_document(

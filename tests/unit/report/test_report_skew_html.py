@@ -23,7 +23,7 @@ from tests.support.skew import samples
 VOID = {"meta", "br"}
 DRAWN = {"line", "rect", "path", "circle"}
 TAGS = VOID | DRAWN | {
-    "html", "head", "title", "style", "body", "header", "main", "section", "h1", "h2",
+    "html", "head", "title", "style", "body", "header", "main", "footer", "section", "h1", "h2",
     "p", "b", "i", "a", "code", "span", "div", "ul", "li", "figure", "figcaption",
     "svg", "g", "text", "table", "thead", "tbody", "tr", "th", "td", "details", "summary",
 }  # fmt: skip
@@ -279,6 +279,10 @@ def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
     (table,) = [one for one in section.all("table") if "Keys move" in one.text]
     rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")[1:]]
     assert rows[1] == ["48", "3.01", "2.98 to 3.04", "3.01", "2.98 to 3.04", "50 %", "50 %", "49 to 51 %"]
+
+
+def test_the_page_names_the_version_that_made_it() -> None:
+    assert read(render_skew_html(*SCENES["none"])).all("footer")[0].text == "kafkaform 0.1.0"
 
 
 def test_every_hot_key_and_partitioner_is_on_the_page() -> None:

@@ -149,7 +149,7 @@ OWN_FILES = {
     "kafkaform/core/kafka_configs.py",
     "kafkaform/core/schema_files.py",
     "kafkaform/devcluster/jars/cache.py",
-    "kafkaform/report/skew_html.py",
+    "kafkaform/report/html.py",
     "kafkaform/rules/plugins.py",
     "spark_validation/configuration.py",
     # Files that only kafkaform writes: those of a development cluster, and of Spark's start.

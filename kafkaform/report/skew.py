@@ -264,7 +264,7 @@ def _explain(topic: TopicResult) -> Iterator[Item]:
     for reason in topic.policy.reasons if topic.policy else ():
         if reason not in stated:
             yield Item("Policy", _sentence(reason))
-    if topic.what_if_withheld is not None:
+    if topic.what_if_withheld is not None and not is_empty(topic):
         yield Item("What if", _sentence(what_if_note(topic)))
     for advice in topic.advice:
         yield Item("Advice", _sentence(advice))
@@ -473,7 +473,7 @@ def _list_keys(topic: TopicResult, detail: Detail) -> Iterator[Block]:
         yield draw_keys(shown)
     yield _build_table(figures, detail, shown)
     if further := len(topic.hot_keys) - len(shown):
-        text = f"… {counted(further, 'more key')} (--verbose and the JSON report list them)"
+        text = f"… {counted(further, 'more key')} (--verbose lists them)"
         yield Paragraph(TextSpan(text, Role.MUTED))
     if any(key.key is None and key.key_length for key in topic.hot_keys):
         note = "Keys are shown as SHA-256; --show-keys adds their text (maybe personal)."

@@ -51,8 +51,7 @@ NEVER_ONE = {
     "kafkaform/rules/topic_partitions.py": {
         "_FILES * replicas",
         "brokers",
-        "ceil(partitions / context.brokers)",
-        "context.brokers",
+        "ceil(partitions / brokers)",
         "len(few)",
         "len(sizes)",
         "members",

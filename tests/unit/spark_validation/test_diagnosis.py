@@ -401,6 +401,12 @@ def windowed(users: int, minutes: int, exponent: float, seed: int) -> SimulatedT
     return spread_over(produced(codes, keys, 12))
 
 
+def share_between(topic: SimulatedTopic, start_ms: float, end_ms: float) -> npt.NDArray[np.float64]:
+    """Return the share of each partition in the records of some time."""
+    counts = np.array([np.count_nonzero((at >= start_ms) & (at < end_ms)) for at in topic.times])
+    return np.asarray(counts / counts.sum(), dtype=np.float64)
+
+
 @SEEDS
 @pytest.mark.parametrize(
     ("users", "minutes", "exponent"), [(1_000, 60, 1.0), (1_000, 60, 1.2), (300, 30, 1.0), (1_000, 5, 1.0)]
@@ -414,7 +420,14 @@ def test_keys_of_windows_make_no_burst_in_samples(
         topic = windowed(users, minutes, exponent, seed)
         log = LogFacts(count_between=counted_by_offsets(topic) if known else None)
         for records, draw in ((FULL, 0), (8_000, 0), (8_000, 1)):
-            assert names(analysed(topic, records, draw, log=log)) == ("balanced",), (seed, records, draw)
+            result = analysed(topic, records, draw, log=log)
+            if records == FULL and names(result) == ("bursty",):
+                # By chance, the largest keys of two windows in a row may lie on one partition: that is one.
+                burst = facts_of(result.causes[0], BurstFacts)
+                shares = share_between(topic, burst.start_ms, burst.end_ms)
+                assert shares[burst.partition or 0] == pytest.approx(burst.burst_share, rel=0.05)
+            else:
+                assert names(result) == ("balanced",), (seed, records, draw)
 
 
 @SEEDS

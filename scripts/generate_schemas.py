@@ -24,8 +24,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
 
-from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
-from kafkaform.config.client_properties.treatment import Addresses, Choice, Flag, Number, Text
+from kafkaform.config.client_properties.table import ALIASES, FLAG, PROPERTIES, Choice, Number
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
@@ -157,17 +156,13 @@ def build_client() -> Schema:
     properties: Schema = {}
     for name, property_ in PROPERTIES.items():
         annotations: Schema = {}
-        match property_.kind:
-            case Choice(values):
-                annotations["examples"] = list(values)
-            case Flag():
-                annotations["examples"] = [True, False]
-            case Number(low, high):
-                annotations["description"] = f"From {low} to {high}."
-            case Addresses():
-                annotations["description"] = "Must be HOST:PORT, or several of them separated by commas."
-            case Text(describes=text):
-                annotations |= {"description": f"Must be {text}."} if text else {}
+        type_ = property_.type
+        if isinstance(type_, Choice):
+            annotations["examples"] = [True, False] if type_ is FLAG else list(type_.values)
+        elif isinstance(type_, Number):
+            annotations["description"] = f"From {type_.description}."
+        elif type_.description:
+            annotations["description"] = f"Must be {type_.description}."
         if property_.sensitive:
             annotations["description"] = "A secret: write ${env:NAME} or ${file:PATH}."
             annotations["examples"] = ["${env:NAME}", "${file:PATH}"]

@@ -379,16 +379,14 @@ def _check_overrides(
 
 
 def _read_command_config(path: Path, source: str) -> properties.ClientProperties:
-    from kafkaform.config.client_properties.java_file import translate_java_properties
+    from kafkaform.config.client_properties.java_file import read_java_properties
 
     try:
         # The encoding in which Java's Properties.load reads bytes; other characters are \uXXXX escapes.
         text = read_file(path).decode("iso-8859-1")
     except OSError as error:
         raise KafkaformError(f"{source} {path}: {error.strerror}") from error
-    translated, problems = translate_java_properties(text, str(path))
-    parsed, value_problems = properties.parse(translated, translated.locate)
-    if problems or value_problems:
-        # Both lists, so that one run shows every line to correct.
-        raise InvalidInput([*problems, *value_problems])
+    parsed, problems = read_java_properties(text, str(path))
+    if problems:
+        raise InvalidInput(problems)
     return parsed

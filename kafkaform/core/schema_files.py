@@ -1,13 +1,15 @@
-"""The JSON Schemas, and the validation of documents against them.
+"""The JSON Schemas, the one validator of documents, and the one explanation of what does not match.
 
-jsonschema-rs validates, fifty times as fast as jsonschema; only the latter explains a failure well. The
-schemas are in the installed package, or beside it in a source checkout.
+jsonschema decides. jsonschema-rs, which is a hundred times as fast, spares it the valid documents. Schemas
+are in the installed package, or beside it in a source checkout.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import re
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,8 +18,10 @@ from kafkaform.core.printable import clipped
 from kafkaform.core.wording import join_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
-    from jsonschema_rs import Draft202012Validator
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 # In a wheel, the schemas are package data; in a checkout or an editable install, a folder beside the package.
@@ -25,14 +29,22 @@ FOLDERS = (_PACKAGE / "schemas", _PACKAGE.parent / "schemas")
 
 
 _TYPES = {
-    "string": "a string",
+    "string": "text",
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
-    "object": "an object",
-    "array": "an array",
+    "object": "a mapping",
+    "array": "a list",
     "null": "null",
 }
+_BOUNDS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
+_RULES = {
+    "minLength": "must not be empty",
+    "minItems": "must not be empty",
+    "minProperties": "must not be empty",
+    "uniqueItems": "contains a duplicate",
+}
+_LONGEST_KEY = 60
 
 
 @functools.cache
@@ -61,23 +73,16 @@ def load_schema(name: str) -> dict[str, Any]:
     )
 
 
-def acceptor(schema: dict[str, Any]) -> Draft202012Validator:
-    """Return a fast validator for a schema that does not explain failures."""
-    # jsonschema_rs imports decimal from Rust, and panics on a Ctrl-C during that: seen in 2 of 25 tries.
-    import decimal  # noqa: F401
-
-    from jsonschema_rs import Draft202012Validator
-
-    return Draft202012Validator(schema)
+def find_errors(name: str, value: object) -> list[ValidationError]:
+    """Return everything by which a value does not match a schema; a number such as `3.0` is not whole."""
+    if _is_surely_valid(name, value):
+        return []
+    return list(_load_validator(name).iter_errors(value))
 
 
-def fits(name: str, document: object) -> bool:
-    """Return whether a document matches a schema."""
-    try:
-        return _load_acceptor(name).is_valid(document)
-    except (TypeError, ValueError):
-        # Rust's text is UTF-8, which has no unpaired surrogates; JSON can contain them as escapes.
-        return next(_load_validator(name).iter_errors(document), None) is None
+def fits(name: str, value: object) -> bool:
+    """Return whether a value matches a schema."""
+    return not find_errors(name, value)
 
 
 def first_problem(name: str, document: object) -> str | None:
@@ -85,57 +90,129 @@ def first_problem(name: str, document: object) -> str | None:
 
     It contains no value: a report may hold keys, which are personal data.
     """
-    if fits(name, document):
+    errors = find_errors(name, document)
+    if not errors:
         return None
     from jsonschema.exceptions import best_match
 
-    error = best_match(_load_validator(name).iter_errors(document))
-    # The libraries differ in text that ends with a line break: in Python, `$` matches before it.
-    if error is None:
-        return "the document does not match its schema"
-    return _describe_error(error, error.json_path.removeprefix("$").removeprefix("."))
-
-
-@functools.cache
-def _load_acceptor(name: str) -> Draft202012Validator:
-    return acceptor(load_schema(name))
-
-
-@functools.cache
-def _load_validator(name: str) -> Any:
-    from jsonschema import Draft202012Validator  # takes 0.07 s, and only invalid documents need it
-
-    return Draft202012Validator(load_schema(name))
-
-
-def _describe_error(error: ValidationError, place: str) -> str:
-    rule, wanted, value = (
-        str(error.validator),
-        cast("Any", error.validator_value),
-        cast("Any", error.instance),
-    )
-    match rule:
+    error = best_match(errors)
+    place, value = error.json_path.removeprefix("$").removeprefix("."), cast("Any", error.instance)
+    match error.validator:
         case "required":
-            place = f"{place}.{next(key for key in wanted if key not in value)}".removeprefix(".")
-            text = "missing"
+            missing = next(key for key in cast("Any", error.validator_value) if key not in value)
+            place, text = f"{place}.{missing}".removeprefix("."), "missing"
         case "additionalProperties":
             known = cast("Any", error.schema).get("properties", {})
-            text = f"unknown key {clipped(min(key for key in value if key not in known), 60)!r}"
-        case "type":
-            *most, last = [_TYPES[name] for name in ([wanted] if isinstance(wanted, str) else wanted)]
-            text = f"must be {', '.join(most)}{' or ' if most else ''}{last}"
-        case "enum":
-            text = f"must be one of {', '.join(map(str, wanted))}"
-        case "const":
-            text = f"must be {wanted}"
-        case "minimum":
-            text = f"must be at least {wanted}"
-        case "minLength" | "minItems":
-            text = "must not be empty"
+            text = f"unknown key {clipped(min(key for key in value if key not in known), _LONGEST_KEY)!r}"
         case "dependentRequired":
-            place, text = min(wanted), f"requires {', '.join(wanted[min(wanted)])}"
-        case "pattern":
-            text = f"does not match {wanted}"
+            place = min(cast("Any", error.validator_value))
+            text = describe_error(error)
         case _:
-            text = f"does not match its schema ({rule})"
+            text = describe_error(error)
     return f"{place or 'the document'}: {text}"
+
+
+def describe_error(error: ValidationError) -> str:
+    """Return what is wrong with one value, without the value: `must be a whole number`."""
+    rule, limit = str(error.validator), cast("Any", error.validator_value)
+    match rule:
+        case "type":
+            names = [_TYPES[name] for name in ([limit] if isinstance(limit, str) else limit)]
+            return f"must be {' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}"
+        case "enum":
+            return f"must be {'one of ' if len(limit) > 1 else ''}{', '.join(map(str, limit))}"
+        case "const":
+            return f"must be {limit}"
+        case "dependentRequired":
+            return f"requires {join_words(limit[min(limit)])}"
+        case "pattern":
+            return f"does not match {limit}"
+        case _ if rule in _BOUNDS:
+            return f"must be {_BOUNDS[rule]} {limit}"
+        case _:
+            return _RULES.get(rule, f"does not match its schema ({rule})")
+
+
+def _is_surely_valid(name: str, value: object) -> bool:
+    """Return whether the quick validator accepts a value, and jsonschema would too."""
+    is_valid, schema = _load_quick_validator(name)
+    try:
+        return is_valid(value) and not (_has_whole_float(value) and _may_be_inexact(value, schema))
+    except (TypeError, ValueError):
+        # Rust's text is UTF-8, which has no unpaired surrogates, and its numbers have 64 bits.
+        return False
+
+
+def _has_whole_float(value: object) -> bool:
+    below = [value]
+    # The list grows while it is walked; recursion would be slower.
+    for each in below:
+        if isinstance(each, dict):
+            below.extend(each.values())
+        elif isinstance(each, list):
+            below.extend(each)
+        elif isinstance(each, float) and each.is_integer():
+            return True
+    return False
+
+
+def _may_be_inexact(value: object, schema: Any) -> bool:
+    """Return whether a number such as `3.0` stands where the schema does not say that any number may."""
+    if isinstance(value, float):
+        return value.is_integer() and "number" not in schema.get("type", ())
+    if isinstance(value, dict):
+        known, additional = schema.get("properties", {}), schema.get("additionalProperties")
+        return any(_may_be_inexact(below, known.get(key, additional) or {}) for key, below in value.items())
+    return isinstance(value, list) and any(_may_be_inexact(item, schema.get("items", {})) for item in value)
+
+
+@functools.cache
+def _load_quick_validator(name: str) -> tuple[Callable[[object], bool], Any]:
+    # jsonschema_rs imports decimal from Rust, and panics on a Ctrl-C during that: seen in 2 of 25 tries.
+    import decimal  # noqa: F401
+
+    from jsonschema_rs import Draft202012Validator
+
+    schema = load_inlined_schema(name)
+    return Draft202012Validator(schema).is_valid, schema
+
+
+@functools.cache
+def _load_validator(name: str) -> Draft202012Validator:
+    # Takes 0.07 s, and few valid documents need it.
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
+
+    def check_pattern(_: object, pattern: str, value: object, __: object) -> Iterator[ValidationError]:
+        # In Python, `$` also matches before a line break at the end; in JSON Schema it does not.
+        if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
+            yield ValidationError("does not match")
+
+    def is_whole(_: object, value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", is_whole)
+    strict = extend(Draft202012Validator, {"pattern": check_pattern}, type_checker=types)  # type: ignore[no-untyped-call]
+    return cast("Draft202012Validator", strict(load_inlined_schema(name)))
+
+
+@functools.cache
+def load_inlined_schema(name: str) -> dict[str, Any]:
+    """Return a schema with its references replaced: following them takes most of the time of a check."""
+    whole = load_schema(name)
+    return cast("dict[str, Any]", _inline_references(whole, whole))
+
+
+def _inline_references(schema: Any, whole: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inline_references(item, whole) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inlined = {
+        k: _inline_references(v, whole) for k, v in schema.items() if k not in {"$ref", "$defs", "$id"}
+    }
+    if "$ref" in schema:
+        steps = schema["$ref"].removeprefix("#/").split("/")
+        inlined |= _inline_references(functools.reduce(getitem, steps, whole), whole)
+    return inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 from glob import escape
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifests.scalars import Style, format_value
+from kafkaform.config.manifests.scalars import format_value, render_inline
 from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
@@ -160,8 +160,6 @@ def _manifest_line(
 UNDECLARED_FIRST = "First add this to the manifest, to remove what is not declared:"
 BY_HAND = "Or edit the manifest:"
 
-_STYLE = Style()
-
 
 def format_yaml(line: ManifestLine) -> str:
     """Return the line as YAML, without its indentation."""
@@ -171,7 +169,7 @@ def format_yaml(line: ManifestLine) -> str:
         value = format_value(
             KINDS[line.kind].configs.keys().get(line.path.removeprefix(CONFIG_PREFIX)), value
         )
-    return f"{_STYLE.render_scalar(line.keys[-1])}: {_STYLE.render_scalar(value)}"
+    return f"{render_inline(line.keys[-1])}: {render_inline(value)}"
 
 
 def describe_line(line: ManifestLine) -> str:

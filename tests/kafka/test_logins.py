@@ -526,12 +526,12 @@ REFUSED_LOGINS: dict[str, tuple[dict[str, str | None], str, str]] = {
             "sasl.oauthbearer.client.id": None,
             "sasl.oauthbearer.client.secret": None,
         },
-        "client property sasl.oauthbearer.metadata.authentication.type: kafkaform does not log in by Azure's",
+        "client property sasl.oauthbearer.metadata.authentication.type is not allowed: logins by Azure",
         "use client credentials, or a file with a token",
     ),
     "a keytab": (
         {"sasl.mechanism": "GSSAPI", "sasl.kerberos.keytab": "/etc/kafkaform.keytab"},
-        "client property sasl.kerberos.keytab: kafkaform does not log in by keytab",
+        "client property sasl.kerberos.keytab is not allowed: logins by keytab",
         "use a listener with SCRAM or TLS certificates, or run kinit -kt KEYTAB PRINCIPAL first",
     ),
 }

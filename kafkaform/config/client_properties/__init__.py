@@ -5,9 +5,9 @@
 `--command-config`.
 """
 
-from kafkaform.config.client_properties.catalogue import SENSITIVE
 from kafkaform.config.client_properties.properties import ClientProperties, is_loopback, parse
 from kafkaform.config.client_properties.resolution import Resolved, redact, resolve, to_librdkafka
+from kafkaform.config.client_properties.table import SENSITIVE
 from kafkaform.config.client_properties.transport import to_transport
 from kafkaform.core.secrets import HIDDEN, read_secret_file
 

@@ -1,4 +1,4 @@
-"""The translation of Kafka's `--command-config` properties file into librdkafka's names and values."""
+"""The translation of Kafka's `--command-config` properties file into client properties."""
 
 from __future__ import annotations
 
@@ -6,64 +6,74 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkaform.config.client_properties import other_names
-from kafkaform.config.client_properties.catalogue import PROPERTIES
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
-from kafkaform.config.client_properties.other_names import LOADS_CODE_OR_RUNS_COMMANDS, explain_refusal
-from kafkaform.config.client_properties.properties import PropertyValues, escape
+from kafkaform.config.client_properties.properties import escape, explain_unknown, parse
+from kafkaform.config.client_properties.table import (
+    JAVA,
+    PROPERTIES,
+    describe_refusal,
+    explain_refusal,
+    is_left_out,
+    translate_name,
+)
 from kafkaform.core.errors import Problem
+from kafkaform.core.kafka_configs import consumer_configs
 from kafkaform.core.model import Location
-from kafkaform.core.values import Value
-from kafkaform.core.wording import nearest, quoted
+from kafkaform.core.values import Value, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+
+    from kafkaform.config.client_properties.properties import ClientProperties
 
 
-_SECURITY = "org.apache.kafka.common.security"
-_PLAIN_MODULE = f"{_SECURITY}.plain.PlainLoginModule"
-_SCRAM_MODULE = f"{_SECURITY}.scram.ScramLoginModule"
-_OAUTH_MODULE = f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule"
-_KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
-_OAUTH_HANDLER = f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
-
-_JKS = "JKS"
-_PEM = "PEM"
-_PKCS12 = "PKCS12"
-
-
-class Flaw(Value):
-    """A problem of one Java property."""
-
-    name: str
-    message: str
-    hint: str
+_JKS, _PEM, _PKCS12 = "JKS", "PEM", "PKCS12"
 
 
 @dataclass(slots=True)
-class JavaTranslation:
-    """The result of a translation: values by librdkafka's name, each with the Java name that it came from."""
+class Translation:
+    """The translation of Java properties.
 
+    Attributes:
+        in_client: Whether they are in `client:`, not in a Java file.
+        values: The values by the name here, each with the Java name that it came from.
+        problems: The Java names that cannot be translated.
+    """
+
+    in_client: bool
     values: dict[str, tuple[str, str]] = field(default_factory=dict)
-    flaws: list[Flaw] = field(default_factory=list)
+    problems: list[tuple[str, Problem]] = field(default_factory=list)
 
-    def add(self, name: str, value: str | None, source: str) -> None:
+    def add(self, name: str, value: str | None, java: str) -> None:
         """Add a value, unless it is None."""
         if value is not None:
-            self.values[name] = (value, source)
+            self.values[name] = (value, java)
 
-    def refuse(self, name: str, message: str, hint: str) -> None:
-        """Add a flaw of a Java property."""
-        self.flaws.append(Flaw(name, message, hint))
+    def refuse(self, java: str, message: str, hint: str) -> None:
+        """Add a problem of a Java property."""
+        self.problems.append((java, Problem(message, None, hint)))
 
 
-def translate_tls(written: Mapping[str, str]) -> JavaTranslation:
-    """Translate the properties of TLS, which Java ignores without TLS in `security.protocol`."""
-    outcome = JavaTranslation()
-    # Files that are shared between listeners often have the properties of both.
-    if "SSL" not in written.get("security.protocol", "").upper():
-        return outcome
-    translate_truststore(written, outcome, "ssl.ca")
+def _translate(written: Mapping[str, str], *, in_client: bool) -> Translation:
+    outcome = Translation(in_client)
+    for java, value in written.items():
+        name = translate_name(java)
+        if name is not None and not java.startswith("ssl."):
+            # The system's default is -1 in Java and 0 in librdkafka.
+            unset = value.strip() == "-1" and name in _DEFAULT_IS_ZERO
+            outcome.add(name, "0" if unset else value, java)
+    _translate_login(written, outcome)
+    # Java ignores them without TLS, and files that are shared between listeners often have them.
+    if "SSL" in written.get("security.protocol", "").upper():
+        _translate_tls(written, outcome)
+    return outcome
+
+
+_DEFAULT_IS_ZERO = ("socket.send.buffer.bytes", "socket.receive.buffer.bytes", "connections.max.idle.ms")
+
+
+def _translate_tls(written: Mapping[str, str], outcome: Translation) -> None:
+    _translate_truststore(written, outcome, "ssl.ca")
     _translate_keystore(written, outcome)
     name = "ssl.endpoint.identification.algorithm"
     if name in written:
@@ -81,11 +91,10 @@ def translate_tls(written: Mapping[str, str]) -> JavaTranslation:
             "ssl.cipher.suites: Java and OpenSSL name these differently",
             "set ssl.cipher.suites in kafkaform.yaml, with OpenSSL's names",
         )
-    return outcome
 
 
-def translate_truststore(
-    written: Mapping[str, str], outcome: JavaTranslation, prefix: str, source: str | None = None
+def _translate_truststore(
+    written: Mapping[str, str], outcome: Translation, prefix: str, source: str | None = None
 ) -> None:
     """Translate a trust store into `PREFIX.location` or `PREFIX.pem`; `source` is its Java property."""
     location, certificates = "ssl.truststore.location", "ssl.truststore.certificates"
@@ -99,26 +108,22 @@ def translate_truststore(
     if kind == _PEM:
         outcome.add(f"{prefix}.location", store, source or location)
         return
-    outcome.refuse(
-        source or location,
-        f"{location}: a {kind} trust store can only be read by Java",
-        f"{_convert_truststore(store, kind)}; then set ssl.truststore.type=PEM and {location}=ca.pem",
-    )
-
-
-def _convert_truststore(store: str, kind: str) -> str:
+    convert = f"keytool -exportcert -rfc -alias ALIAS -keystore {store} -file ca.pem"
     if kind == _PKCS12:
-        return f"convert it: openssl pkcs12 -in {store} -nokeys -out ca.pem"
-    return f"convert it: keytool -exportcert -rfc -alias ALIAS -keystore {store} -file ca.pem"
+        convert = f"openssl pkcs12 -in {store} -nokeys -out ca.pem"
+    then = JAVA[location] if outcome.in_client else f"set ssl.truststore.type=PEM and {location}=ca.pem"
+    message = f"{location}: a {kind} trust store can only be read by Java"
+    outcome.refuse(source or location, message, f"convert it: {convert}; then {then}")
 
 
-def _translate_keystore(written: Mapping[str, str], outcome: JavaTranslation) -> None:
+def _translate_keystore(written: Mapping[str, str], outcome: Translation) -> None:
     location, chain, key = "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"
-    kind = written.get("ssl.keystore.type", _JKS).strip().upper()
+    type_, password = "ssl.keystore.type", "ssl.key.password"
+    kind = written.get(type_, _JKS).strip().upper()
     if chain in written or key in written:
         outcome.add("ssl.certificate.pem", written.get(chain), chain)
         outcome.add("ssl.key.pem", written.get(key), key)
-        outcome.add("ssl.key.password", written.get("ssl.key.password"), "ssl.key.password")
+        outcome.add(password, written.get(password), password)
     if location not in written:
         return
     store = written[location]
@@ -126,28 +131,26 @@ def _translate_keystore(written: Mapping[str, str], outcome: JavaTranslation) ->
     if kind == _PEM:
         outcome.add("ssl.certificate.location", store, location)
         outcome.add("ssl.key.location", store, location)
-        outcome.add("ssl.key.password", written.get("ssl.key.password"), "ssl.key.password")
+        outcome.add(password, written.get(password), password)
     elif kind == _PKCS12:
         outcome.add(location, store, location)
         outcome.add("ssl.keystore.password", written.get("ssl.keystore.password"), "ssl.keystore.password")
     else:
-        outcome.refuse(
-            location,
-            f"{location}: a {kind} key store can only be read by Java",
-            f"{_convert_keystore(store)}; then set ssl.keystore.type=PKCS12, "
-            "ssl.keystore.location=client.p12 and ssl.keystore.password",
+        convert = (
+            f"keytool -importkeystore -srckeystore {store} -destkeystore client.p12 -deststoretype PKCS12"
         )
+        in_file = f"set {type_}=PKCS12, {location}=client.p12 and ssl.keystore.password"
+        then = f"write {location}: client.p12" if outcome.in_client else in_file
+        message = f"{location}: a {kind} key store can only be read by Java"
+        name = type_ if type_ in written else location
+        outcome.refuse(name, message, f"convert it: {convert}; then {then}")
 
 
-def _convert_keystore(store: str) -> str:
-    target = "-destkeystore client.p12 -deststoretype PKCS12"
-    return f"convert it: keytool -importkeystore -srckeystore {store} {target}"
-
-
+_SECURITY = "org.apache.kafka.common.security"
+_OAUTH_HANDLER = f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
 # The package of this class in the versions of KIP-768.
 _OLD_OAUTH_HANDLER = _OAUTH_HANDLER.replace("oauthbearer.", "oauthbearer.secured.")
 _IAM = "software.amazon.msk.auth.iam"
-_IAM_MODULE = f"{_IAM}.IAMLoginModule"
 _IAM_OAUTH_HANDLER = f"{_IAM}.IAMOAuthBearerLoginCallbackHandler"
 _HANDLERS: Mapping[str, tuple[str, ...]] = {
     "sasl.login.callback.handler.class": (_OAUTH_HANDLER, _OLD_OAUTH_HANDLER, _IAM_OAUTH_HANDLER),
@@ -160,16 +163,49 @@ _HANDLERS: Mapping[str, tuple[str, ...]] = {
 """The Java classes that kafkaform replaces by its own code."""
 
 
-def translate_login(written: Mapping[str, str]) -> JavaTranslation:
-    """Translate `sasl.jaas.config` and the other properties of the login."""
-    outcome = JavaTranslation()
+class _Login(Value):
+    """A login module of Java: its mechanism, the properties of its options, and the options left out."""
+
+    mechanism: str
+    options: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+_ACCOUNT = {"username": "sasl.username", "password": "sasl.password"}
+_LOGINS: Mapping[str, _Login] = {
+    f"{_SECURITY}.plain.PlainLoginModule": _Login("PLAIN", _ACCOUNT, ("tokenauth",)),
+    f"{_SECURITY}.scram.ScramLoginModule": _Login("SCRAM-SHA-256 or SCRAM-SHA-512", _ACCOUNT, ("tokenauth",)),
+    f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule": _Login(
+        "OAUTHBEARER",
+        {
+            "clientId": "sasl.oauthbearer.client.id",
+            "clientSecret": "sasl.oauthbearer.client.secret",
+            "scope": "sasl.oauthbearer.scope",
+        },
+    ),
+    "com.sun.security.auth.module.Krb5LoginModule": _Login(
+        "GSSAPI",
+        {
+            "keyTab": "sasl.kerberos.keytab",
+            "principal": "sasl.kerberos.principal",
+            "serviceName": "sasl.kerberos.service.name",
+        },
+        # How Java finds a ticket; kafkaform always uses the ticket cache.
+        ("useKeyTab", "storeKey", "useTicketCache", "renewTicket", "doNotPrompt", "refreshKrb5Config"),
+    ),
+    f"{_IAM}.IAMLoginModule": _Login("AWS_MSK_IAM", {}),
+}
+_JAAS = "sasl.jaas.config"
+
+
+def _translate_login(written: Mapping[str, str], outcome: Translation) -> None:
     for name, known in _HANDLERS.items():
         handler = written.get(name, "").strip()
         if handler and handler not in known:
             message = f"{name} {handler} is Java code that kafkaform cannot run"
             outcome.refuse(name, message, "use SCRAM, or OAUTHBEARER with client credentials")
     if not written.get("security.protocol", "").strip().upper().startswith("SASL_"):
-        return outcome
+        return
     mechanism = written.get("sasl.mechanism", "").strip().upper()
     if not mechanism:
         outcome.add("sasl.mechanism", "GSSAPI", "security.protocol")  # Java's default
@@ -178,200 +214,69 @@ def translate_login(written: Mapping[str, str]) -> JavaTranslation:
         outcome.add("sasl.mechanism", "AWS_MSK_IAM", "sasl.mechanism")
     elif mechanism == "OAUTHBEARER":
         outcome.add("sasl.oauthbearer.method", "oidc", "sasl.mechanism")
-    jaas = written.get("sasl.jaas.config")
-    if jaas is None:
-        return outcome
+    if _JAAS not in written:
+        return
     try:
-        module = parse_jaas(jaas)
+        module = parse_jaas(written[_JAAS])
     except MalformedJaas as error:
         hint = 'one module: org.apache.kafka.… required username="…" password="…";'
-        outcome.refuse("sasl.jaas.config", f"sasl.jaas.config cannot be read: {error}", hint)
-        return outcome
-    _translate_login_module(module, outcome)
-    return outcome
+        outcome.refuse(_JAAS, f"{_JAAS} cannot be read: {error}", hint)
+        return
+    if (login := _LOGINS.get(module.name)) is None:
+        message = f"{_JAAS}: the login module {module.name} is Java code that kafkaform cannot run"
+        outcome.refuse(_JAAS, message, "use PLAIN, SCRAM, OAUTHBEARER, AWS_MSK_IAM or Kerberos")
+        return
+    if outcome.in_client and not mechanism:
+        outcome.add("sasl.mechanism", login.mechanism, _JAAS)
+    _translate_options(module, login, outcome)
 
 
-def _translate_login_module(module: LoginModule, outcome: JavaTranslation) -> None:
-    source = "sasl.jaas.config"
-    options = module.options
-    translated: dict[str, str]
-    match module.name:
-        case _ if module.name in (_PLAIN_MODULE, _SCRAM_MODULE):
-            translated = {"username": "sasl.username", "password": "sasl.password"}
-            if options.get("tokenauth", "false").strip().lower() == "true":
-                message = "sasl.jaas.config: tokenauth (delegation tokens) is not supported by librdkafka"
-                outcome.refuse(source, message, "use a separate SCRAM account")
-            options = {name: value for name, value in options.items() if name != "tokenauth"}
-        case _ if module.name == _OAUTH_MODULE:
-            translated = {
-                "clientId": "sasl.oauthbearer.client.id",
-                "clientSecret": "sasl.oauthbearer.client.secret",
-                "scope": "sasl.oauthbearer.scope",
-            }
-            options = _translate_oauth_options(options, outcome)
-        case _ if module.name == _KERBEROS_MODULE:
-            translated = {
-                "keyTab": "sasl.kerberos.keytab",
-                "principal": "sasl.kerberos.principal",
-                "serviceName": "sasl.kerberos.service.name",
-            }
-            # How Java finds a ticket. kafkaform always uses the ticket cache.
-            harmless = (
-                "useKeyTab",
-                "storeKey",
-                "useTicketCache",
-                "renewTicket",
-                "doNotPrompt",
-                "refreshKrb5Config",
-            )
-            options = {name: value for name, value in options.items() if name not in harmless}
-        case _ if module.name == _IAM_MODULE:
-            translated = {}
-        case _:
-            message = (
-                f"sasl.jaas.config: the login module {module.name} is Java code that kafkaform cannot run"
-            )
-            outcome.refuse(source, message, "use PLAIN, SCRAM, OAUTHBEARER, AWS_MSK_IAM or Kerberos")
-            return
-    for name, value in options.items():
-        if name in translated:
-            outcome.add(translated[name], value, source)
-        else:
-            message = f"sasl.jaas.config: the option {name} is not supported"
-            known_options = f"supported options: {', '.join(translated)}"
-            is_aws = name.startswith("aws")
-            outcome.refuse(
-                source, message, "set AWS_PROFILE, or AWS's other variables" if is_aws else known_options
-            )
-
-
-def _translate_oauth_options(options: Mapping[str, str], outcome: JavaTranslation) -> dict[str, str]:
-    """Translate the options that do not correspond to one property each; return the others."""
-    remaining: dict[str, str] = {}
+def _translate_options(module: LoginModule, login: _Login, outcome: Translation) -> None:
     extensions: list[str] = []
-    tls_options: dict[str, str] = {}
-    for name, value in options.items():
-        if name.startswith("extension_"):
+    tls: dict[str, str] = {}
+    for name, value in module.options.items():
+        if name == "tokenauth" and name in login.left_out and value.strip().lower() == "true":
+            message = f"{_JAAS}: tokenauth (delegation tokens) is not supported by librdkafka"
+            outcome.refuse(_JAAS, message, "use a separate SCRAM account")
+        elif name in login.options:
+            outcome.add(login.options[name], value, _JAAS)
+        elif login.mechanism == "OAUTHBEARER" and name.startswith("extension_"):
             extensions.append(f"{name.removeprefix('extension_')}={value}")
-        elif name.startswith("ssl.truststore."):
-            tls_options[name] = value
-        else:
-            remaining[name] = value
+        elif login.mechanism == "OAUTHBEARER" and name.startswith("ssl.truststore."):
+            tls[name] = value
+        elif name not in login.left_out:
+            is_aws = name.startswith("aws")
+            hint = f"supported options: {', '.join(login.options)}"
+            hint = "set AWS_PROFILE, or AWS's other variables" if is_aws else hint
+            outcome.refuse(_JAAS, f"{_JAAS}: the option {name} is not supported", hint)
     if extensions:
-        outcome.add("sasl.oauthbearer.extensions", ",".join(extensions), "sasl.jaas.config")
-    translate_truststore(tls_options, outcome, "https.ca", source="sasl.jaas.config")
-    return remaining
+        outcome.add("sasl.oauthbearer.extensions", ",".join(extensions), _JAAS)
+    _translate_truststore(tls, outcome, "https.ca", source=_JAAS)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class JavaProperties(PropertyValues):
-    """The properties of a Java properties file, by librdkafka's names, as `parse` takes them.
-
-    Dollar signs are escaped, as a Java file contains no references of kafkaform.
-    """
-
-    locations: Mapping[str, Location] = field(default_factory=dict)
-
-    def locate(self, name: str) -> Location | None:
-        """Return the location of a property in the file."""
-        return self.locations.get(name)
-
-
-def translate_java_properties(text: str, file: str) -> tuple[JavaProperties, list[Problem]]:
-    """Translate a Java client properties file.
+def read_java_properties(text: str, file: str) -> tuple[ClientProperties, list[Problem]]:
+    """Parse a properties file of Java's clients; a `$` in it is a dollar sign, as it has no references.
 
     Args:
         text: The file's text. Java decodes such files as ISO 8859-1.
         file: Its name, for the problems.
     """
-    entries, problems = _read_properties(text, file)
-    written = {name: value for name, (value, _) in entries.items()}
+    entries, problems = _read_entries(text, file)
     lines = {name: location for name, (_, location) in entries.items()}
-    for name in written:
-        if (problem := _check_property(name, lines[name])) is not None:
-            problems.append(problem)
-    renamed = [(ours, written[java], java) for java, ours in other_names.RENAMED.items() if java in written]
-    values = {ours: _translate_value(ours, value) for ours, value, _ in renamed}
-    sources = {ours: java for ours, _, java in renamed}
-    for translate in (translate_login, translate_tls):
-        outcome = translate(written)
-        problems += [Problem(f.message, lines.get(f.name), f.hint) for f in outcome.flaws]
-        for ours, (value, java) in outcome.values.items():
-            values[ours], sources[ours] = value, java
-    places = {ours: lines[java] for ours, java in sources.items() if java in lines}
+    problems += [problem for name in entries if (problem := _check_name(name, lines[name])) is not None]
+    outcome = _translate({name: value for name, (value, _) in entries.items()}, in_client=False)
+    problems += [replace(problem, location=lines.get(java)) for java, problem in outcome.problems]
     # The translations run by subject; a reader works through the file from the top.
     problems.sort(key=lambda problem: problem.location.line if problem.location else 0)
-    return JavaProperties({ours: escape(value) for ours, value in values.items()}, places), problems
+    places = {name: lines.get(java) for name, (_, java) in outcome.values.items()}
+    properties, flaws = parse(
+        {name: escape(value) for name, (value, _) in outcome.values.items()}, places.get
+    )
+    # Both, so that one run shows every line to correct.
+    return properties, [*problems, *flaws]
 
 
-_SHORT = 60
-_REFERENCE = re.compile(r"\$\{[^}]*\}")
-_MECHANISMS = {
-    _PLAIN_MODULE: "PLAIN",
-    _SCRAM_MODULE: "SCRAM-SHA-256 or SCRAM-SHA-512",
-    _OAUTH_MODULE: "OAUTHBEARER",
-    _KERBEROS_MODULE: "GSSAPI",
-    _IAM_MODULE: "AWS_MSK_IAM",
-}
-_REPLACED: Mapping[str, str] = {
-    "ssl.truststore.password": "remove it: ssl.ca.location is a PEM file, which needs no password",
-    "ssl.truststore.type": "remove it: ssl.ca.location is a PEM file",
-    "ssl.keystore.type": "remove it: ssl.keystore.location is a PKCS#12 file",
-    "ssl.enabled.protocols": "remove it: the brokers choose the versions of TLS",
-    "ssl.protocol": "remove it: the brokers choose the versions of TLS",
-    "default.api.timeout.ms": "write socket.timeout.ms, for each request",
-}
-
-
-def suggest_property(name: str, raw: Mapping[str, object]) -> str | None:
-    """Return what to write in `client:` instead of a Java property; None if there is no counterpart.
-
-    Args:
-        name: The Java property.
-        raw: All properties of the mapping, of either client.
-    """
-    if name in other_names.RENAMED:
-        return f"write {other_names.RENAMED[name]}"
-    if name == "ssl.keystore.type" and str(raw[name]).strip().upper() == _JKS:
-        store = str(raw.get("ssl.keystore.location", "FILE"))
-        return f"{_convert_keystore(store)}; then write ssl.keystore.location: client.p12"
-    if name in _REPLACED:
-        return _REPLACED[name]
-    # Java ignores the properties of TLS and of logins unless the protocol has them.
-    written = {key: str(value) for key, value in raw.items()} | {"security.protocol": "SASL_SSL"}
-    if name == "ssl.truststore.location" and written.get("ssl.truststore.type", _JKS).upper() != _PEM:
-        kind = written.get("ssl.truststore.type", _JKS).strip().upper()
-        return f"{_convert_truststore(written[name], kind)}; then write ssl.ca.location: ca.pem"
-    outcomes = (translate_login(written), translate_tls(written))
-    mechanism = _find_mechanism(raw) if name == "sasl.jaas.config" else None
-    values = [] if mechanism is None else [f"sasl.mechanism: {mechanism}"]
-    values += [
-        _write_property(ours, value)
-        for outcome in outcomes
-        for ours, (value, java) in outcome.values.items()
-        if java == name
-    ]
-    if values:
-        return f"write {', '.join(values)}"
-    return next((flaw.hint for outcome in outcomes for flaw in outcome.flaws if flaw.name == name), None)
-
-
-def _find_mechanism(raw: Mapping[str, object]) -> str | None:
-    """Return the mechanism of a login configuration, if no property names it."""
-    if "sasl.mechanism" in raw or "sasl.mechanisms" in raw:
-        return None
-    text = str(raw["sasl.jaas.config"])
-    return next((mechanism for module, mechanism in _MECHANISMS.items() if module in text), None)
-
-
-def _write_property(name: str, value: str) -> str:
-    """Return the line of a property, without its value if that may be secret or is long."""
-    if PROPERTIES[name].sensitive and not _REFERENCE.fullmatch(value):
-        return f"{name}: ${{env:NAME}}"
-    return f"{name}: {value}" if len(value) <= _SHORT and value.isprintable() else name
-
-
-def _read_properties(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[Problem]]:
+def _read_entries(text: str, file: str) -> tuple[dict[str, tuple[str, Location]], list[Problem]]:
     # Imported here: it takes longer than the rest of the package, and few runs read such a file.
     import javaproperties
 
@@ -396,27 +301,41 @@ def _read_properties(text: str, file: str) -> tuple[dict[str, tuple[str, Locatio
     return entries, problems
 
 
-def _check_property(name: str, location: Location) -> Problem | None:
-    known: Iterable[str] = (*other_names.RENAMED, *other_names.JAAS_AND_STORES, *other_names.IGNORED)
-    if name in known:
+def _check_name(name: str, location: Location) -> Problem | None:
+    if _is_known(name):
         return None
-    if name in LOADS_CODE_OR_RUNS_COMMANDS or name.startswith("config.providers."):
-        return Problem(
-            f"client property {name} is not allowed: {explain_refusal(name)}", location, "remove it"
-        )
-    # Kafka's tools take it instead of bootstrap.servers since 3.7 (KIP-919).
-    if name == "bootstrap.controllers":
-        return Problem(
-            "bootstrap.controllers: connections are made to brokers, not to controllers",
-            location,
-            "give bootstrap.servers, or --bootstrap-server",
-        )
-    close = nearest(name, known)
-    hint = f"did you mean {close}?" if close else "docs/clients.md lists every property"
-    return Problem(f"unknown client property {quoted(name)}", location, hint)
+    if (reason := explain_refusal(name)) is not None:
+        return Problem(describe_refusal(name, reason), location, "remove it")
+    return explain_unknown(name, filter(_is_known, consumer_configs()), location)
 
 
-def _translate_value(name: str, value: str) -> str:
-    # The system's default is -1 in Java and 0 in librdkafka.
-    defaults_to_zero = ("socket.send.buffer.bytes", "socket.receive.buffer.bytes", "connections.max.idle.ms")
-    return "0" if name in defaults_to_zero and value.strip() == "-1" else value
+def _is_known(name: str) -> bool:
+    return bool(translate_name(name)) or name in JAVA or name in _HANDLERS or is_left_out(name)
+
+
+_LONG = 60
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+
+
+def suggest_property(java: str, raw: Mapping[str, object]) -> str:
+    """Return what to write in `client:` instead of a property that is not allowed there.
+
+    Args:
+        java: The Java property.
+        raw: All properties of the mapping, of either client.
+    """
+    written = {name: str(value) for name, value in raw.items()}
+    # Java ignores the properties of TLS and of logins unless the protocol has them.
+    outcome = _translate(written | {"security.protocol": "SASL_SSL"}, in_client=True)
+    lines = [_write_line(name, value) for name, (value, source) in outcome.values.items() if source == java]
+    if lines:
+        return f"write {', '.join(lines)}"
+    instead = JAVA.get(java, "remove it")
+    return next((problem.hint or instead for name, problem in outcome.problems if name == java), instead)
+
+
+def _write_line(name: str, value: str) -> str:
+    """Return the line of a property, without its value if that may be secret or is long."""
+    if PROPERTIES[name].sensitive and not _REFERENCE.fullmatch(value):
+        return f"{name}: ${{env:NAME}}"
+    return f"{name}: {value}" if len(value) <= _LONG and value.isprintable() else name

@@ -5,15 +5,19 @@ Their secrets are still references: `${env:NAME}` or `${file:PATH}`; `$$` is a d
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkaform.config.client_properties.catalogue import ALIASES, ALLOW_HTTP, PROPERTIES
-from kafkaform.config.client_properties.other_names import explain_refusal
+from kafkaform.config.client_properties.table import (
+    ALIASES,
+    ALLOW_HTTP,
+    PROPERTIES,
+    Choice,
+    describe_refusal,
+    explain_refusal,
+)
 from kafkaform.core.errors import Problem
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.secrets import HIDDEN, MalformedReference, Reference, parse_reference
@@ -21,7 +25,7 @@ from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import nearest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafkaform.core.model import Location
 
@@ -103,8 +107,22 @@ _EXCLUSIVE = (
 )
 _CERTIFICATE = ("ssl.certificate.location", "ssl.certificate.pem")
 _KEY = ("ssl.key.location", "ssl.key.pem")
-_AUTHORITIES = ("ssl.ca.location", "ssl.ca.pem", "ssl.crl.location")
-_TLS_PROPERTIES = (*_AUTHORITIES, *_CERTIFICATE, *_KEY, "ssl.keystore.location")
+_NEEDS = (
+    (_CERTIFICATE, _KEY),
+    (_KEY, _CERTIFICATE),
+    (("ssl.keystore.location",), ("ssl.keystore.password",)),
+)
+"""Properties, and those of which they need one."""
+_ACCOUNT = ("sasl.username", "sasl.password")
+_LOGINS: Mapping[str, tuple[str, ...]] = {
+    "PLAIN": _ACCOUNT,
+    "SCRAM-SHA-256": _ACCOUNT,
+    "SCRAM-SHA-512": _ACCOUNT,
+    "OAUTHBEARER": ("sasl.oauthbearer.method",),
+}
+"""The properties that each mechanism needs."""
+_TLS = ("ssl.ca.location", "ssl.ca.pem", "ssl.crl.location", *_CERTIFICATE, *_KEY, "ssl.keystore.location")
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 
 
 def find_conflicts(
@@ -114,40 +132,26 @@ def find_conflicts(
     for first, second in _EXCLUSIVE:
         if first in values and second in values:
             yield Problem(f"{second} and {first} exclude each other", locate(second), "keep one of the two")
-    yield from _check_pairs(values, locate)
+    for names, needed in _NEEDS:
+        name = next((name for name in names if name in values), None)
+        if name is not None and not any(other in values for other in needed):
+            yield Problem(f"{name} needs {needed[0]}", locate(name), f"set {_suggest_line(needed[0])}")
     protocol = values.get("security.protocol", "PLAINTEXT")
     # It is a reference, and checked when it is resolved.
     if protocol is None:
         return
     if "SSL" not in protocol:
-        yield from _check_ineffective(values, _TLS_PROPERTIES, protocol, "SSL or SASL_SSL", locate)
+        yield from _find_ineffective(values, _TLS, protocol, "SSL or SASL_SSL", locate)
     if protocol.startswith("SASL_"):
-        yield from _check_sasl(values, protocol, locate)
+        yield from _check_login(values, protocol, locate)
     else:
-        sasl = tuple(name for name in values if name.startswith("sasl."))
-        yield from _check_ineffective(values, sasl, protocol, "SASL_SSL", locate)
+        login = [name for name in values if name.startswith("sasl.")]
+        yield from _find_ineffective(values, login, protocol, "SASL_SSL", locate)
 
 
-def _check_pairs(
-    values: Mapping[str, str | None], locate: Callable[[str], Location | None]
-) -> Iterator[Problem]:
-    certificate = next((name for name in _CERTIFICATE if name in values), None)
-    key = next((name for name in _KEY if name in values), None)
-    if certificate and not key:
-        yield Problem(f"{certificate} needs its private key", locate(certificate), "set ssl.key.location too")
-    if key and not certificate:
-        yield Problem(f"{key} needs its certificate", locate(key), "set ssl.certificate.location too")
-    if "ssl.keystore.location" in values and "ssl.keystore.password" not in values:
-        yield Problem(
-            "ssl.keystore.location needs ssl.keystore.password",
-            locate("ssl.keystore.location"),
-            "set ssl.keystore.password: ${env:NAME} or ${file:PATH}",
-        )
-
-
-def _check_ineffective(
+def _find_ineffective(
     values: Mapping[str, str | None],
-    names: tuple[str, ...],
+    names: Sequence[str],
     protocol: str,
     wanted: str,
     locate: Callable[[str], Location | None],
@@ -157,63 +161,50 @@ def _check_ineffective(
     name = next((name for name in names if name in values), None)
     if name is not None:
         verb = "is" if "security.protocol" in values else "is by default"
+        message = f"{name} has no effect: security.protocol {verb} {protocol}"
+        yield Problem(message, locate(name), f"set security.protocol to {wanted}")
+
+
+def _check_login(
+    values: Mapping[str, str | None], protocol: str, locate: Callable[[str], Location | None]
+) -> Iterator[Problem]:
+    setting, mechanism = "sasl.mechanism", values.get("sasl.mechanism")
+    if setting not in values:
+        hint = PROPERTIES[setting].type.description
+        at = locate("security.protocol")
+        yield Problem(f"security.protocol {protocol} needs {setting}", at, f"one of {hint}")
+        return
+    needed = [*_LOGINS.get(mechanism or "", ())]
+    # The other grants need other properties, which kafkaform refuses.
+    grant = values.get("sasl.oauthbearer.grant.type", "client_credentials")
+    metadata = values.get("sasl.oauthbearer.metadata.authentication.type", "none")
+    if mechanism == "OAUTHBEARER" and (grant, metadata) == ("client_credentials", "none"):
+        needed.append(_ENDPOINT)
+        endpoint = values.get(_ENDPOINT, "")
+        # A token file needs no client; a reference may resolve to the URL of one.
+        if endpoint is not None and not endpoint.startswith("file:"):
+            needed += ["sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"]
+    for name in needed:
+        if name not in values:
+            hint = f"set {_suggest_line(name)}"
+            yield Problem(f"{setting} {mechanism} needs {name}", locate(setting), hint)
+    endpoint, allowed = values.get(_ENDPOINT), values.get(ALLOW_HTTP, "false")
+    # It would receive the client's secret in plain text.
+    if mechanism == "OAUTHBEARER" and endpoint and allowed == "false" and is_plain_http(endpoint):
         yield Problem(
-            f"{name} has no effect: security.protocol {verb} {protocol}",
-            locate(name),
-            f"set security.protocol to {wanted}",
+            f"{_ENDPOINT} is plain http: others on the network could read the client's secret and its tokens",
+            locate(_ENDPOINT),
+            f"use https, or set {ALLOW_HTTP}: true if the network is private",
         )
 
 
-def _check_sasl(
-    values: Mapping[str, str | None], protocol: str, locate: Callable[[str], Location | None]
-) -> Iterator[Problem]:
-    at = locate("security.protocol")
-    if "sasl.mechanism" not in values:
-        hint = "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI"
-        yield Problem(f"security.protocol {protocol} needs sasl.mechanism", at, hint)
-        return
-    mechanism = values["sasl.mechanism"]
-    at = locate("sasl.mechanism")
-    if mechanism == "PLAIN" or (mechanism or "").startswith("SCRAM-"):
-        for name in ("sasl.username", "sasl.password"):
-            if name not in values:
-                yield Problem(f"sasl.mechanism {mechanism} needs {name}", at, f"set {name}: ${{env:NAME}}")
-    if mechanism == "OAUTHBEARER":
-        yield from _check_oauthbearer(values, at)
-        yield from _find_clear_text_endpoints(values, locate)
-
-
-def _check_oauthbearer(values: Mapping[str, str | None], at: Location | None) -> Iterator[Problem]:
-    prefix = "sasl.oauthbearer."
-    needed = [f"{prefix}method"]
-    # The other grants need other properties, which librdkafka checks.
-    other_grant = f"{prefix}grant.type" in values and values[f"{prefix}grant.type"] != "client_credentials"
-    metadata = values.get(f"{prefix}metadata.authentication.type", "none") != "none"
-    if not other_grant and not metadata:
-        needed.append(f"{prefix}token.endpoint.url")
-        endpoint = values.get(needed[-1], "")
-        # A token file needs no client; a reference may resolve to the URL of one.
-        if endpoint is not None and not endpoint.startswith("file:"):
-            needed += [f"{prefix}client.id", f"{prefix}client.secret"]
-    for name in needed:
-        if name not in values:
-            hint = f"set {name}: oidc" if name.endswith("method") else f"set {name}"
-            yield Problem(f"sasl.mechanism OAUTHBEARER needs {name}", at, hint)
-
-
-def _find_clear_text_endpoints(
-    values: Mapping[str, str | None], locate: Callable[[str], Location | None]
-) -> Iterator[Problem]:
-    """Find a token endpoint that would receive the client's secret in plain text without permission."""
-    name = "sasl.oauthbearer.token.endpoint.url"
-    endpoint, allowed = values.get(name), values.get(ALLOW_HTTP, "false")
-    if endpoint is None or allowed != "false" or not is_plain_http(endpoint):
-        return
-    yield Problem(
-        f"{name} is plain http: others on the network could read the client's secret and its tokens",
-        locate(name),
-        f"use https, or set {ALLOW_HTTP}: true if the network is private",
-    )
+def _suggest_line(name: str) -> str:
+    """Return the line of a property that is missing, as far as it is known."""
+    property_ = PROPERTIES[name]
+    if property_.sensitive or name == "sasl.username":
+        return f"{name}: ${{env:NAME}}"
+    is_fixed = isinstance(property_.type, Choice) and len(property_.type.values) == 1
+    return f"{name}: {property_.type.description}" if is_fixed else name
 
 
 def is_plain_http(url: str) -> bool:
@@ -242,25 +233,6 @@ _PATHS = re.compile(r"\.(location|keytab|file)$")
 """The properties whose value is the path of a file or folder."""
 _JAVA_STORE = "probe"
 """The value of `ssl.ca.location` that is not a path."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class PropertyValues(Mapping[str, str]):
-    """A mapping of librdkafka's names to values, which may be secret and are not in its repr."""
-
-    values_by_name: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> str:
-        return self.values_by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
-
-    def __len__(self) -> int:
-        return len(self.values_by_name)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(sorted(self.values_by_name))}: {HIDDEN})"
 
 
 class ClientProperties(Value):
@@ -309,17 +281,16 @@ def parse(
     for spelled, value in raw.items():
         name = ALIASES.get(spelled, spelled)
         if name not in PROPERTIES:
-            problems.append(_explain_unknown(spelled, raw, locate(spelled)))
+            problems.append(_refuse_name(spelled, raw, locate(spelled)))
         elif name in written:
             message = f"{spelled} and {written[name]} are two names of one property"
             problems.append(Problem(message, locate(spelled), f"keep {name}"))
         else:
             written[name] = spelled
-            parsed = _parse_value(name, value)
-            if isinstance(parsed, Template):
-                templates[name] = parsed
-            else:
-                problems.append(Problem(f"{spelled}: {parsed[0]}", locate(spelled), parsed[1]))
+            try:
+                templates[name] = _parse_value(name, value)
+            except ValueError as error:
+                problems.append(Problem(f"{spelled}: {error}", locate(spelled)))
     locations = {name: at for name, spelled in written.items() if (at := locate(spelled)) is not None}
     # An invalid property counts as set, so that one mistake is reported once.
     known: dict[str, str | None] = {name: t.literal for name, t in templates.items()}
@@ -328,39 +299,40 @@ def parse(
     return ClientProperties(templates, locations), problems
 
 
-def _explain_unknown(name: str, raw: Mapping[str, object], location: Location | None) -> Problem:
+def _refuse_name(name: str, raw: Mapping[str, object], location: Location | None) -> Problem:
     if (why := explain_refusal(name)) is not None:
         from kafkaform.config.client_properties.java_file import suggest_property  # imports this module
 
-        hint = suggest_property(name, raw) or "remove it"
-        return Problem(f"client property {name} is not allowed: {why}", location, hint)
+        return Problem(describe_refusal(name, why), location, suggest_property(name, raw))
     if name in load_schema("config")["$defs"]["cluster"]["properties"]:
         return Problem(f"{name} is not a client property", location, "write it beside client: indent it less")
-    close = nearest(name, (*PROPERTIES, *ALIASES))
+    return explain_unknown(name, (*PROPERTIES, *ALIASES), location)
+
+
+def explain_unknown(name: str, known: Iterable[str], location: Location | None) -> Problem:
+    """Explain that there is no property of this name."""
+    close = nearest(name, known)
     hint = f"did you mean {close}?" if close else "docs/clients.md lists every property"
     return Problem(f"unknown client property {quoted(name)}", location, hint)
 
 
-def _parse_value(name: str, value: object) -> Template | tuple[str, str | None]:
-    """Return the normalised value, or the problem and a hint."""
+def _parse_value(name: str, value: object) -> Template:
+    """Parse a value into its normal form; raises ValueError if it is invalid, with what must be changed."""
     # Before int: in Python, a bool is one.
     if isinstance(value, bool):
         value = "true" if value else "false"
     if isinstance(value, int):
         value = str(value)
     if not isinstance(value, str):
-        return "must be text, a whole number, true or false", "write lists as one text, with commas"
+        raise ValueError("must be text, a whole number, true or false: write lists as one text, with commas")  # noqa: TRY004
     try:
-        # Values are checked after references are found: a reference is valid in every property.
         template = parse_template(value)
     except MalformedReference as error:
-        return f"contains {error}", "write $$ for a dollar sign"
+        raise ValueError(f"contains {error}; write $$ for a dollar sign") from None
+    # A reference is valid in every property: its text is checked when it is read.
     if (literal := template.literal) is None:
         return template
-    kind = PROPERTIES[name].kind
-    if (flaw := kind.find_flaw(literal)) is not None:
-        return flaw, None
-    return Template((kind.normalise(literal),))
+    return Template((PROPERTIES[name].type.parse(literal),))
 
 
 def _resolve_paths(name: str, template: Template, folder: Path) -> Template:

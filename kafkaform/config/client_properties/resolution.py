@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkaform.config.client_properties.catalogue import OWN, PROPERTIES
-from kafkaform.config.client_properties.properties import PropertyValues, find_conflicts
-from kafkaform.config.client_properties.treatment import Refused, Text
+from kafkaform.config.client_properties.properties import find_conflicts
+from kafkaform.config.client_properties.table import OWN, PROPERTIES, Text, Use, describe_refusal
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
 from kafkaform.core.secrets import HIDDEN, UnreadableSecret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kafkaform.config.client_properties.properties import ClientProperties
     from kafkaform.core.secrets import Reference
@@ -26,14 +26,28 @@ _LINE_WORTH_HIDING = 16
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Resolved(PropertyValues):
+class Resolved(Mapping[str, str]):
     """The values of client properties with their secrets; a mapping whose repr hides all values.
 
     Attributes:
+        values_by_name: The values by librdkafka's name.
         secrets: Every text that must not be printed.
     """
 
-    secrets: frozenset[str] = frozenset()
+    values_by_name: Mapping[str, str]
+    secrets: frozenset[str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    def __repr__(self) -> str:
+        return f"Resolved({', '.join(sorted(self.values_by_name))}: {HIDDEN})"
 
 
 def resolve(
@@ -69,16 +83,17 @@ def resolve(
         except UnreadableSecret as error:
             problems.append(Problem(f"{name}: {error}", at, "set it where kafkaform runs"))
             continue
-        if (flaw := property_.kind.find_flaw(value)) is not None:
-            problems.append(Problem(f"{name}: the value that was read {flaw}", at))
+        try:
+            values[name] = property_.type.parse(value)
+        except ValueError as error:
+            problems.append(Problem(f"{name}: the value that was read {error}", at))
             continue
-        values[name] = property_.kind.normalise(value)
         if property_.sensitive:
             # The parts too: an error may quote the text of one reference only.
             secrets |= {value, *texts}
         # A text that was kept out of the file is taken for a secret. Numbers and choices are not: hiding
         # every 9093 or `none` would garble errors.
-        elif isinstance(property_.kind, Text) and not property_.shown:
+        elif isinstance(property_.type, Text) and not property_.shown:
             secrets |= set(texts)
     if not problems:
         # Once more: while the file was checked, the values of references were unknown.
@@ -138,6 +153,6 @@ def refuse_unsupported(resolved: Mapping[str, str]) -> None:
         KafkaformError: They do not support a property; names the first.
     """
     for name, value in resolved.items():
-        treatment = PROPERTIES[name].transport
-        if isinstance(treatment, Refused) and value != treatment.unless:
-            raise KafkaformError(f"client property {name}: {treatment.why}", hint=treatment.hint)
+        property_ = PROPERTIES[name]
+        if property_.use is Use.REFUSED and value != property_.unless:
+            raise KafkaformError(describe_refusal(name, property_.note), hint=property_.instead)

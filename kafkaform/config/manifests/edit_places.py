@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkaform.config.manifests.edit_layout import Collection, Scalar, find_node
+import yaml
+
 from kafkaform.config.manifests.edit_text import (
-    add_list,
+    Steps,
     drop_item,
     drop_value,
-    nest_value,
+    find_node,
+    list_entries,
     put_item,
     put_value,
 )
-from kafkaform.config.manifests.scalars import format_like
+from kafkaform.config.manifests.scalars import format_like, render_inline
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
@@ -21,13 +23,25 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.config.manifests.edit_layout import Node, Steps
+    from kafkaform.config.manifests.edit_text import Formatter
     from kafkaform.config.manifests.scalars import Plain
     from kafkaform.core.model import FieldValue
     from kafkaform.resources.base import Shorthand
 
-TextEdit: TypeAlias = "Callable[[str], str]"
-"""An edit of the text of a document; raises Uneditable if it is not possible there."""
+
+class TextEdit(NamedTuple):
+    """An edit of the text of a document.
+
+    Attributes:
+        steps: The place of the value or the list.
+        apply: Returns the new text; raises Uneditable if the text has another form.
+        by_hand: What a person would do instead.
+    """
+
+    steps: Steps
+    apply: Callable[[str], str]
+    by_hand: str
+
 
 _BASE: Steps = ("spec",)
 
@@ -36,13 +50,13 @@ class Manifest(Value):
     """A manifest to edit.
 
     Attributes:
-        root: The layout of the manifest.
+        root: The nodes of the manifest.
         kind: The kind of the resource.
         environment: The environment to edit; None if no manifest has overrides.
         other_environments: The other environments.
     """
 
-    root: Node | None
+    root: yaml.Node | None
     kind: str
     environment: str | None
     other_environments: frozenset[str]
@@ -80,12 +94,15 @@ class Manifest(Value):
         overridden = own is not None and self._find_place(own, name) is not None
         steps = (*(own if own is not None and overridden else _BASE), name)
         if removed is None:
-            yield lambda text: put_item(text, steps, items[-1])
+            item = render_inline(items[-1])
+            by_hand = f"add {item} to {'.'.join(steps)}"
+            yield TextEdit(steps, lambda text: put_item(text, steps, items[-1]), by_hand)
         else:
-            yield lambda text: drop_item(text, steps, removed)
+            by_hand = f"remove item {removed + 1} of {'.'.join(steps)}"
+            yield TextEdit(steps, lambda text: drop_item(text, steps, removed), by_hand)
         # A list in an override replaces that of the spec, so that other environments stay as they are.
         if own is not None and not overridden:
-            yield lambda text: add_list(text, (*own, name), items)
+            yield _put((*own, name), lambda _: items)
 
     def _is_unshared(self, path: str) -> bool:
         """Return whether the value of a field in the spec affects no other environment."""
@@ -98,24 +115,24 @@ class Manifest(Value):
         place = self._find_place(layer, path)
         # Removing the line is tried first. It fails where a default lies under it; then null is written.
         if value is None and place is not None:
-            yield lambda text: drop_value(text, place)
+            by_hand = f"remove {place[-1]} from {'.'.join(place[:-1])}"
+            yield TextEdit(place, lambda text: drop_value(text, place), by_hand)
         yield self._build_edit(layer, path, value)
 
     def _build_edit(self, layer: Steps, path: str, value: FieldValue) -> TextEdit:
-        format_scalar = self._build_formatter(path, value)
+        format_value = self._build_formatter(path, value)
         place = self._find_place(layer, path)
         shorthand = self._find_shorthand(path)
         if shorthand is None:
-            target = place or (*layer, *_split_path(path))
-            return lambda text: put_value(text, target, format_scalar)
+            return _put(place or (*layer, *_split_path(path)), format_value)
         section, field = (*layer, shorthand.section), shorthand.field
         if place == section and value is None:
-            return lambda text: nest_value(text, section, None, field, format_scalar)
-        if place is None and isinstance(find_node(self.root, section), Scalar):
-            main = self._find_main_field(shorthand.section)
-            return lambda text: nest_value(text, section, main, field, format_scalar)
-        target = place or self._choose_place(layer, path, shorthand, value)
-        return lambda text: put_value(text, target, format_scalar)
+            return _put(section, lambda _: {field: None})
+        main = find_node(self.root, section)
+        if place is None and isinstance(main, yaml.ScalarNode):
+            values = {self._find_main_field(shorthand.section): main.value, field: format_value(None)}
+            return _put(section, lambda _: values)
+        return _put(place or self._choose_place(layer, path, shorthand, value), format_value)
 
     def _choose_place(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
         """Choose the place of a new config in a layer: its shorthand, if the manifest uses it."""
@@ -123,7 +140,7 @@ class Manifest(Value):
         short, below = find_node(self.root, section), find_node(self.root, (*_BASE, shorthand.section))
         if short is None and below is None:
             return (*layer, *_split_path(path))
-        if short is None and isinstance(below, Scalar) and shorthand.is_main and value is not None:
+        if short is None and isinstance(below, yaml.ScalarNode) and shorthand.is_main and value is not None:
             return section
         return (*section, shorthand.field)
 
@@ -134,7 +151,7 @@ class Manifest(Value):
         if shorthand is not None:
             section = (*layer, shorthand.section)
             candidates.append((*section, shorthand.field))
-            if shorthand.is_main and not isinstance(find_node(self.root, section), Collection):
+            if shorthand.is_main and not isinstance(find_node(self.root, section), yaml.CollectionNode):
                 candidates.append(section)
         return next((steps for steps in candidates if find_node(self.root, steps) is not None), None)
 
@@ -154,16 +171,19 @@ class Manifest(Value):
             return lambda _: value
         key = KINDS[self.kind].configs.keys().get(path.removeprefix(CONFIG_PREFIX))
         below = find_node(self.root, self._find_place(_BASE, path) or ("",))
-        inherited = below.value if isinstance(below, Scalar) else None
+        inherited = below.value if isinstance(below, yaml.ScalarNode) else None
         return lambda old: format_like(key, value, inherited if old is None else old)
 
 
-def list_overrides(root: Node | None) -> Iterable[str]:
+def list_overrides(root: yaml.Node | None) -> Iterable[str]:
     """List the environments for which a manifest has overrides."""
-    overrides = find_node(root, ("spec", "overrides"))
-    if not isinstance(overrides, Collection):
-        return ()
-    return [entry.name for entry in overrides.entries if entry.name is not None]
+    overrides = list_entries(find_node(root, ("spec", "overrides")))
+    return [entry.name for entry in overrides if entry.name is not None]
+
+
+def _put(steps: Steps, format_value: Formatter) -> TextEdit:
+    by_hand = f"write {steps[-1]}: {render_inline(format_value(None))} in {'.'.join(steps[:-1])}"
+    return TextEdit(steps, lambda text: put_value(text, steps, format_value), by_hand)
 
 
 def _get_override_steps(environment: str) -> Steps:

@@ -1,430 +1,234 @@
-"""Edits of the text of a YAML document: change a value, add an entry, or remove one.
+"""Edits of the text of a YAML document: set a scalar, or add and remove an entry of a mapping or a list.
 
-New text is spliced in at the positions of the parser, and nothing else is rewritten. So comments, order,
-quotes and indentation are kept.
+Edited are block style, line by line, and brackets that open and close on one line. Everything else is left to
+people: aliases and anchors, values of several lines, brackets over several lines. Only the text of the
+entry changes; other lines keep their comments, order, quotes and blanks.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kafkaform.config.manifests.edit_layout import (
-    Alias,
-    Collection,
-    Scalar,
-    find_comments,
-    find_line_break,
-    find_line_end,
-    find_line_start,
-    find_node,
-    parse_layout,
-    walk_nodes,
-)
-from kafkaform.config.manifests.scalars import Style
+import yaml
+
+from kafkaform.config.manifests.scalars import render_inline
 from kafkaform.core.schema_files import load_schema
-from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafkaform.config.manifests.edit_layout import CollectionEntry, Steps
-    from kafkaform.config.manifests.scalars import Plain
-
-    Formatter = Callable[[str | None], Plain | Sequence[Mapping[str, object]]]
+    Formatter = Callable[[str | None], object]
     """Formats the new value like the old one, whose text it gets; None if there is none."""
-    ScalarFormatter = Callable[[str | None], Plain]
-    """Formats a value that is no list."""
 
+Steps: TypeAlias = "tuple[str, ...]"
+"""The keys from the root of a document to a value."""
 
-_LINE_REMAINDER = re.compile(r"[ \t]*(?:#.*)?")
-_FLOW_LINE_REMAINDER = re.compile(r"[ \t]*(,?)[ \t]*(?:#.*)?")
-_LEAD = re.compile(r" *(?:[-?][ \t]+)?")
-_AFTER_KEY = re.compile(r"\s*:")
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_LINE_REMAINDER = re.compile(r"[ \t]*:?[ \t]*(#.*)?")
+_SPEC_DEPTH = 2
+"""The depth of the fields of `spec`, which stays when it becomes empty."""
 
 
 class Uneditable(Exception):  # noqa: N818 - becomes the reason of a refused edit
-    """The text cannot be edited safely in place; the message is the reason, for users."""
+    """The text is not of a form that is edited; the message names the form, for users."""
 
 
-def splice(text: str, start: int, end: int, new: str) -> str:
-    """Replace the text between two positions."""
-    return text[:start] + new + text[end:]
+class Entry(NamedTuple):
+    """An entry of a mapping, or of a list, whose entries have no keys."""
+
+    key: yaml.Node | None
+    value: yaml.Node
+
+    @property
+    def start(self) -> int:
+        """The start of the key, or of the item after its dash."""
+        return _get_start(self.key or self.value)
+
+    @property
+    def name(self) -> str | None:
+        """The key, if it is a scalar."""
+        return self.key.value if isinstance(self.key, yaml.ScalarNode) else None
 
 
-def measure_indentation(text: str, entry: CollectionEntry) -> int:
-    """Return the column, from 0, of an entry of a block mapping."""
-    before = text[find_line_start(text, entry.start) : entry.start].rstrip(" \t")
-    return len(before) - 1 if before.endswith("?") else entry.start - find_line_start(text, entry.start)
+def parse_layout(text: str) -> yaml.Node | None:
+    """Parse the nodes of a text of one document that the loader has accepted; None if it is empty."""
+    node: yaml.Node | None = yaml.compose(text, Loader=yaml.CBaseLoader)
+    return node
 
 
-def add_lines(
-    text: str, mapping: Collection, parent: CollectionEntry, index: int, lines: Sequence[str]
-) -> str:
-    """Add lines to a block collection, before the entry at an index.
+def split_documents(text: str) -> list[str]:
+    """Split a text that the loader has accepted into its documents; joined, they are the text."""
+    events = yaml.parse(text, Loader=yaml.CBaseLoader)
+    starts = [_get_start(event) for event in events if isinstance(event, yaml.DocumentStartEvent)]
+    bounds = [0, *starts[1:], len(text)]
+    return [text[start:end] for start, end in pairwise(bounds)]
 
-    Lines before the first entry are added right below the key of the collection, so that comments above the
-    entry stay with it.
+
+def is_in_brackets(node: yaml.Node) -> bool:
+    """Return whether a node is a mapping or a list in flow style."""
+    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
+
+
+def list_entries(node: yaml.Node | None) -> list[Entry]:
+    """List the entries of a mapping or a list; a scalar has none."""
+    if isinstance(node, yaml.MappingNode):
+        return [Entry(key, value) for key, value in node.value]
+    return [Entry(None, item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
+
+
+def find_node(node: yaml.Node | None, steps: Steps) -> yaml.Node | None:
+    """Return the value at a path; None if there is none."""
+    for step in steps:
+        node = next((entry.value for entry in list_entries(node) if entry.name == step), None)
+    return node
+
+
+def put_value(text: str, steps: Steps, format_value: Formatter) -> str:
+    """Set a scalar, or add a value, with the mappings around it that are missing.
+
+    Raises:
+        Uneditable: The text has another form.
     """
-    if index:
-        at = mapping.entries[index - 1].end
-        end = find_line_end(text, at)
-        _check_line_remainder(text, at, end)
+    path = _find_path(text, steps)
+    if len(path) <= len(steps):
+        return _add_entry(text, path, steps[len(path) - 1 :], format_value(None))
+    entry = path[-1]
+    old = entry.value
+    if not isinstance(old, yaml.ScalarNode):
+        value = format_value(None)
+        if isinstance(value, str):
+            return _put_items(text, steps, entry, value)
+        return put_value(drop_value(text, steps), steps, lambda _: value)
+    start, end = _get_start(old), _get_end(old)
+    if start == end and not text[:start].rstrip(" ").endswith(":"):
+        raise Uneditable("its key has no value")
+    new = format_value(None if not old.style and old.value in _NULL else old.value)
+    # JSON stays JSON: where the key has double quotes, a text gets them too.
+    is_flow = any(is_in_brackets(entry.value) for entry in path)
+    rendered = render_inline(new, old.style or _find_quote(entry), flow=is_flow)
+    if old.style and isinstance(new, int):
+        rendered = f"{old.style}{rendered}{old.style}"
+    gap = " " if start == end and text[start - 1] == ":" else ""
+    return _splice(text, start, end, gap + rendered)
+
+
+def _put_items(text: str, steps: Steps, entry: Entry, value: str) -> str:
+    """Give a list of scalars the items of a value with commas, one at a time."""
+    if not isinstance(entry.value, yaml.SequenceNode):
+        raise Uneditable(f"{steps[-1]} is a mapping")
+    items, wanted = [item.value.value for item in list_entries(entry.value)], value.split(",")
+    missing = next((item for item in wanted if item not in items), None)
+    spare = (i for i, item in enumerate(items) if item not in wanted or item in items[:i])
+    index = next(spare, None)
+    # An item is added before one is removed, as an empty list would be another value.
+    if missing is not None:
+        text = put_item(text, steps, missing)
+    elif index is not None:
+        text = drop_item(text, steps, index)
     else:
-        at = parent.start
-        end = find_line_end(text, parent.start if parent.key is None else parent.key.end)
-        if end >= mapping.entries[0].start:
-            raise Uneditable("its fields begin on the line of their key")
-    newline = find_line_break(text, at)
-    return splice(text, end, end, "".join(newline + line for line in lines))
+        return text
+    return put_value(text, steps, lambda _: value)
 
 
-def add_flow_entry(text: str, collection: Collection, index: int, piece: str) -> str:
-    """Add an entry to a flow collection, before the one at an index, on its own line if the others are."""
-    entries = collection.entries
-    if not entries:
-        return splice(text, collection.start + 1, collection.start + 1, piece)
-    neighbour = entries[max(index - 1, 0)]
-    indent = text[find_line_start(text, neighbour.start) : neighbour.start]
-    own_line = not indent.strip() and collection.start < find_line_start(text, neighbour.start)
-    if index == 0:
-        gap = f",{find_line_break(text, neighbour.start)}{indent}" if own_line else ", "
-        return splice(text, neighbour.start, neighbour.start, piece + gap)
-    end = find_line_end(text, neighbour.end)
-    # A comma and a comment at the end of the line stay with the neighbour.
-    comma = _FLOW_LINE_REMAINDER.fullmatch(text, neighbour.end, end) if own_line else None
-    if comma is None or (not comma[1] and index < len(entries)):
-        return splice(text, neighbour.end, neighbour.end, f", {piece}")
-    line = find_line_break(text, neighbour.end) + indent + piece
-    if comma[1]:
-        return splice(text, end, end, line + ",")
-    return splice(splice(text, end, end, line), neighbour.end, neighbour.end, ",")
-
-
-def cut_entry(text: str, collection: Collection, index: int) -> str:
-    """Remove one of several entries of a collection; its comments stay on their own lines."""
-    return (_cut_flow_entry if collection.flow else _cut_lines)(text, collection, index)
-
-
-def replace_collection(text: str, parent: CollectionEntry, collection: Collection, new: str) -> str:
-    """Replace a whole collection by a short text; its comments stay."""
-    if collection.flow:
-        _check_comments(text, parent, collection.start, collection.end)
-        return splice(text, collection.start, collection.end, new)
-    # From the end, so that the positions of the earlier entries stay valid.
-    for index in reversed(range(len(collection.entries))):
-        text = _cut_lines(text, collection, index)
-    colon = _AFTER_KEY.match(text, parent.start if parent.key is None else parent.key.end)
-    if colon is None:
-        raise Uneditable("its key is on a separate line")
-    return splice(text, colon.end(), colon.end(), f" {new}")
-
-
-def _cut_flow_entry(text: str, collection: Collection, index: int) -> str:
-    entries = collection.entries
-    entry = entries[index]
-    if index + 1 < len(entries):
-        start, end = entry.start, entries[index + 1].start
-    else:
-        start, end = entries[index - 1].end, entry.end
-    _check_comments(text, entry, start, end)
-    return splice(text, start, end, "")
-
-
-def _cut_lines(text: str, collection: Collection, index: int) -> str:
-    entry = collection.entries[index]
-    start, end = find_line_start(text, entry.start), find_line_end(text, entry.end)
-    lead = text[start : entry.start]
-    if not _LEAD.fullmatch(lead):
-        raise Uneditable("its line contains something else")
-    _check_line_remainder(text, entry.end, end)
-    newline = find_line_break(text, entry.end)
-    indent = lead[: len(lead) - len(lead.lstrip(" "))]
-    comments = newline.join(indent + comment for comment in find_comments(text, entry, start, end))
-    if comments:
-        return splice(text, start, end, comments)
-    if end < len(text):
-        return splice(text, start, end + len(newline), "")
-    return text[:start].rstrip("\r\n")  # the text had no line break at its end, and still has none
-
-
-def _check_line_remainder(text: str, start: int, end: int) -> None:
-    if not _LINE_REMAINDER.fullmatch(text, start, end):
-        raise Uneditable("its line contains something else")
-
-
-def _check_comments(text: str, entry: CollectionEntry, start: int, end: int) -> None:
-    if find_comments(text, entry, start, end):
-        raise Uneditable("there is a comment next to it inside brackets")
-
-
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_DEPTH = len(("spec", "field"))
-"""Mappings at this depth or above are kept when they become empty: a manifest needs its spec."""
-
-_INLINE = frozenset(short.section for kind in KINDS.values() for short in kind.format.shorthands.values())
-"""New mappings that are written on one line."""
-
-
-class _Level(Value):
-    """A mapping on the path to a value, with its parent and the index of the next entry of the path."""
-
-    mapping: Collection
-    parent: CollectionEntry | None
-    index: int | None
-
-    @property
-    def entry(self) -> CollectionEntry:
-        return self.mapping.entries[self.index or 0]
-
-
-class _ValuePath(Value):
-    """The existing mappings on the path to a value."""
-
-    text: str
-    steps: Steps
-    levels: tuple[_Level, ...]
-    shared: frozenset[str]
-    json: bool
-    ranks: Mapping[str, int]
-
-    @property
-    def last(self) -> _Level:
-        return self.levels[-1]
-
-    @property
-    def style(self) -> Style:
-        return Style(any(level.mapping.flow for level in self.levels), self.json)
-
-    def check_own(self, node: Scalar | Alias | Collection) -> None:
-        """Refuse a node that aliases share: a change would affect them too."""
-        if not isinstance(node, Alias) and node.anchor in self.shared:
-            raise Uneditable(f"its value is shared by the anchor &{node.anchor}: write out the values first")
-
-
-def put_value(text: str, steps: Steps, format_scalar: ScalarFormatter) -> str:
-    """Set a value, and create the mappings around it if they are missing.
-
-    Raises:
-        Uneditable: Other values would be affected.
-    """
-    path = _find_value(text, steps)
-    if path.last.index is None:
-        return _add_entry(path, format_scalar)
-    entry = path.last.entry
-    path.check_own(entry.value)
-    match entry.value:
-        case Scalar() as old:
-            # Quoted, `null` is a text.
-            current = None if not old.style and old.value in _NULL else old.value
-            new = path.style.render_scalar(format_scalar(current), old)
-            return (
-                _fill_empty_value(text, entry, new)
-                if old.start == old.end
-                else splice(text, old.start, old.end, new)
-            )
-        case Alias() as old:
-            return splice(text, old.start, old.end, path.style.render_scalar(format_scalar(None)))
-        case Collection() as old:
-            return _edit_list(path, old, format_scalar)
-
-
-def add_list(text: str, steps: Steps, items: Sequence[Mapping[str, object]]) -> str:
-    """Add a list that does not exist.
-
-    Raises:
-        Uneditable: Other values would be affected.
-    """
-    return _add_entry(_find_value(text, steps), lambda _: items)
-
-
-def put_item(text: str, steps: Steps, item: Mapping[str, object]) -> str:
-    """Add an item at the end of a list, and create the list if it is missing.
-
-    Raises:
-        Uneditable: Other values would be affected.
-    """
-    path = _find_value(text, steps)
-    if path.last.index is None:
-        return add_list(text, steps, [item])
-    return _append_item(path, _get_list(path), path.style.render_inline(item))
+def put_item(text: str, steps: Steps, item: object) -> str:
+    """Add an item at the end of a list, which is created if it is missing; raises Uneditable."""
+    path = _find_path(text, steps)
+    if len(path) <= len(steps):
+        return _add_entry(text, path, steps[len(path) - 1 :], [item])
+    items = path[-1].value
+    if not isinstance(items, yaml.SequenceNode):
+        raise Uneditable(f"{steps[-1]} is not a list")
+    if items.flow_style:
+        quote = _find_quote(path[-1])
+        return _edit_brackets(text, items, added=(len(items.value), render_inline(item, quote, flow=True)))
+    last = list_entries(items)[-1]
+    lead = text[_find_line_start(text, last.start) : last.start]
+    if lead.strip(" ") != "-":
+        raise Uneditable(f"{steps[-1]} does not have one item per line")
+    return _insert_lines(text, _find_end(text, last), [lead + render_inline(item)])
 
 
 def drop_item(text: str, steps: Steps, index: int) -> str:
-    """Remove an item of a list, and the list if it becomes empty; comments stay.
-
-    Raises:
-        Uneditable: Other values would be affected.
-    """
-    path = _find_value(text, steps)
-    items = _get_list(path)
-    for node in walk_nodes(items.entries[index].value):
-        path.check_own(node)
-    return drop_value(text, steps) if len(items.entries) == 1 else cut_entry(text, items, index)
-
-
-def _get_list(path: _ValuePath) -> Collection:
-    """Return the list at the end of a path."""
-    items = path.last.entry.value
-    if not isinstance(items, Collection):
-        raise Uneditable("its list is an alias: write out the values first")
-    path.check_own(items)
-    return items
-
-
-def nest_value(text: str, steps: Steps, kept: str | None, name: str, format_scalar: ScalarFormatter) -> str:
-    """Replace a scalar by a mapping of the new value and, under the key `kept`, the scalar (None drops it).
-
-    Raises:
-        Uneditable: The scalar spans several lines.
-    """
-    path = _find_value(text, steps)
-    old = path.last.entry.value
-    if isinstance(old, Collection) or (isinstance(old, Scalar) and old.style in {"|", ">"}):
-        raise Uneditable("it spans several lines")
-    path.check_own(old)
-    style = Style(flow=True, json=path.json)
-    parts = [] if kept is None else [f"{style.render_scalar(kept)}: {text[old.start : old.end]}"]
-    parts.append(f"{style.render_scalar(name)}: {style.render_scalar(format_scalar(None))}")
-    return splice(text, old.start, old.end, "{" + ", ".join(parts) + "}")
+    """Remove an item of a list, and the list if it becomes empty; raises Uneditable."""
+    items = _find_path(text, steps)[-1].value
+    return drop_value(text, steps) if len(list_entries(items)) == 1 else _drop_entry(text, items, index)
 
 
 def drop_value(text: str, steps: Steps) -> str:
     """Remove a value, and the mappings below `spec` that become empty; comments stay.
 
     Raises:
-        Uneditable: Other values would be affected.
+        Uneditable: The text has another form.
     """
-    path = _find_value(text, steps)
+    path = _find_path(text, steps)
     depth = len(steps)
-    while depth > _DEPTH and len(path.levels[depth - 1].mapping.entries) == 1:
+    while depth > _SPEC_DEPTH and len(list_entries(path[depth - 1].value)) == 1:
         depth -= 1
-    level = path.levels[depth - 1]
-    for node in walk_nodes(level.entry.value):
-        path.check_own(node)
-    if len(level.mapping.entries) == 1 and level.parent is not None:
-        return replace_collection(text, level.parent, level.mapping, "{}")
-    return cut_entry(text, level.mapping, level.index or 0)
+    parent = path[depth - 1]
+    names = [entry.name for entry in list_entries(parent.value)]
+    after = _drop_entry(text, parent.value, names.index(steps[depth - 1]))
+    if len(names) > 1 or is_in_brackets(parent.value):
+        return after
+    colon = text.index(":", _get_end(parent.key)) + 1
+    return _splice(after, colon, colon, " {}")
 
 
-def _find_value(text: str, steps: Steps) -> _ValuePath:
+def _find_path(text: str, steps: Steps) -> list[Entry]:
+    """Return the document and the entries that exist on the path to a value; raises Uneditable."""
     root = parse_layout(text)
-    nodes = list(walk_nodes(root)) if root is not None else []
-    # Only anchors that an alias refers to: an unused anchor shares nothing.
-    shared = frozenset(node.anchor for node in nodes if isinstance(node, Alias))
-    levels: list[_Level] = []
-    node, parent = root, None
+    path = [Entry(None, root)] if root is not None else []
     for step in steps:
-        if isinstance(node, Alias):
-            raise Uneditable(
-                f"{_describe_entry(parent)} is the alias *{node.anchor}: write out its values first"
-            )
-        if not isinstance(node, Collection):
-            raise Uneditable(f"{_describe_entry(parent)} is not a mapping")
-        # A change below a shared anchor would also change every place that refers to it.
-        if node.anchor in shared:
-            name = _describe_entry(parent)
-            raise Uneditable(f"{name} is shared by the anchor &{node.anchor}: write out its values first")
-        index = next((i for i, entry in enumerate(node.entries) if entry.name == step), None)
-        levels.append(_Level(node, parent, index))
-        if index is None:
+        entry = next((entry for entry in list_entries(path[-1].value) if entry.name == step), None)
+        if entry is None:
             break
-        parent = node.entries[index]
-        node = parent.value
-    # JSON is YAML, too: what is added to a JSON file must keep it JSON.
-    json = (
-        isinstance(root, Collection)
-        and root.flow
-        and any(isinstance(entry.key, Scalar) and entry.key.style == '"' for entry in root.entries)
-    )
+        path.append(entry)
+        start, end = _get_start(entry.value), _get_end(entry.value)
+        # The node of an alias is that of its anchor, which stands before.
+        if start < _get_end(entry.key):
+            raise Uneditable(f"{step} is an alias")
+        if text[start:end].startswith("&"):
+            raise Uneditable(f"{step} has an anchor")
+        if isinstance(entry.value, yaml.ScalarNode) and "\n" in text[start:end]:
+            raise Uneditable(f"{step} spans several lines")
+    return path
+
+
+def _add_entry(text: str, path: Sequence[Entry], missing: Steps, value: object) -> str:
+    """Add an entry to the mapping at the end of a path, with the missing mappings."""
+    root, mapping = path[0].value, path[-1].value
+    if not isinstance(mapping, yaml.MappingNode) or mapping is root:
+        raise Uneditable(f"{path[-1].name or 'the document'} is not a mapping with fields")
     kind = find_node(root, ("kind",))
-    ranks = _rank_keys(kind.value) if isinstance(kind, Scalar) and kind.value in KINDS else {}
-    return _ValuePath(text, steps, tuple(levels), shared, json, ranks)
-
-
-def _describe_entry(entry: CollectionEntry | None) -> str:
-    return (entry.name if entry is not None else None) or "the document"
-
-
-def _fill_empty_value(text: str, entry: CollectionEntry, new: str) -> str:
-    """Set the value of a key without one."""
-    at = entry.value.start
-    key_end = entry.start if entry.key is None else entry.key.end
-    if ":" not in text[key_end:at]:
-        return splice(text, key_end, key_end, f": {new}")
-    return splice(text, at, at, new if text[at - 1].isspace() else f" {new}")
-
-
-def _edit_list(path: _ValuePath, old: Collection, format_scalar: ScalarFormatter) -> str:
-    """Edit a list element by element, so that the remaining ones are not rewritten."""
-    new = format_scalar(None)
-    if not isinstance(new, str):
-        return replace_collection(path.text, path.last.entry, old, path.style.render_scalar(new))
-    wanted = new.split(",")
-    spare, missing = [], list(wanted)
-    for index, item in enumerate(old.entries):
-        if not isinstance(item.value, Scalar):
-            raise Uneditable("its list contains more than plain values")
-        if item.value.value in missing:
-            missing.remove(item.value.value)
-        else:
-            spare.append(index)
-    style = Style(old.flow or path.style.flow, path.json)
-    if not spare and not missing:
-        return path.text
-    if spare and missing:
-        replaced = old.entries[spare[0]].value
-        like = replaced if isinstance(replaced, Scalar) else None
-        text = splice(path.text, replaced.start, replaced.end, style.render_scalar(missing[0], like))
-    elif spare:
-        text = cut_entry(path.text, old, spare[0])
-    else:
-        text = _append_item(path, old, style.render_scalar(missing[0]))
-    # One element at a time: positions are those of the text before the edit, so it is parsed again.
-    return put_value(text, path.steps, format_scalar)
-
-
-def _append_item(path: _ValuePath, old: Collection, element: str) -> str:
-    if old.flow:
-        return add_flow_entry(path.text, old, len(old.entries), element)
-    last = old.entries[-1]
-    lead = path.text[find_line_start(path.text, last.start) : last.start]
-    if lead.strip(" ") != "-":
-        raise Uneditable("its list does not have one item per line")
-    return add_lines(path.text, old, path.last.entry, len(old.entries), [lead + element])
-
-
-def _add_entry(path: _ValuePath, format_value: Formatter) -> str:
-    """Add an entry, with the missing mappings on the path to the value."""
-    level = path.last
-    missing = path.steps[len(path.levels) - 1 :]
-    index = _choose_index(level.mapping, missing[0], path.ranks)
-    if level.mapping.flow:
-        style = Style(flow=True, json=path.json)
-        return add_flow_entry(path.text, level.mapping, index, _render_inline(missing, format_value, style))
-    if level.parent is None:
-        raise Uneditable("the manifest has no spec")
-    indent = measure_indentation(path.text, level.mapping.entries[0])
+    ranks = _rank_keys(kind.value) if kind is not None and kind.value in KINDS else {}
+    entries = list_entries(mapping)
+    index = _choose_index([entry.name or "" for entry in entries], missing[0], ranks)
+    if mapping.flow_style:
+        quote = _find_quote(path[-1])
+        names = [render_inline(step, quote, flow=True) for step in missing]
+        piece = ": {".join(names) + f": {render_inline(value, quote, flow=True)}" + "}" * (len(names) - 1)
+        return _edit_brackets(text, mapping, added=(index, piece))
+    indent = _find_column(text, entries[0])
     # New mappings are indented by as much as the ones around them.
-    step = indent - measure_indentation(path.text, level.parent)
-    beside = [entry.value for entry in level.mapping.entries if isinstance(entry.value, Collection)]
-    inline = len(path.levels) > _DEPTH and bool(beside) and all(node.flow for node in beside)
-    lines = _render_block(missing, format_value, indent, step, inline=inline)
-    return add_lines(path.text, level.mapping, level.parent, index, lines)
+    lines = _render_block(missing, value, indent, indent - _find_column(text, path[-1]))
+    if index:
+        return _insert_lines(text, _find_end(text, entries[index - 1]), lines)
+    # Below the key, so that comments above the first entry stay with it.
+    return _insert_lines(text, _get_end(path[-1].key), lines)
 
 
-def _choose_index(mapping: Collection, name: str, ranks: Mapping[str, int]) -> int:
+def _choose_index(present: Sequence[str], name: str, ranks: Mapping[str, int]) -> int:
     """Choose the index of a new key in the order of the documentation, or of names if the others have it."""
 
     def rank(key: str) -> tuple[int, str]:
         return ranks.get(key, len(ranks)), key
 
-    present = [rank(entry.name or "") for entry in mapping.entries]
-    if name not in ranks and present != sorted(present):
+    if name not in ranks and [*present] != sorted(present, key=rank):
         return len(present)
-    return max((index + 1 for index, key in enumerate(present) if key < rank(name)), default=0)
+    return max((index + 1 for index, key in enumerate(present) if rank(key) < rank(name)), default=0)
 
 
 @cache
@@ -435,22 +239,116 @@ def _rank_keys(kind: str) -> Mapping[str, int]:
     return {key: rank for rank, key in enumerate(keys)}
 
 
-def _render_block(
-    steps: Sequence[str], format_value: Formatter, indent: int, step: int, *, inline: bool
-) -> list[str]:
-    style = Style()
-    lead = " " * indent + style.render_scalar(steps[0]) + ":"
-    if len(steps) == 1:
-        value = format_value(None)
-        if isinstance(value, list) and value and not inline:
-            return [lead, *(f"{' ' * (indent + step)}- {style.render_inline(item)}" for item in value)]
-        return [f"{lead} {style.render_inline(value)}"]
-    if inline or steps[0] in _INLINE:
-        return [f"{lead} {{{_render_inline(steps[1:], format_value, Style(flow=True))}}}"]
-    return [lead, *_render_block(steps[1:], format_value, indent + step, step, inline=False)]
+def _render_block(steps: Steps, value: object, indent: int, step: int) -> list[str]:
+    lead = " " * indent + render_inline(steps[0]) + ":"
+    if len(steps) > 1:
+        return [lead, *_render_block(steps[1:], value, indent + step, step)]
+    if isinstance(value, list) and value:
+        return [lead, *(f"{' ' * (indent + step)}- {render_inline(item)}" for item in value)]
+    return [f"{lead} {render_inline(value)}"]
 
 
-def _render_inline(steps: Sequence[str], format_value: Formatter, style: Style) -> str:
-    if len(steps) == 1:
-        return f"{style.render_scalar(steps[0])}: {style.render_inline(format_value(None))}"
-    return f"{style.render_scalar(steps[0])}: {{{_render_inline(steps[1:], format_value, style)}}}"
+def _drop_entry(text: str, collection: yaml.Node, index: int) -> str:
+    """Remove an entry; in block style, the comments on its lines and between them stay on their own."""
+    entry = list_entries(collection)[index]
+    if is_in_brackets(collection):
+        return _edit_brackets(text, collection, removed=index)
+    start, end = _find_line_start(text, entry.start), _find_line_end(text, _find_end(text, entry))
+    lead = text[start : entry.start]
+    if lead.strip(" ") not in {"", "-"}:
+        raise Uneditable("its line contains something else")
+    indent = lead[: len(lead) - len(lead.lstrip(" "))]
+    comments = [indent + comment for comment in _find_comments(text, entry, end)]
+    if comments:
+        return _splice(text, start, end, _find_break(text).join(comments))
+    if after := text.find("\n", end) + 1:
+        return _splice(text, start, after, "")
+    return text[:start].rstrip("\r\n")  # the text had no line break at its end, and still has none
+
+
+def _find_comments(text: str, entry: Entry, end: int) -> list[str]:
+    """Return the comments between the scalars of an entry, and after it up to a position."""
+    comments, start = [], entry.start
+    for token in yaml.scan(text, Loader=yaml.CBaseLoader):
+        if token.end_mark.index <= entry.start:
+            continue
+        # A `#` inside a scalar is no comment: only the text between tokens is searched.
+        comments += re.findall(r"(?<!\S)#[^\r\n]*", text[start : min(token.start_mark.index, end)])
+        start = max(start, token.end_mark.index)
+        if start >= end:
+            break
+    return comments
+
+
+def _edit_brackets(
+    text: str, collection: yaml.Node, *, added: tuple[int, str] | None = None, removed: int | None = None
+) -> str:
+    """Add or remove an entry of a collection in brackets on one line; the others keep their text."""
+    start, end = _get_start(collection), _get_end(collection)
+    if "\n" in text[start:end]:
+        raise Uneditable("its brackets span several lines")
+    entries = list_entries(collection)
+    if not all(start < _get_start(entry.value) < end for entry in entries):
+        raise Uneditable("its brackets contain an alias")
+    pieces = [text[entry.start : max(_get_end(entry.value), entry.start)] for entry in entries]
+    if removed is not None:
+        del pieces[removed]
+    if added is not None:
+        pieces.insert(*added)
+    gap = " " if text[start + 1 : start + 2] == " " and entries else ""
+    return _splice(text, start, end, f"{text[start]}{gap}{', '.join(pieces)}{gap}{text[end - 1]}")
+
+
+def _insert_lines(text: str, at: int, lines: Sequence[str]) -> str:
+    """Insert lines after the line of a position."""
+    end = _find_line_end(text, at)
+    if not _LINE_REMAINDER.fullmatch(text[at:end]):
+        raise Uneditable("its line contains something else")
+    return _splice(text, end, end, "".join(_find_break(text) + line for line in lines))
+
+
+def _find_column(text: str, entry: Entry) -> int:
+    return entry.start - _find_line_start(text, entry.start)
+
+
+def _find_end(text: str, entry: Entry) -> int:
+    """Return the end of an entry, without what follows on its line."""
+    node = entry.value
+    below = list_entries(node)
+    if below and not is_in_brackets(node):
+        return _find_end(text, below[-1])
+    # libyaml ends a block scalar after the empty lines that follow.
+    end = max(_get_end(node), _get_end(entry.key or node))
+    return len(text[:end].rstrip())
+
+
+def _find_quote(entry: Entry) -> str:
+    """Return the quote of a key, if it is that of JSON."""
+    return '"' if isinstance(entry.key, yaml.ScalarNode) and entry.key.style == '"' else ""
+
+
+def _find_line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def _find_line_end(text: str, at: int) -> int:
+    """Return the end of the line at a position, before its line break."""
+    end = text.find("\n", at)
+    end = len(text) if end < 0 else end
+    return end - 1 if text[end - 1 : end] == "\r" and end > at else end
+
+
+def _find_break(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _get_start(part: yaml.Node | yaml.Event) -> int:
+    return int(part.start_mark.index)  # type: ignore[union-attr]  # only what a program builds has none
+
+
+def _get_end(part: yaml.Node | None) -> int:
+    return 0 if part is None else int(part.end_mark.index)
+
+
+def _splice(text: str, start: int, end: int, new: str) -> str:
+    return text[:start] + new + text[end:]

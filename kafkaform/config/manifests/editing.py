@@ -12,9 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.config.manifests.edit_files import EditedFile, replace_files
-from kafkaform.config.manifests.edit_layout import Scalar, find_node, parse_layout, split_documents
 from kafkaform.config.manifests.edit_places import Manifest, list_overrides
-from kafkaform.config.manifests.edit_text import Uneditable
+from kafkaform.config.manifests.edit_text import Uneditable, find_node, parse_layout, split_documents
 from kafkaform.config.manifests.files import read_bytes
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.core.errors import InvalidInput
@@ -26,7 +25,8 @@ from kafkaform.resources.base import ListItem, ManifestEdit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafkaform.config.manifests.edit_layout import Node
+    import yaml
+
     from kafkaform.config.manifests.edit_places import TextEdit
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import Desired
@@ -329,13 +329,16 @@ class _File(Value):
                 continue
             attempt = {**wanted, located.path: value}
             # The first proposal whose result reads as wanted is taken.
-            for edit_text in self._propose_edits(after, now.chosen[ref], located, value):
+            for proposal in self._propose_edits(after, now.chosen[ref], located, value):
                 try:
-                    new = edit_text(after)
+                    new = proposal.apply(after)
                     reading = self.reader.read(new)
                     check_edits(before, reading, {ref: attempt})
-                except (Uneditable, Unverified) as error:
-                    refused[edit] = str(error)
+                except Uneditable as error:
+                    place = located.manifest.nearest(proposal.steps)
+                    refused[edit] = f"{error}, which is not edited: {proposal.by_hand} ({place})"
+                except Unverified as error:
+                    refused.setdefault(edit, str(error))
                 else:
                     after, now, wanted = new, reading, attempt
                     refused.pop(edit, None)
@@ -365,8 +368,6 @@ def _compute_value(current: Desired, edit: ManifestEdit) -> YamlValue:
     return [item for item in items if item != edit.value.item]
 
 
-def _read_ref(root: Node | None) -> ResourceRef | None:
+def _read_ref(root: yaml.Node | None) -> ResourceRef | None:
     kind, name = find_node(root, ("kind",)), find_node(root, ("metadata", "name"))
-    if not isinstance(kind, Scalar) or not isinstance(name, Scalar):
-        return None
-    return ResourceRef(kind.value, name.value)
+    return None if kind is None or name is None else ResourceRef(kind.value, name.value)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
 
 from kafkaform.config.manifests.templates import escape_templates, find_template
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
-    from kafkaform.config.manifests.edit_layout import Scalar
     from kafkaform.core.config_values import ConfigKey
 
 
@@ -60,42 +58,35 @@ _WHOLE = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?( ?[A-Za-z]+)", re.ASCII)
 
 
-class Style(Value):
-    """The style of scalars at one place: in the brackets of a flow collection, or as JSON."""
+def render_inline(value: object, quote: str = "", *, flow: bool = False) -> str:
+    """Render a value in one line: a scalar, or a mapping or list in brackets.
 
-    flow: bool = False
-    json: bool = False
-
-    def render_scalar(self, value: Plain, like: Scalar | None = None) -> str:
-        """Render a scalar, with the quotes of the scalar `like` that it replaces, if it has some."""
-        quote = like.style if like is not None and like.style in {"'", '"'} else '"' if self.json else ""
-        if value is None:
+    Args:
+        value: The value.
+        quote: The quote of texts; empty for none where they need none.
+        flow: Whether it is inside brackets.
+    """
+    match value:
+        case Mapping():
+            items = [(render_inline(name, quote, flow=True), value[name]) for name in value]
+            entries = [f"{name}: {render_inline(item, quote, flow=True)}" for name, item in items]
+            return "{" + ", ".join(entries) + "}"
+        case list():
+            return "[" + ", ".join(render_inline(item, quote, flow=True) for item in value) + "]"
+        case None:
             return "null"
-        if not isinstance(value, str):
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            return f"{like.style}{text}{like.style}" if like is not None and like.style == quote else text
-        if not quote and self._needs_no_quotes(value):
-            return value
-        if quote == "'" and value.isprintable() and find_template(value) is None:
+        case str() if quote == "'" and value.isprintable() and find_template(value) is None:
             return "'" + value.replace("'", "''") + "'"
-        return _double_quote(value)
+        case str():
+            return value if not quote and _needs_no_quotes(value, flow=flow) else _double_quote(value)
+        case _:
+            return str(value).lower() if isinstance(value, bool) else str(value)
 
-    def render_inline(self, value: object) -> str:
-        """Render a value in one line: a scalar, or a mapping or list in brackets."""
-        style = Style(flow=True, json=self.json)
-        match value:
-            case Mapping():
-                entries = [f"{style.render_inline(key)}: {style.render_inline(value[key])}" for key in value]
-                return "{" + ", ".join(entries) + "}"
-            case list():
-                return "[" + ", ".join(map(style.render_inline, value)) + "]"
-            case _:
-                return self.render_scalar(cast("Plain", value))
 
-    def _needs_no_quotes(self, text: str) -> bool:
-        if _NUMBER.fullmatch(text) or _AMOUNT.fullmatch(text):
-            return True
-        return is_plainly_text(text) and not (self.flow and "," in text)
+def _needs_no_quotes(text: str, *, flow: bool) -> bool:
+    if _NUMBER.fullmatch(text) or _AMOUNT.fullmatch(text):
+        return True
+    return is_plainly_text(text) and not (flow and "," in text)
 
 
 def _double_quote(text: str) -> str:

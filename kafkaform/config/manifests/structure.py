@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache, reduce
+from functools import reduce
 from itertools import compress
 from operator import getitem
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.config.manifests.other_names import fold_name, suggest_field
 from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import Document
 from kafkaform.core.errors import Problem
-from kafkaform.core.schema_files import acceptor, load_schema
+from kafkaform.core.schema_files import describe_error, find_errors, load_inlined_schema
 from kafkaform.core.wording import count_shared, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
-
-    from jsonschema import Draft202012Validator
-    from jsonschema_rs import Draft202012Validator as Draft202012Acceptor
 
     from kafkaform.config.manifests.yaml12 import Data
 
@@ -26,28 +23,14 @@ _Steps: TypeAlias = tuple[str | int, ...]
 _Finding: TypeAlias = tuple[_Steps, Problem]
 """A problem, and the path of the value to remove so that nothing sees it."""
 
-_KINDS = {
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "object": "a mapping",
-    "array": "a list",
-    "null": "null",
-}
 _LONG = 200
 # The digits of a 64-bit number.
 _LONGEST_NUMBER = 19
 _FEW = 6
 _YAML11_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 """The booleans of YAML 1.1."""
-_BOUNDS = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
-_PLAIN = {
-    "minLength": "must not be empty",
-    "minItems": "must not be empty",
-    "minProperties": "must not be empty",
-    "uniqueItems": "contains a duplicate",
-}
+_SHOWN = frozenset({"type", "enum", "const", "minimum", "maximum", "exclusiveMinimum"})
+"""The rules whose problems show the value."""
 
 
 def check_structure(document: Document, schema: str) -> tuple[list[Problem], Document]:
@@ -99,88 +82,8 @@ def _copy_without(document: Document, culprits: Set[_Steps]) -> Document:
 
 
 def _find_problems(document: Document, schema: str) -> Iterator[_Finding]:
-    # Nearly all documents are valid: the slow check runs only for those that are not.
-    if _accepts(schema, document.data):
-        return
-    whole = _load_schema(schema)
-    for error in _load_validator(schema).iter_errors(document.data):
-        yield from _explain_error(error, document, tuple(error.absolute_path), whole)
-    for at, number in _find_inexact_numbers(document.data, whole, ()):
-        message = f"{_join_path(at)} must be a whole number without a fraction or an exponent"
-        yield at, Problem(message, document.locate(at), f"write {int(number)}")
-
-
-def _find_inexact_numbers(value: Data, schema: Any, at: _Steps) -> Iterator[tuple[_Steps, float]]:
-    """Find numbers such as `1e3` and `3.0` that JSON Schema accepts as integers."""
-    if isinstance(value, float):
-        if schema.get("type") == "integer" and value.is_integer():
-            yield at, value
-    elif isinstance(value, dict):
-        additional = schema.get("additionalProperties")
-        for name, below in value.items():
-            known = schema.get("properties", {}).get(name, additional)
-            if isinstance(known, dict):
-                yield from _find_inexact_numbers(below, known, (*at, name))
-    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for index, below in enumerate(value):
-            yield from _find_inexact_numbers(below, schema["items"], (*at, index))
-
-
-def _has_float(value: Data) -> bool:
-    """Return whether a number has a fraction or an exponent, which few documents have."""
-    below = [value]
-    # The list grows while it is walked; recursion would be slower.
-    for each in below:
-        if isinstance(each, dict):
-            below.extend(each.values())
-        elif isinstance(each, list):
-            below.extend(each)
-        elif isinstance(each, float):
-            return True
-    return False
-
-
-def _accepts(schema: str, value: Data) -> bool:
-    """Return whether a value is valid: fifty times as fast as finding the problems of an invalid one."""
-    if _has_float(value) and next(_find_inexact_numbers(value, _load_schema(schema), ()), None) is not None:
-        return False
-    try:
-        return _load_acceptor(schema).is_valid(value)
-    except (TypeError, ValueError):  # jsonschema_rs cannot convert some numbers and texts
-        return False
-
-
-@cache
-def _load_acceptor(schema: str) -> Draft202012Acceptor:
-    return acceptor(_load_schema(schema))
-
-
-@cache
-def _load_validator(schema: str) -> Draft202012Validator:
-    from jsonschema import Draft202012Validator  # imported here: 0.07 s that only invalid input needs
-
-    return Draft202012Validator(_load_schema(schema))
-
-
-@cache
-def _load_schema(schema: str) -> dict[str, Any]:
-    whole = load_schema(schema)
-    return cast("dict[str, Any]", _inline_references(whole, whole))
-
-
-def _inline_references(schema: Any, whole: dict[str, Any]) -> Any:
-    """Return a schema with its references replaced, as following them takes most of the time of a check."""
-    if isinstance(schema, list):
-        return [_inline_references(item, whole) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    inlined = {
-        k: _inline_references(v, whole) for k, v in schema.items() if k not in {"$ref", "$defs", "$id"}
-    }
-    if "$ref" in schema:
-        steps = schema["$ref"].removeprefix("#/").split("/")
-        inlined |= _inline_references(reduce(getitem, steps, whole), whole)
-    return inlined
+    for error in find_errors(schema, document.data):
+        yield from _explain_error(error, document, tuple(error.absolute_path), load_inlined_schema(schema))
 
 
 def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) -> Iterator[_Finding]:
@@ -202,12 +105,29 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
             culprit = path if len(path) > 1 else (*path, field)
             yield culprit, Problem(f"{_join_path((*path, field))} is missing", document.locate(path), hint)
     else:
-        message, hint = _explain_value(rule, limit, error)
-        *above, step, _ = error.absolute_schema_path if len(error.absolute_schema_path) > 1 else (None, None)
-        # Only where the mapping has names of its own: those of the user may equal any field.
-        if hint is None and rule == "type" and step == "additionalProperties":
-            hint = _find_home(path, schema) if "properties" in reduce(getitem, above, schema) else None
-        yield path, Problem(f"{_join_path(path)} {message}", document.locate(path), hint)
+        message = describe_error(error) + (f", not {_display(error.instance)}" if rule in _SHOWN else "")
+        problem = Problem(
+            f"{_join_path(path)} {message}", document.locate(path), _suggest(error, path, schema)
+        )
+        yield path, problem
+
+
+def _suggest(error: Any, path: _Steps, schema: Any) -> str | None:
+    """Return a hint with the probable intention of a value."""
+    rule, limit = error.validator, error.validator_value
+    if rule in {"enum", "const"}:
+        near = nearest(str(error.instance), map(str, limit if rule == "enum" else [limit]))
+        return f"did you mean {near!r}?" if near else None
+    if rule != "type":
+        return None
+    wanted = frozenset([limit] if isinstance(limit, str) else limit)
+    if (hint := _suggest_value(error.instance, wanted, error)) is not None:
+        return hint
+    *above, step, _ = error.absolute_schema_path if len(error.absolute_schema_path) > 1 else (None, None)
+    # Only where the mapping has names of its own: those of the user may equal any field.
+    if step == "additionalProperties" and "properties" in reduce(getitem, above, schema):
+        return _find_home(path, schema)
+    return None
 
 
 def _find_home(path: _Steps, schema: Any) -> str | None:
@@ -253,33 +173,12 @@ def _explain_unknown_field(
     return path, Problem(message, document.locate(path, key=True), hint)
 
 
-def _explain_value(rule: str, limit: Any, error: Any) -> tuple[str, str | None]:
-    """Return the problem of one value, and a hint."""
-    hint: str | None = None
-    if rule in _PLAIN:
-        return _PLAIN[rule], None
-    if rule == "type":
-        names = [_KINDS[name] for name in ([limit] if isinstance(limit, str) else limit)]
-        wanted = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-        types = frozenset([limit] if isinstance(limit, str) else limit)
-        hint = _suggest_value(error.instance, types, error)
-    elif rule in {"enum", "const"}:
-        choices = [str(choice) for choice in (limit if rule == "enum" else [limit])]
-        wanted = f"{'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
-        near = nearest(str(error.instance), choices)
-        if near:
-            return f"must be {wanted}, not {_display(error.instance)}", f"did you mean {near!r}?"
-    elif rule in _BOUNDS:
-        wanted = f"{_BOUNDS[rule]} {limit}"
-    else:
-        return f"does not match the schema: {error.message}", None
-    return f"must be {wanted}, not {_display(error.instance)}", hint
-
-
 def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
     """Return a hint with the probable intention of a value of the wrong type."""
     path = list(error.absolute_path)
     match value:
+        case float() if "integer" in wanted and value.is_integer():
+            return f"write {int(value)}"
         case bool() | int() | float() if "string" in wanted:
             return f"quote it, as in '{_display(value)}'"
         case str() if "boolean" in wanted and value.lower() in _YAML11_BOOLEANS:

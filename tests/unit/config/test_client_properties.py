@@ -17,11 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkaform.config.client_properties as cp
-from kafkaform.config.client_properties.catalogue import ALIASES, OWN, PROPERTIES
 from kafkaform.config.client_properties.jaas import LoginModule, MalformedJaas, parse_jaas
-from kafkaform.config.client_properties.java_file import translate_java_properties
-from kafkaform.config.client_properties.other_names import IGNORED, JAAS_AND_STORES, RENAMED, UNAVAILABLE
+from kafkaform.config.client_properties.java_file import read_java_properties
 from kafkaform.config.client_properties.properties import escape, parse_template
+from kafkaform.config.client_properties.table import (
+    ALIASES,
+    JAVA,
+    LEFT_OUT,
+    NOT_ALLOWED,
+    OWN,
+    PROPERTIES,
+    Choice,
+    Number,
+    Property,
+    Use,
+    is_left_out,
+)
 from kafkaform.config.client_properties.transport import (
     MskIamSettings,
     OidcSettings,
@@ -30,8 +41,8 @@ from kafkaform.config.client_properties.transport import (
     TransportSettings,
     parse_address,
 )
-from kafkaform.config.client_properties.treatment import Choice, Flag, Number, Property, Refused, Unused
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UnusableCertificate
+from kafkaform.core.kafka_configs import consumer_configs
 from kafkaform.core.model import Location
 from kafkaform.core.secrets import MalformedReference
 from scripts.generate_docs import render_client_matrix, render_clients_page
@@ -104,7 +115,8 @@ def test_bad_names_and_values_say_where_and_repeat_no_secret() -> None:
     assert problem.location == Location("kafkaform.yaml", 2)
     assert "bootstrap.server" in problem.message
     assert problem.hint == wording
-    assert not (PROPERTIES.keys() | ALIASES.keys()) & UNAVAILABLE.keys()
+    refused = {name for names in NOT_ALLOWED.values() for name in names}
+    assert not (PROPERTIES.keys() | ALIASES.keys()) & refused
     problems = problems_of({**SASL, "sasl.password": "hun${ter2}"})
     assert len(problems) == 1
     assert "ter2" not in str(problems)
@@ -129,7 +141,8 @@ def test_bad_names_and_values_say_where_and_repeat_no_secret() -> None:
         ("opaque", "set by a program"),
         ("ssl_engine_callback_data", "loads code"),
         ("allow.auto.create.topics", "create a topic"),
-        ("group.id", "producers and consumers"),
+        ("group.id", "tunes producers, consumers"),
+        ("fetch.min.bytes", "tunes producers, consumers"),
         ("ssl.truststore.location", "Java client"),
         ("sasl.jaas.config", "Java client"),
     ],
@@ -147,7 +160,7 @@ def test_a_forbidden_name_is_refused_with_its_reason(name: str, why: str) -> Non
         ("socket.timeout.ms", 5, "from 10 to 300000"),
         ("socket.timeout.ms", "5s", "whole number"),
         ("socket.timeout.ms", True, "whole number"),
-        ("security.protocol", "TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("security.protocol", "TLS", "be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
         ("socket.keepalive.enable", "yes", "true or false"),
         ("bootstrap.servers", ["a:9092"], "must be text"),
         ("bootstrap.servers", "  ", "empty"),
@@ -350,13 +363,11 @@ def test_redaction_hides_secrets_in_every_shape_and_nothing_else() -> None:
 
 
 def sample(property_: Property) -> str:
-    match property_.kind:
+    match property_.type:
         case Number(low=low, high=high):
             return str(min(max(low, 4000), high))
-        case Flag():
-            return "true"
         case Choice(values=values):
-            return values[-1]
+            return next(value for value in values if value != property_.unless)
         case _:
             return {"token.endpoint.url": "https://idp.example/t"}.get(property_.name[17:], "x")
 
@@ -386,13 +397,14 @@ def test_librdkafka_knows_every_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)
-def test_every_treatment_is_carried_out(property_: Property) -> None:
+def test_every_row_of_the_table_is_carried_out(property_: Property) -> None:
     value = {property_.name: sample(property_)}
-    if isinstance(property_.transport, Refused):
+    if property_.use is Use.REFUSED:
         with pytest.raises(KafkaformError, match=property_.name) as caught:
             cp.to_transport(value)
         assert caught.value.hint
-    if isinstance(property_.transport, Unused):
+        assert not property_.unless or cp.to_transport({property_.name: property_.unless})
+    if property_.use is Use.IGNORED:
         assert cp.to_transport(value) == cp.to_transport({})
 
 
@@ -785,10 +797,9 @@ def test_a_client_shows_its_certificate(authority: Path, tmp_path: Path) -> None
 
 
 def from_java(text: str) -> tuple[dict[str, str], list[str]]:
-    translated, problems = translate_java_properties(text, "client.properties")
-    properties, more = cp.parse(translated, translated.locate)
-    if problems or more:
-        return {}, [str(problem) for problem in (*problems, *more)]
+    properties, problems = read_java_properties(text, "client.properties")
+    if problems:
+        return {}, [str(problem) for problem in problems]
     return dict(cp.resolve(properties, {}, no_file)), []
 
 
@@ -863,9 +874,6 @@ def test_java_reads_tokens_from_a_file_and_key_stores_of_their_kind() -> None:
     inline = "ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T"
     values, _ = from_java(f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n{inline}")
     assert (values["ssl.certificate.pem"], values["ssl.key.pem"], values["ssl.ca.pem"]) == ("C", "K", "T")
-    assert not RENAMED.keys() & JAAS_AND_STORES
-    assert not RENAMED.keys() & IGNORED
-    assert not JAAS_AND_STORES & IGNORED
 
 
 @pytest.mark.parametrize(
@@ -1056,5 +1064,13 @@ def test_the_documented_matrix_of_properties_is_the_one_in_the_code() -> None:
     assert page == render_clients_page()
     assert render_client_matrix() in page
     matrix = render_client_matrix()
-    for name in (*PROPERTIES, *ALIASES, *UNAVAILABLE, *IGNORED):
+    for name in (*PROPERTIES, *ALIASES, *JAVA, *LEFT_OUT):
         assert f"`{name}`" in matrix
+
+
+def test_nothing_that_may_affect_access_or_trust_is_left_out_of_a_java_file_unseen() -> None:
+    left_out = {name for name in consumer_configs() if is_left_out(name)}
+    assert {"max.poll.records", "interceptor.classes", "sasl.login.retry.backoff.ms"} <= left_out
+    assert sorted(name for name in left_out if name.startswith(("ssl.", "sasl.", "security."))) == wording
+    for name in ("config.providers", "ssl.provider", "sasl.oauthbearer.jwt.validator.class", "no.such.name"):
+        assert len(from_java(f"{name}=x")[1]) == 1

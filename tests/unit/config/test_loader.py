@@ -395,7 +395,7 @@ def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     ("text", "plain"), [("1e3", "1000"), ("12.0", "12"), ("1.2e1", "12"), ("-1e0", "-1")]
 )
 def test_a_whole_number_written_as_a_fraction_is_refused_with_the_plain_one(text: str, plain: str) -> None:
-    wrong = "must be a whole number without a fraction or an exponent"
+    wrong = f"must be a whole number, not {float(text)}"
     found = problems(
         {"a.yaml": topic(f"{{partitions: {text}, replicationFactor: 1, skew: {{maxKeyShare: 1.0}}}}")}
     )

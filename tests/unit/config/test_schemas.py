@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkaform.config.client_properties.catalogue import ALIASES, PROPERTIES
+from kafkaform.config.client_properties.table import ALIASES, PROPERTIES
 from kafkaform.core import kafka_configs
 from kafkaform.resources import KINDS
 

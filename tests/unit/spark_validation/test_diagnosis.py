@@ -425,7 +425,7 @@ def test_keys_of_windows_make_no_burst_in_samples(
                 # By chance, the largest keys of two windows in a row may lie on one partition: that is one.
                 burst = facts_of(result.causes[0], BurstFacts)
                 shares = share_between(topic, burst.start_ms, burst.end_ms)
-                assert shares[burst.partition or 0] == pytest.approx(burst.burst_share, rel=0.05)
+                assert shares[burst.partition or 0] >= 0.95 * burst.burst_share
             else:
                 assert names(result) == ("balanced",), (seed, records, draw)
 

@@ -71,13 +71,21 @@ class _Collector(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         names = {ast.unparse(decorator).split("(")[0].split(".")[-1] for decorator in node.decorator_list}
-        if names & {"command", "group", "rule"} and (text := ast.get_docstring(node)):
-            self._add(node, re.sub(r"(?<!\n)\n(?!\n)", " ", text), "rule" if "rule" in names else "command")
+        sorts = {"rule" if name.endswith("rule") else name for name in names} & {"command", "group", "rule"}
+        if sorts and (text := ast.get_docstring(node)):
+            self._add(node, re.sub(r"(?<!\n)\n(?!\n)", " ", text), "rule" if "rule" in sorts else "command")
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):
             self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if ast.unparse(node.targets[0]) != "_NOTES":
+            self.generic_visit(node)
+            return
+        for note in re.split(r"\n\n(?=KF\d)", ast.literal_eval(node.value).strip()):
+            self._add(node, re.sub(r"(?<!\n)\n(?!\n)", " ", note), "rule")
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None and "TypeAlias" not in ast.unparse(node.annotation):
@@ -148,7 +156,7 @@ def main() -> int:
     """Print the messages, or what is wrong with them; 1 if something is, or if an exception is not needed."""
     check, failures, needed = sys.argv[1:] == ["--check"], [], set()
     paths = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")))
-    for path in (p for p in paths if p.suffix in {".py", ".html", ".yaml"} or p.match("schemas/*.json")):
+    for path in (p for p in paths if p.suffix in {".py", ".yaml"} or p.match("schemas/*.json")):
         for message in list_messages(path):
             line = f"{message.path}:{message.line}: {message.sort}: {' '.join(message.text.split())}"
             if not check:

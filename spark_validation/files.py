@@ -238,7 +238,7 @@ def open_files(
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredTopic:
+class FileTopic:
     """The declared facts about a topic whose records lie in files.
 
     Attributes:
@@ -259,7 +259,7 @@ def run_file(
     files: RecordFiles,
     topic: str,
     settings: JobSettings,
-    declared: DeclaredTopic,
+    declared: FileTopic,
     on_progress: ProgressCallback | None = None,
 ) -> TopicResult:
     """Analyse the records of one topic.

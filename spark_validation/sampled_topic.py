@@ -188,11 +188,13 @@ class SampledTopic:
     def _find_chance_limit(self, by: str) -> float:
         keyed = float((self.loads(by) - self.nulls(by)).sum())
         squares = float(self.counts.squares[MEASURES.index(by)])
-        large, whole = [], self.plan.full
+        large, single, whole = [], 0.0, self.plan.full
         for key in self.counts.hot:
             is_large = self.is_large(key, by)
             # What is known of a key from a few sampled records is in the squares.
             if not is_large and not whole and key.records.sum() < FEWEST_OF_KEY:
+                if key.records.sum() == 1:
+                    single = max(single, float(self.key_loads(key, by).sum()))
                 continue
             load = float(self.key_loads(key, by).sum())
             keyed -= load
@@ -201,7 +203,9 @@ class SampledTopic:
         # So many equal keys have the same sum of squares (Kish, *Survey Sampling*, 1965).
         keyed = max(keyed, 0.0)
         keys = max(1.0, min(self.result.distinct_keys.value, keyed**2 / max(squares, 1e-12)))
-        return chance_limit(np.array(large), keys, keyed, self.partitions)
+        limit = chance_limit(np.array(large), keys, keyed, self.partitions)
+        # A key that was sampled once stands for many, and chance puts it beside others, too.
+        return max(limit, 1 + single / float(self.loads(by).mean()) if single else 0.0)
 
     @cached_property
     def hot_keys(self) -> dict[str, HotKeys | None]:

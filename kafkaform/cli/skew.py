@@ -372,7 +372,7 @@ def _analyse_files(
     """Analyse records from files."""
     from kafkaform.cli.skew_run import run
     from spark_validation.errors import SkewError
-    from spark_validation.files import DeclaredTopic, open_files, run_file
+    from spark_validation.files import FileTopic, open_files, run_file
 
     job, place = _build_job(options), _resolve_source(source, options)
 
@@ -387,7 +387,7 @@ def _analyse_files(
                         files,
                         name,
                         job,
-                        DeclaredTopic(
+                        FileTopic(
                             limits(desired, name),
                             options.partitions,
                             declared_partitions(desired, name),

@@ -202,7 +202,7 @@ def _number(header: str, rank: int = 0) -> Column:
 
 
 _INDEX = (
-    Column("Topic", least=12),
+    Column("Name", least=12),
     Column("Diagnosis", least=10),
     Column("Verdict", least=10),
     _number("Fullest / mean", 1),

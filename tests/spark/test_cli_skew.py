@@ -152,13 +152,13 @@ def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
         call = called(*read, "--html", "page.html", "--json", "a.json", cwd=tmp_path).needs(0)
         assert call.said == ""
         assert len(list((tmp_path / "lake" / "skew").rglob("*.parquet"))) == number
-        assert ("Over time" in (tmp_path / "page.html").read_text()) is trend
+        assert ("oldest first" in (tmp_path / "page.html").read_text()) is trend
         sleep(1)  # reports have whole seconds
     # A folder of rows is recognised, and not written to.
     called(
         "skew", "--from", "orders.jsonl", "--history", "lake/skew", "--html", "b.html", cwd=tmp_path
     ).needs(0)
-    assert "Over time" in (tmp_path / "b.html").read_text()
+    assert "oldest first" in (tmp_path / "b.html").read_text()
     assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 2
     assert not list((tmp_path / "lake").rglob("*.json"))
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "lake").rglob("*.parquet"))

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_validation.errors import ReadingFailed
-from spark_validation.files import DeclaredTopic, open_files, run_file
+from spark_validation.files import FileTopic, open_files, run_file
 from spark_validation.hashing import PARTITIONERS, Keys
 from spark_validation.job import JobSettings
 from spark_validation.results import SkewLimits, TopicResult
@@ -60,7 +60,7 @@ def run(spark: SparkSession, path: Path, *topics: str, **more: Any) -> TopicResu
     files = open_files(spark, str(path), topics)
     (name,) = files.topics
     settings = JobSettings(what_if=(6,), show_keys=True)
-    return run_file(spark, files, name, settings, DeclaredTopic(SkewLimits(), **more))
+    return run_file(spark, files, name, settings, FileTopic(SkewLimits(), **more))
 
 
 def without_words(result: TopicResult) -> tuple[Any, ...]:

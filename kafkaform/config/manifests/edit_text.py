@@ -37,7 +37,7 @@ class Uneditable(Exception):  # noqa: N818 - becomes the reason of a refused edi
     """The text is not of a form that is edited; the message names the form, for users."""
 
 
-class Entry(NamedTuple):
+class NodeEntry(NamedTuple):
     """An entry of a mapping, or of a list, whose entries have no keys."""
 
     key: yaml.Node | None
@@ -73,11 +73,11 @@ def is_in_brackets(node: yaml.Node) -> bool:
     return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
 
 
-def list_entries(node: yaml.Node | None) -> list[Entry]:
+def list_entries(node: yaml.Node | None) -> list[NodeEntry]:
     """List the entries of a mapping or a list; a scalar has none."""
     if isinstance(node, yaml.MappingNode):
-        return [Entry(key, value) for key, value in node.value]
-    return [Entry(None, item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
+        return [NodeEntry(key, value) for key, value in node.value]
+    return [NodeEntry(None, item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
 
 
 def find_node(node: yaml.Node | None, steps: Steps) -> yaml.Node | None:
@@ -116,7 +116,7 @@ def put_value(text: str, steps: Steps, format_value: Formatter) -> str:
     return _splice(text, start, end, gap + rendered)
 
 
-def _put_items(text: str, steps: Steps, entry: Entry, value: str) -> str:
+def _put_items(text: str, steps: Steps, entry: NodeEntry, value: str) -> str:
     """Give a list of scalars the items of a value with commas, one at a time."""
     if not isinstance(entry.value, yaml.SequenceNode):
         raise Uneditable(f"{steps[-1]} is a mapping")
@@ -177,10 +177,10 @@ def drop_value(text: str, steps: Steps) -> str:
     return _splice(after, colon, colon, " {}")
 
 
-def _find_path(text: str, steps: Steps) -> list[Entry]:
+def _find_path(text: str, steps: Steps) -> list[NodeEntry]:
     """Return the document and the entries that exist on the path to a value; raises Uneditable."""
     root = parse_layout(text)
-    path = [Entry(None, root)] if root is not None else []
+    path = [NodeEntry(None, root)] if root is not None else []
     for step in steps:
         entry = next((entry for entry in list_entries(path[-1].value) if entry.name == step), None)
         if entry is None:
@@ -197,7 +197,7 @@ def _find_path(text: str, steps: Steps) -> list[Entry]:
     return path
 
 
-def _add_entry(text: str, path: Sequence[Entry], missing: Steps, value: object) -> str:
+def _add_entry(text: str, path: Sequence[NodeEntry], missing: Steps, value: object) -> str:
     """Add an entry to the mapping at the end of a path, with the missing mappings."""
     root, mapping = path[0].value, path[-1].value
     if not isinstance(mapping, yaml.MappingNode) or mapping is root:
@@ -266,7 +266,7 @@ def _drop_entry(text: str, collection: yaml.Node, index: int) -> str:
     return text[:start].rstrip("\r\n")  # the text had no line break at its end, and still has none
 
 
-def _find_comments(text: str, entry: Entry, end: int) -> list[str]:
+def _find_comments(text: str, entry: NodeEntry, end: int) -> list[str]:
     """Return the comments between the scalars of an entry, and after it up to a position."""
     comments, start = [], entry.start
     for token in yaml.scan(text, Loader=yaml.CBaseLoader):
@@ -307,11 +307,11 @@ def _insert_lines(text: str, at: int, lines: Sequence[str]) -> str:
     return _splice(text, end, end, "".join(_find_break(text) + line for line in lines))
 
 
-def _find_column(text: str, entry: Entry) -> int:
+def _find_column(text: str, entry: NodeEntry) -> int:
     return entry.start - _find_line_start(text, entry.start)
 
 
-def _find_end(text: str, entry: Entry) -> int:
+def _find_end(text: str, entry: NodeEntry) -> int:
     """Return the end of an entry, without what follows on its line."""
     node = entry.value
     below = list_entries(node)
@@ -322,7 +322,7 @@ def _find_end(text: str, entry: Entry) -> int:
     return len(text[:end].rstrip())
 
 
-def _find_quote(entry: Entry) -> str:
+def _find_quote(entry: NodeEntry) -> str:
     """Return the quote of a key, if it is that of JSON."""
     return '"' if isinstance(entry.key, yaml.ScalarNode) and entry.key.style == '"' else ""
 

@@ -124,6 +124,7 @@ def send(
     partitioner: str = "murmur2_random",
     times: Iterator[int] | None = None,
     partitions: Iterator[int] | None = None,
+    sizes: Iterator[int] | None = None,
     batch: int = 10_000,
 ) -> None:
     """Produce a record for each key; see `value_of` for its value.
@@ -135,9 +136,11 @@ def send(
         partitioner: Of librdkafka.
         times: Timestamps; the client's own unless given.
         partitions: Where each record goes, BY_PARTITIONER among them; all go by the partitioner unless given.
+        sizes: The bytes of each value; by the key unless given.
         batch: The most records that are sent together.
     """
-    _send(producer(servers, partitioner, **{"batch.num.messages": batch}), topic, keys, times, partitions)
+    client = producer(servers, partitioner, **{"batch.num.messages": batch})
+    _send(client, topic, keys, times, partitions, sizes)
 
 
 def _send(

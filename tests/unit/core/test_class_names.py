@@ -10,7 +10,7 @@ import kafkaform
 import spark_validation
 
 TESTING = Path(kafkaform.__file__).parent / "cluster" / "testing"
-SHARED = {"Finding", "Group", "Layout", "Observation", "Placement"}
+SHARED = {"Placement"}
 """Names that spark_validation, which knows nothing of kafkaform, still has in common with it."""
 
 

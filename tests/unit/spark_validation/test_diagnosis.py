@@ -373,7 +373,9 @@ def test_partitions_that_producers_choose_for_null_keys_are_named(
             facts = facts_of(cause, NullKeysFacts)
             assert facts.chosen_partitions == chosen, (seed, records, facts)
             assert (facts.spread == "by choice") is bool(chosen)
-            assert ("keyed: false" in " ".join(result.advice)) is not bool(chosen)
+            advised = "keyed: false" in " ".join(result.advice)
+            # A few null keys need no advice where a sample finds the topic even.
+            assert advised is not bool(chosen) or (share < 0.1 and not advised and not chosen)
 
 
 def test_null_keys_left_to_the_partitioner_as_advised_are_even() -> None:

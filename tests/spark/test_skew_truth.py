@@ -358,9 +358,9 @@ def test_salts_give_the_promised_ratio(
     then = consumed(servers, topic, PARTITIONS)
     assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=near)
     assert then.max_mean_ratio <= 1.5 < scene.truth.max_mean_ratio
-    by_bytes = max(then.sizes.values()) * PARTITIONS / then.sizes.total()
-    # A suffix adds two or three bytes to a key.
-    assert by_bytes == pytest.approx(float(promised[2] or by_bytes), abs=max(near, 0.02))
+    if name == "large-records":  # elsewhere a suffix changes the value, too
+        by_bytes = max(then.sizes.values()) * PARTITIONS / then.sizes.total()
+        assert by_bytes == pytest.approx(float(promised[2]), abs=0.02)
 
 
 @AT_NIGHT

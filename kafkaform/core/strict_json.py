@@ -11,6 +11,8 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+import msgspec
+
 from kafkaform.core.printable import clipped, printable
 
 if TYPE_CHECKING:
@@ -113,6 +115,18 @@ def parse_document(
     if not isinstance(document, dict) or type(version) is not int or version < 1:
         raise error(f"{where}: not a valid {noun}: it has no format_version", hint=again)
     return document
+
+
+def encode_canonical(value: object) -> bytes:
+    """Return the JSON of a value with sorted keys, no spaces and ASCII only; fractions are not supported."""
+    # msgspec takes a third of the time of json.dumps, but escapes only what it must.
+    try:
+        encoded = msgspec.json.encode(value, order="sorted")
+    except UnicodeEncodeError:
+        encoded = b"\x7f"
+    if encoded.isascii() and b"\x7f" not in encoded:
+        return encoded
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def describe_violation(file: str, noun: str, problem: str) -> str:

@@ -11,13 +11,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import orjson
+import msgspec
 
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.core.strict_json import encode_canonical
 from kafkaform.core.values import asdict
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
@@ -36,7 +37,7 @@ from kafkaform.plan.summary import summarise
 from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -45,28 +46,26 @@ if TYPE_CHECKING:
 
 
 _ESCAPED = re.compile(r"[^\n -~]")
-_LAYOUT = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
 
 FORMAT_VERSION = 1
 _CONTENT = ("format_version", "environment", "undeclared", "unmanaged", "unknown", "consent")
 _Json: TypeAlias = dict[str, Any]
 
 
-def format_json(value: object, convert: Callable[[Any], object] | None = None) -> str:
-    """Format a value as `json.dumps(value, indent=2, ensure_ascii=False)` does, in a thirtieth of the time.
+def format_json(value: object) -> str:
+    """Format a value as `json.dumps(value, indent=2, ensure_ascii=False)` does, in a fraction of the time.
 
     Args:
         value: The value; keys of mappings are strings, and a plan has no fractions.
-        convert: Converts any other object when it is written: thousands of findings are not kept twice.
 
     Returns:
         The text with a newline at its end.
     """
     try:
-        return orjson.dumps(value, convert, _LAYOUT).decode()
-    except TypeError:
-        # orjson refuses unpaired surrogates: Python has them in the name of a file that is not UTF-8.
-        return json.dumps(value, default=convert, indent=2, ensure_ascii=False) + "\n"
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    except UnicodeEncodeError:
+        # Python has unpaired surrogates in the name of a file that is not UTF-8.
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def plan_to_json(plan: Plan, header: PlanHeader) -> str:
@@ -105,7 +104,7 @@ def _build_document(plan: Plan, header: PlanHeader) -> _Json:
         "undeclared": [{**_convert_ref(u.ref), "path": u.path, "value": u.value} for u in plan.undeclared],
         "unmanaged": [_convert_ref(r) for r in plan.unmanaged],
         "unknown": [_convert_ref(r) for r in plan.unknown],
-        "diagnostics": plan.diagnostics,
+        "diagnostics": [_convert_diagnostic(d) for d in plan.diagnostics],
         **({"readers": [_convert_reader(r) for r in plan.readers]} if plan.readers else {}),
         "broker_validated": plan.broker_validated,
         **({"unvalidated": [_convert_ref(r) for r in plan.unvalidated]} if plan.unvalidated else {}),
@@ -184,12 +183,11 @@ def digest_of(document: Mapping[str, Any]) -> str:
     content["changes"] = [
         {k: v for k, v in c.items() if k not in {"source", "origin", "team"}} for c in document["changes"]
     ]
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+    return f"sha256:{hashlib.sha256(encode_canonical(content)).hexdigest()}"
 
 
 def _encode(document: _Json) -> str:
-    text = format_json(document, _convert_diagnostic)
+    text = format_json(document)
     # A pattern visits each character in Python; these two checks run in C.
     plain = text.isascii() and "\x7f" not in text
     return text if plain else _ESCAPED.sub(_escape, text)

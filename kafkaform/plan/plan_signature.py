@@ -9,7 +9,6 @@ purpose: the plan of a branch that is not merged is signed for review, and no ap
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from base64 import b64decode, b64encode
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.errors import KafkaformError, PlanFileError
 from kafkaform.core.files import read_file
 from kafkaform.core.printable import clipped, printable
+from kafkaform.core.strict_json import encode_canonical
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words
 
@@ -93,7 +93,7 @@ def signature_member(document: Mapping[str, Any], key: Ed25519PrivateKey) -> dic
 def encode_signed_content(document: Mapping[str, Any]) -> bytes:
     """Return the signed bytes of a plan document: a prefix, and canonical JSON without the signature."""
     content = {name: value for name, value in document.items() if name != MEMBER}
-    return _DOMAIN + json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    return _DOMAIN + encode_canonical(content)
 
 
 def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKey], file: str) -> None:

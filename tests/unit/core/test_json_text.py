@@ -1,4 +1,4 @@
-"""The layout of JSON text is Python's own. A plan has no fractions: its reader refuses them."""
+"""JSON text is as Python writes it. A plan has no fractions: its reader refuses them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kafkaform.core.strict_json import encode_canonical
 from kafkaform.plan.plan_file import format_json
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
@@ -22,5 +23,6 @@ VALUES = st.recursive(
 @example([[], [[]], {"": {"": [1]}}])
 @example([2**64, -(2**63) - 1])
 @example({"line\n\x7f\x9b\ud800": "\u2028\n"})
-def test_it_is_laid_out_as_python_does(value: object) -> None:
+def test_it_is_written_as_python_does(value: object) -> None:
+    assert encode_canonical(value) == json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
     assert format_json(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"

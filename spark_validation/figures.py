@@ -65,7 +65,7 @@ def count(value: float | None) -> str:
     return NOTHING if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Format a count with its noun: `1 record`, `1,200 records`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

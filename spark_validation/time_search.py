@@ -148,12 +148,12 @@ class TimeSearch:
             hidden = {
                 place for place, beginning in beginnings.items() if self._is_hidden(beginning, most[place])
             }
-            surely, likely_not = self._choose_probed(beginnings)
+            surely, likely_paused = self._choose_probed(beginnings)
             looked = self._look(beginnings, times, hidden | surely, self.read_records)
-            elsewhere = {topic for topic, _ in looked & surely}
-            others = {place for topic in elsewhere for place in likely_not.pop(topic, ())}
-            looked |= self._look(beginnings, times, others - hidden, self.read_records)
-            for place in [place for own in likely_not.values() for place in own if place not in hidden]:
+            misled = {topic for topic, _ in looked & surely}
+            remaining = {place for topic in misled for place in likely_paused.pop(topic, ())}
+            looked |= self._look(beginnings, times, remaining - hidden, self.read_records)
+            for place in [place for own in likely_paused.values() for place in own if place not in hidden]:
                 beginnings[place].wait_ms = None
         else:
             self._doubt_waits(beginnings)
@@ -203,15 +203,15 @@ class TimeSearch:
             if beginning.wait_ms is not None:
                 waits[place[0]][place] = beginning.wait_ms
         surely: set[TopicPartition] = set()
-        others: dict[str, list[TopicPartition]] = {}
+        likely_paused: dict[str, list[TopicPartition]] = {}
         for topic, own in waits.items():
             typical = median(own.values())
             near = [place for place, wait in own.items() if abs(wait - typical) <= abs(_LEAST_WAIT * typical)]
             if len(near) >= max(_MOST_PARTITIONS * partitions[topic], 2 * _PROBED_PARTITIONS):
                 step = len(near) // _PROBED_PARTITIONS
-                others[topic] = [place for number, place in enumerate(near) if number % step]
-            surely |= own.keys() - {*others.get(topic, ())}
-        return surely, others
+                likely_paused[topic] = [place for number, place in enumerate(near) if number % step]
+            surely |= own.keys() - {*likely_paused.get(topic, ())}
+        return surely, likely_paused
 
     def _tolerances(self, beginnings: Mapping[TopicPartition, Beginning]) -> dict[TopicPartition, float]:
         """Return by how much each result may be wrong and still count as exact."""

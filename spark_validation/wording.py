@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, assert_never
 
-from spark_validation.figures import counted, percent, ratio
+from spark_validation.figures import format_count, percent, ratio
 from spark_validation.results import (
     PARTITIONER_NAMES,
     BalancedFacts,
@@ -300,7 +300,7 @@ def _describe_burst(facts: BurstFacts) -> str:
         text += f", with up to {ratio(facts.key_peak)} times its overall share" if facts.key_peak else ""
     text += ". This lasts to the end of the log." if facts.ongoing else "."
     others = facts.other_partitions
-    return text + (f" {counted(others, 'other partition')} had bursts too." if others else "")
+    return text + (f" {format_count(others, 'other partition')} had bursts too." if others else "")
 
 
 def _describe_mix(facts: MixedFacts) -> str:
@@ -440,7 +440,7 @@ def advise_finer_key(keys: float, partitions: int, *, target: float, fit: int, n
     """Advise a finer key, where so few keys keep the target ratio on fewer partitions only (`fit`)."""
     subject = f"{keys:,.0f} equally frequent keys stay" if round(keys) > 1 else "One key stays"
     return (
-        f"{subject} within a ratio of {target:g} on at most {counted(fit, 'partition')}; "
+        f"{subject} within a ratio of {target:g} on at most {format_count(fit, 'partition')}; "
         f"{partitions} partitions need about {needed:,} keys. If order within each current key is not "
         f"needed, choose a finer key, such as one with a second field."
     )
@@ -671,7 +671,9 @@ def state_ratio(topic: str, fullest: int, ratios: str, by: str, limit: float, ca
 def state_key_share(topic: str, key: HotKeyResult, share: str, by: str, limit: float, *, others: int) -> str:
     """State that a key is above the limit, or may be; `others` counts further ones that surely are."""
     subject = (
-        f"the key {key.key_hash} ({counted(key.key_length, 'byte')})" if key.key_length else "the empty key"
+        f"the key {key.key_hash} ({format_count(key.key_length, 'byte')})"
+        if key.key_length
+        else "the empty key"
     )
     exceeding = f"; {others} other key{'s are' if others > 1 else ' is'} above it too" if others else ""
     return f"{topic}: {subject} has {share} of the {by}; the policy allows {percent(limit)}{exceeding}"
@@ -735,7 +737,7 @@ def note_emptied_partitions(arrivals: TopicArrivals) -> str:
     known = arrivals.ratio_since_made
     # Offsets look the same after a deletion by hand and by retention.
     return (
-        f"{_capitalise(_name_partitions(partitions))} had {counted(records, 'record')} and "
+        f"{_capitalise(_name_partitions(partitions))} had {format_count(records, 'record')} and "
         f"{'keep' if partitions[1:] else 'keeps'} next to none: if they were deleted by hand, what "
         "was written in the period is not known; the ratio since the topic was made"
         f"{'' if known is None else f', {ratio(known)},'} includes it."
@@ -787,7 +789,9 @@ FILES_UNORDERED = (
 
 def note_assumed_partitions(count: int) -> str:
     """State the partition count that is assumed of records from files."""
-    return f"the topic is assumed to have {counted(count, 'partition')}: its records are on no higher one"
+    return (
+        f"the topic is assumed to have {format_count(count, 'partition')}: its records are on no higher one"
+    )
 
 
 def explain_little_data(fewest: int) -> str:

@@ -234,14 +234,14 @@ def _add_bars(
     columns: Sequence[Column], rows: Sequence[Row], width: int | None
 ) -> tuple[Sequence[Column], Sequence[Row]]:
     """Draw the bars of the last column, which get the room that the other columns leave."""
-    *others, last = columns
+    *leading, last = columns
     cells = [
-        [_Cell(column.header) for column in others],
+        [_Cell(column.header) for column in leading],
         *([_to_cell(cell) for cell in row[:-1]] for row in rows),
     ]
-    used = sum(max(cell_len(row[i].text) for row in cells) + len(_GAP) for i in range(len(others)))
+    used = sum(max(cell_len(row[i].text) for row in cells) + len(_GAP) for i in range(len(leading)))
     room = _LONGEST_BAR if width is None else max(_SHORTEST_BAR, min(_LONGEST_BAR, width - used))
-    return [*others, replace(last, header=f"{MARK} {last.header}")], draw_bars(columns, rows, room)
+    return [*leading, replace(last, header=f"{MARK} {last.header}")], draw_bars(columns, rows, room)
 
 
 def fit_columns(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[int]:

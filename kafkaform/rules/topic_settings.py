@@ -143,8 +143,8 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     if not colliding:
         return
     # Deletions come last in an apply, so their names are not free for topics that the same plan creates.
-    others = [topic.context.declared.get(placed_ref(name)) for name in colliding]
-    stays = any(other is None or other.state is not None for other in others)
+    siblings = [topic.context.declared.get(placed_ref(name)) for name in colliding]
+    stays = any(sibling is None or sibling.state is not None for sibling in siblings)
     text = f"{topic.name} and {', '.join(colliding)} differ only in '.' and '_'"
     # Kafka refuses the creation of the one that is missing; if both exist, nothing refuses them any more.
     if not names <= live:

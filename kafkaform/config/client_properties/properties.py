@@ -134,7 +134,7 @@ def find_conflicts(
             yield Problem(f"{second} and {first} exclude each other", locate(second), "keep one of the two")
     for names, needed in _NEEDS:
         name = next((name for name in names if name in values), None)
-        if name is not None and not any(other in values for other in needed):
+        if name is not None and not any(alternative in values for alternative in needed):
             yield Problem(f"{name} needs {needed[0]}", locate(name), f"set {_suggest_line(needed[0])}")
     protocol = values.get("security.protocol", "PLAINTEXT")
     # It is a reference, and checked when it is resolved.

@@ -130,10 +130,8 @@ def window_times(topic: SampledTopic) -> Floats | None:
         ends = np.where(known, windows[:, :, 1], np.inf)
         next_ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
         latest = np.partition(np.nanmax(filled, axis=(1, 2)), -2)[-2]
-        # The last window has no later one; if it begins with those of others, one record may be the reason.
-        alone = windows[:, :, 0] < latest
-        wrong = known & (ends > latest) & ((ends > next_ends) | alone)
-        windows[:, :, 1] = np.where(wrong, np.minimum(next_ends, latest), windows[:, :, 1])
+        wrong = known & (ends > next_ends) & (ends > latest)
+        windows[:, :, 1] = np.where(wrong, next_ends, windows[:, :, 1])
     duration = float(np.nanmax(windows) - np.nanmin(windows))
     distinct = len(np.unique(windows[known]))
     if duration < LEAST_MS or distinct < FEWEST_TIMES * topic.layout.replicates:

@@ -198,12 +198,12 @@ def test_200_topics_fit_and_nothing_is_left_out_unsaid(padding: str) -> None:
     text = markdown(*(samples.failing(samples.large(f"t{number}.{padding}")) for number in range(200)))
     assert len(text) <= LIMIT
     noted = re.search(r"^… ([0-9,]+) more topics? left out", text, re.MULTILINE)
-    assert len(table(text, "Topic")) + (int(noted[1]) if noted else 0) == 200
+    assert len(table(text, "Name")) + (int(noted[1]) if noted else 0) == 200
     folded = re.search(r"^… details of ([0-9,]+) more topics left out", text, re.MULTILINE)
     assert folded is not None
     assert text.count("<details>") + int(folded[1]) == 200
     assert text.count("<details>") >= 1
-    assert padding or len(table(text, "Topic")) == 200
+    assert padding or len(table(text, "Name")) == 200
 
 
 @given(st.integers(LEAST, 20_000), st.integers(0, 12), hostile_text())

@@ -153,11 +153,20 @@ def apply(
     for confirmation, and applies exactly what it showed.
     """
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
-    request = _build_request(paths, scope.targets, scope.allow, trust, prune=scope.prune)
+    saved = _saved_plan_path(paths, prune=scope.prune)
+    # Parsed before the file is read, so that a wrong --allow is an error of usage.
+    grants = tuple(map(Grant.parse, scope.allow))
+    path = saved or trust.reviewed
+    file = read_plan_file(path) if path is not None else None
+    request = ApplyRequest(Scope(paths, scope.targets, grants, scope.prune), trust, saved, file)
     session = _start_session(request, where, moving)
-    notifier = Notifier.prepare(session, _get_commit(request, session), wanted=output.notify)
+    commit = file[1].commit if saved and file else header(session, paths).commit
+    notifier = Notifier.prepare(session, commit, wanted=output.notify)
     with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
-        _verify_plan_file(request, session)
+        if file is not None and path is not None:
+            # Before the first connection: a plan that is not trusted must not choose where credentials are
+            # sent.
+            trust.check(file[1], path, session, session.require_cluster())
         report = carry_out(request, session, safeguards, output, detect_author(os.environ))
     if not report.complete:
         from kafkaform.report.apply import summarise_apply
@@ -339,23 +348,6 @@ class _Candidate(Value):
 # --- options -----------------------------------------------------------------------------------------
 
 
-def _build_request(
-    paths: tuple[Path, ...],
-    targets: tuple[str, ...],
-    allow: tuple[str, ...],
-    trust: TrustPolicy,
-    *,
-    prune: bool,
-) -> ApplyRequest:
-    """Read the command line and the plan file, which is not verified yet."""
-    saved = _saved_plan_path(paths, prune=prune)
-    # Parsed before the file is read, so that a wrong --allow is an error of usage.
-    grants = tuple(map(Grant.parse, allow))
-    path = saved or trust.reviewed
-    file = read_plan_file(path) if path is not None else None
-    return ApplyRequest(Scope(paths, targets, grants, prune), trust, saved, file)
-
-
 def _start_session(request: ApplyRequest, where: ClusterSelector, moving: Moving) -> Session:
     """Return the session for the cluster of the plan file, or for the chosen one."""
     saved = request.saved
@@ -364,20 +356,6 @@ def _start_session(request: ApplyRequest, where: ClusterSelector, moving: Moving
     # Contradicting options are reported first: a missing plan is then not mistaken for a bad signature.
     request.trust.check_options(saved, target)
     return replace(session, target=replace(target, moves=moving.override(target.moves)))
-
-
-def _verify_plan_file(request: ApplyRequest, session: Session) -> None:
-    path = request.saved or request.trust.reviewed
-    if request.file is not None and path is not None:
-        # Before the first connection: a plan that is not trusted must not choose where credentials are sent.
-        request.trust.check(request.file[1], path, session, session.require_cluster())
-
-
-def _get_commit(request: ApplyRequest, session: Session) -> str | None:
-    """Return the commit of the manifests that are applied."""
-    if request.saved is not None and request.file is not None:
-        return request.file[1].commit
-    return header(session, request.scope.paths).commit
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
@@ -402,13 +380,9 @@ def _session_for(about: PlanHeader, where: ClusterSelector) -> Session:
         )
     if where.cluster_name is None and where.bootstrap_server is None:
         # With an address on the command line, the plan must not choose the credentials that go there.
-        where = replace(where, cluster_name=_get_configured_name(where.config_file, about))
+        is_configured = about.cluster_name in find_settings(where.config_file).clusters
+        where = replace(where, cluster_name=about.cluster_name if is_configured else None)
     return enter_plan_environment(Session.start(where), about)
-
-
-def _get_configured_name(config_file: Path | None, about: PlanHeader) -> str | None:
-    """Return the name of the plan's cluster if the configuration contains it."""
-    return about.cluster_name if about.cluster_name in find_settings(config_file).clusters else None
 
 
 # --- the plan ----------------------------------------------------------------------------------------
@@ -434,7 +408,7 @@ def _judge_saved(
 ) -> _Candidate:
     """Judge the saved plan by the current state of the cluster."""
     if request.file is None or request.digest is None:
-        # For the type checker: `_build_request` sets `file` wherever it sets `saved`.
+        # For the type checker: `apply` sets `file` wherever it sets `saved`.
         raise TypeError("there is no saved plan")
     plan, about = request.file
     # After the verification: the signature covers the whole plan, and a selection of it is not signed.

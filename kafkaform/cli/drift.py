@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.audit.trail import Trail
-    from kafkaform.cluster.protocol import AuditReader, ClusterReader
+    from kafkaform.cluster.protocol import AuditReader
     from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired
     from kafkaform.core.plans import Plan
@@ -208,14 +208,19 @@ def _compare(
         desired = session.manifests(paths, targets, found=cluster.prefetch())
         partial = session.is_subset(paths, ())
         request = Request(desired, subset, environment=session.environment, reading=True, partial=partial)
-        plan = _plan(session, cluster, request, unmanaged_mode)
+        if unmanaged_mode is not Unmanaged.IGNORE:
+            request = replace(request, inventory=listed_kinds(declared.ref for declared in desired))
+        plan = build_plan(request, cluster, session.settings, session.target)
         trail = _read_history(target, cluster, plan) if recorded else "the record was not read"
     return find_drift(plan, desired, trail, unmanaged=unmanaged_mode)
 
 
 def _build_renderer_options(paths: Sequence[Path], session: Session) -> dict[str, Any]:
     """Return what the renderers of drift need."""
-    return {"header": header(session), "context": _build_command_context(paths, session)}
+    several = len(session.settings.environments or ()) > 1
+    environment = session.environment if several else None
+    context = CommandContext(tuple(map(str, paths)), session.where.options(), environment)
+    return {"header": header(session), "context": context}
 
 
 def _choose_unmanaged(unmanaged: str | None, *, subset: bool) -> Unmanaged:
@@ -230,12 +235,6 @@ def _choose_unmanaged(unmanaged: str | None, *, subset: bool) -> Unmanaged:
     return Unmanaged.IGNORE
 
 
-def _plan(session: Session, cluster: ClusterReader, request: Request, unmanaged: Unmanaged) -> Plan:
-    if unmanaged is not Unmanaged.IGNORE:
-        request = replace(request, inventory=listed_kinds(declared.ref for declared in request.desired))
-    return build_plan(request, cluster, session.settings, session.target)
-
-
 def _read_history(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> Trail | str:
     """Read the record of applies; returns the reason if that fails, as drift is reported without it too."""
     if not has_drift(plan):
@@ -248,13 +247,6 @@ def _read_history(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> 
         return read_trail(cluster, target.audit, plan.cluster_id)
     except AuditError as error:
         return error.message
-
-
-def _build_command_context(paths: Sequence[Path], session: Session) -> CommandContext:
-    """Return the arguments of a command for the same manifests and cluster."""
-    several = len(session.settings.environments or ()) > 1
-    environment = session.environment if several else None
-    return CommandContext(tuple(map(str, paths)), session.where.options(), environment)
 
 
 def _adopt(drift: Drift, desired: Sequence[Desired], session: Session, *, dry_run: bool) -> int:

@@ -137,8 +137,10 @@ def issue(
         if title:
             report_publication("issue", publish_issue(hub, marker, title, text, labels))
             return
+        when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        run = f" ({hub.address.run_url})" if hub.address.run_url else ""
         # All open issues with the marker are closed: two jobs at the same time may have opened one each.
-        closed = close_issues(hub, marker, _clean_since(hub.address.run_url))
+        closed = close_issues(hub, marker, f"Clean since {when}{run}.")
     for publication in closed:
         report_publication("issue", publication)
     if not closed:
@@ -223,11 +225,6 @@ def read_markdown(file: Path) -> str:
     if not text.strip():
         raise KafkaformError(f"{file} is empty; nothing was sent")
     return text
-
-
-def _clean_since(run_url: str | None) -> str:
-    when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"Clean since {when}{f' ({run_url})' if run_url else ''}."
 
 
 def report_publication(noun: str, publication: Publication) -> None:

@@ -18,11 +18,8 @@ from kafkaform.report.graph import LiveGraph, build_graph
 from kafkaform.resources import listed_kinds, reader_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
     from pathlib import Path
-
-    from kafkaform.config.settings import Settings
-    from kafkaform.core.model import Desired
 
 
 @click.command(cls=SectionedCommand)
@@ -52,16 +49,11 @@ def graph(paths: tuple[Path, ...], where: ClusterSelector, output_format: str, i
             # A cluster is one environment; its graph must not contain the resources of others.
             environment = cluster.environment if cluster else None
         settings.check_environment(environment)
-        desired = _load_environments(paths or settings.manifests, settings, environment)
+        chosen = (environment,) if environment is not None else settings.environments or (None,)
+        loaded = load_all(paths or settings.manifests, [settings.build_context(name) for name in chosen])
+        desired = [declared for each in loaded for declared in each]
     show("graph", output_format, build_graph(desired, live, settings.ignore))
     return 0
-
-
-def _load_environments(paths: Sequence[Path], settings: Settings, environment: str | None) -> list[Desired]:
-    every = settings.environments or (None,)
-    chosen = (environment,) if environment is not None else every
-    loaded = load_all(paths, [settings.build_context(name) for name in chosen])
-    return [declared for desired in loaded for declared in desired]
 
 
 def _read(session: Session, kinds: Collection[str]) -> LiveGraph:

@@ -73,7 +73,7 @@ def history(
         raise UsageError(
             f"{quoted(resource)} names no kind of resource", hint=suggest_reference(resource, None)
         )
-    oldest = _compute_start(since)
+    oldest = "" if since is None else format_timestamp(datetime.now(UTC) - timedelta(milliseconds=since))
     log = read_chosen_record(where, file, tells=output_format == "text")
     matching = [
         entry
@@ -128,8 +128,3 @@ def _matches(entry: AuditEntry, wanted: str) -> bool:
     if wanted in {entry.id, entry.run}:
         return True
     return fnmatchcase(str(entry.ref) if "/" in wanted else entry.ref.name, wanted)
-
-
-def _compute_start(since: int | None) -> str:
-    """Return the time of the oldest change to show; `since` is in milliseconds."""
-    return "" if since is None else format_timestamp(datetime.now(UTC) - timedelta(milliseconds=since))

@@ -58,7 +58,9 @@ class TrustPolicy(Value):
         if self.require_commit:
             from kafkaform.vcs.repository import Repository
 
-            paths = [*session.settings.manifests, *filter(None, [_get_config_path(session)])]
+            paths = list(session.settings.manifests)
+            if session.settings.file is not None:
+                paths.append(Path(session.settings.file))
             checkout = Checkout.of(Repository.find(Path.cwd()), paths)
         age = target.max_plan_age if self.max_age is None else self.max_age
         terms = TrustRequirements(
@@ -200,7 +202,3 @@ def require_same(
                 f"again: {retry}; or {hint}"
             )
     raise PlanFileError("the plan is not the one that was reviewed; nothing was applied", hint=hint)
-
-
-def _get_config_path(session: Session) -> Path | None:
-    return Path(session.settings.file) if session.settings.file is not None else None

@@ -114,11 +114,12 @@ def rebalance(where: ClusterSelector, options: RebalanceOptions, output: Rebalan
     session = Session.start(where)
     target = session.require_cluster()
     target = replace(target, moves=Moving(options.throttle).override(target.moves))
+    has_manifests = any(path.exists() for path in session.paths(()))
     request = RebalanceRequest(
         options.globs,
         frozenset(options.remove),
         frozenset(options.add),
-        _read_static_topics(session),
+        static_topics(session.manifests(())) if has_manifests else frozenset(),
         tuple(map(Grant.parse, options.allow)),
     )
     with session.cluster() as cluster:
@@ -138,10 +139,3 @@ def rebalance(where: ClusterSelector, options: RebalanceOptions, output: Rebalan
     if made.not_emptied or made.plan.select_by_status(Status.REFUSED):
         return 1
     return 2 if output.detailed_exitcode and made.plan.changes else 0
-
-
-def _read_static_topics(session: Session) -> frozenset[str]:
-    """Return the topics whose manifests place each replica; none where there are no manifests."""
-    if not any(path.exists() for path in session.paths(())):
-        return frozenset()
-    return static_topics(session.manifests(()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -25,9 +24,6 @@ from kafkaform.plan.plan_signature import Purpose
 from kafkaform.resources import reader_ref
 from kafkaform.resources.consent import Grant, grant_of
 from kafkaform.rules import plugins
-
-if TYPE_CHECKING:
-    from kafkaform.core.plans import Plan
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -156,7 +152,9 @@ def reset(
     saving.save(made.plan, about)
     show("plan", output.output_format, made.plan, header=about, verbose=output.verbose)
     if files.out is not None:
-        _tell_next_step(saving, made.plan, session.where)
+        waiting = made.plan.select_by_status(Status.NEEDS_CONSENT)
+        consent = ("--allow", grant_of(waiting[0].ref, "offset-reset")) if waiting else ()
+        saving.tell(made.plan, session.where, *consent)
     return exit_code(made.plan, detailed=False, strict=output.strict)
 
 
@@ -199,9 +197,3 @@ def _read_file(file: Path, group: str) -> dict[tuple[str, int], int]:
     except UnicodeDecodeError as error:
         raise KafkaformError(f"--from-file {file}: not UTF-8") from error
     return read_offsets(text, str(file), group)
-
-
-def _tell_next_step(saving: Saving, made: Plan, where: ClusterSelector) -> None:
-    waiting = made.select_by_status(Status.NEEDS_CONSENT)
-    consent = ("--allow", grant_of(waiting[0].ref, "offset-reset")) if waiting else ()
-    saving.tell(made, where, *consent)

@@ -161,19 +161,10 @@ def _check(
     unread: bool,
 ) -> list[ReportedFinding]:
     """Check the declared resources of each environment by the rules."""
-    contexts = {
-        environment: settings.build_rule_context(tuple(desired), environment, subset=subset, unread=unread)
-        for environment, desired in declared.items()
-    }
-    return _find_diagnostics(contexts, settings, known)
-
-
-def _find_diagnostics(
-    contexts: Mapping[str | None, rules.RuleContext], settings: Settings, known: Mapping[str, Rule | Note]
-) -> list[ReportedFinding]:
     findings: dict[str | None, list[Diagnostic]] = {}
     idle: list[dict[Diagnostic, None]] = []
-    for environment, context in contexts.items():
+    for environment, desired in declared.items():
+        context = settings.build_rule_context(tuple(desired), environment, subset=subset, unread=unread)
         diagnostics = list(rules.check(context, settings.rules, _STAGES, more=settings.policies))
         findings[environment] = diagnostics
         idle.append(dict.fromkeys(find_idle_waivers(context, diagnostics, settings.rules, _STAGES, known)))

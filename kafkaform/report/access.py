@@ -51,22 +51,15 @@ def render_access(answer: AccessAnswer, *, width: int | None = None) -> Page:
         )
     # Against a deny, another grant does not help: brokers let it win over every allow.
     if decision.basis is Basis.NO_MATCHING_ACL:
-        page.verbatim("grant it: ", _grant_command(answer), indent=2)
+        name = "" if request.resource_type is ResourceType.CLUSTER else request.name
+        right = Right(request.operation, request.resource_type, name)
+        page.verbatim("grant it: ", grant(right, principal=request.principal), indent=2)
     # A yes holds whatever the unknown settings are: nothing in them takes a right away.
     if decision.is_allowed is not True:
-        for note in _list_notes(answer.settings, answer.unknown, no_acls=_lacks_acls(decision)):
+        no_acls = decision.basis is Basis.NO_ACL_OF_RESOURCE
+        for note in _list_notes(answer.settings, answer.unknown, no_acls=no_acls):
             page.note("note: ", note, indent=2)
     return page
-
-
-def _grant_command(answer: AccessAnswer) -> str:
-    request = answer.request
-    name = "" if request.resource_type is ResourceType.CLUSTER else request.name
-    return grant(Right(request.operation, request.resource_type, name), principal=request.principal)
-
-
-def _lacks_acls(decision: Decision) -> bool:
-    return decision.basis is Basis.NO_ACL_OF_RESOURCE
 
 
 def _explain(decision: Decision) -> str:

@@ -79,8 +79,11 @@ def _difference_rows(difference: ResourceDifference) -> Iterator[tuple[TextSpan,
         yield _row(title, "", a, b, _DONE if difference.as_declared else difference.note)
     for number, field in enumerate(difference.fields):
         values = _format_values(difference.ref, field)
+        effect = "same effective value" if field.same_effect else ""
+        note = _DONE if field.as_declared else field.note
+        remark = "; ".join(filter(None, (effect, note)))
         # The name stands in the first row of a resource only, so that its fields read as one group.
-        yield _row("" if number else title, label(field.path), *values, _compose_remark(field))
+        yield _row("" if number else title, label(field.path), *values, remark)
 
 
 def _describe_resource(difference: ResourceDifference) -> str:
@@ -89,11 +92,6 @@ def _describe_resource(difference: ResourceDifference) -> str:
     if isinstance(partitions, int):
         return counted(partitions, "partition") + (f", RF {replicas}" if replicas else "")
     return str(difference.state.get(PROTOCOL, "there"))
-
-
-def _compose_remark(field: FieldDifference) -> str:
-    comment = _DONE if field.as_declared else field.note
-    return "; ".join(part for part in ("same effective value" if field.same_effect else "", comment) if part)
 
 
 def _inherited_rows(comparison: Comparison) -> Iterator[tuple[TextSpan, ...]]:

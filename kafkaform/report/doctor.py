@@ -75,7 +75,10 @@ def _count_examined(report: HealthReport) -> str:
 
 def verdict_words(report: HealthReport) -> str:
     """Return the verdict and the number of findings by severity."""
-    return f"{report.verdict}{_format_counts(report)}"
+    # A waived finding does not count: it was accepted, and the verdict ignores it.
+    counts = Counter(finding.severity for finding in report.findings if finding.waived is None)
+    parts = [counted(counts[severity], word) for severity, word in _WORDS.items() if counts[severity]]
+    return f"{report.verdict}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def render_health(
@@ -139,10 +142,3 @@ def health_to_json(report: HealthReport, name: str) -> str:
         ],
     }
     return json.dumps(content, indent=2) + "\n"
-
-
-def _format_counts(report: HealthReport) -> str:
-    # A waived finding does not count: it was accepted, and the verdict ignores it.
-    counts = Counter(finding.severity for finding in report.findings if finding.waived is None)
-    parts = [counted(counts[severity], word) for severity, word in _WORDS.items() if counts[severity]]
-    return f" ({', '.join(parts)})" if parts else ""

@@ -226,16 +226,13 @@ def _similarity_key(entry: Entry) -> Hashable:
         # A key that no other entry has.
         return id(entry)
     first = entry.changes[0]
-    general = _rewrite(_rewrite(first, _rewriter(first, figures=True)), _blank_numbers)
+    general = _rewrite(first, _rewriter(first, figures=True))
+    general = _rewrite(general, lambda text: _NUMBER.sub(VARIES, text))
     transitions = ((field, format_field(general.change, field)) for field in fields_of(general.change))
     fields = tuple(
         (field.path, bool(shown.text), field.assessment, field.deferred) for field, shown in transitions
     )
     return (*_status_key(general), fields)
-
-
-def _blank_numbers(sentence: str) -> str:
-    return _NUMBER.sub(VARIES, sentence)
 
 
 def _similar_entry(group: Sequence[PlannedChange]) -> Entry:

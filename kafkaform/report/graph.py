@@ -202,14 +202,12 @@ def render_dot(graph: Graph) -> str:
         label = r"\n".join(map(_escape_dot, _label_lines(node)))
         lines.append(f'  {ids[node.ref]} [shape={shape}, label="{label}"{style}];')
     for edge in graph.edges:
-        parts = [*([f'label="{note}"'] if (note := _describe_edge(edge)) else []), *_style_edge(edge)]
+        note = _describe_edge(edge)
+        parts = [f'label="{note}"'] if note else []
+        parts += [] if edge.declared else ["style=dashed"]
         attributes = f" [{', '.join(parts)}]" if parts else ""
         lines.append(f"  {ids[edge.topic]} -> {ids[edge.reader]}{attributes};")
     return "\n".join([*lines, "}"])
-
-
-def _style_edge(edge: GraphEdge) -> list[str]:
-    return [] if edge.declared else ["style=dashed"]
 
 
 def _escape_dot(text: str) -> str:

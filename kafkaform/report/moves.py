@@ -15,7 +15,6 @@ from kafkaform.report.document import Column, Paragraph, ReportDocument, Table
 from kafkaform.report.page import render_page
 
 if TYPE_CHECKING:
-    from kafkaform.plan.placement import Moves
     from kafkaform.plan.rebalancing import Rebalance
     from kafkaform.report.page import Page
     from kafkaform.resources.replicas.moves import MoveProgress
@@ -123,7 +122,12 @@ def render_balance(rebalance: Rebalance, width: int | None = None) -> Page:
         )
         for broker in sorted(rebalance.brokers, key=lambda broker: broker.id)
     ]
-    cost = _format_cost(rebalance.moves)
+    moves = rebalance.moves
+    cost = f"{counted(moves.replicas, 'replica')} to copy"
+    if moves.replicas:
+        cost += f", {rounded_size(moves.size)}"
+    if moves.leaders:
+        cost += f", {counted(moves.leaders, 'partition')} with a different preferred leader"
     # A rebalance may also put replicas on more racks, which the counts of brokers do not show.
     if rebalance.before.narrow != rebalance.after.narrow:
         narrow = _format_change(rebalance.before.narrow, rebalance.after.narrow)
@@ -133,12 +137,3 @@ def render_balance(rebalance: Rebalance, width: int | None = None) -> Page:
 
 def _format_change(before: int, after: int) -> str:
     return f"{before:,} → {after:,}" if before != after else f"{before:,}"
-
-
-def _format_cost(moves: Moves) -> str:
-    copied = f"{counted(moves.replicas, 'replica')} to copy"
-    size = f", {rounded_size(moves.size)}" if moves.replicas else ""
-    leaders = (
-        f", {counted(moves.leaders, 'partition')} with a different preferred leader" if moves.leaders else ""
-    )
-    return f"{copied}{size}{leaders}"

@@ -254,7 +254,10 @@ def choose_file_names(names: Iterable[str]) -> Mapping[str, str]:
     for name in sorted(names, key=lambda name: (_make_stem(name) != name, name)):
         stem = _make_stem(name)
         if not _is_safe(stem) or stem.casefold() in taken:
-            stem = _append_hash(name, stem)
+            kept = stem[:_KEPT_LENGTH]
+            lead = "" if _is_safe(kept) else "_"
+            digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+            stem = f"{lead}{kept}~{digest[:8]}"
         taken.add(stem.casefold())
         chosen[name] = stem + SUFFIX
     return chosen
@@ -269,9 +272,3 @@ def _is_safe(stem: str) -> bool:
     if not _SAFE.fullmatch(stem) or f"{stem}{SUFFIX}".casefold() == CONFIG_FILE or not stem.strip("_"):
         return False
     return stem.partition(".")[0].casefold() not in _DEVICES
-
-
-def _append_hash(name: str, stem: str) -> str:
-    kept = stem[:_KEPT_LENGTH]
-    lead = "" if _is_safe(kept) else "_"
-    return f"{lead}{kept}~{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

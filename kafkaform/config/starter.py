@@ -51,7 +51,11 @@ def write_starter(directory: Path) -> Starter:
     Raises:
         KafkaformError: A file exists already or cannot be written; nothing is left written.
     """
-    contents = _read_contents()
+    templates = files("kafkaform").joinpath("templates")
+    contents = {name: templates.joinpath(*name.split("/")).read_text("utf-8") for name in _TEMPLATES}
+    contents |= _render_schemas()
+    # In the package it has no dot, as packaging tools would interpret it.
+    contents[GITIGNORE] = templates.joinpath("gitignore").read_text("utf-8")
     present = [name for name in contents if os.path.lexists(directory / name)]
     ignore: tuple[str, ...] = ()
     if GITIGNORE in present:
@@ -65,16 +69,6 @@ def write_starter(directory: Path) -> Starter:
         )
     _write_files(directory, contents)
     return Starter(tuple(contents), ignore)
-
-
-def _read_contents() -> dict[str, str]:
-    """Return the text of every file by its name."""
-    templates = files("kafkaform").joinpath("templates")
-    contents = {name: templates.joinpath(*name.split("/")).read_text("utf-8") for name in _TEMPLATES}
-    contents |= _render_schemas()
-    # In the package it has no dot, as packaging tools would interpret it.
-    contents[GITIGNORE] = templates.joinpath("gitignore").read_text("utf-8")
-    return contents
 
 
 def _render_schemas() -> dict[str, str]:

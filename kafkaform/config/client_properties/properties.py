@@ -79,8 +79,14 @@ def parse_template(text: str) -> Template:
     position = 0
     for token in _TOKEN.finditer(text):
         parts.append(text[position : token.start()])
-        parts.append("$" if token.group() == "$$" else _parse_reference(token))
         position = token.end()
+        body, closed = token.groups()
+        if token.group() == "$$":
+            parts.append("$")
+        elif closed:
+            parts.append(parse_reference(body))
+        else:
+            raise MalformedReference("a ${ without its closing }")
     parts.append(text[position:])
     return Template(tuple(part for part in parts if part != ""))
 
@@ -88,13 +94,6 @@ def parse_template(text: str) -> Template:
 def escape(text: str) -> str:
     """Escape text so that `parse_template` returns it unchanged."""
     return text.replace("$", "$$")
-
-
-def _parse_reference(token: re.Match[str]) -> Reference:
-    body, closed = token.group(1), token.group(2)
-    if not closed:
-        raise MalformedReference("a ${ without its closing }")
-    return parse_reference(body)
 
 
 _EXCLUSIVE = (

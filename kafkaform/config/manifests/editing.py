@@ -135,7 +135,8 @@ def check_edits(before: Reading, after: Reading, wanted: Mapping[ResourceRef, Wa
 def _check_resource(before: Desired, after: Desired, wanted: Wanted) -> None:
     for path, value in wanted.items():
         if not declares(after, path, value):
-            raise Unverified(f"{path} would be {_display(get_declared(after, path))}")
+            found = get_declared(after, path)
+            raise Unverified(f"{path} would be {'unset' if found is None else found}")
     if _exclude_fields(before, wanted) != _exclude_fields(after, wanted):
         raise Unverified(f"other fields of {before.ref} would change too")
 
@@ -149,10 +150,6 @@ def _exclude_fields(desired: Desired, wanted: Wanted) -> object:
     if desired.state is not None and "state" not in wanted:
         state = {path: value for path, value in desired.state.items() if path not in wanted}
     return replace(desired.intent, spec={**spec, "config": config}), state
-
-
-def _display(value: YamlValue) -> str:
-    return "unset" if value is None else str(value)
 
 
 def _index_by_ref(resources: Iterable[Desired]) -> dict[ResourceRef, Desired]:

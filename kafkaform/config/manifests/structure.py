@@ -91,9 +91,10 @@ def _explain_error(error: Any, document: Document, path: _Steps, schema: Any) ->
     rule, limit = error.validator, error.validator_value
     if rule == "additionalProperties":
         known = error.schema.get("properties", {})
+        parent = f" in {_join_path(path)}" if path else ""
         # jsonschema reports all unknown fields as one error of their mapping.
         for extra in set(error.instance) - set(known):
-            message = f"unknown field {quoted(extra)}{_describe_parent(path)}"
+            message = f"unknown field {quoted(extra)}{parent}"
             yield _explain_unknown_field((*path, extra), document, message, known, schema)
     elif rule == "required":
         # One error of jsonschema for each field, and each has all of them: duplicates are removed by the
@@ -206,10 +207,6 @@ def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
 def _join_path(path: _Steps) -> str:
     name = ".".join(map(str, path))
     return (name if name.isprintable() and len(name) <= _LONG else quoted(name)) or "the document"
-
-
-def _describe_parent(path: _Steps) -> str:
-    return f" in {_join_path(path)}" if path else ""
 
 
 def _display(value: object) -> str:

@@ -351,10 +351,6 @@ def _resolve_scalar(node: yaml.ScalarNode, keep: type[str] | None) -> str | int 
         return keep(text)
     if text in _BOOL:
         return _BOOL[text]
-    return _resolve_number(text)
-
-
-def _resolve_number(text: str) -> str | int | float:
     if len(text) <= MAX_DIGITS and _INT.fullmatch(text):
         # In YAML 1.2, octal numbers begin with 0o: `010` is ten.
         return int(text[2:], _BASES[text[:2]]) if text[:2] in _BASES else int(text)

@@ -269,7 +269,7 @@ def _explain_second_colon(lines: list[str], number: int, column: int, place: Loc
     """Explain a colon where a key is not allowed: after a value, or in a continuation line."""
     if _VALUE_BEFORE.match(lines[number][:column].removeprefix("- ")):
         return Problem("the value contains ': '", place, _QUOTE)
-    above = _find_line_above(lines, number)
+    above = next((line for line in range(number - 1, -1, -1) if _has_content(lines[line])), None)
     if above is None:
         return Problem("a key is not allowed here", place, _PAIR)
     if _NO_SPACE.match(lines[above]):
@@ -298,10 +298,6 @@ def _explain_stray_line(lines: list[str], number: int, place: Location) -> Probl
 
 def _suggest_indent(number: int) -> str:
     return f"indent it by {counted(number, 'space')}" if number else "begin it in column 1"
-
-
-def _find_line_above(lines: list[str], number: int) -> int | None:
-    return next((above for above in range(number - 1, -1, -1) if _has_content(lines[above])), None)
 
 
 def _has_content(line: str) -> bool:

@@ -70,10 +70,11 @@ def uneven_shares(group: DeclaredGroup) -> Iterator[Finding]:
     loads = _compute_loads(group.partitions, members, apart=group.ranges)
     most, least = max(loads), min(loads)
     if most != least:
+        factor = f"{most / least:.2f}".rstrip("0").rstrip(".")
         yield Finding(
             f"{sum(group.partitions.values())} partitions over {members} members: "
             f"{_get(loads.count(most), most)}, {_get(loads.count(least), least)}: "
-            f"up to {_ratio(most, least)} times the work of others",
+            f"up to {factor} times the work of others",
             _even(group, members, capacity),
         )
 
@@ -188,10 +189,6 @@ def _all_static(group: DeclaredGroup) -> bool:
     """Return whether the group is live and has static members only."""
     live = group.live
     return live is not None and bool(live.members) and all(m.instance_id is not None for m in live.members)
-
-
-def _ratio(most: int, least: int) -> str:
-    return f"{most / least:.2f}".rstrip("0").rstrip(".")
 
 
 def _get(members: int, partitions: int) -> str:

@@ -73,10 +73,15 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
         elif not context.unread and not (context.subset and lives):
             # A topic that is on the cluster is not misspelt, so only others get a similar name as a hint.
             near = nearest(topic, [each.name for each in topics(context)])
+            hint = "declare it, or waive the rule with its owner"
+            if near and not lives:
+                hint = f"did you mean {near!r}?"
+            elif context.subset:
+                hint = "also give the path of its manifest"
             yield Finding(
                 f"no manifest {'that was read ' if context.subset else ''}declares {topic}"
                 + _describe_presence(context, lives=lives),
-                f"did you mean {near!r}?" if near and not lives else _declare(context),
+                hint,
                 # Offline, and with a part of the manifests, it may be declared or live elsewhere.
                 Severity.INFO if context.subset and context.facts is None else None,
             )
@@ -245,11 +250,3 @@ def _describe_presence(context: RuleContext, *, lives: bool) -> str:
     if context.facts is None:
         return ""
     return ", but it is on the cluster" if lives else ", nor is it on the cluster"
-
-
-def _declare(context: RuleContext) -> str:
-    return (
-        "also give the path of its manifest"
-        if context.subset
-        else "declare it, or waive the rule with its owner"
-    )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
-    from kafkaform.rules.catalogue import Check, Rule, RuleContext
+    from kafkaform.rules.catalogue import Check, RuleContext
 
 GROUP = "kafkaform.rules"
 CODE = re.compile(r"(?!KF)[A-Z][A-Z0-9]*-?[0-9]+")
@@ -58,8 +58,10 @@ def load() -> Mapping[str, str]:
         try:
             _register(point)
             for code in RULES.keys() - before.keys():
-                RULES[code] = _guard(RULES[code], _source(point))
                 sources[code] = _source(point)
+                # The errors of the check name its distribution.
+                check = _guard_check(code, RULES[code].check, sources[code])
+                RULES[code] = replace(RULES[code], check=check)
         except PluginFailed:
             RULES.clear()
             RULES.update(before)
@@ -121,11 +123,6 @@ def _register(point: EntryPoint) -> None:
             raise _plugin_error(
                 _source(point), f"its rule {code} has no docstring, which is what explains it"
             )
-
-
-def _guard(rule: Rule, source: str) -> Rule:
-    """Return the rule with a check whose errors name its distribution."""
-    return replace(rule, check=_guard_check(rule.code, rule.check, source))
 
 
 def _guard_check(code: str, check: Check, source: str) -> Check:

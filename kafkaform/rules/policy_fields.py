@@ -17,7 +17,7 @@ from kafkaform.resources import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from kafkaform.core.model import Desired, Facts
+    from kafkaform.core.model import Desired
     from kafkaform.resources.base import PolicyPart
     from kafkaform.rules import RuleContext
 
@@ -72,17 +72,13 @@ def field_value(
     if own is not None:
         return str(own).lower() if isinstance(own, bool) else str(own), ""
     name = path.removeprefix(CONFIG_PREFIX)
-    if path.startswith(CONFIG_PREFIX):
-        defaults = _cluster_defaults(desired.ref.kind, context.facts)
+    if path.startswith(CONFIG_PREFIX) and context.facts is not None:
+        defaults = context.facts.config_defaults.get(desired.ref.kind, {})
         if name in defaults:
             return defaults[name], "the cluster's default"
     key = _list_fields(desired.ref.kind).get(path)
     owner = "the default of Java consumers" if path.startswith(CLIENT_PREFIX) else "Kafka's default"
     return (key.default, owner) if key is not None else (None, "")
-
-
-def _cluster_defaults(kind: str, facts: Facts | None) -> Mapping[str, str | None]:
-    return facts.config_defaults.get(kind, {}) if facts is not None else {}
 
 
 def _find_value(spec: Mapping[str, object], path: str) -> object:
@@ -194,11 +190,11 @@ def read_constraint(
 ) -> Constraint:
     """Parse the bounds of one field; report invalid ones with their names, and leave them out."""
     values: dict[str, Any] = {}
-    for name, value, error in _parse_bounds(key, given):
-        if error is not None:
-            report(name, error)
-        else:
-            values[name] = value
+    for name, value in given.items():
+        try:
+            values[name] = _READERS[name](key, value)
+        except ValueError as error:
+            report(name, str(error))
     constraint = Constraint(
         path,
         key,
@@ -216,14 +212,6 @@ def read_constraint(
     if constraint.one_of and len(impossible) == len(constraint.one_of):
         report("oneOf", "none of these values fits the other bounds")
     return constraint
-
-
-def _parse_bounds(key: ConfigKey, given: Mapping[str, Any]) -> Iterator[tuple[str, Any, str | None]]:
-    for name, value in given.items():
-        try:
-            yield name, _READERS[name](key, value), None
-        except ValueError as error:
-            yield name, None, str(error)
 
 
 def _parse_bound(key: ConfigKey, value: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
-from kafkaform.core.wording import listed, setting
+from kafkaform.core.wording import counted, listed, setting
 from kafkaform.resources.replicas.facts import get_replicas
 from kafkaform.rules.catalogue import Finding, RuleContext
 from kafkaform.rules.topic_values import DeclaredTopic, topic_rule
@@ -163,12 +163,9 @@ def _are(brokers: int) -> str:
 def _even(replicas: int, better: int) -> str:
     """Compare the number of brokers that may fail with an even replication factor and a better one."""
     majority, fewer = replicas // 2 + 1, better // 2 + 1
+    spare = replicas - majority
+    failing = counted(spare, "broker") if spare else "no broker"
     return (
         f"replicationFactor is {replicas}: if a majority of {majority} must be in sync, "
-        f"{_fail(replicas - majority)} may fail; "
-        f"with {better} replicas and {fewer} in sync, {better - fewer} may"
+        f"{failing} may fail; with {better} replicas and {fewer} in sync, {better - fewer} may"
     )
-
-
-def _fail(brokers: int) -> str:
-    return "no broker" if brokers == 0 else f"{brokers} broker{'s' if brokers > 1 else ''}"

@@ -165,13 +165,11 @@ def _find_default(key: ConfigKey, broker_configs: Mapping[str, str | None]) -> s
     for synonym in key.synonyms:
         value = broker_configs.get(synonym.name)
         if value is not None:
-            return normalise_observed(key, value if synonym.factor == 1 else _convert(value, synonym.factor))
+            if synonym.factor != 1:
+                # Brokers treat any negative time as no limit, and report it as -1 in any unit.
+                value = str(max(-1, int(value) * synonym.factor))
+            return normalise_observed(key, value)
     return None if key.default is None else normalise_observed(key, key.default)
-
-
-def _convert(value: str, factor: int) -> str:
-    # Brokers treat any negative time as no limit, and report it as -1 in any unit.
-    return str(max(-1, int(value) * factor))
 
 
 @cache

@@ -72,7 +72,8 @@ def fetch_kafka_classpath(version: str = KAFKA_VERSION, *, progress: Progress = 
         JavaError: A jar is not in the cache and cannot be downloaded.
     """
     folder = get_cache_directory() / "jars"
-    jars = _read_pins(version)
+    pins = json.loads(PINS.read_text("utf-8"))
+    jars = [Jar(path, pin["sha256"], pin["size"]) for path, pin in pins.items() if version in pin["kafka"]]
     if _find_missing(jars, folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -107,11 +108,6 @@ def get_repository() -> str:
             hint=f"pip install 'kafkaform[local]', or set {MAVEN_VARIABLE} to a Maven repository",
         ) from None
     return str(Resolver.default().base)
-
-
-def _read_pins(version: str) -> list[Jar]:
-    pins = json.loads(PINS.read_text("utf-8"))
-    return [Jar(path, pin["sha256"], pin["size"]) for path, pin in pins.items() if version in pin["kafka"]]
 
 
 def _find_missing(jars: list[Jar], folder: Path) -> list[Jar]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.health import Health, LogDir, ThrottleConfigs
     from kafkaform.core.lock import Guard, Holder
     from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
@@ -310,18 +309,6 @@ class HealthReader(Protocol):
 
     def health(self) -> Health:
         """Read the health that brokers and controllers report."""
-
-
-class AclReader(Protocol):
-    """Reads access control: ACLs, and the settings of the authorizer."""
-
-    def access(self) -> AccessReading:
-        """Read all ACLs, and the settings of the authorizer as far as brokers show them.
-
-        Raises:
-            NotOffered: The cluster has no authorizer, or does not let clients read ACLs.
-            PermissionDenied: This account may not read them; names the right.
-        """
 
 
 class AuditReader(Protocol):

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kafkaform.core.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TopicPartition: TypeAlias = tuple[str, int]
 """A partition by the name of its topic and its number."""
 
 Replicas: TypeAlias = tuple[int, ...]
 """The ids of the brokers that hold one partition, the preferred leader first."""
+
+
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for topic, number in partitions:
+        numbers[topic].append(number)
+    return numbers
 
 
 class Broker(Value):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.config.manifests.editing import Edit
 from kafkaform.core.model import FieldChange
+from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, spans
 from kafkaform.resources import KINDS
@@ -83,10 +84,8 @@ def plan_reversal(
 
 def _build_reset_options(offsets: Mapping[tuple[str, int], int]) -> list[str]:
     """Return the options of a reset that moves partitions to one common offset."""
-    partitions: dict[str, list[int]] = {}
-    for topic, partition in offsets:
-        partitions.setdefault(topic, []).append(partition)
-    chosen = [("--topic", f"{topic}:{spans(numbers)}") for topic, numbers in sorted(partitions.items())]
+    by_topic = sorted(group_by_topic(offsets).items())
+    chosen = [("--topic", f"{topic}:{spans(numbers)}") for topic, numbers in by_topic]
     return [*(word for option in chosen for word in option), "--to", str(next(iter(offsets.values())))]
 
 

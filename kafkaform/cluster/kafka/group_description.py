@@ -159,7 +159,8 @@ def _describe_streams(connection: Connection, names: Collection[str]) -> GroupAn
     )
     topics = {
         group["group_id"]: {
-            sub["id"]: _list_source_topics(sub) for sub in (group["topology"] or {}).get("subtopologies", ())
+            sub["id"]: (*sub["source_topics"], *(topic["name"] for topic in sub["repartition_topics"]))
+            for sub in (group["topology"] or {}).get("subtopologies", ())
         }
         for group, _ in answers.found.values()
     }
@@ -189,10 +190,6 @@ def _describe_streams(connection: Connection, names: Collection[str]) -> GroupAn
 
 def _make_request(names: Collection[str]) -> Mapping[str, Any]:
     return {"groups": names, "operations": False}
-
-
-def _list_source_topics(subtopology: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*subtopology["source_topics"], *(topic["name"] for topic in subtopology["repartition_topics"]))
 
 
 def _parse_assignment(member: Mapping[str, Any]) -> set[TopicPartition]:

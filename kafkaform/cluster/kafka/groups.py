@@ -101,7 +101,8 @@ def read_each_committed(
     """Read as `read_committed` does, but return errors by group instead of raising them."""
     asked = {name: listing[name] for name in names if name in listing}
     unlisted = [name for name in names if name not in listing]
-    if unlisted and _groups_can_exist(connection):
+    # Without the topic that stores groups there are none, and FindCoordinator would create it.
+    if unlisted and not describe_topics(connection, [coordinators.OFFSETS_TOPIC]).missing:
         # Missing or hidden: only a request that names the group gets an answer that distinguishes the two.
         asked |= dict.fromkeys(unlisted, ListedGroup())
     described = describe_groups(connection, asked)
@@ -126,11 +127,6 @@ def read_each_committed(
         else:
             failed[name] = error
     return GroupReading(groups, denied), failed
-
-
-def _groups_can_exist(connection: Connection) -> bool:
-    """Return whether the topic that stores groups exists: FindCoordinator would create it."""
-    return not describe_topics(connection, [coordinators.OFFSETS_TOPIC]).missing
 
 
 def _add_offsets(
@@ -205,12 +201,8 @@ def observe_groups(
         resources,
         inventory | resources.keys(),
         {reader_ref(name): why for name, why in invisible.items()},
-        (_make_partial_note(unlisted),) if unlisted else (),
+        (Diagnostic("KF421", Severity.INFO, f"some groups may be missing: {unlisted}"),) if unlisted else (),
     )
-
-
-def _make_partial_note(why: str) -> Diagnostic:
-    return Diagnostic("KF421", Severity.INFO, f"some groups may be missing: {why}")
 
 
 def _read_configs(connection: Connection, names: Sequence[str]) -> GroupAnswers[Configs]:

@@ -38,6 +38,7 @@ from kafkaform.cluster.kafka.lock_coordinator import (
     get_error_code,
     make_no_answer_error,
 )
+from kafkaform.cluster.transport.broker_socket import ms_since
 from kafkaform.cluster.transport.translation import one_line, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode, name_code
 from kafkaform.cluster.wire.group_messages import (
@@ -114,9 +115,7 @@ class Membership:
         started = time.monotonic()
         try:
             joined = self._join()
-            _log.debug(
-                "lock: %s after %d ms", "acquired" if joined else "held by another", _ms_since(started)
-            )
+            _log.debug("lock: %s after %d ms", "acquired" if joined else "held by another", ms_since(started))
         finally:
             if not joined:
                 self.leave()
@@ -132,8 +131,8 @@ class Membership:
                 self._lost = "the proof was broken off"  # a later answer would prove nothing
                 raise
             if error is not None and self._lost is None:
-                self._lost = _describe_failure(error)
-            _log.debug("lock: %s after %d ms", self._lost or "proven", _ms_since(started))
+                self._lost = f"{one_line(error.text)} ({name_code(error.code)})"
+            _log.debug("lock: %s after %d ms", self._lost or "proven", ms_since(started))
         if self._lost is not None:
             self.leave()
             raise lock.lock_lost_error(self._lost)
@@ -148,7 +147,7 @@ class Membership:
             started = time.monotonic()
             self._leaving.start()
             self._leaving.join(GIVE_UP_S)
-            _log.debug("lock: left after %d ms", _ms_since(started))
+            _log.debug("lock: left after %d ms", ms_since(started))
 
     @property
     def _left(self) -> bool:
@@ -302,10 +301,6 @@ class Membership:
             self._coordinator.close()
 
 
-def _ms_since(started: float) -> float:
-    return (time.monotonic() - started) * 1000
-
-
 def _make_refusal(error: Failure) -> ClusterError:
     """Return the error for an account, or a cluster, that cannot use the lock."""
     if error.code in _DENIED:
@@ -316,7 +311,3 @@ def _make_refusal(error: Failure) -> ClusterError:
             right=Right("Read", resource, NAME),
         )
     return translate_code(error.code, error.text)
-
-
-def _describe_failure(error: Failure) -> str:
-    return f"{one_line(error.text)} ({name_code(error.code)})"

@@ -113,17 +113,15 @@ def _read(
     """Read the groups that exist; also returns the obstacle to each operation, by subject."""
     names = [o.ref.name for o in operations]
     reading, failed = read_each_committed(connection, list_groups(connection), names)
-    failed |= {name: _make_denial(name, why) for name, why in reading.denied.items()}
+    # Read implies Describe.
+    failed |= {
+        name: PermissionDenied(why, hint=f"grant it: {grant(Right('Read', 'group', name))}")
+        for name, why in reading.denied.items()
+    }
     groups = reading.groups
     return groups, {
         o.subject: failed.get(o.ref.name) or _find_obstacle(groups.get(o.ref.name)) for o in operations
     }
-
-
-def _make_denial(name: str, why: str) -> PermissionDenied:
-    return PermissionDenied(
-        why, hint=f"grant it: {grant(Right('Read', 'group', name))}"
-    )  # Read implies Describe
 
 
 def _find_obstacle(group: Group | None) -> Outcome:

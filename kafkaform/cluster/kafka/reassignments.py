@@ -16,6 +16,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
+from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value
 from kafkaform.resources import placed_ref
 from kafkaform.resources.replicas.layout import Reassignment, describe_running
@@ -193,7 +194,7 @@ def _ask_in_batches(
         try:
             outcomes.update(
                 (partition, explain(error) if error is not None else None)
-                for partition, error in ask(_group_by_topic(batch))
+                for partition, error in ask(group_by_topic(batch))
             )
         except KafkaformError as error:
             failure = (
@@ -201,10 +202,3 @@ def _ask_in_batches(
             )
             outcomes.update(dict.fromkeys(batch, explain(failure)))
     return outcomes
-
-
-def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for topic, number in partitions:
-        numbers[topic].append(number)
-    return numbers

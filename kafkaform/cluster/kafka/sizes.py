@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkaform.cluster.transport.rights import name_right
@@ -11,6 +10,7 @@ from kafkaform.cluster.wire.messages import LOG_DIRS
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.health import LogDir
 from kafkaform.core.model import DataSize
+from kafkaform.core.partitions import group_by_topic
 from kafkaform.resources.replicas.facts import get_replicas
 
 if TYPE_CHECKING:
@@ -90,13 +90,9 @@ class _ReplicaReading(NamedTuple):
 
 def _read_replicas(connection: Connection, partitions: Collection[TopicPartition]) -> _ReplicaReading:
     """Read the bytes of replicas; raises ClusterError if no broker answers."""
-    asked: dict[str, list[int]] = defaultdict(list)
-    for name, partition in partitions:
-        asked[name].append(partition)
-    if not asked:
+    if not partitions:
         return _ReplicaReading({})
-
-    topics = [{"name": name, "partitions": partitions} for name, partitions in asked.items()]
+    topics = [{"name": name, "partitions": own} for name, own in group_by_topic(partitions).items()]
     answers = connection.ask_each(LOG_DIRS, {"topics": topics}, TIMEOUT_S)
     failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
     # Some brokers are enough, as replicas are copies; sizes that are missing all the same are reported as

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.log_spans import ask_leaders, ask_undecided, read_leaders
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
@@ -18,6 +18,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 from kafkaform.core.errors import ClusterError, NotOffered
+from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction, TransactionReading
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
@@ -185,7 +186,10 @@ def _read_producers(
     """Return the producers and the errors, by partition."""
     leaders, unled = read_leaders(connection, partitions)
     failed = {partition: failure.error for partition, failure in unled.items()}
-    requests = {node: [_make_request(of_node)] for node, of_node in leaders.items()}
+    requests = {
+        node: [{"topics": [{"name": name, "partitions": own} for name, own in group_by_topic(led).items()]}]
+        for node, led in leaders.items()
+    }
     producers: dict[TopicPartition, list[_Producer]] = {}
     for node, result in connection.ask_nodes(DESCRIBE_PRODUCERS, requests, READ_TIMEOUT_S).items():
         if isinstance(result, ClusterError):
@@ -204,13 +208,6 @@ def _read_producers(
                         for p in answer["producers"]
                     ]
     return producers, {p: error for p, error in failed.items() if p in partitions}
-
-
-def _make_request(partitions: Collection[TopicPartition]) -> Mapping[str, Any]:
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, number in partitions:
-        by_topic[topic].append(number)
-    return {"topics": [{"name": topic, "partitions": numbers} for topic, numbers in by_topic.items()]}
 
 
 def _read_coordinated(

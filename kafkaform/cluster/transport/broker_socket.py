@@ -107,9 +107,9 @@ class BrokerSocket:
         try:
             self._socket = _connect(address, settings, started + connect_s)
         except (OSError, ValueError, OverflowError) as error:  # advertised addresses may be invalid
-            _log.debug("%s: not connected after %.1f ms: %s", self._name, _ms_since(started), error)
+            _log.debug("%s: not connected after %.1f ms: %s", self._name, ms_since(started), error)
             raise self._translate(error) from error
-        _log.debug("%s: connected in %.1f ms", self._name, _ms_since(started))
+        _log.debug("%s: connected in %.1f ms", self._name, ms_since(started))
         try:
             self.offered = self._read_versions(started + connect_s)
             self._log_in()
@@ -412,13 +412,14 @@ class _PendingRequest:
         """Log the number of bytes received, or why there are none."""
         if _log.isEnabledFor(logging.DEBUG):
             result = f"received {received:,} bytes" if isinstance(received, int) else received
-            took_ms = _ms_since(self.begun)
+            took_ms = ms_since(self.begun)
             _log.debug(
                 "%s: %s, sent %s bytes, %s, %.1f ms", broker, request_name, f"{self.size:,}", result, took_ms
             )
 
 
-def _ms_since(started: float) -> float:
+def ms_since(started: float) -> float:
+    """Return the milliseconds since a time of the monotonic clock."""
     return (time.monotonic() - started) * 1000
 
 

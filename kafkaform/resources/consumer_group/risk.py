@@ -16,7 +16,6 @@ from kafkaform.core.model import (
     CONFIG_PREFIX,
     SAFE,
     Facts,
-    FieldValue,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -28,7 +27,7 @@ from kafkaform.resources.base import RecordFacts, explain_unclassified
 from kafkaform.resources.consumer_group.fields import OFFSETS_PREFIX, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from kafkaform.core.model import Setting
     from kafkaform.resources.base import UpdateContext
@@ -99,10 +98,13 @@ def judge_create(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment
     sure = {path: setting for path, setting in gone.items() if setting.certain} or gone
     latest = max(sure.values(), key=lambda setting: setting.at)
     topics = listed([path.removeprefix(OFFSETS_PREFIX) for path in sorted(sure)], noun="topic")
+    effects = {"earliest": "records are read again", "latest": "unread records are skipped"}
+    unknown = "records are read again, or skipped"
+    restarts = dict.fromkeys(effects.get(str(state[path]), unknown) for path in gone)
     return RiskAssessment(
         Risk.DESTRUCTIVE,
         "offset-recommit",
-        f"{_describe_loss(topics, latest)}: {_describe_restart([state[path] for path in gone])}",
+        f"{_describe_loss(topics, latest)}: starting again, {' and '.join(restarts)}",
         "find out which offsets its members had reached, and after the apply set them with kafkaform reset",
     )
 
@@ -121,20 +123,14 @@ def _describe_loss(topics: str, setting: Setting) -> str:
     )
 
 
-def _describe_restart(starts: Collection[FieldValue]) -> str:
-    """Describe the effect on records when a group starts again at its initial offsets."""
-    effects = {"earliest": "records are read again", "latest": "unread records are skipped"}
-    texts = dict.fromkeys(effects.get(str(start), "records are read again, or skipped") for start in starts)
-    return f"starting again, {' and '.join(texts)}"
-
-
 def judge_delete(ref: ResourceRef, state: State, facts: Facts, *, is_share: bool = False) -> RiskAssessment:
     """Assess the deletion of a group: its committed offsets and configs are lost."""
     topics = Counter(partition[0] for path in state if (partition := partition_of(path)) is not None)
     configs = sorted(path.removeprefix(CONFIG_PREFIX) for path in state if path.startswith(CONFIG_PREFIX))
     gone = []
     if topics:
-        gone.append(f"{counted(topics.total(), 'committed offset')} in {_list_topics(topics)}")
+        names = [f"{topic} ({counted(count, 'partition')})" for topic, count in sorted(topics.items())]
+        gone.append(f"{counted(topics.total(), 'committed offset')} in {listed(names, noun='topic')}")
     if configs:
         gone.append(f"{'configs' if len(configs) > 1 else 'config'} {', '.join(configs)}")
     if not gone:
@@ -157,11 +153,6 @@ def _backup(group: str, *, is_share: bool) -> str:
     file = f"{group if _FILE_NAME.fullmatch(group) else 'offsets'}.csv"
     keep = command("reset", group, options=("--to", "current", "--export", file))
     return f"back up its offsets first: {keep}"
-
-
-def _list_topics(topics: Counter[str]) -> str:
-    names = [f"{topic} ({counted(count, 'partition')})" for topic, count in sorted(topics.items())]
-    return listed(names, noun="topic")
 
 
 def _afterwards(topics: Counter[str], facts: Facts, *, is_share: bool) -> str:

@@ -76,8 +76,12 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """
     normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
     if "topics" in layer:
-        normal["topics"] = list(cast("list[str]", layer["topics"]))
-        _check_topics(cast("list[str]", layer["topics"]), report)
+        topics = [*cast("list[str]", layer["topics"])]
+        normal["topics"] = topics
+        for index, topic in enumerate(topics):
+            if not _TOPIC.fullmatch(topic):
+                hint = "list each topic by its name; patterns are not expanded"
+                report(("topics", index), f"{quoted(topic)} is not a topic name", hint)
     for part, readers in _READERS.items():
         given = cast("_Part", layer.get(part, {}))
         read = {
@@ -102,13 +106,6 @@ def _read(
     except ValueError as error:
         report(path, f"{'.'.join(path)}: {error}", None)
         return BAD
-
-
-def _check_topics(topics: list[str], report: ReportProblem) -> None:
-    for index, topic in enumerate(topics):
-        if not _TOPIC.fullmatch(topic):
-            hint = "list each topic by its name; patterns are not expanded"
-            report(("topics", index), f"{quoted(topic)} is not a topic name", hint)
 
 
 def _normalise_config(given: _Part, report: ReportProblem) -> dict[str, object]:

@@ -161,7 +161,6 @@ def explain_deferral(context: UpdateContext) -> str:
 
 
 _UNREAD = ", as the layout of the cluster could not be read"
-_REPLICAS = ("placement", "replicas")
 
 
 def strategy_of(intent: Intent) -> Strategy:

@@ -151,7 +151,8 @@ class _Run:
         # 5. Verify: read back what was sent, until all of it shows.
         self._verify()
         # 6. Report the result of every change.
-        return self._conclude()
+        results = tuple(change.build_result() for change in self._changes.values())
+        return ApplyReport(results, self._interrupted, self._plan.unknown, self._plan.open_errors)
 
     def _check(self, observation: Observation | None) -> None:
         """Compare each change with the live cluster; settle those that are done or no longer fit."""
@@ -198,10 +199,6 @@ class _Run:
                 change.abandon()
         for change in self._list_open():
             change.give_up()
-
-    def _conclude(self) -> ApplyReport:
-        results = tuple(change.build_result() for change in self._changes.values())
-        return ApplyReport(results, self._interrupted, self._plan.unknown, self._plan.open_errors)
 
     def _list_open(self) -> list[ChangeExecution]:
         return [change for change in self._changes.values() if change.result is None]

@@ -12,7 +12,7 @@ from kafkaform.resources.base import FieldOutcome
 if TYPE_CHECKING:
     from kafkaform.core.model import Change, FieldChange, FieldValue, Observation, Observed, State
 
-_NEW_PLAN = "make a new plan, and review it"
+NEW_PLAN = "make a new plan, and review it"
 _LONGEST = 200
 """The most characters of a value in a message: the replicas of a large topic fill pages."""
 
@@ -33,7 +33,7 @@ class Superseded(Value):
     """The reason why a change no longer fits the cluster, and a hint."""
 
     reason: str
-    hint: str = _NEW_PLAN
+    hint: str = NEW_PLAN
 
 
 REPLACED = Superseded(
@@ -77,7 +77,7 @@ def find_remaining(
         return remaining
     # Only for what remains: a change that is done has nothing in its way.
     obstacle = KINDS[change.ref.kind].obstacle(remaining.change, observed)
-    return remaining if obstacle is None else Superseded(obstacle[0], obstacle[1] or _NEW_PLAN)
+    return remaining if obstacle is None else Superseded(obstacle[0], obstacle[1] or NEW_PLAN)
 
 
 def _compare(

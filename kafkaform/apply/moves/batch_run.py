@@ -9,6 +9,7 @@ from kafkaform.apply.moves.context import FINAL, PATIENCE_S
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, RequestRejected
 from kafkaform.core.units import format_size
 from kafkaform.core.wording import listed
+from kafkaform.plan.preconditions import NEW_PLAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,8 +28,6 @@ LONGEST_PAUSE_S = 1.0
 READING_SHARE = 10
 """The least pause between readings, as a multiple of their duration: large clusters are read less often."""
 RAREST_S = 10.0
-
-NEW_PLAN = "make a new plan, and review it"
 
 STALL_S = 60.0
 """The seconds without progress after which a stall is reported."""
@@ -285,8 +284,8 @@ class StallDetector:
             sizes: Bytes of replicas by topic, partition and broker.
             throttle: Bytes per second of a broker; None: no limit.
         """
-        seen = [move for move in unfinished if _get_state(move, layout) is not None]
-        in_sync = sum(len(move.adding & {*_get_in_sync(move, layout)}) for move in seen)
+        seen = [(move, state) for move in unfinished if (state := _get_state(move, layout)) is not None]
+        in_sync = sum(len(move.adding & {*state.isr}) for move, state in seen)
         # Compared in this order: a partition that is done outweighs bytes, which may rise again while
         # producers write.
         reading = (len(unfinished), -in_sync, sum_remaining(unfinished, sizes))
@@ -295,7 +294,9 @@ class StallDetector:
             self._copied_then = sum_copied(unfinished, sizes)
         elif now - self._since >= STALL_S:
             grown = sum_copied(unfinished, sizes) - self._copied_then
-            self.reason = explain_stall(seen, layout, grown if sizes else None, throttle)
+            self.reason = explain_stall(
+                [move for move, _ in seen], layout, grown if sizes else None, throttle
+            )
 
 
 def sum_copied(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int], int]) -> int:
@@ -357,8 +358,3 @@ def describe_down_brokers(unfinished: Sequence[PartitionMove], layout: Layout) -
 def _get_state(move: PartitionMove, layout: Layout) -> PartitionState | None:
     states = layout.topics.get(move.ref.name, ())
     return states[move.partition] if move.partition < len(states) else None
-
-
-def _get_in_sync(move: PartitionMove, layout: Layout) -> Replicas:
-    state = _get_state(move, layout)
-    return () if state is None else state.isr

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batch_run import GRACE_S, NEW_PLAN, BatchRun, has_arrived
+from kafkaform.apply.moves.batch_run import GRACE_S, BatchRun, has_arrived
 from kafkaform.apply.moves.batches import MoveStatus, cut_batches, format_partition, list_moves, status_of
 from kafkaform.apply.moves.context import MoveContext, Stopped
 from kafkaform.apply.moves.throttles import ThrottleManager, describe_throttles
@@ -19,6 +19,7 @@ from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
 from kafkaform.core.values import Value, field
 from kafkaform.core.wording import counted, listed
+from kafkaform.plan.preconditions import NEW_PLAN
 from kafkaform.resources.replicas.disk_space import DISK_REMEDY, Copies, DiskSpace, find_shortages
 from kafkaform.resources.replicas.moves import MoveProgress
 

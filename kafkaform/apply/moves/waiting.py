@@ -64,7 +64,8 @@ def describe_problems(layout: Layout, partitions: list[TopicPartition]) -> str:
     if offline:
         parts.append(f"{listed([*map(format_partition, offline)])} without a leader")
     if behind:
-        brokers = {broker for topic, number in behind for broker in _find_out_of_sync(layout, topic, number)}
+        states = [layout.topics[topic][number] for topic, number in behind]
+        brokers = {broker for state in states for broker in {*state.replicas} - {*state.isr}}
         ids = ", ".join(map(str, sorted(brokers)))
         parts.append(f"{listed([*map(format_partition, behind)])} not in sync on broker {ids}")
     return "; ".join(parts)
@@ -85,11 +86,6 @@ def find_in_sync_shortage(layout: Layout, topic: str, least: int) -> str | None:
                 "acks=all writes would stop"
             )
     return None
-
-
-def _find_out_of_sync(layout: Layout, topic: str, partition: int) -> set[int]:
-    state = layout.topics[topic][partition]
-    return {*state.replicas} - {*state.isr}
 
 
 def wait_until_clear(

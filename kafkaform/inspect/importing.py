@@ -247,11 +247,7 @@ def _explain_unread(ref: ResourceRef, observation: Observation) -> str | None:
 
 def _keeps_manifest(place: Location | None, path: Path, layout: ImportLayout) -> bool:
     """Return whether an existing manifest is kept, and not replaced in its own file."""
-    return not (layout.overwrite and place is not None and _is_same_file(Path(place.file), path))
-
-
-def _is_same_file(a: Path, b: Path) -> bool:
-    return a.resolve() == b.resolve()
+    return not (layout.overwrite and place is not None and Path(place.file).resolve() == path.resolve())
 
 
 def _waive_collisions(

@@ -256,8 +256,10 @@ def _diff_resource(
     if desired.state is None:
         return None if observed is None else Delete(desired.ref, observed.uid, observed.state, SAFE)
     if observed is None:
-        state = _sort_state(kind, desired.state)
-        return Create(desired.ref, state) if state else None
+        # Only the fields that have a value, in the order of plans.
+        order = sorted(desired.state, key=field_order(kind))
+        own = {path: desired.state[path] for path in order if desired.state[path] is not None}
+        return Create(desired.ref, own) if own else None
     # Without what cannot be applied now, such as first offsets of a group that has members; with the planned
     # replicas.
     state = kind.applicable(desired.state, observed, facts)
@@ -381,11 +383,6 @@ def list_unmanaged(refs: Iterable[ResourceRef], policy: Policy) -> list[Resource
 def resource_order(ref: ResourceRef) -> tuple[int, str]:
     """Return the sort key of a resource in plans: by kind, then by name."""
     return kind_order(ref.kind), ref.name
-
-
-def _sort_state(kind: Kind, state: State) -> State:
-    """Return the fields that have a value, in the order of plans."""
-    return {path: state[path] for path in sorted(state, key=field_order(kind)) if state[path] is not None}
 
 
 def _find_location(proposal: Proposal) -> Location | None:

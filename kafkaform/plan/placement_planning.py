@@ -201,15 +201,11 @@ def _sort_candidates(
             )
         elif layout.reassigning is None and not candidate.grows:
             blind.append(name)
-        elif candidate.open or _is_under_way(candidate, layout):
+        # A running reassignment of the topic, to be waited for, may change its replicas.
+        elif candidate.open or placement.present(candidate.observed, layout) != candidate.live:
             placeable.append(candidate)
     notes = [_note(f"the racks of {listed(blind)} were not checked: {_BLIND}")] if blind else []
     return placeable, unplaceable, notes
-
-
-def _is_under_way(candidate: _Candidate, layout: Layout) -> bool:
-    """Return whether a running reassignment of the topic, to be waited for, changes its replicas."""
-    return placement.present(candidate.observed, layout) != candidate.live
 
 
 def _build_expected_layout(layout: Layout, candidates: Iterable[_Candidate]) -> Layout:

@@ -105,7 +105,7 @@ def make_rebalance(
     if request.globs and not names:
         raise UsageError(f"--topics {listed(request.globs)} matches no topic of the cluster")
     movable = [name for name in names if name not in request.static]
-    sizes = _read_sizes(cluster, [p for name in movable for p in _list_partitions(name, layout)])
+    sizes = _read_sizes(cluster, [(name, n) for name in movable for n in range(len(layout.topics[name]))])
     placed = rebalance(movable, layout, remove=request.remove, add=request.add, sizes=sizes)
     before = {name: layout.assignment(name) for name in layout.topics}
     plan = _build_plan(
@@ -170,10 +170,6 @@ def _check_brokers(request: RebalanceRequest, layout: Layout) -> None:
         raise UsageError(f"broker {broker} cannot be added and removed")
     if request.remove >= live:
         raise KafkaformError("no broker would remain", hint=known)
-
-
-def _list_partitions(topic: str, layout: Layout) -> Iterator[TopicPartition]:
-    return ((topic, number) for number in range(len(layout.topics[topic])))
 
 
 def _build_plan(

@@ -219,7 +219,7 @@ def notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diag
         declared = context.declared.get(planned.ref)
         place = declared.place("partitions") if declared is not None else planned.location
         result = context.skew.get(name)
-        unit = _find_unit(context, planned.ref)
+        unit = policy_unit(declared.intent) if declared is not None else "records"
         prediction = None if result is None else predict_increase(result, before, after, unit)
         if prediction is None:
             yield replace(_describe_not_predicted(name, before, after, result, place), ref=planned.ref)
@@ -244,8 +244,3 @@ def _describe_not_predicted(
         place,
         command("skew", name, options=("--what-if", str(after))),
     )
-
-
-def _find_unit(context: RuleContext, ref: ResourceRef) -> str:
-    declared = context.declared.get(ref)
-    return policy_unit(declared.intent) if declared is not None else "records"

@@ -10,6 +10,7 @@ from spark_validation import wording
 from spark_validation.causes_placement import by_chance, misplaced_share, mixed_by_chance
 from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
+from spark_validation.policy import key_share_of, ratio_of
 from spark_validation.results import BurstFacts, Estimate, NullKeysFacts
 from spark_validation.salts import MOST_SALTS, split
 from spark_validation.sampled_topic import LEAST_LIFT, MEASURES, NULLS_WORTH_NAMING, STANDS_OUT, max_over_mean
@@ -73,7 +74,7 @@ def _replace_by_present(result: TopicResult, loads: TopicLoads) -> TopicResult:
     def now(key: HotKeyResult, by: str) -> Estimate:
         history = loads.histories.get(by, {}).get(key.key_hash)
         if history is None:
-            return key.byte_share if by == "bytes" else key.share
+            return key_share_of(key, by)
         return Estimate.exact(history.now)
 
     return replace(
@@ -121,10 +122,6 @@ def _advise_on_cause(
             return
 
 
-def _ratio(result: TopicResult, by: str) -> Estimate:
-    return (result.by_bytes if by == "bytes" else result.by_records).max_mean_ratio
-
-
 def _target(limits: SkewLimits) -> float:
     return limits.max_partition_ratio or REACHABLE_RATIO
 
@@ -137,7 +134,7 @@ def _advise_on_hot_keys(
     over = [
         by
         for by, load in zip(MEASURES, loads.partitions, strict=True)
-        if max(_ratio(result, by).value, max_over_mean(load)) > target
+        if max(ratio_of(result, by).value, max_over_mean(load)) > target
     ]
     # A key's share is limited by the first measure.
     measures = sorted({*over} or {limits.by}, key=lambda by: by != limits.by)
@@ -184,7 +181,7 @@ def _advise_on_policy(result: TopicResult, limits: SkewLimits, loads: TopicLoads
     if over:
         yield from _advise_on_empty_key(over, limits.by)
         load = loads.partitions[MEASURES.index(limits.by)]
-        ratio = max(_target(limits), _ratio(result, limits.by).value, max_over_mean(load))
+        ratio = max(_target(limits), ratio_of(result, limits.by).value, max_over_mean(load))
         yield from salt_advice(over, loads, [limits.by], ratio=ratio, key_share=key_share)
 
 
@@ -252,7 +249,7 @@ def _advise_on_counts(result: TopicResult, limits: SkewLimits) -> Iterator[str]:
     """
     count = len(result.partitions)
     predicted = [_predicted_ratio(case, limits) for case in result.what_if if case.partitions == count]
-    present = predicted[0] if predicted else _ratio(result, limits.by)
+    present = predicted[0] if predicted else ratio_of(result, limits.by)
     larger = [case for case in result.what_if if case.partitions > count]
     if not larger:
         return

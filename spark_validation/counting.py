@@ -44,7 +44,7 @@ from spark_validation.key_counts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from spark_validation.key_counts import Bools, Floats
 
@@ -454,23 +454,15 @@ def divide_by_key(table: Any, parts: int) -> Iterator[tuple[int, Any]]:
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def group_records(batches: Iterable[Any], partitions: int, replicates: int) -> Rows | None:
-    """Group single records; None where there is none.
+def add_batch(cells: CellCounts, batch: Any, replicates: int) -> None:
+    """Add the records of a batch.
 
     Args:
-        batches: Arrow record batches with the columns `partition` and `replicate` (int32), `key` (binary,
-            null for none), `size` (int64, bytes of key and value) and `at` (int64, milliseconds since 1970).
-        partitions: The topic's partition count.
+        cells: The counts to add to.
+        batch: An Arrow record batch with the columns `partition` and `replicate` (int32), `key` (binary, null
+            for none), `size` (int64, bytes of key and value) and `at` (int64, milliseconds since 1970).
         replicates: The number of replicates.
     """
-    cells = CellCounts()
-    for batch in batches:
-        add_batch(cells, batch, replicates)
-    return group_cells(cells.table(), partitions, replicates)
-
-
-def add_batch(cells: CellCounts, batch: Any, replicates: int) -> None:
-    """Add an Arrow record batch as `group_records` takes it."""
     partition, replicate = (
         batch.column(name).to_numpy().astype(np.int64) for name in ("partition", "replicate")
     )
@@ -508,7 +500,7 @@ def group_cells(table: Any, partitions: int, replicates: int) -> Rows | None:
     np.minimum.at(earliest, row, first)
     np.maximum.at(latest, row, last)
     return Rows(
-        keys.take(_to_arrow(first_row)),
+        keys.take(first_row),
         pairs % partitions,
         _sum_cells(place, records, count, replicates),
         _sum_cells(place, size, count, replicates),
@@ -517,12 +509,6 @@ def group_cells(table: Any, partitions: int, replicates: int) -> Rows | None:
         first_ms,
         last_ms,
     )
-
-
-def _to_arrow(values: Int64s) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values, pa.int64())
 
 
 def _sum_cells(cell: Int64s, values: npt.NDArray[Any], rows: int, replicates: int) -> Int64s:

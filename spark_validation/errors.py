@@ -125,7 +125,7 @@ def translate_error(error: BaseException, *, topic: str, secrets: Iterable[str] 
         return JobFailed(
             f"Spark's executors cannot run {hide_values(program[1], secrets)}", hint=_executor_hint()
         )
-    line = causes[-1].line if causes else _first_line(error)
+    line = causes[-1].line if causes else f"{type(error).__name__}: {_first_text_line(str(error))}"
     return JobFailed(
         f"Spark could not count topic {topic}: {hide_values(line, secrets)}", hint="--debug shows more"
     )
@@ -191,10 +191,6 @@ def _executor_hint() -> str:
         f"executors need Python {version}.x with confluent-kafka, numpy, pandas and pyarrow: install them"
         " there, or set spark.pyspark.python to a Python that has them"
     )
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {_first_text_line(str(error))}"
 
 
 def _first_text_line(text: str) -> str:

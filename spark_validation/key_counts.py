@@ -293,10 +293,14 @@ class KeyCounts:
         for count, placement in self.placements.items():
             placement.add(other.placements[count])
         self.differences = {
-            number: _merge_differences(mine, other.differences[number])
-            for number, mine in self.differences.items()
-            if number in other.differences
+            number: own for number, own in self.differences.items() if number in other.differences
         }
+        for number, own in self.differences.items():
+            for count, difference in other.differences[number].items():
+                if count in own:
+                    own[count].add(difference)
+                else:
+                    own[count] = difference
         self.hot = hottest([*self.hot, *other.hot], np.array(layout.weights))
 
     def placed_by(self, count: int, partitioner: str | None) -> KeyPlacement:
@@ -327,17 +331,6 @@ class KeyCounts:
 
 _NESTED = {"placements", "differences", "hot"}
 """The fields of `KeyCounts` that are no arrays or numbers."""
-
-
-def _merge_differences(
-    own: dict[int, KeyPlacement], other: dict[int, KeyPlacement]
-) -> dict[int, KeyPlacement]:
-    for count, added in other.items():
-        if count in own:
-            own[count].add(added)
-        else:
-            own[count] = added
-    return own
 
 
 def first_misfits(rows: Int64s) -> Int64s:

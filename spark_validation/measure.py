@@ -111,7 +111,7 @@ def count_records(records: DataFrame, layout: CountsLayout, *, count: int, slots
     """Count the keys of records of one topic.
 
     Args:
-        records: With the columns that `counting.group_records` takes.
+        records: With the columns that `counting.add_batch` takes.
         layout: The layout of the topic's counts.
         count: The number of records.
         slots: The number of tasks that run at a time.

@@ -192,7 +192,8 @@ class MetricsTable:
         """
         with self._translate_spark_errors("written"):
             exists = self._load_checked(spark) is not None
-            frame = _make_frame(spark, rows)
+            # Of one partition, and so of one file for each day.
+            frame = spark.createDataFrame(_arrow_table(rows)).coalesce(1)
             if self.format == "iceberg":
                 table = frame.writeTo(self.place)
                 # append() fails without a table, and createOrReplace() would drop its rows.
@@ -412,11 +413,6 @@ def _load(spark: SparkSession, kind: str, place: str) -> DataFrame | None:
 def _describe_difference(columns: dict[str, str]) -> str:
     names = [name for name in (*_COLUMNS, *columns) if columns.get(name) != _COLUMNS.get(name)]
     return ", ".join(f"{name} {columns.get(name, 'missing')}" for name in dict.fromkeys(names))
-
-
-def _make_frame(spark: SparkSession, rows: Sequence[MetricRow]) -> DataFrame:
-    """Return rows as a frame of one partition, and so of one file for each day."""
-    return spark.createDataFrame(_arrow_table(rows)).coalesce(1)
 
 
 def _arrow_table(rows: Sequence[MetricRow]) -> Any:

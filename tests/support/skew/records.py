@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from spark_validation import counting
-from spark_validation.counting import group_records
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys, hash_all, mix_hashes
 from spark_validation.key_counts import (
     MISFIT_COLUMNS,
@@ -61,7 +60,11 @@ def batches(records: Sequence[Record], size: int = 1_000) -> Iterator[Any]:
 
 def count(batches: Iterable[Any], layout: CountsLayout) -> KeyCounts:
     """What the counting finds in Arrow batches of records."""
-    return counting.count_rows(group_records(batches, layout.partitions, layout.replicates), layout)
+    cells = counting.CellCounts()
+    for batch in batches:
+        counting.add_batch(cells, batch, layout.replicates)
+    rows = counting.group_cells(cells.table(), layout.partitions, layout.replicates)
+    return counting.count_rows(rows, layout)
 
 
 def hashes(key: bytes) -> list[int]:

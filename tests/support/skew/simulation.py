@@ -495,7 +495,7 @@ def sampled(
 
 
 def read_rows(topic: SimulatedTopic, plan: SamplePlan) -> Rows | None:
-    """Group what a plan reads by key and partition, as `counting.group_records` does."""
+    """Group what a plan reads by key and partition, as `counting.group_cells` does."""
     codes, sizes, times, windows = [], [], [], []
     for window in plan.windows:
         first, last = np.searchsorted(topic.offsets[window.partition], (window.start, window.end))

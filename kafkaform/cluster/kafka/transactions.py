@@ -186,10 +186,10 @@ def _read_producers(
     """Return the producers and the errors, by partition."""
     leaders, unled = read_leaders(connection, partitions)
     failed = {partition: failure.error for partition, failure in unled.items()}
-    requests = {
-        node: [{"topics": [{"name": name, "partitions": own} for name, own in group_by_topic(led).items()]}]
-        for node, led in leaders.items()
-    }
+    requests = {}
+    for node, led in leaders.items():
+        topics = [{"name": name, "partitions": numbers} for name, numbers in group_by_topic(led).items()]
+        requests[node] = [{"topics": topics}]
     producers: dict[TopicPartition, list[_Producer]] = {}
     for node, result in connection.ask_nodes(DESCRIBE_PRODUCERS, requests, READ_TIMEOUT_S).items():
         if isinstance(result, ClusterError):

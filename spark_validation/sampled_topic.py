@@ -205,7 +205,7 @@ class SampledTopic:
         keys = max(1.0, min(self.result.distinct_keys.value, keyed**2 / max(squares, 1e-12)))
         limit = chance_limit(np.array(large), keys, keyed, self.partitions)
         # A key that was sampled once stands for many, and chance puts it beside others, too.
-        return max(limit, 1 + single / float(self.loads(by).mean()) if single else 0.0)
+        return max(limit, single and 1 + single / float(self.loads(by).mean()))
 
     @cached_property
     def hot_keys(self) -> dict[str, HotKeys | None]:

@@ -148,13 +148,8 @@ class TimeSearch:
             hidden = {
                 place for place, beginning in beginnings.items() if self._is_hidden(beginning, most[place])
             }
-            surely, likely_paused = self._choose_probed(beginnings)
-            looked = self._look(beginnings, times, hidden | surely, self.read_records)
-            misled = {topic for topic, _ in looked & surely}
-            remaining = {place for topic in misled for place in likely_paused.pop(topic, ())}
-            looked |= self._look(beginnings, times, remaining - hidden, self.read_records)
-            for place in [place for own in likely_paused.values() for place in own if place not in hidden]:
-                beginnings[place].wait_ms = None
+            looked = self._look(beginnings, times, hidden, self.read_records)
+            looked |= self._look_at_waits(beginnings, times, hidden, self.read_records)
         else:
             self._doubt_waits(beginnings)
         nexts = {place: after.get(place, answer)[1] for place, answer in answers.items()}
@@ -186,32 +181,39 @@ class TimeSearch:
         long_ms = max(_LONG_WAIT * mean_ms, _LEAST_WAIT * length_ms)
         return wait_ms if records > FEW and not 0 <= wait_ms <= long_ms else None
 
-    def _choose_probed(
-        self, beginnings: Mapping[TopicPartition, Beginning]
-    ) -> tuple[set[TopicPartition], dict[str, list[TopicPartition]]]:
-        """Choose the partitions with a wait whose records are read.
+    def _look_at_waits(
+        self,
+        beginnings: dict[TopicPartition, Beginning],
+        times: Mapping[TopicPartition, int],
+        hidden: Collection[TopicPartition],
+        read_records: ReadRecords,
+    ) -> set[TopicPartition]:
+        """Look in the logs with a wait that are not looked at already, as `_look` does.
 
-        Where most partitions of a topic waited until about the same time, its producers paused, or it is new:
-        a few of them show that. Reading a thousand takes seconds, and a search takes ten readings.
-
-        Returns:
-            Those to read, and by topic those to read if records of the topic are found elsewhere.
+        Where most partitions of a topic waited until about the same time, its producers paused, or it is new.
+        A few of them show that: to read a thousand takes seconds, several times.
         """
         waits: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
         partitions = Counter(topic for topic, _ in beginnings)
         for place, beginning in beginnings.items():
-            if beginning.wait_ms is not None:
+            if beginning.wait_ms is not None and place not in hidden:
                 waits[place[0]][place] = beginning.wait_ms
-        surely: set[TopicPartition] = set()
-        likely_paused: dict[str, list[TopicPartition]] = {}
+        paused: dict[str, list[TopicPartition]] = {}
         for topic, own in waits.items():
             typical = median(own.values())
             near = [place for place, wait in own.items() if abs(wait - typical) <= abs(_LEAST_WAIT * typical)]
             if len(near) >= max(_MOST_PARTITIONS * partitions[topic], 2 * _PROBED_PARTITIONS):
                 step = len(near) // _PROBED_PARTITIONS
-                likely_paused[topic] = [place for number, place in enumerate(near) if number % step]
-            surely |= own.keys() - {*likely_paused.get(topic, ())}
-        return surely, likely_paused
+                paused[topic] = [place for number, place in enumerate(near) if number % step]
+        likely = {place for own in paused.values() for place in own}
+        probed = {place for own in waits.values() for place in own} - likely
+        looked = self._look(beginnings, times, probed, read_records)
+        misled = {topic for topic, _ in looked}
+        doubtful = {place for place in likely if place[0] in misled}
+        looked |= self._look(beginnings, times, doubtful, read_records)
+        for place in likely - doubtful:
+            beginnings[place].wait_ms = None
+        return looked
 
     def _tolerances(self, beginnings: Mapping[TopicPartition, Beginning]) -> dict[TopicPartition, float]:
         """Return by how much each result may be wrong and still count as exact."""
@@ -273,15 +275,14 @@ class TimeSearch:
                 middle = median(ordered)
                 spreads[place].append(ordered[-2:][0] - middle)
                 at = places.setdefault(place, Beginning(high, low, high))
-                parts[place] = _LONG_STEP if middle >= times[place] else 2
                 if middle >= times[place]:
-                    bounds[place] = low, probe
+                    bounds[place], parts[place] = (low, probe), _LONG_STEP
                     newer = (offset for offset, time in own if time >= times[place])
                     at.offset = at.latest = next(newer, at.offset)
                 else:
                     # Half of the records that were read are older, at least up to the middle.
                     low = at.earliest = max(probe, own[(len(own) - 1) // 2][0]) + 1
-                    bounds[place] = low, high
+                    bounds[place], parts[place] = (low, high), 2
         looked = set()
         for place, at in places.items():
             first = beginnings[place]

@@ -46,9 +46,14 @@ class AbstractValue(Value, metaclass=_AbstractMeta):
 def compare_fields(*names: str) -> tuple[Callable[[Any, object], bool], Callable[[Any], int]]:
     """Return `__eq__` and `__hash__` that compare values of a class by only these fields."""
     key = attrgetter(*names)
-    return lambda self, other: type(self) is type(other) and key(self) == key(other), lambda self: hash(
-        key(self)
-    )
+
+    def equals(value: object, other: object) -> bool:
+        return type(value) is type(other) and key(value) == key(other)
+
+    def compute_hash(value: object) -> int:
+        return hash(key(value))
+
+    return equals, compute_hash
 
 
 def replace(value: _T, /, **changes: Any) -> _T:

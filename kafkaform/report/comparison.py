@@ -81,9 +81,9 @@ def _difference_rows(difference: ResourceDifference) -> Iterator[tuple[TextSpan,
         values = _format_values(difference.ref, field)
         effect = "same effective value" if field.same_effect else ""
         note = _DONE if field.as_declared else field.note
-        remark = "; ".join(filter(None, (effect, note)))
+        comment = "; ".join(filter(None, (effect, note)))
         # The name stands in the first row of a resource only, so that its fields read as one group.
-        yield _row("" if number else title, label(field.path), *values, remark)
+        yield _row("" if number else title, label(field.path), *values, comment)
 
 
 def _describe_resource(difference: ResourceDifference) -> str:
@@ -102,8 +102,8 @@ def _inherited_rows(comparison: Comparison) -> Iterator[tuple[TextSpan, ...]]:
         )
         noun = KINDS[inherited.kind].words.noun
         verb = "inherits it" if inherited.count == 1 else "inherit it"
-        remark = f"{counted(inherited.count, noun)} {verb}"
-        yield _row("(broker defaults)", label(inherited.path), *values, remark)
+        comment = f"{counted(inherited.count, noun)} {verb}"
+        yield _row("(broker defaults)", label(inherited.path), *values, comment)
 
 
 def _format_values(ref: ResourceRef, field: FieldDifference) -> tuple[str, str]:

@@ -135,8 +135,8 @@ def check_edits(before: Reading, after: Reading, wanted: Mapping[ResourceRef, Wa
 def _check_resource(before: Desired, after: Desired, wanted: Wanted) -> None:
     for path, value in wanted.items():
         if not declares(after, path, value):
-            found = get_declared(after, path)
-            raise Unverified(f"{path} would be {'unset' if found is None else found}")
+            declared = get_declared(after, path)
+            raise Unverified(f"{path} would be {'unset' if declared is None else declared}")
     if _exclude_fields(before, wanted) != _exclude_fields(after, wanted):
         raise Unverified(f"other fields of {before.ref} would change too")
 

@@ -31,7 +31,7 @@ from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
 from kafkaform.cli.safeguards import Safeguards, refuse_undone, safeguard_options, settle
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
-from kafkaform.cli.terminal import is_terminal
+from kafkaform.cli.terminal import is_terminal, read_answer
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, PlanFileError, UsageError
 from kafkaform.core.model import Delete, Risk, Status, risk_of
@@ -556,7 +556,7 @@ def _confirm(plan: Plan, session: Session) -> None:
     # Not click.prompt: it also writes to stdout, which is for the result only.
     try:
         click.echo(f"\n{extent}{question}", nl=False, err=True)
-        answer = sys.stdin.readline()
+        answer = read_answer()
     except KeyboardInterrupt:
         click.echo(err=True)
         raise KafkaformError("interrupted; nothing was applied") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _MIN_WIDTH = 60
+_SIGNAL_CHECK_S = 0.1
 WIDEST = 120
 """The maximum width of prose, in columns."""
 
@@ -21,6 +23,14 @@ WIDEST = 120
 def is_terminal(stream: TextIO | None) -> bool:
     """Return whether a stream is a terminal; a closed stream is None."""
     return stream is not None and stream.isatty()
+
+
+def read_answer() -> str:
+    """Read a line from the terminal; until it is complete, signals are handled within 0.1 s."""
+    # Python handles a signal that arrives right before a blocking read only after the read.
+    while not select.select([sys.stdin], [], [], _SIGNAL_CHECK_S)[0]:
+        pass
+    return sys.stdin.readline()
 
 
 def is_animated(stream: TextIO | None) -> bool:

@@ -501,8 +501,17 @@ def _beats_chance(topic: SampledTopic, windows: Floats, burst: BurstFacts) -> bo
     A true burst shows by the beginnings of windows alone, and by their ends alone: a record with an old event
     time, or one in the future, bends the curve at one of them only. It also shows if offsets without a record
     count: a window without records shows when its offsets were written, but not that fewer were committed or
-    kept.
+    kept. A time that is alone before the first or after the last of all other partitions may be that of one
+    record: what lies beyond them does not count.
     """
+    if burst.partition is None:
+        return True
+    own, others = windows[burst.partition], np.delete(windows, burst.partition, axis=0)
+    first, last = np.nanmin(others, initial=np.inf), np.nanmax(others, initial=-np.inf)
+    start_ms = max(burst.start_ms, first) if np.sum(own < first) == 1 else burst.start_ms
+    end_ms = min(burst.end_ms, last) if np.sum(own > last) == 1 else burst.end_ms
+    if start_ms >= end_ms:
+        return False
     measured = topic.keyed if burst.by == "records" else topic.counts.bytes
     records = topic.counts.records
     mean = measured.sum(axis=1) / np.maximum(records.sum(axis=1), 1)
@@ -511,9 +520,9 @@ def _beats_chance(topic: SampledTopic, windows: Floats, burst: BurstFacts) -> bo
     for side in ([True, True], [True, False], [False, True]):
         times = np.where(side, windows, np.nan)
         line = build_timeline(topic, times, extrapolated=True) if np.isfinite(times).any() else None
-        if line is None or burst.partition is None:
+        if line is None:
             continue
-        within = replace(line, edges=np.array([burst.start_ms, burst.end_ms]))
+        within = replace(line, edges=np.array([start_ms, end_ms]))
         for density in (topic.per_offset(measured), filled):
             usual, _ = _usual(line.sum_intervals(density))
             mass = within.sum_intervals(density)

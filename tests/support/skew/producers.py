@@ -170,10 +170,10 @@ def value_of(key: Key) -> bytes:
     return b"v" * (20 + (key[-1] if key else 0) % 64)
 
 
-def steadily() -> Iterator[int]:
-    """Timestamps of records at a steady rate, all RECORDS of a topic in the last six hours."""
-    hours = 6 * 3_600_000
-    return itertools.count(int(time.time() * 1_000) - hours, hours // RECORDS)
+def steadily(hours: int = 6) -> Iterator[int]:
+    """Timestamps of records at a steady rate, all RECORDS of a topic in the last hours."""
+    duration = hours * 3_600_000
+    return itertools.count(int(time.time() * 1_000) - duration, duration // RECORDS)
 
 
 def named(numbers: Iterable[int]) -> list[Key]:
@@ -359,7 +359,7 @@ def _strays(servers: str, topic: str, random: np.random.Generator) -> None:
     _make(servers, topic, _uniform(random), (0 if stray else BY_PARTITIONER for stray in strays))
 
 
-def _bursts(key: bytes, share: float, *parts: tuple[float, float]) -> Make:
+def _bursts(key: bytes, share: float, *parts: tuple[float, float], hours: int = 6) -> Make:
     """One key has a share of the records in these parts of the log, and none elsewhere."""
 
     def make(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -367,7 +367,8 @@ def _bursts(key: bytes, share: float, *parts: tuple[float, float]) -> Make:
         for begin, end in parts:
             part = slice(round(RECORDS * begin), round(RECORDS * end))
             keys[part] = _with(keys[part], random, key, share)
-        _make(servers, topic, keys)
+        create_topic(servers, topic, PARTITIONS)
+        send(servers, topic, keys, times=steadily(hours))
 
     return make
 
@@ -474,6 +475,9 @@ SCENES: Mapping[str, Make] = {
     "strays": _strays,
     "bursty": _bursts(b"burst", 0.8, (0.2, 0.24), (0.5, 0.54), (0.8, 0.84)),
     "late-5": _bursts(b"late", 0.8, (0.95, 1.0)),
+    "every-night": _bursts(
+        b"nightly", 0.9, *[((day + 2 / 24) / 7, (day + 4 / 24) / 7) for day in range(7)], hours=7 * 24
+    ),
     "began": _bursts(b"began", 0.3, (0.5, 1.0)),
     "ended": _bursts(b"ended", 0.4, (0.0, 0.5)),
     "comes-back": _comes_back,

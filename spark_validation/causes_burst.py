@@ -48,6 +48,8 @@ CHANCE_DEVIATIONS = 3.0
 """The standard deviations by which a peak between two times may be above what it is a sample of."""
 MIN_SHARE_ON_PARTITION = 0.8
 """The part of the records or bytes of a key that must lie on one partition for offsets to show when."""
+SAMPLING_DEVIATIONS = 3.0
+"""The standard errors by which what offsets show of a key may differ from what was sampled of it."""
 OUT_OF_ORDER = 0.1
 """The part of windows that may overlap the one before, by more than this part of the whole time."""
 
@@ -357,8 +359,10 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
     return Timeline(tuple(curves), line.partitions, times, line.windows, exact=True)
 
 
-def sum_part(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s) -> Floats:
-    """Return a part of the records or bytes, such as those of a key (partitions by intervals).
+def sum_part(
+    topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Floats | Int64s
+) -> tuple[Floats, bool]:
+    """Return a part of the records or bytes, such as those of a key.
 
     Windows mix what was written within them. Where offsets show when a partition was fuller, and the part
     lies there alone, it is what the rest of the partition leaves, whose pace is that of the others.
@@ -368,19 +372,38 @@ def sum_part(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: 
         line: Its timeline.
         part: What was read of the part (partitions by replicates).
         whole: What was read of all, alike.
+
+    Returns:
+        The part (partitions by intervals), and whether offsets show when it was written.
     """
-    records = line.sum_intervals(topic.per_offset(part))
-    on = int(np.argmax(records.sum(axis=1)))
-    total = float(records[on].sum())
-    if not line.exact or total < MIN_SHARE_ON_PARTITION * float(records.sum()):
-        return records
+    sums = line.sum_intervals(topic.per_offset(part))
+    on = int(np.argmax(sums.sum(axis=1)))
+    total = float(sums[on].sum())
+    if not line.exact or total < MIN_SHARE_ON_PARTITION * float(sums.sum()):
+        return sums, False
     everything = line.sum_all(topic, whole)
-    remaining = everything.sum(axis=0) - everything[on]
-    own = everything[on] - (everything[on].sum() - total) * remaining / max(float(remaining.sum()), 1e-12)
-    # Where it would often be below 0, others there come and go, too.
-    if float(own.clip(0).sum()) <= total / MIN_SHARE_ON_PARTITION:
-        records[on] = own.clip(0)
-    return records
+    others = everything.sum(axis=0) - everything[on]
+    # What the partition has at most times is of others, if that leaves about as much as was sampled of the
+    # part: a sample that meets few of its bursts is less sure of it than offsets are.
+    usual = float(np.median(everything[on] / np.maximum(others, 1e-12)))
+    own = everything[on] - usual * others
+    if abs(float(own.clip(0).sum()) - total) > SAMPLING_DEVIATIONS * _sampling_error(topic, part, on):
+        own = everything[on] - (everything[on].sum() - total) * others / max(float(others.sum()), 1e-12)
+        # Where it would often be below 0, others there come and go, too.
+        if float(own.clip(0).sum()) > total / MIN_SHARE_ON_PARTITION:
+            return sums, False
+    sums[on] = own.clip(0)
+    return sums, True
+
+
+def _sampling_error(topic: SampledTopic, part: Floats | Int64s, partition: int) -> float:
+    """Return the standard error of the estimate of a part of a partition, by how its windows differ."""
+    read = topic.offsets[partition] > 0
+    windows, span = np.asarray(part)[partition, read], topic.plan.spans[partition]
+    unread = 1 - min(1.0, float(topic.offsets[partition].sum()) / max(span.readable, 1))
+    if len(windows) < 2:
+        return 0.0
+    return float(topic.weights[partition] * windows.std(ddof=1) * np.sqrt(len(windows) * unread))
 
 
 def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:
@@ -395,7 +418,7 @@ def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:
     for key in topic.counts.hot:
         if float(topic.key_loads(key, "records").sum()) * topic.partitions < LEAST_LIFT * everything.sum():
             continue
-        key_records = sum_part(topic, line, key.records, topic.counts.records)
+        key_records, _ = sum_part(topic, line, key.records, topic.counts.records)
         mass = key_records.sum(axis=0)
         usual = float(mass.sum() / everything.sum())
         expected = usual * everything
@@ -586,7 +609,7 @@ def _find_by_records(topic: SampledTopic, line: Timeline) -> BurstFacts | None:
     partition = strongest.partition
     surplus = float((mass - expected)[partition, within].sum())
     for key in topic.counts.hot:
-        records = sum_part(topic, line, key.records, topic.counts.records)[partition]
+        records = sum_part(topic, line, key.records, topic.counts.records)[0][partition]
         steady = float(records.sum()) * float(in_all[within].sum()) / float(in_all.sum())
         if float(records[within].sum()) - steady >= MOST_OF_IT * surplus:
             return replace(strongest, key_hash=key.key_hash, key_length=key.length)

@@ -29,8 +29,10 @@ MIN_CHANGE_DEVIATIONS = 6.0
 """A change must be so many standard deviations above what chance gives."""
 MIN_LEVEL_RATIO = 1.25
 """The least quotient of two levels that are told apart."""
-HIGH_LEVEL_FRACTION = 0.5
+HIGH_LEVEL_FRACTION = 0.4
 """From this part of the highest level on, a level is high."""
+BY_OFFSETS_UNIT = 2.0
+"""The variance of records that offsets show over their number: their own, and that of the others there."""
 MIN_PEAK_SHARE = 0.1
 """The highest level has at least this part of the records, with those above it."""
 MAX_ABSENCE_RATIO = 2.0
@@ -95,11 +97,12 @@ def trace(
         whole: What was read of all (partitions by replicates).
         size: The size of a record of the part: its bytes, or 1 where records are counted.
     """
-    in_part = sum_part(topic, line, part, whole)
+    in_part, by_offsets = sum_part(topic, line, part, whole)
     in_whole, records = (line.sum_all(topic, counts) for counts in (whole, topic.counts.records))
     parts, wholes = in_part.sum(axis=0), in_whole.sum(axis=0)
     overall = float(parts.sum()) / max(float(wholes.sum()), 1e-12)
-    levels = [*_divide(parts, wholes, 0, len(parts), size * _unit(topic, line, part / size, whole / size))]
+    unit = BY_OFFSETS_UNIT if by_offsets else _unit(topic, line, part / size, whole / size)
+    levels = [*_divide(parts, wholes, 0, len(parts), size * unit)]
     if len(levels) == 1:
         return ShareHistory(overall, overall)
     shares = [_share(parts, wholes, start, end) for start, end in levels]
@@ -172,7 +175,6 @@ def _unit(topic: SampledTopic, line: Timeline, part: Floats | Int64s, whole: Flo
     read = whole[on] > 0
     own, of = part[on, read].astype(np.float64), whole[on, read].astype(np.float64)
     share = float(own.sum()) / max(1.0, float(of.sum()))
-    # By offsets, windows only say how much there is of the part, and not when.
     if line.exact or len(own) < 2 or not 0 < share < 1:
         return float(topic.weights[on])
     chance = share * (1 - share) * (1 / of[1:] + 1 / of[:-1])

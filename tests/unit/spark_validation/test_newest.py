@@ -104,11 +104,18 @@ def test_a_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> 
     assert isinstance(cause.facts, BurstFacts)
     assert cause.facts.key_hash == result.hot_keys[0].key_hash
     assert result.hot_keys[0].peak == pytest.approx(0.9 / NIGHTS.share(0), rel=0.25)
-    assert cause.times is not None
-    assert 5 <= cause.times <= 7
-    assert cause.until_ms is None
+    assert (cause.times, cause.until_ms) == (7, None)
     assert result.shortest_ms is not None
     assert result.shortest_ms < 1.1 * HOUR
+
+
+@pytest.mark.parametrize("records", [20_000, 8_000, 4_000])
+def test_a_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
+    """A draw has between 3 and 13 % of its records of the key."""
+    log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
+    for draw in range(6):
+        causes = analysed(NIGHTS, records, draw, log=log).causes
+        assert max((cause.times, cause.until_ms is None) for cause in causes if cause.times) == (7, True)
 
 
 def test_bursts_that_windows_cannot_show_are_not_known() -> None:

@@ -50,6 +50,8 @@ MIN_SHARE_ON_PARTITION = 0.8
 """The part of the records or bytes of a key that must lie on one partition for offsets to show when."""
 SAMPLING_DEVIATIONS = 3.0
 """The standard errors by which what offsets show of a key may differ from what was sampled of it."""
+MIN_SHOWN_BY_OFFSETS = 0.5
+"""The least part of it that they must show: of a key that is always there they show nothing."""
 OUT_OF_ORDER = 0.1
 """The part of windows that may overlap the one before, by more than this part of the whole time."""
 
@@ -387,7 +389,8 @@ def sum_part(
     # part: a sample that meets few of its bursts is less sure of it than offsets are.
     usual = float(np.median(everything[on] / np.maximum(others, 1e-12)))
     own = everything[on] - usual * others
-    if abs(float(own.clip(0).sum()) - total) > SAMPLING_DEVIATIONS * _sampling_error(topic, part, on):
+    shown, error = float(own.clip(0).sum()), SAMPLING_DEVIATIONS * _sampling_error(topic, part, on)
+    if not max(total - error, MIN_SHOWN_BY_OFFSETS * total) <= shown <= total + error:
         own = everything[on] - (everything[on].sum() - total) * others / max(float(others.sum()), 1e-12)
         # Where it would often be below 0, others there come and go, too.
         if float(own.clip(0).sum()) > total / MIN_SHARE_ON_PARTITION:

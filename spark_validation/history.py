@@ -61,8 +61,8 @@ class ShareHistory:
 
     @property
     def changed(self) -> bool:
-        """Return whether its share is another one now than overall."""
-        return not 1 / MIN_LEVEL_RATIO < self.now / self.overall < MIN_LEVEL_RATIO
+        """Return whether its share is another one now than overall; not where no interval of time has it."""
+        return self.overall > 0 and not 1 / MIN_LEVEL_RATIO < self.now / self.overall < MIN_LEVEL_RATIO
 
 
 Histories: TypeAlias = "Mapping[str, Mapping[str, ShareHistory]]"

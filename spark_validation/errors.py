@@ -110,14 +110,14 @@ def translate_error(error: BaseException, *, topic: str, secrets: Iterable[str] 
     # By the classes that it extends: Spark throws one of its own, SparkOutOfMemoryError.
     if any(_MEMORY in cause.names for cause in causes):
         return JobFailed(
-            "Spark's Java ran out of memory", hint="give it more: --spark-conf spark.driver.memory=4g"
+            "Spark's Java ran out of memory", hint="give it more: `--spark-conf spark.driver.memory=4g`"
         )
     # The kernel's out-of-memory killer leaves a worker no time for an error of its own.
     if _DIED.search(text):
         return JobFailed(
             "a Python worker of Spark ended unexpectedly, most likely for lack of memory",
-            hint="run fewer tasks at a time (--master 'local[2]'), or give executors more memory"
-            " (--spark-conf spark.executor.memoryOverhead=2g)",
+            hint="run fewer tasks at a time (`--master 'local[2]'`), or give executors more memory"
+            " (`--spark-conf spark.executor.memoryOverhead=2g`)",
         )
     if _PYTHON in text:
         return _translate_python_error(text, secrets)

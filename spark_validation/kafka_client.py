@@ -213,7 +213,7 @@ def _local_path(name: str, value: str) -> str:
     if not shipped.exists():
         raise ReadingFailed(
             f"{name}: {value} does not exist on {socket.gethostname()}",
-            hint=f"ship it with --spark-conf spark.files=/path/of/{path.name} (spark-submit --files),"
+            hint=f"ship it with `--spark-conf spark.files=/path/of/{path.name}` (`spark-submit --files`),"
             " or put it under the same path on every executor",
         )
     return str(shipped)
@@ -328,7 +328,7 @@ def make_reading_error(error: KafkaError | KafkaException, topic: str) -> Readin
     if code in _MISSING:
         return ReadingFailed(
             f"topic {topic} does not exist, or was deleted while it was being read",
-            hint="kafkaform get topics lists the topics that this account can see",
+            hint="`kafkaform get topics` lists the topics that this account can see",
         )
     if code in _CREDENTIALS:
         return ReadingFailed(

@@ -332,7 +332,7 @@ class MetricsTable:
         except ImportError as error:
             raise JobFailed(
                 "tables of metrics need pyarrow, which is not installed",
-                hint="pip install 'kafkaform[spark]'",
+                hint="`pip install 'kafkaform[spark]'`",
             ) from error
         try:
             yield
@@ -376,7 +376,7 @@ class MetricsTable:
             package = _PACKAGES[self.format].format(spark=spark)
             return JobFailed(
                 f"Spark has no {self.format.capitalize()}: its jars or its settings are missing",
-                hint=f"--spark-conf spark.jars.packages={package}:VERSION (the one for Spark {spark}), and "
+                hint=f"`--spark-conf spark.jars.packages={package}:VERSION` (the one for Spark {spark}), and "
                 f"{_CONFIGURED[self.format]}",
             )
         reason = causes[-1].line if causes else next(iter(str(error).splitlines()), type(error).__name__)

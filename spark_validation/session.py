@@ -49,8 +49,8 @@ def wait_for_executors(spark: SparkSession) -> None:
             raise SparkUnavailable(
                 f"{context.master} started no executor within {PATIENCE_S:.0f} s",
                 hint="check that its workers run and have cores and memory left"
-                " (--spark-conf spark.executor.memory=512m asks for less), and that they reach this"
-                " machine (--spark-conf spark.driver.host=ADDRESS)",
+                " (`--spark-conf spark.executor.memory=512m` asks for less), and that they reach this"
+                " machine (`--spark-conf spark.driver.host=ADDRESS`)",
             )
         time.sleep(_PAUSE_S)
 
@@ -138,7 +138,7 @@ def start(settings: SessionSettings) -> Iterator[SparkSession]:
     if missing:
         raise SparkMissing(
             f"counting keys needs Spark; not installed: {', '.join(missing)}",
-            hint="pip install 'kafkaform[spark]'",
+            hint="`pip install 'kafkaform[spark]'`",
         )
     with ExitStack() as stack:
         stack.enter_context(_quiet(debug=settings.debug))
@@ -275,7 +275,7 @@ def _stop(spark: SparkSession) -> None:
 @contextmanager
 def _connect_session(url: str, settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
     """Connect to the driver of a Spark Connect server."""
-    hint = f"pip install 'pyspark[connect]=={metadata.version('pyspark')}'"
+    hint = f"`pip install 'pyspark[connect]=={metadata.version('pyspark')}'`"
     missing = [package for name, package in _CONNECT.items() if not _installed(name)]
     if missing:
         raise SparkMissing(f"Spark Connect needs {', '.join(missing)}", hint=hint)

@@ -470,7 +470,7 @@ def _read_entries(file: str) -> dict[str, str]:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise JobFailed(
             f"cannot read {file}: {reason}",
-            hint="on a cluster, pass it to the driver: spark-submit --files client.properties",
+            hint="on a cluster, pass it to the driver: `spark-submit --files client.properties`",
         ) from error
     entries: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, lines), 1):

@@ -712,12 +712,12 @@ MARKERS_COUNT = (
 )
 COMPACTED = (
     "Compaction has reached the end of the log, or transactions have left gaps like those of compaction: the "
-    "remaining records do not show the shares of keys in what was written. --watch 10m counts the keys of "
+    "remaining records do not show the shares of keys in what was written. `--watch 10m` counts the keys of "
     "new records."
 )
 REMOVED = (
     "The records of whole partitions have been removed: the remaining ones do not show the shares of keys in "
-    "what was written. --watch 10m counts the keys of new records."
+    "what was written. `--watch 10m` counts the keys of new records."
 )
 
 

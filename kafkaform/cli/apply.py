@@ -367,7 +367,9 @@ def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
             "a saved plan cannot be combined with other paths", hint="give one PLAN.json, or manifests"
         )
     if prune:
-        raise UsageError("--prune cannot be used with a saved plan", hint="use it with kafkaform plan --out")
+        raise UsageError(
+            "--prune cannot be used with a saved plan", hint="use it with `kafkaform plan --out FILE`"
+        )
     return plans[0]
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.core.errors import DevClusterError
-from kafkaform.core.printable import plain_quotes
 from kafkaform.core.wording import DEV_DIRECTORY, dev_command
 
 if TYPE_CHECKING:
@@ -361,4 +360,4 @@ def _build_json(directory: Path, status: ClusterStatus | None) -> dict[str, obje
 
 
 def _tell(line: str) -> None:
-    click.echo(plain_quotes(line), err=True)
+    click.echo(line, err=True)

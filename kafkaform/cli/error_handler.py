@@ -11,7 +11,7 @@ import click
 
 from kafkaform.cli.terminal import colours, prose_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, wrap_text
+from kafkaform.core.printable import LONGEST_LINE, clipped, wrap_text
 
 if TYPE_CHECKING:
     from kafkaform.config.client_properties import Resolved
@@ -86,9 +86,9 @@ class ErrorHandler:
 
     def _print_usage_error(self, error: click.UsageError) -> None:
         called = error.ctx.command_path if error.ctx else "kafkaform"
-        hint = f"see {called} --help"
+        hint = f"see `{called} --help`"
         if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
-            hint = "write it before the command: kafkaform --debug plan"
+            hint = "write it before the command: `kafkaform --debug plan`"
         elif isinstance(error, click.NoSuchOption) and error.ctx is not None and error.ctx.parent is None:
             from kafkaform.core.wording import command
 
@@ -100,11 +100,11 @@ class ErrorHandler:
         self._print_line(message, f"{label} ")
         if hint:
             # Hints are our own text, without secrets.
-            click.echo(_wrap("hint: ", plain_quotes(clipped(hint, LONGEST_LINE))), err=True)
+            click.echo(_wrap("hint: ", clipped(hint, LONGEST_LINE)), err=True)
 
     def _print_line(self, text: str, lead: str = "") -> None:
         # Without `color`, click removes the colours where stderr is no terminal.
-        line = plain_quotes(clipped(self.redact(text), LONGEST_LINE))
+        line = clipped(self.redact(text), LONGEST_LINE)
         click.echo(_wrap(lead, line), err=True, color=True if colours(sys.stderr) else None)
 
 

@@ -23,7 +23,7 @@ from kafkaform.core.errors import KafkaformError, PermissionDenied, UsageError
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.printable import escape_text, printable
 from kafkaform.core.rights import grant
-from kafkaform.core.wording import command, pluralize, quoted
+from kafkaform.core.wording import code, command, pluralize, quoted
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources import KINDS, nearest_name
@@ -130,7 +130,7 @@ def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:
     if ref in observation.invisible:
         raise PermissionDenied(
             f"{noun} {quoted(ref.name)} may or may not exist: {observation.invisible[ref]}",
-            hint=f"grant it: {grant(*KINDS[ref.kind].reading_rights(ref.name))}",
+            hint=f"grant it: {code(grant(*KINDS[ref.kind].reading_rights(ref.name)))}",
         )
     near = nearest_name(
         ref.name, [existing.name for existing in observation.inventory if existing.kind == ref.kind]

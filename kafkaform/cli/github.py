@@ -208,7 +208,8 @@ def _connect(repository: str | None) -> GitHub:
         if error.name != "github":
             raise
         raise ForgeError(
-            "kafkaform github needs PyGithub, which is not installed", hint="pip install 'kafkaform[github]'"
+            "`kafkaform github` needs PyGithub, which is not installed",
+            hint="`pip install 'kafkaform[github]'`",
         ) from error
     return GitHub(address, tell)
 

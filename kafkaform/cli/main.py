@@ -124,7 +124,7 @@ class LazyGroup(click.Group):
             from kafkaform.core.wording import nearest
 
             near = nearest(name, COMMANDS)
-            hint = f"did you mean kafkaform {near}?" if near else "kafkaform --help lists them"
+            hint = f"did you mean `kafkaform {near}`?" if near else "`kafkaform --help` lists them"
             raise UsageError(f"there is no command {name!r}", hint=hint)
         return super().resolve_command(ctx, args)
 

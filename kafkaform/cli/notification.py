@@ -76,7 +76,7 @@ class Notifier(Value):
         if target.notify is None:
             raise UsageError(
                 f"--notify: the cluster {target.name} has no webhook",
-                hint="set notify: {url: ${env:NAME}} for it in kafkaform.yaml",
+                hint="set `notify: {url: ${env:NAME}}` for it in kafkaform.yaml",
             )
         webhook = target.notify.resolve(os.environ, read_secret_file)
         return cls(webhook, target, session.environment, commit)

@@ -82,7 +82,7 @@ class TrustPolicy(Value):
         if saved is not None and self.reviewed is not None:
             raise UsageError(
                 "--reviewed compares a new plan with a reviewed one",
-                hint="use it with manifests; a saved plan is applied as it is: kafkaform apply PLAN.json",
+                hint="use it with manifests; a saved plan is applied as it is: `kafkaform apply PLAN.json`",
             )
         if saved is None and self.require_commit:
             raise UsageError("--require-commit needs a saved plan", hint="give PLAN.json")

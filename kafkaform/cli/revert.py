@@ -108,7 +108,7 @@ def _select_changes(log: AuditRecord, change_id: str) -> list[AuditEntry]:
         near = nearest(wanted, [name for entry in log.entries for name in (entry.id, entry.run)])
         raise KafkaformError(
             f"no change or apply {quoted(change_id)} is recorded",
-            hint=f"did you mean {near}?" if near else "kafkaform history shows the ids",
+            hint=f"did you mean {near}?" if near else "`kafkaform history` shows the ids",
         )
     return chosen
 
@@ -185,6 +185,6 @@ def _tell_end(count: int, *, dry_run: bool) -> None:
         click.echo(f"{counted(count, 'file')} would change; nothing was written", err=True)
     else:
         click.echo(
-            f"{counted(count, 'file')} changed; review the edits: kafkaform plan shows what an apply will do",
+            f"{counted(count, 'file')} changed; review them: `kafkaform plan` shows what an apply will do",
             err=True,
         )

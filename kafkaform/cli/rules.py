@@ -68,5 +68,5 @@ def _find_rule(code: str, listed: Mapping[str, CatalogueEntry]) -> CatalogueEntr
             return listed[spelling]
     near = nearest(code, listed)
     raise UsageError(
-        f"there is no rule {code!r}", hint=f"did you mean {near}?" if near else "kafkaform rules lists them"
+        f"there is no rule {code!r}", hint=f"did you mean {near}?" if near else "`kafkaform rules` lists them"
     )

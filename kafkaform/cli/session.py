@@ -159,7 +159,7 @@ class Session(Value):
         if self.target is None:
             raise UsageError(
                 "no cluster is configured",
-                hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml: kafkaform init",
+                hint="give --bootstrap-server HOST:PORT, or name one in kafkaform.yaml: `kafkaform init`",
             )
         return self.target
 

@@ -66,10 +66,13 @@ def read_plan_file(file: Path) -> tuple[Plan, PlanHeader]:
     try:
         text = read_file(file).decode("utf-8")
     except OSError as error:
-        raise PlanFileError(f"{file}: {error.strerror}", hint="make one with kafkaform plan --out") from error
+        raise PlanFileError(
+            f"{file}: {error.strerror}", hint="make one with `kafkaform plan --out FILE`"
+        ) from error
     except UnicodeDecodeError as error:
         raise PlanFileError(
-            f"{printable(str(file))}: not a valid plan: not UTF-8", hint="make one with kafkaform plan --out"
+            f"{printable(str(file))}: not a valid plan: not UTF-8",
+            hint="make one with `kafkaform plan --out FILE`",
         ) from error
     return plan_from_json(text, str(file))
 

@@ -322,7 +322,7 @@ def _check_together(given: GivenOptions, topics: Sequence[str]) -> None:
         )
     for wrong, message in contradictions:
         if wrong:
-            raise UsageError(message, hint="use only one of them; see kafkaform skew --help")
+            raise UsageError(message, hint="use only one of them; see `kafkaform skew --help`")
 
 
 _ARRIVALS_OPTIONS = frozenset(

@@ -65,8 +65,8 @@ def require_spark() -> None:
             missing.append(name)
     if missing:
         raise KafkaformError(
-            f"kafkaform skew counts keys with Spark; not installed: {', '.join(missing)}",
-            hint="pip install 'kafkaform[spark]'",
+            f"`kafkaform skew` counts keys with Spark; not installed: {', '.join(missing)}",
+            hint="`pip install 'kafkaform[spark]'`",
         )
 
 

@@ -326,7 +326,7 @@ def _read(cluster: ClusterReader, desired: Sequence[Desired] | None, selection: 
         hint = (
             f"did you mean {near}?"
             if near
-            else "kafkaform get topics and kafkaform get groups list the names"
+            else "`kafkaform get topics` and `kafkaform get groups` list the names"
         )
         if report.hidden:
             hint = "ignore: of kafkaform.yaml hides some; --all shows them"

@@ -114,7 +114,9 @@ def validate(
     _show(listed, output_format, known, None if invalid is not None else resources, verbose=verbose)
     if inherited:
         counts = ", ".join(count_findings(inherited))
-        click.echo(f"Also {counts} in files that this branch does not change: kafkaform validate lists them.")
+        click.echo(
+            f"Also {counts} in files that this branch does not change: `kafkaform validate` lists them."
+        )
     if invalid is not None and is_text:
         raise invalid
     if unknown is not None and invalid is None:

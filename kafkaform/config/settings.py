@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MISNAMED = "kafkaform.yml"
-NO_FILE_HINT = f"run in the folder of a {CONFIG_FILE}, give --config FILE, or write one: kafkaform init"
+NO_FILE_HINT = f"run in the folder of a {CONFIG_FILE}, give --config FILE, or write one: `kafkaform init`"
 _GIT = ".git"  # a folder; in a worktree or a submodule, a file
 VERBATIM = frozenset({"config", "retention", "client", "labels", "fields", "offsets"})
 DEFAULT_MANIFESTS = ("topics",)
@@ -302,7 +302,7 @@ def find_settings(given: Path | None, *, untrusted: Path | None = None) -> Setti
     if given is not None:
         if given.exists():
             return read_settings(given)
-        raise KafkaformError(f"{given}: no such file", hint="run kafkaform init for an example")
+        raise KafkaformError(f"{given}: no such file", hint="run `kafkaform init` for an example")
     here = Path.cwd()
     for folder in _list_searched_folders(here):
         _refuse_misnamed(folder, here)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 import textwrap
 
-from kafkaform.core.wording import PASTED, QUOTED
-
 # str.isprintable() covers Unicode's "other" and "separator" categories; these are printable by category
 # but invisible: fillers, variation selectors, the combining grapheme joiner, the blank braille cell.
 _BLANK = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 )
 _BLANK_PATTERN = re.compile(f"[{_BLANK}]")
-_CODE = re.compile(rf"{QUOTED.pattern}|(?<![^\s(\[])`([^`]+)`(?=[\s,.;:?!)\]]|$)")
+_CODE = re.compile(r"(?<![^\s(])(?<!\S\()(?>(`++)(.+?)\1)(?=[).,;:?…]*(?:\s|$))")
+"""Matches a code span as `wording.code` makes it: between words, and without a run as long as its fence.
+
+A stray backtick of a foreign name is not taken for the start of one that reaches into the next.
+"""
 _UNBROKEN = "\0"
 """Replaces a space at which a line must not be broken; printable text does not contain it."""
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -91,41 +93,27 @@ def clipped(text: str, limit: int) -> str:
 
 
 def split_code(text: str) -> list[tuple[str, bool]]:
-    """Split a message into pieces, each with whether it is code between backticks, which are removed.
-
-    Text that is quoted for a shell is left as it is.
-    """
+    """Split a message into pieces, each with whether it is the code of a span, which loses its fence."""
+    if "`" not in text:
+        return [(text, False)]
     pieces: list[tuple[str, bool]] = []
     end = 0
     for match in _CODE.finditer(text):
-        if match[1] is not None:
-            pieces += [(text[end : match.start()], False), (match[1], True)]
-            end = match.end()
+        code = match[2]
+        padded = code.startswith(" ") and code.endswith(" ") and not code.isspace()
+        pieces += [(text[end : match.start()], False), (code[1:-1] if padded else code, True)]
+        end = match.end()
     return [*pieces, (text[end:], False)]
-
-
-def plain_quotes(text: str) -> str:
-    """Return the text without Markdown's backticks: code of several words is quoted instead."""
-    if "`" not in text:
-        return text
-    return "".join(_quote_code(piece) if code and " " in piece else piece for piece, code in split_code(text))
-
-
-def _quote_code(code: str) -> str:
-    quote = '"' if "'" in code else "'"
-    return f"{quote}{code}{quote}"
 
 
 def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
     """Wrap printable text into lines of at most `width` characters; all but the first are indented.
 
-    Commands to paste are not broken: a shell would run the first line, and then the second. Nor is a number
+    Code is not broken: a shell would run the first line of a command, and then the second. Nor is a number
     separated from its percent sign.
     """
-    whole = text.replace(" %", f"{_UNBROKEN}%")
     # textwrap breaks at spaces, so those that must stay are replaced while it works.
-    for pattern in (PASTED, QUOTED):
-        whole = pattern.sub(lambda match: match[0].replace(" ", _UNBROKEN), whole)
+    whole = _CODE.sub(lambda match: match[0].replace(" ", _UNBROKEN), text).replace(" %", f"{_UNBROKEN}%")
     lines = textwrap.wrap(
         whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

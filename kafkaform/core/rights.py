@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from kafkaform.core.values import Value
-from kafkaform.core.wording import join_words
+from kafkaform.core.wording import code, join_words
 
 CLUSTER = "cluster"
 """The type of the only resource without a name."""
@@ -58,4 +58,4 @@ WATCHING = Right("Describe", CLUSTER)
 def explain_missing_rights(*rights: Right) -> tuple[str, str]:
     """Return the message and the hint for an account that lacks rights."""
     names = join_words(map(str, rights))
-    return f"this account is not authorised: it lacks {names}", f"grant it: {grant(*rights)}"
+    return f"this account is not authorised: it lacks {names}", f"grant it: {code(grant(*rights))}"

@@ -1,4 +1,4 @@
-"""The parts of messages: counts, lists, commits, ages, commands, and suggestions for misspelt names."""
+"""The parts of messages: counts, lists, commits, ages, what to paste, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -25,14 +25,6 @@ _PLAIN = re.compile(r"-?[\w.][\w.+/-]*(?: [\w.+/-]+)*", re.ASCII)
 """Matches a value that YAML needs no quotes for, even within braces."""
 # What JSON leaves as it is, and a terminal or YAML 1.1 takes for control characters or line breaks.
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
-QUOTED = re.compile(r"(?<!\S)'(?:[^']|'\"'\"')*'(?=[\s,.;:?!)]|$)")
-"""Matches text in single quotes inside a sentence, such as a name with spaces that is quoted for a shell."""
-PASTED = re.compile(
-    r"(?:(?<=: )|^(?=kafkaform \S+ \S+ --))kafka(?:form|-acls|-transactions\.sh) (?:'[^']*'|\"'\"|[^;'()])*"
-    r"|(?<!\S)--allow (?:'[^']*'|\S)+(?: --allow (?:'[^']*'|\S)+)*"
-    r'|(?<!\S)[\w./-]+: (?:\{[^}]*\}|"(?:[^"\\]|\\.)*")'
-)
-"""Matches text to paste in a sentence: a command, its consents, or a line of a manifest."""
 
 _LIKENESS = 0.7
 _SHOWN = 60
@@ -92,8 +84,29 @@ def format_age(age: timedelta) -> str:
     return counted(seconds, "second")
 
 
+def code(text: str) -> str:
+    """Return text to paste as a code span of Markdown, the mark by which every output keeps it whole."""
+    fence = "`" * (longest_backticks(text) + 1)
+    # CommonMark: a span loses one space on each side if it has both, and cannot begin or end with a backtick.
+    pad = " " if text[:1] in "` " or text[-1:] in "` " else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def longest_backticks(text: str) -> int:
+    """Return the number of backticks in the longest run of them."""
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
 def command(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
-    """Return a `kafkaform` command to paste, with its arguments quoted for the shell.
+    """Return a `kafkaform` command as code, with its arguments quoted for the shell.
+
+    The arguments are those of `command_line`.
+    """
+    return code(command_line(verb, *arguments, options=options))
+
+
+def command_line(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
+    """Return a `kafkaform` command alone, with its arguments quoted for the shell.
 
     Args:
         verb: The command, such as `reset`.
@@ -107,7 +120,7 @@ def command(verb: str, *arguments: str, options: Sequence[str] = ()) -> str:
 
 
 def dev_command(verb: str, directory: Path, *options: str) -> str:
-    """Return a `kafkaform dev` command to paste for the cluster in a directory."""
+    """Return a `kafkaform dev` command as code for the cluster in a directory."""
     data = () if directory.resolve() == DEV_DIRECTORY.resolve() else ("--data", str(directory))
     return command("dev", verb, options=(*options, *data))
 
@@ -120,10 +133,10 @@ def double_quoted(text: str) -> str:
 
 
 def setting(path: str, value: object) -> str:
-    """Return a field as a line of a manifest's `spec:`: `partitions: 12`, `config: {segment.ms: 6h}`."""
+    """Return a line of a manifest's `spec:` as code: `partitions: 12`, `config: {segment.ms: 6h}`."""
     section, dot, name = path.partition(".")
     text = str(value) if _PLAIN.fullmatch(str(value)) else double_quoted(str(value))
-    return f"{section}: {{{name}: {text}}}" if dot else f"{section}: {text}"
+    return code(f"{section}: {{{name}: {text}}}" if dot else f"{section}: {text}")
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

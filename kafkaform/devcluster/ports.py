@@ -63,6 +63,6 @@ def check_consecutive_ports(first: int, count: int) -> tuple[int, ...]:
         if not is_free(port):
             raise DevClusterError(
                 f"port {port} on {HOST} is in use, or not permitted to this account",
-                hint=f"choose another --port, or find the process: lsof -nP -iTCP:{port} -sTCP:LISTEN",
+                hint=f"choose another --port, or find the process: `lsof -nP -iTCP:{port} -sTCP:LISTEN`",
             )
     return ports

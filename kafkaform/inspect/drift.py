@@ -348,7 +348,7 @@ def plan_adoption(drift: Drift) -> Adoption:
     # They are drift only with `--unmanaged error`; adopting takes a new file, which `import` writes.
     if drift.unmanaged_counts:
         refused += [
-            (ref, "no manifest declares it; kafkaform import writes one") for ref in drift.unmanaged or ()
+            (ref, "no manifest declares it; `kafkaform import` writes one") for ref in drift.unmanaged or ()
         ]
     refused += [(ref, "it is not visible to this account") for ref in drift.unknown]
     return Adoption(tuple(edits), tuple(refused))

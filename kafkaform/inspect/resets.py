@@ -112,7 +112,7 @@ def make_reset(
     if unreadable:
         raise KafkaformError(
             f"the log of {', '.join(unreadable[:3])} cannot be read",
-            hint="it was deleted, or has no leader: see kafkaform doctor; or exclude it with --topic",
+            hint="it was deleted, or has no leader: see `kafkaform doctor`; or exclude it with --topic",
         )
     wanted = {p: _compute_offset(p, request, group.committed.get(p), spans[p]) for p in partitions}
     # Brokers accept offsets beyond a log, and a consumer then starts by auto.offset.reset.
@@ -308,7 +308,7 @@ def _find_skipped_transactions(
             Severity.WARNING,
             f"{first.name} has been open{since} in {list_places(group)}: read_committed consumers cannot "
             "read beyond that yet, and the group will skip its records there, even if it is committed",
-            suggestion="first end the hanging transaction: kafkaform doctor --rule KF311 shows the command"
+            suggestion="first end the hanging transaction: `kafkaform doctor --rule KF311` shows the command"
             if first.producer is not None and first.is_hanging
             else "wait until the transaction has ended, then plan the reset again",
         )

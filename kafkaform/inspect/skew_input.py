@@ -129,7 +129,7 @@ def _require_matches(globs: Sequence[str], names: Collection[str], present: Coll
                 hint=f"did you mean {near}?"
                 if near
                 else "internal topics, and those that ignore: of kafkaform.yaml hides, must be named in full;"
-                " kafkaform get topics lists all",
+                " `kafkaform get topics` lists all",
             )
 
 
@@ -152,8 +152,8 @@ def choose(
     if not asked and not with_skew_policy:
         raise KafkaformError(
             "no declared topic has a skew policy, and no topic is named",
-            hint="name topics (kafkaform skew orders.v1), or give manifests a policy:"
-            " skew: {maxPartitionRatio: 2.0}",
+            hint="name topics (`kafkaform skew orders.v1`), or give manifests a policy:"
+            " `skew: {maxPartitionRatio: 2.0}`",
         )
     names = [text for text in asked if not is_glob(text)] if asked else with_skew_policy
     globs = [text for text in asked if is_glob(text)]
@@ -207,7 +207,7 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
     near = nearest_name(ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].placed])
     return KafkaformError(
         f"there is no topic {ref.name!r} on the cluster",
-        hint=f"did you mean {near}?" if near else "kafkaform get topics lists the names",
+        hint=f"did you mean {near}?" if near else "`kafkaform get topics` lists the names",
     )
 
 
@@ -348,7 +348,7 @@ def read_logs(
                 f"topic {name}: no broker reports the offsets of {counted(len(missing), 'partition')} of "
                 f"{count}"
                 f" ({listed(list(map(str, missing)))})",
-                hint="the partition has no leader, or the topic was just deleted; kafkaform doctor says more",
+                hint="it has no leader, or the topic was just deleted; `kafkaform doctor` says more",
             )
             continue
         logs[name] = tuple(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, Status, assessments
 from kafkaform.core.plans import Plan, PlannedChange, Reader
 from kafkaform.core.values import replace
+from kafkaform.core.wording import code
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head
@@ -113,7 +114,9 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
                 for kept_head, reason in annotated.items()
                 if bound or kept_head != head
             ]
-            remedy = f"if this one is meant, write {annotation([*kept, *lines])} in metadata.annotations"
+            remedy = (
+                f"if this one is meant, write {code(annotation([*kept, *lines]))} in metadata.annotations"
+            )
             yield Diagnostic(
                 "KF417",
                 Severity.WARNING,

@@ -35,7 +35,7 @@ from kafkaform.core.model import (
 from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.rights import grant
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import code, counted, listed
 from kafkaform.plan.policy import Policy, is_own, protection
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
 from kafkaform.resources import KINDS, kind_order, placed_ref
@@ -345,7 +345,7 @@ def _describe_hidden(hidden: Sequence[Desired]) -> Diagnostic:
 
 def _describe_invisible(desired: Desired, why: str, facts: Facts) -> Diagnostic:
     rights = KINDS[desired.ref.kind].reading_rights(desired.ref.name)
-    remedy = f"grant it: {grant(*rights)}"
+    remedy = f"grant it: {code(grant(*rights))}"
     settings = facts.get(AuthorizerSettings)
     if settings.principal in (settings.super_users or ()):
         # Brokers do not show super.users: only a refusal shows that the declared ones are outdated.

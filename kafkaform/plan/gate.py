@@ -25,7 +25,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.plans import Plan, PlannedChange, RequiredConsent
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import nearest
+from kafkaform.core.wording import code, nearest
 from kafkaform.plan.measuring import read_groups_concerned
 from kafkaform.plan.policy import Policy, protection
 from kafkaform.plan.risk_assessment import take_higher_risk
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkaform.plan.difference import Proposal, RiskIncrease
 
 
-UNHEALTHY_REMEDY = "wait until kafkaform doctor --wait 10m returns, then apply again"
+UNHEALTHY_REMEDY = "wait until `kafkaform doctor --wait 10m` returns, then apply again"
 
 _FEW = 2
 """The most findings that a refusal quotes; all of them are among the diagnostics of the plan."""
@@ -308,7 +308,7 @@ def refuse_increased_risk(
     remedy = "make a new plan, and review it"
     if all(each.assessment.risk is Risk.DESTRUCTIVE for each in unconsented):
         hazards = dict.fromkeys(hazard for each in unconsented for hazard in each.assessment.hazards)
-        remedy = f"{remedy}; or consent to it as it is now: {allow_flags(ref, hazards)}"
+        remedy = f"{remedy}; or consent to it as it is now: {code(allow_flags(ref, hazards))}"
     return f"riskier than in the plan: {'; '.join(each.text for each in unconsented)}", remedy
 
 

@@ -13,6 +13,7 @@ from kafkaform.core.errors import AuditError, ClusterError, NotOffered, Permissi
 from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
 from kafkaform.core.rights import WATCHING, grant
 from kafkaform.core.values import replace
+from kafkaform.core.wording import code
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
 from kafkaform.resources import KINDS, placed_ref
@@ -93,7 +94,7 @@ def _find_risky(proposals: Iterable[Proposal], observation: Observation, facts: 
 def _add_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:
     if not touched:
         return facts
-    hint: str | None = f"if it lacks Describe on the cluster, grant it: {grant(WATCHING)}"
+    hint: str | None = f"if it lacks Describe on the cluster, grant it: {code(grant(WATCHING))}"
     try:
         sizes = cluster.sizes(touched)
         unsized = [resource for resource in touched if resource.ref not in sizes]

@@ -8,7 +8,7 @@ from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.rights import WATCHING
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import listed
+from kafkaform.core.wording import listed, setting
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.replicas.facts import (
@@ -197,7 +197,7 @@ def _sort_candidates(
             # not report which.
             unplaceable[candidate.ref] = (
                 f"its partitions have {counts[0]} to {counts[-1]} replicas: no partition is added before all "
-                f"have as many (declare partitions: {len(candidate.live)} first)"
+                f"have as many (declare {setting('partitions', len(candidate.live))} first)"
             )
         elif layout.reassigning is None and not candidate.grows:
             blind.append(name)

@@ -158,7 +158,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
     if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
         raise PlanFileError(
             f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not match",
-            hint="create it again with `kafkaform plan --out`; change the manifests, not the plan",
+            hint="create it again with `kafkaform plan --out FILE`; change the manifests, not the plan",
         )
     return resolve_consents(plan), PlanHeader(
         tool_version=document["tool_version"],

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NOUN = "plan"
-_AGAIN = "make it with `kafkaform plan --out`"
+_AGAIN = "make it with `kafkaform plan --out FILE`"
 SUBSET = "subset"
 """The member of a plan that covers only a part of the resources."""
 KEYED = "keyed"

@@ -108,7 +108,7 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
     if signature is None:
         raise PlanFileError(
             f"{where}: the plan is not signed, but only signed plans are applied here",
-            hint="have it made where the key is: kafkaform plan --out FILE --sign-key KEY --sign-for apply",
+            hint="have it made where the key is: `kafkaform plan --out FILE --sign-key KEY --sign-for apply`",
         )
     # The fingerprint in the plan only selects the key; the signature is verified with the trusted one.
     known = {fingerprint(key): key for key in keys}
@@ -122,7 +122,7 @@ def require_signed(signature: Signature | None, keys: Collection[Ed25519PublicKe
     except InvalidSignature:
         raise PlanFileError(
             f"{where}: the signature does not match: the plan was changed after it was signed",
-            hint="do not apply it; create it again with kafkaform plan --out FILE --sign-key KEY",
+            hint="do not apply it; create it again with `kafkaform plan --out FILE --sign-key KEY`",
         ) from None
 
 

@@ -108,13 +108,13 @@ def _require_purpose(header: PlanHeader, purposes: frozenset[Purpose], where: st
     if header.signed_for is None:
         raise PlanFileError(
             f"{where}: the plan is signed, but not for a stated purpose",
-            hint="sign it again: kafkaform plan --out FILE --sign-key KEY --sign-for apply (or review)",
+            hint="sign it again: `kafkaform plan --out FILE --sign-key KEY --sign-for apply` (or review)",
         )
     if header.signed_for.purpose not in purposes:
         raise PlanFileError(
             f"{where}: the plan is signed for {header.signed_for.purpose}, not for apply",
-            hint="apply what was merged: kafkaform apply --reviewed FILE; or, where its commit is merged, "
-            "make a plan with --sign-for apply",
+            hint="apply what was merged: `kafkaform apply --reviewed FILE`; or, where its commit is merged, "
+            "make a plan with `--sign-for apply`",
         )
 
 

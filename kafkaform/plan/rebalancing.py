@@ -208,7 +208,7 @@ def _describe_left(
             "KF428",
             Severity.WARNING,
             f"broker {broker} is not empty afterwards: it holds replicas of {listed(holding)}",
-            suggestion="do not shut it down before kafkaform rebalance has moved these too",
+            suggestion="do not shut it down before `kafkaform rebalance` has moved these too",
         )
 
 

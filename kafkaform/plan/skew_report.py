@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _NOUN = "skew report"
 _AGAIN = "make it with `kafkaform skew --format json`"
-_MEASURE = "measure again with kafkaform skew"
+_MEASURE = "measure again with `kafkaform skew`"
 _LONG = 300
 
 _LIMITS = {"KF501": "max_partition_ratio", "KF502": "max_key_share", "KF503": "min_distinct_keys"}

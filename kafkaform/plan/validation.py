@@ -10,7 +10,7 @@ from kafkaform.core.model import BEING_CREATED, Diagnostic, ResourceRef, Severit
 from kafkaform.core.operations import batches
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.values import replace
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import code, counted, listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.operations import PartitionCreation, Reassign
@@ -155,7 +155,8 @@ def _describe_unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Ite
             message,
             suggestion=errors[0].hint
             if right is None
-            else f"an account that only plans does not need it; the one that applies does: {grant(right)}",
+            else "an account that only plans does not need it; the one that applies does: "
+            + code(grant(right)),
         )
 
 

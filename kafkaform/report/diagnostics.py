@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from kafkaform import __version__
 from kafkaform.core.model import Severity
-from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, printable, wrap_text
+from kafkaform.core.printable import LONGEST_LINE, clipped, printable, wrap_text
 from kafkaform.core.wording import counted
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.findings import FurtherFindings, abridge_findings, divide_findings, wrap_findings
@@ -85,7 +85,7 @@ def plan_to_github(plan: Plan, *, workspace: Workspace, changed: ChangedFiles | 
     relevant = changed.first(findings.relevant) if changed is not None else findings.relevant
     # One line for all warnings on unchanged resources: as annotations they would take the places of those
     # that this branch caused.
-    unchanged = f"Also {findings.unchanged.sentence(printable)}\n" if findings.unchanged else ""
+    unchanged = f"Also {findings.unchanged.sentence()}\n" if findings.unchanged else ""
     annotations = findings_to_github(wrap_findings(relevant), workspace=workspace)
     return f"{annotations}{unchanged}{summary_sentence(plan)}\n"
 
@@ -112,7 +112,7 @@ def format_finding(finding: ReportedFinding) -> str:
     hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
     waived = f" (waived: {diagnostic.waived})" if diagnostic.waived is not None else ""
     text = f"{where}{diagnostic.severity.value}: {code}{finding.message}{hint}{waived}"
-    return plain_quotes(clipped(text, LONGEST_LINE))
+    return clipped(text, LONGEST_LINE)
 
 
 def finding_to_json(finding: ReportedFinding) -> dict[str, object]:
@@ -297,7 +297,5 @@ def _write_annotation(finding: ReportedFinding, workspace: Workspace) -> str:
     attributes = ",".join(f"{name}={value.translate(_PROPERTY_TABLE)}" for name, value in properties.items())
     # The suggestion is a line of its own: an escaped line break is one in the annotation.
     lines = [finding.message, diagnostic.suggestion or ""]
-    text = "\n".join(plain_quotes(clipped(line, LONGEST_LINE)) for line in lines if line).translate(
-        _DATA_TABLE
-    )
+    text = "\n".join(clipped(line, LONGEST_LINE) for line in lines if line).translate(_DATA_TABLE)
     return f"::{_COMMANDS[diagnostic.severity]} {attributes}::{text}"

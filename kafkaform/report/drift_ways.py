@@ -9,7 +9,7 @@ from kafkaform.config.manifests.scalars import format_value, render_inline
 from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
-from kafkaform.core.wording import command
+from kafkaform.core.wording import command_line
 from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
@@ -71,11 +71,11 @@ class CommandContext(Value):
 
     def command(self, verb: str, *options: str) -> str:
         """Return a command on these manifests, quoted for a shell."""
-        return command(verb, *self.paths, options=(*options, *self.options))
+        return command_line(verb, *self.paths, options=(*options, *self.options))
 
     def get(self, ref: ResourceRef) -> str:
         """Return the command that prints a live resource as a manifest."""
-        return command("get", KINDS[ref.kind].words.noun, ref.name, options=self.options)
+        return command_line("get", KINDS[ref.kind].words.noun, ref.name, options=self.options)
 
 
 def plan_restoration(drifted: ResourceDrift, context: CommandContext) -> Remediation:
@@ -109,7 +109,9 @@ def plan_acceptance(drifted: ResourceDrift, context: CommandContext) -> Remediat
     """Return the remediation that adopts the live values into the manifest."""
     match drifted.form:
         case Form.MISSING:
-            return Remediation(None, whole_obstacle(drifted), "declare state: absent, or delete the manifest")
+            return Remediation(
+                None, whole_obstacle(drifted), "declare `state: absent`, or delete the manifest"
+            )
         case Form.PRESENT:
             return Remediation(
                 context.get(drifted.ref),

@@ -14,7 +14,7 @@ from kafkaform.rules import RULES, Stage, entries
 from kafkaform.rules.changes import HAZARDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import ResourceRef
@@ -144,16 +144,12 @@ class UnchangedWarnings(Value):
         """The command that lists them; `validate` if all rules need only the manifests."""
         return "kafkaform validate" if all(map(_is_offline, self.codes)) else "kafkaform plan --verbose"
 
-    def sentence(self, code: Callable[[str], str] = str) -> str:
-        """Summarise them: `51 warnings on unchanged resources (KF102): kafkaform validate lists them`.
-
-        Args:
-            code: Formats a rule or a command.
-        """
+    def sentence(self) -> str:
+        """Summarise them: ``51 warnings on unchanged resources (KF102): `kafkaform validate` lists them``."""
         noun = "an unchanged resource" if self.count == 1 else "unchanged resources"
-        codes = listed([*map(code, self.codes)])
+        codes = listed(self.codes)
         them = "it" if self.count == 1 else "them"
-        return f"{counted(self.count, 'warning')} on {noun} ({codes}): {code(self.command)} lists {them}"
+        return f"{counted(self.count, 'warning')} on {noun} ({codes}): `{self.command}` lists {them}"
 
 
 def _is_offline(code: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.values import replace
@@ -80,7 +79,7 @@ def write_inline(inline: Inline, *, cell: bool = False) -> str:
     parts = (inline,) if isinstance(inline, str | TextSpan) else inline
     text = ""
     for part in parts:
-        written = _write_prose(part) if isinstance(part, str) else _write_span(part)
+        written = prose(part, LONGEST_PROSE) if isinstance(part, str) else _write_span(part)
         # Two spans of code side by side would be one with other fences.
         text += f" {written}" if text.endswith("`") and written.startswith("`") else written
     # GFM splits a row into cells before it reads code spans: a pipe needs its backslash in code, too.
@@ -105,20 +104,9 @@ def _capitalise(text: str) -> str:
 def _write_span(span: TextSpan) -> str:
     if span.role.is_code:
         return code(span.text, span.longest) if span.text else ""
-    if span.role.is_strong:
-        text = prose(span.text, span.longest)
-        return f"**{text}**" if text else ""
-    return _write_prose(span.text, span.longest)
-
-
-# Many of the texts between names and values are the same ones, such as those in every row of a table, and
-# escaping goes word by word.
-@lru_cache(maxsize=1024)
-def _write_prose(text: str, limit: int = LONGEST_PROSE) -> str:
-    """Return prose with the spaces around it, which `prose` drops."""
-    start = " " if text[:1].isspace() else ""
-    written = prose(text, limit)
-    return f"{start}{written}{' ' if written and text[-1:].isspace() else ''}"
+    text = prose(span.text, span.longest)
+    # With a space at its start or end, it would be no mark of strong text.
+    return f"**{text.strip()}**" if span.role.is_strong and text.strip() else text
 
 
 def _write_line(text: str) -> str:

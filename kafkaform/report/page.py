@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.cells import cell_len
 
-from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, printable, wrap_text
+from kafkaform.core.printable import LONGEST_LINE, clipped, printable, wrap_text
 from kafkaform.core.values import Value, replace
 from kafkaform.report.bars import MARK, draw_bars
 from kafkaform.report.document import (
@@ -136,7 +136,7 @@ class Page:
 
     def note(self, lead: str, prose: str, style: str = "", *, indent: int = NOTE_INDENT) -> None:
         """Add a paragraph under a hanging lead."""
-        text = plain_quotes(printable(prose))
+        text = printable(prose)
         room = None if self._width is None else self._width - indent - len(lead)
         lead = printable(lead)
         # In so little room each line would have a word or two; the terminal breaks the text instead.
@@ -576,11 +576,9 @@ def _style_parts(inline: Inline, style: str = "") -> list[Part]:
         return parts
     for part in (inline,) if isinstance(inline, str | TextSpan) else inline:
         if isinstance(part, str):
-            # A plain string is prose of our own around foreign names, so its backticks mark code.
-            text, own = plain_quotes(clipped(part, LONGEST_PROSE)), style
+            text, own = clipped(part, LONGEST_PROSE), style
         else:
             text, own = clipped(part.text, part.longest), part.role.style or style
-            text = text if part.role.is_code else plain_quotes(text)
         if text:
             parts.append((text, own) if own else text)
     return parts

@@ -75,7 +75,7 @@ _ORIGINS = {
     ChangeOrigin.DRIFT: TextSpan("earlier", Role.STRONG),
     ChangeOrigin.MIXED: TextSpan("both", Role.STRONG),
 }
-EACH_ANNOTATION = "in metadata.annotations of each manifest; kafkaform plan --verbose lists the lines"
+EACH_ANNOTATION = "in metadata.annotations of each manifest; `kafkaform plan --verbose` lists the lines"
 """Where to write consents that differ between resources whose changes are otherwise equal."""
 
 # A row of the table is for an overview. What it cuts is in "Changes in full", and `_is_cut` finds it by the
@@ -206,7 +206,7 @@ def _list_context(
         yield list_findings([finding for finding in plan.diagnostics if finding not in listed], SEE)
     else:
         shown = [finding for finding in plan_findings.remaining if not is_noted(finding)]
-        sentences = [plan_findings.unchanged.sentence(_quote)] if plan_findings.unchanged else []
+        sentences = [plan_findings.unchanged.sentence()] if plan_findings.unchanged else []
         if plan_findings.notes:
             them = "it" if plan_findings.notes == 1 else "them"
             notes = counted(plan_findings.notes, "note")
@@ -228,10 +228,6 @@ def _list_context(
         folded=True,
     )
     yield list_unmanaged(plan.unmanaged, SEE, most=_FEW_UNMANAGED)
-
-
-def _quote(text: str) -> str:
-    return f"`{text}`"
 
 
 def _describe_undeclared(config: UndeclaredConfig) -> Item:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Severity
-from kafkaform.core.printable import plain_quotes, printable, wrap_text
+from kafkaform.core.printable import printable, wrap_text
 from kafkaform.core.values import Value
 from kafkaform.rules import Note, Rule
 from kafkaform.rules.waivers import WAIVER_PREFIX
@@ -102,12 +102,12 @@ def _paragraphs(explanation: str, width: int | None) -> Iterator[str]:
     for number, paragraph in enumerate(explanation.split("\n\n")):
         if number:
             yield ""
-        lines = [plain_quotes(printable(line)) for line in paragraph.splitlines()]
+        lines = [printable(line) for line in paragraph.splitlines()]
         # Lists, tables and examples are laid out by hand; joined into one paragraph, they could not be read.
         if width is None or any(line.startswith((" ", "-", "|")) for line in lines):
             yield from lines
         else:
-            yield from wrap_text(plain_quotes(printable(" ".join(paragraph.splitlines()))), width)
+            yield from wrap_text(" ".join(lines), width)
 
 
 def _entry_to_json(listing: CatalogueEntry) -> dict[str, object]:

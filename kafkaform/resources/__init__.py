@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.acls import USER_PREFIX, WILDCARD, ResourceType
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.wording import nearest, pluralize
+from kafkaform.core.wording import code, nearest, pluralize
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import USER, parse_entity
@@ -70,10 +70,10 @@ def suggest_reference(text: str, known: Iterable[ResourceRef] | None) -> str:
     names = [meant] if known is None and kind is not None else [*map(str, known or ())]
     near = meant if matching(names, meant) else nearest(meant, names)
     if near is not None:
-        return f"did you mean {shlex.quote(near)}?"
+        return f"did you mean {code(shlex.quote(near))}?"
     if not slash:
-        return f"include the kind, as in {shlex.quote(meant)}"
-    return "write KIND/NAME, such as Topic/orders.v1 or 'Topic/orders.*'"
+        return f"include the kind, as in {code(shlex.quote(meant))}"
+    return "write KIND/NAME, such as `Topic/orders.v1` or `'Topic/orders.*'`"
 
 
 def kind_order(name: str) -> int:

@@ -11,7 +11,7 @@ from kafkaform.core.errors import UsageError
 from kafkaform.core.model import ResourceRef, Risk
 from kafkaform.core.plans import Consent
 from kafkaform.core.values import Value, field
-from kafkaform.core.wording import double_quoted
+from kafkaform.core.wording import code, double_quoted
 from kafkaform.resources import misspelt_hazard
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Grant(Value):
         if not colon or "/" not in resource or not hazard:
             raise UsageError(
                 f"--allow {text!r} names no resource and hazard",
-                hint="write --allow KIND/NAME:HAZARD, such as Topic/orders.v1:retention-cut",
+                hint="write `--allow KIND/NAME:HAZARD`, such as `Topic/orders.v1:retention-cut`",
             )
         if hazard == Risk.DESTRUCTIVE.label:
             return cls(resource, "*")
@@ -71,7 +71,7 @@ class Grant(Value):
         return f"{self.resource}:{self.hazard}"
 
     def __str__(self) -> str:
-        return f"--allow {shlex.quote(self.text)}"
+        return code(f"--allow {shlex.quote(self.text)}")
 
     @property
     def is_exact(self) -> bool:

@@ -332,7 +332,7 @@ def _check_writes(topic: DeclaredTopic, fields: dict[str, FieldChange]) -> Itera
     if short:
         yield Finding(
             f"writes with acks=all would stop: min.insync.replicas is {value.shown}, and {listed(short)}",
-            "wait until the missing brokers are back: kafkaform doctor --wait 10m",
+            "wait until the missing brokers are back: `kafkaform doctor --wait 10m`",
             path=changed[0],
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.transactions import group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
-from kafkaform.core.wording import FEW, command, counted, format_age, listed
+from kafkaform.core.wording import FEW, code, command, counted, format_age, listed
 from kafkaform.rules.catalogue import Check, Finding, RuleContext, Stage, rule
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def leaders_even(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             f"leaders are uneven over {counted(len(leaders), 'broker')}: {listed(above)}, "
             f"the mean is {mean:,.1f}",
-            "kafkaform rebalance plans an even distribution of leaders with few moves",
+            "`kafkaform rebalance` plans an even distribution of leaders with few moves",
         )
     yield from _report_passed_over(health)
 
@@ -228,7 +228,7 @@ def replicas_in_sync(health: Health) -> Iterator[Finding]:
     down = sorted({*missing} - live)
     yield Finding(
         f"{_amount(partitions)} under-replicated: {listed(brokers)} ({_names(partitions)})",
-        f"start {_brokers(down)}, and wait until its replicas have caught up: kafkaform doctor --wait 10m"
+        f"start {_brokers(down)}, and wait until its replicas have caught up: `kafkaform doctor --wait 10m`"
         if down
         else f"check whether {_brokers(sorted(missing))} keeps up: disk, network and log",
     )
@@ -298,8 +298,8 @@ def reassignment(health: Health) -> Iterator[Finding]:
     yield Finding(
         f"a reassignment of {counted(len(moving), 'partition')} of {counted(len(topics), 'topic')} is running"
         f"{where} ({listed(topics)})",
-        "before moving more data, wait until it has finished: kafkaform doctor --rule KF309 --fail-on info "
-        "--wait 1h",
+        "before moving more data, wait until it has finished: `kafkaform doctor --rule KF309 --fail-on info "
+        "--wait 1h`",
     )
 
 
@@ -325,7 +325,7 @@ def room_on_disks(health: Health) -> Iterator[Finding]:
                 f"the volume of log directory {where} is nearly full: {rounded_size(log_dir.usable)} "
                 f"({share:.1%}) of {rounded_size(log_dir.total)} free",
                 "move replicas to brokers that have room, or enlarge the volume: "
-                "kafkaform rebalance --out rebalance.json",
+                "`kafkaform rebalance --out rebalance.json`",
             )
 
 
@@ -440,9 +440,9 @@ def _suggest_removal(entity_type: str, names: Sequence[str], configs: Sequence[s
         f"{name if names[0] else '--entity-default'} --delete-config {','.join(configs)}"
     )
     if len(names) > 1:
-        remainder = "; then run doctor again for the others" if len(names) > _MAX_NAMES else ""
-        command = f"for name in {' '.join(names[:_MAX_NAMES])}; do {command}; done{remainder}"
-    return f"if it is no longer needed, remove it: {command}"
+        command = f"for name in {' '.join(names[:_MAX_NAMES])}; do {command}; done"
+    remainder = "; then run doctor again for the others" if len(names) > _MAX_NAMES else ""
+    return f"if it is no longer needed, remove it: {command}{remainder}"
 
 
 def _describe_ending(transactions: Sequence[OpenTransaction]) -> str:
@@ -450,11 +450,11 @@ def _describe_ending(transactions: Sequence[OpenTransaction]) -> str:
     if first.producer is None:
         topic, number = first.partition
         return (
-            "find its producer with an account that may read the topic: kafka-transactions.sh "
-            f"--bootstrap-server HOST:PORT describe-producers --topic {topic} --partition {number}"
+            "find its producer with an account that may read the topic: `kafka-transactions.sh "
+            f"--bootstrap-server HOST:PORT describe-producers --topic {topic} --partition {number}`"
         )
     places = f" in each of the {len(transactions):,} partitions, as in" if len(transactions) > 1 else ""
-    return f"stop its producer, then abort it{places}: {first.abort_command}"
+    return f"stop its producer, then abort it{places}: {code(first.abort_command)}"
 
 
 def _find_missing(partition: PartitionState, health: Health) -> list[int]:

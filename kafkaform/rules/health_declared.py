@@ -40,7 +40,7 @@ def live_differences(topic: DeclaredTopic) -> Iterator[Finding]:
     """
     desired, observed = topic.desired, topic.context.live.get(topic.desired.ref)
     if observed is None:
-        hint = "kafkaform plan shows its creation, and kafkaform apply carries it out"
+        hint = "`kafkaform plan` shows its creation, and `kafkaform apply` carries it out"
         yield Finding(f"{topic.name} is declared but does not exist", hint, path=NAME_PATH)
     elif differing := [path for path in _WATCHED if _differs(desired, observed, path)]:
         fields = [
@@ -50,7 +50,7 @@ def live_differences(topic: DeclaredTopic) -> Iterator[Finding]:
         ]
         yield Finding(
             f"{topic.name} is not as declared: {'; '.join(fields)}",
-            "kafkaform plan shows what apply would change; or change the manifest",
+            "`kafkaform plan` shows what apply would change; or change the manifest",
             path=differing[0],
         )
 

@@ -274,7 +274,7 @@ def check_severities(codes: Collection[str], policies: Iterable[Rule], report: R
     for code in codes:
         if code not in known:
             near = CODE_PREFIX + code if CODE_PREFIX + code in known else nearest(code, rules)
-            hint = f"did you mean {near}?" if near else "kafkaform rules lists the rules"
+            hint = f"did you mean {near}?" if near else "`kafkaform rules` lists the rules"
             report((code,), f"there is no rule {quoted(code)}", hint, key=True)
         elif code not in rules:
             message = f"{code} is a note, not a rule: its severity is fixed"

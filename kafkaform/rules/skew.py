@@ -272,9 +272,9 @@ def _mend(result: TopicResult) -> str:
 def _resolve_doubt(topic: MeasuredTopic, broken: BrokenLimit) -> str:
     """Suggest how to determine on which side of a limit a value is."""
     if broken.contradicted and topic.limits is not None and topic.limits.of == NOW:
-        return "write skew.of: period if the policy is about the whole period"
+        return "write `skew: {of: period}` if the policy is about the whole period"
     if broken.contradicted:
-        return "write skew.of: now if the policy is about what is written now, or measure with --since"
+        return "write `skew: {of: now}` if the policy is about what is written now, or measure with --since"
     look = command("skew", topic.name, options=("--full",))
     return f"the limit lies within the interval; read every record: {look}"
 

@@ -99,7 +99,7 @@ def compaction(topic: DeclaredTopic) -> Iterator[Finding]:
         yield Finding(
             f"cleanup.policy is {','.join(sorted(present))}, but keyed is false: "
             "compaction keeps the last record of each key, and brokers refuse records without one",
-            f"write keyed: true, or {setting(_POLICY, 'delete')}",
+            f"write `keyed: true`, or {setting(_POLICY, 'delete')}",
             path="keyed",
         )
 

@@ -53,7 +53,10 @@ def find_idle_waivers(
             if not isinstance(entry, Rule):
                 why, suggestion = _explain_no_rule(code, entry, known)
             elif not entry.waivable:
-                why, suggestion = f"{code} cannot be waived", f"fix what it reports: {command('rules', code)}"
+                why, suggestion = (
+                    f"{code} cannot be waived",
+                    f"fix what it reports: {command('rules', code)}",
+                )
             elif severities.get(code) == "off":
                 why = f"{code} is waived, but kafkaform.yaml switches it off"
             elif (
@@ -76,7 +79,7 @@ def _explain_no_rule(code: str, entry: Note | None, known: Mapping[str, Rule | N
     if entry is not None:
         return f"{code} is waived, but is a note, not a rule", "remove the waiver"
     near = nearest(code, [known_code for known_code, item in known.items() if isinstance(item, Rule)])
-    hint = f"did you mean {near}?" if near else "kafkaform rules lists the rules"
+    hint = f"did you mean {near}?" if near else "`kafkaform rules` lists the rules"
     return f"{quoted(code)} is waived, but there is no such rule", hint
 
 

@@ -19,7 +19,7 @@ from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import word_size
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import command, counted, listed, nearest
+from kafkaform.core.wording import code, command, counted, listed, nearest
 from kafkaform.plan.planning import BEFORE_CHANGES
 from kafkaform.plan.summary import DROPPED
 from kafkaform.resources import KINDS, list_references
@@ -380,7 +380,7 @@ def compare_branch(
         Severity.WARNING,
         f"{ref} is {ahead} ahead of this branch; {'; '.join(filter(None, (used, both)))}",
         None,
-        f"rebase the branch: git rebase {shlex.quote(ref)}",
+        f"rebase the branch: {code(f'git rebase {shlex.quote(ref)}')}",
     )
     return BranchComparison(since, merged, settings_before, (note,))
 

@@ -86,7 +86,7 @@ def build_read_error(folder: Path, answer: subprocess.CompletedProcess[bytes]) -
     if "safe.directory" in output:
         return RepositoryError(
             f"Git does not trust the repository in {clipped(str(folder), 200)}: another user owns it",
-            hint="if you trust it: git config --global --add safe.directory FOLDER",
+            hint="if you trust it: `git config --global --add safe.directory FOLDER`",
         )
     first = next(iter(output.removeprefix("fatal: ").splitlines()), f"exit code {answer.returncode}")
     return RepositoryError(
@@ -161,7 +161,7 @@ class Repository(Value):
         if answer is None or answer.returncode != 0:
             raise RepositoryError(
                 f"{_clip(ref)} is not a commit in the Git repository {_clip(self.root)}",
-                hint="fetch it with git fetch; a shallow clone has only the newest commits",
+                hint="fetch it with `git fetch`; a shallow clone has only the newest commits",
             )
         return answer.stdout.decode().strip()
 
@@ -175,7 +175,7 @@ class Repository(Value):
         if answer.returncode != 0:
             raise RepositoryError(
                 f"HEAD and {_clip(ref)} have no commit in common in the Git repository {_clip(self.root)}",
-                hint="a shallow clone lacks the history: git fetch --unshallow (in a GitHub "
+                hint="a shallow clone lacks the history: `git fetch --unshallow` (in a GitHub "
                 "workflow, fetch-depth: 0)",
             )
         return answer.stdout.decode().strip()
@@ -300,7 +300,7 @@ class Repository(Value):
             if header[:2] != [object_id.encode(), b"blob"]:
                 raise RepositoryError(
                     f"the Git repository {_clip(self.root)} lacks the object {object_id}",
-                    hint="git fsck lists what else is missing; git fetch may restore it",
+                    hint="`git fsck` lists what else is missing; `git fetch` may restore it",
                 )
             at = end + 1 + int(header[2]) + 1
             yield answer.stdout[end + 1 : at - 1]

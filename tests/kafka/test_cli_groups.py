@@ -212,7 +212,7 @@ def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
     assert planned.out.count("7 records read again") == 3
     assert f"reading the offsets of {name} twice" in planned.err
     where = f"kafkaform apply reset.json --bootstrap-server {project.servers}"
-    assert f"saved: {where} --allow ConsumerGroup/{name}:offset-reset " in planned.err
+    assert f"saved: `{where} --allow ConsumerGroup/{name}:offset-reset` " in planned.err
     project.run("reset", name, "--to", "3", "--no-strict").needs(0)
     project.run("reset", name, "--to", "3", RESET).needs(0)
     project.run("reset", name, "--to", "10").needs(0)
@@ -266,7 +266,7 @@ def test_a_reset_of_several_partitions_is_reverted_by_one_command(project: Proje
     told = [line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line]
     command = f"kafkaform reset {name} --from-file {name}.csv"
     what = "no manifest holds offsets (3 partitions)"
-    assert told == [f"not undone: ConsumerGroup/{name}: {what}; go back: {command}"]
+    assert told == [f"not undone: ConsumerGroup/{name}: {what}; go back: `{command}`"]
     project.run(*command.split()[1:], "--out", "back.json").needs(1)
     project.apply("back.json", RESET).needs(0)
     assert offsets(project) == [0, 4, 6]

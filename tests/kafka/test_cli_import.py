@@ -217,7 +217,10 @@ def test_what_is_left_out_is_counted(project: Project, prefix: str) -> None:
     call = project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
     written, known, ignored, *next_steps = call.out.splitlines()
     assert written.startswith("Written: 1 topic ")
-    assert [line.partition(": ")[2] for line in next_steps] == ["kafkaform plan", "kafkaform init --schemas"]
+    assert [line.partition(": ")[2] for line in next_steps] == [
+        "`kafkaform plan`",
+        "`kafkaform init --schemas`",
+    ]
     assert (known.split()[:3], "topics/known.yaml" in known) == (["Left", "out:", "1"], True)
     assert (ignored.split()[:3], f"{prefix}app-changelog" in ignored) == (["Left", "out:", "1"], True)
     assert empty_plan(project)["summary"]["unchanged"] == 2
@@ -323,5 +326,5 @@ def test_a_folder_that_no_plan_reads_by_itself_is_told(project: Project, prefix:
     create(project, [new(f"{prefix}a")])
     project.config()
     call = project.run("import", "--match", f"{prefix}*", "--out", "some where").needs(0)
-    assert "Next: kafkaform plan 'some where'\n" in call.out
+    assert "Next: `kafkaform plan 'some where'`\n" in call.out
     assert "some where is not listed in `manifests:`" in call.err

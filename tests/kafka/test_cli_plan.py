@@ -68,7 +68,7 @@ def test_json_markdown_and_the_saved_plan_agree(project: Project) -> None:
     call = project.run("plan", "topics", "--format", "json", "--out", "plan.json").needs(0)
     saved = json.loads((project.folder / "plan.json").read_text("utf-8"))
     assert call.json == saved
-    again = f"kafkaform apply plan.json --bootstrap-server {project.servers}"
+    again = f"`kafkaform apply plan.json --bootstrap-server {project.servers}`"
     assert call.err == f"saved: {again} applies exactly this plan\n"
     assert saved["cluster"]["name"] == project.servers
     shown = called("show", "plan.json", "--format", "markdown", cwd=project.folder).needs(0)

@@ -102,6 +102,6 @@ def test_what_applies_a_saved_plan_reaches_the_same_cluster(project: Project) ->
     where = ("--cluster", "prod", "--bootstrap-server", project.servers)
     done = project.run("plan", *where, "--out", "a plan.json").needs(0)
     command = f"kafkaform apply 'a plan.json' --bootstrap-server {project.servers} --cluster prod"
-    assert f"saved: {command} applies exactly this plan\n" in done.err
+    assert f"saved: `{command}` applies exactly this plan\n" in done.err
     project.run(*shlex.split(command)[1:], "--auto-approve").needs(0)
     assert set(project.live()) == {"t"}

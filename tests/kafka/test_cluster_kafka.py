@@ -200,11 +200,11 @@ def test_the_rights_to_move_replicas_are_named(
     ]
     hints = [outcome.hint for outcome in outcomes if outcome is not None]
     assert re.fullmatch(
-        r"grant it: kafka-acls --bootstrap-server '<servers>' --add --allow-principal 'User:<principal>' "
-        r"--operation Alter --cluster",
+        r"grant it: `kafka-acls --bootstrap-server '<servers>' --add --allow-principal 'User:<principal>' "
+        r"--operation Alter --cluster`",
         str(hints[0]),
     )
-    assert str(hints[-1]).endswith(f" --operation AlterConfigs --topic {a.name}")
+    assert str(hints[-1]).endswith(f" --operation AlterConfigs --topic {a.name}`")
 
 
 def test_the_rights_to_move_replicas_are_enough(

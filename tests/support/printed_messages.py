@@ -93,7 +93,7 @@ def _build_pattern(parts: list[str]) -> str:
 
 def _is_value(text: str) -> bool:
     """Return whether a text is a name, a number, a command or such: at most one plain word."""
-    return len(words_of(text)) <= 1 or text.startswith(("kafkaform ", "kafka-acls "))
+    return len(words_of(text)) <= 1 or text.lstrip("`").startswith(("kafkaform ", "kafka-acls "))
 
 
 def _find_all(text: str, part: str) -> Iterator[int]:

@@ -120,7 +120,7 @@ def wait_until_clear(
                 f"the cluster is not healthy: {describe_problems(layout, partitions)}",
             )
             if context.clock.now() - since >= HEALTH_WAIT_S:
-                raise MovesUnfinished(obstacle, hint=f"fix that (kafkaform doctor), then {RETRY_HINT}")
+                raise MovesUnfinished(obstacle, hint=f"fix that (`kafkaform doctor`), then {RETRY_HINT}")
         context.remind(subject, f"waiting: {obstacle}")
         context.pause(POLL_S)
 
@@ -151,7 +151,7 @@ def wait_in_sync(
         first = min(lacking)
         context.remind("in sync", f"waiting for replicas of {first.name}: {lacking[first]}")
         context.pause(POLL_S)
-    hint = "bring its replicas into sync (kafkaform doctor), then run the same apply again"
+    hint = "bring its replicas into sync (`kafkaform doctor`), then run the same apply again"
     return {ref: MovesUnfinished(lacking[ref], hint=hint) if ref in lacking else None for ref in least}
 
 

@@ -25,6 +25,7 @@ from kafkaform.core.lock import (
 from kafkaform.core.model import Create
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.values import replace
+from kafkaform.core.wording import code
 from kafkaform.resources import KINDS, placed_ref
 from kafkaform.resources.replicas.facts import REPLICATION_FACTOR
 
@@ -107,7 +108,7 @@ def _make_topic(connection: Connection) -> None:
 def _make_grant_hint() -> str:
     """Return the hint for an account that may not use the lock."""
     rights = (Right("Read", "topic", NAME), Right("Read", "group", NAME))
-    return f"grant Read on the topic and on the group {NAME}: {grant(*rights)}"
+    return f"grant Read on the topic and on the group {NAME}: {code(grant(*rights))}"
 
 
 def _read_holder(coordinator: Coordinator) -> Holder:

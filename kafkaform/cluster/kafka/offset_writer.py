@@ -16,7 +16,7 @@ from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, LockLost, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
 from kafkaform.core.rights import Right, grant
-from kafkaform.core.wording import counted
+from kafkaform.core.wording import code, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -115,7 +115,7 @@ def _read(
     reading, failed = read_each_committed(connection, list_groups(connection), names)
     # Read implies Describe.
     failed |= {
-        name: PermissionDenied(why, hint=f"grant it: {grant(Right('Read', 'group', name))}")
+        name: PermissionDenied(why, hint=f"grant it: {code(grant(Right('Read', 'group', name)))}")
         for name, why in reading.denied.items()
     }
     groups = reading.groups

@@ -202,8 +202,8 @@ class BrokerSocket:
         if handshake["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationFailed(
                 f"{self._name}: this listener of the broker has no SASL login",
-                hint=f"set security.protocol: {'PLAINTEXT' if self._settings.tls is None else 'SSL'}, or use "
-                "the port of a listener with SASL",
+                hint=f"set `security.protocol: {'PLAINTEXT' if self._settings.tls is None else 'SSL'}`, or "
+                "use the port of a listener with SASL",
             )
         if handshake["error_code"]:
             raise make_mechanism_error(sasl, self.address, handshake["mechanisms"])
@@ -318,7 +318,7 @@ class BrokerSocket:
         if self._is_accepted or self._settings.sasl is not None or not hasattr(self, "_socket"):
             return None
         if self._settings.tls is not None:
-            return "if this listener requires a login, set security.protocol: SASL_SSL, and sasl.mechanism"
+            return "if this listener requires a login, set `security.protocol: SASL_SSL`, and sasl.mechanism"
         return (
             "set security.protocol to that of this listener: SASL_PLAINTEXT or SASL_SSL if it requires a "
             "login, SSL if it has TLS"

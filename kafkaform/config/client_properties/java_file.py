@@ -20,6 +20,7 @@ from kafkaform.core.errors import Problem
 from kafkaform.core.kafka_configs import consumer_configs
 from kafkaform.core.model import Location
 from kafkaform.core.values import Value, replace
+from kafkaform.core.wording import code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +114,7 @@ def _translate_truststore(
         convert = f"openssl pkcs12 -in {store} -nokeys -out ca.pem"
     then = JAVA[location] if outcome.in_client else f"set ssl.truststore.type=PEM and {location}=ca.pem"
     message = f"{location}: a {kind} trust store can only be read by Java"
-    outcome.refuse(source or location, message, f"convert it: {convert}; then {then}")
+    outcome.refuse(source or location, message, f"convert it: {code(convert)}; then {then}")
 
 
 def _translate_keystore(written: Mapping[str, str], outcome: Translation) -> None:
@@ -140,10 +141,10 @@ def _translate_keystore(written: Mapping[str, str], outcome: Translation) -> Non
             f"keytool -importkeystore -srckeystore {store} -destkeystore client.p12 -deststoretype PKCS12"
         )
         in_file = f"set {type_}=PKCS12, {location}=client.p12 and ssl.keystore.password"
-        then = f"write {location}: client.p12" if outcome.in_client else in_file
+        then = f"write `{location}: client.p12`" if outcome.in_client else in_file
         message = f"{location}: a {kind} key store can only be read by Java"
         name = type_ if type_ in written else location
-        outcome.refuse(name, message, f"convert it: {convert}; then {then}")
+        outcome.refuse(name, message, f"convert it: {code(convert)}; then {then}")
 
 
 _SECURITY = "org.apache.kafka.common.security"
@@ -329,7 +330,7 @@ def suggest_property(java: str, raw: Mapping[str, object]) -> str:
     outcome = _translate(written | {"security.protocol": "SASL_SSL"}, in_client=True)
     lines = [_write_line(name, value) for name, (value, source) in outcome.values.items() if source == java]
     if lines:
-        return f"write {', '.join(lines)}"
+        return f"write {', '.join(map(code, lines))}"
     instead = JAVA.get(java, "remove it")
     return next((problem.hint or instead for name, problem in outcome.problems if name == java), instead)
 

@@ -316,7 +316,7 @@ JAVA: Mapping[str, str] = MappingProxyType(
         "default.api.timeout.ms": "write socket.timeout.ms, for each request",
         "sasl.jaas.config": "write sasl.mechanism, sasl.username and sasl.password",
         "ssl.truststore.type": "remove it: ssl.ca.location is a PEM file",
-        "ssl.truststore.location": "write ssl.ca.location: ca.pem",
+        "ssl.truststore.location": "write `ssl.ca.location: ca.pem`",
         "ssl.truststore.password": "remove it: ssl.ca.location is a PEM file, which needs no password",
         "ssl.truststore.certificates": "write ssl.ca.pem",
         "ssl.keystore.type": "remove it: ssl.keystore.location is a PKCS#12 file",

@@ -146,7 +146,9 @@ def _explain_failure(
         return _build_error(certificate_source, "is not a certificate in PEM", "give a certificate in PEM")
     password = resolved.get("ssl.key.password")
     if password is None and isinstance(failure, _EncryptedError):
-        return _build_error(key_source, "is encrypted", "set ssl.key.password: ${env:NAME} or ${file:PATH}")
+        return _build_error(
+            key_source, "is encrypted", "set `ssl.key.password: ${env:NAME}` or `${file:PATH}`"
+        )
     encrypted = b"ENCRYPTED" in key
     try:
         # cryptography refuses a password for a key that is not encrypted.
@@ -186,7 +188,7 @@ def _read_key_store(location: str, password: str) -> tuple[bytes, bytes]:
         raise _build_error(
             place,
             "has no certificate with a private key",
-            "export both: openssl pkcs12 -export -in client.crt -inkey client.key -out client.p12",
+            "export both: `openssl pkcs12 -export -in client.crt -inkey client.key -out client.p12`",
         )
     chain = [item.certificate.public_bytes(Encoding.PEM) for item in (store.cert, *store.additional_certs)]
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

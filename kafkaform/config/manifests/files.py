@@ -58,14 +58,12 @@ def _list_files(path: Path, problems: list[Problem]) -> list[tuple[str, Path]]:
         real = realpath(path)
         below = list(_walk(path, real, Path(real), set(), problems))
         if not below and len(problems) == before:
-            hint = (
-                "write a manifest, or run kafkaform init (an example) or kafkaform import (of a live cluster)"
-            )
+            hint = "write one, or run `kafkaform init` (an example) or `kafkaform import` (of a live cluster)"
             problems.append(Problem("no manifests (*.yaml, *.yml) in this folder", Location(str(path)), hint))
         return below
     if not path.exists():
         is_folder = not path.suffix
-        hint = "start with kafkaform init (an example) or kafkaform import (of a live cluster)"
+        hint = "start with `kafkaform init` (an example) or `kafkaform import` (of a live cluster)"
         problems.append(Problem("no such file or folder", Location(str(path)), hint if is_folder else None))
         return []
     return [(realpath(path), path)]

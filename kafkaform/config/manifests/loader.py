@@ -45,8 +45,8 @@ _EMPTY: Mapping[str, Any] = {}
 _PATTERNS = frozenset({"client", "config"})
 """Below these keys, braces may be what an application replaces: `group.instance.id: checkout-{pod}`."""
 _OTHER_TOOLS = {
-    "kafka.strimzi.io/": ("Strimzi", "kafkaform import --from strimzi FILE writes one of kafkaform"),
-    "kafka.jikkou.io/": ("jikkou", "kafkaform import --from jikkou FILE writes one of kafkaform"),
+    "kafka.strimzi.io/": ("Strimzi", "`kafkaform import --from strimzi FILE` writes one of kafkaform"),
+    "kafka.jikkou.io/": ("jikkou", "`kafkaform import --from jikkou FILE` writes one of kafkaform"),
     "platform.confluent.io/": (
         "Confluent for Kubernetes",
         "in a Topic, partitionCount is partitions, replicas replicationFactor, and configs config",
@@ -349,7 +349,7 @@ def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:
         problems.append(Problem(message, document.locate(["kind"]), hint))
         if version != API_VERSION:
             flaw = "is missing" if version is None else f"must be {API_VERSION}, not {quoted(str(version))}"
-            hint = f"write apiVersion: {API_VERSION}"
+            hint = f"write `apiVersion: {API_VERSION}`"
             problems.append(Problem(f"apiVersion {flaw}", document.locate(["apiVersion"]), hint))
     return kind
 

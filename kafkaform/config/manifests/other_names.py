@@ -39,20 +39,20 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Other names of a field, for objects that have the field."""
 
 _NAME = "the name of the resource is metadata.name"
-_TEAM = "write metadata: {labels: {team: NAME}}"
+_TEAM = "write `metadata: {labels: {team: NAME}}`"
 _COMMENT = "write a comment, or an annotation in metadata"
 _INSTEAD: Mapping[str, Mapping[str, str]] = {
     "partitions": {
         "topicName": _NAME,
         "topic": _NAME,
-        "retentionMinutes": "write retention: 60m",
+        "retentionMinutes": "write `retention: 60m`",
         "owner": _TEAM,
         "team": _TEAM,
         "description": _COMMENT,
     },
     "topics": {"groupId": _NAME, "group": _NAME, "owner": _TEAM, "team": _TEAM, "description": _COMMENT},
     "scram": {
-        "authentication": "write scram: [{mechanism: SCRAM-SHA-512, password: ${env:NAME}}]",
+        "authentication": "write `scram: [{mechanism: SCRAM-SHA-512, password: ${env:NAME}}]`",
         "password": "it belongs in an item of spec.scram",
         "mechanism": "it belongs in an item of spec.scram",
         "iterations": "it belongs in an item of spec.scram",
@@ -63,7 +63,7 @@ _INSTEAD: Mapping[str, Mapping[str, str]] = {
     },
     "principals": {
         "authorization": "write acls, or produces and consumes",
-        "consumerGroups": "write consumes: [{group: NAME}]",
+        "consumerGroups": "write `consumes: [{group: NAME}]`",
     },
     "permission": {
         "patternType": "write prefix instead of name for a prefix",

@@ -105,7 +105,7 @@ def get_repository() -> str:
     except ImportError:
         raise JavaError(
             "the jars of Apache Kafka are not in the cache, and maven-artifact is not installed",
-            hint=f"pip install 'kafkaform[local]', or set {MAVEN_VARIABLE} to a Maven repository",
+            hint=f"`pip install 'kafkaform[local]'`, or set {MAVEN_VARIABLE} to a Maven repository",
         ) from None
     return str(Resolver.default().base)
 

@@ -51,9 +51,9 @@ def find_java() -> Java:
 def describe_installation() -> str:
     """Return a hint with the command that installs Java on the tested systems."""
     commands = {
-        "Debian/Ubuntu": f"sudo apt-get install openjdk-{MINIMUM}-jre-headless",
-        "Fedora": "sudo dnf install java-latest-openjdk-headless",
-        "macOS": f"brew install --cask temurin@{MINIMUM}",
+        "Debian/Ubuntu": f"`sudo apt-get install openjdk-{MINIMUM}-jre-headless`",
+        "Fedora": "`sudo dnf install java-latest-openjdk-headless`",
+        "macOS": f"`brew install --cask temurin@{MINIMUM}`",
     }
     if sys.platform == "darwin":
         return f"install it: {commands['macOS']}; or point JAVA_HOME at one"

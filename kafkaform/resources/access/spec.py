@@ -67,7 +67,9 @@ def _normalise_acl(entry: dict[str, Any], index: int, report: ReportProblem) -> 
     if resource_type is ResourceType.CLUSTER and named:
         report(("acls", index, named[0]), "the cluster has no name", "remove it", key=True)
     elif resource_type is not ResourceType.CLUSTER and len(named) != 1:
-        report(("acls", index), "needs a name or a prefix", "write name: NAME, name: '*' or prefix: PREFIX")
+        report(
+            ("acls", index), "needs a name or a prefix", "write `name: NAME`, `name: '*'` or `prefix: PREFIX`"
+        )
         return {**entry, "operations": []}  # an ACL of nothing
     operations = []
     for number, operation in enumerate(entry["operations"]):
@@ -251,7 +253,7 @@ def _expand(
 def find_obstacle(acl: Acl) -> str | None:
     """Return why no manifest can declare an ACL; None if one can."""
     if acl.is_prefix and acl.resource_type is ResourceType.CLUSTER:
-        return "it is for names that start with that of the cluster: declare resource: cluster"
+        return "it is for names that start with that of the cluster: declare `resource: cluster`"
     return None if acl.host else "its host is empty, so that it applies to no client"
 
 

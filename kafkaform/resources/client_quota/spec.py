@@ -216,7 +216,7 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
         yield Problem(
             f"{entity.name} has no limit, and Kafka keeps no quota without one",
             desired.place("config"),
-            "set a limit in spec.config, or write state: absent",
+            "set a limit in spec.config, or write `state: absent`",
         )
 
 

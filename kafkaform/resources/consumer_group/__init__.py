@@ -84,7 +84,7 @@ class _Offset(_Field):
     def no_way_back(self, change: FieldChange, _declared: State | None) -> NoWayBack:
         partition = partition_of(self.path)
         if partition is None or not isinstance(change.before, int):
-            return NoWayBack("committed offsets cannot be restored by a manifest or by kafkaform reset")
+            return NoWayBack("committed offsets cannot be restored by a manifest or by `kafkaform reset`")
         return NoWayBack("no manifest holds it", offset=(*partition, change.before))
 
 
@@ -239,7 +239,7 @@ def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | Non
     if group.protocol == "share":
         return (
             "it is a share group, which has no offsets to commit",
-            "declare protocol: share, and config share.auto.offset.reset instead of offsets.initial",
+            "declare `protocol: share`, and config share.auto.offset.reset instead of offsets.initial",
         )
     if not group.active:
         return None

@@ -85,7 +85,7 @@ def _refuse(name: str, report: ReportProblem) -> None:
     elif near:
         hint = f"did you mean {near!r}?"
     else:
-        hint = "write the names of Kafka's Java consumer; kafkaform client-config translates them"
+        hint = "write the names of Kafka's Java consumer; `kafkaform client-config` translates them"
     report(("client", name), f"unknown consumer property {quoted(name)}", hint, key=True)
 
 

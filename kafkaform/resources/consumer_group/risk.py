@@ -22,7 +22,7 @@ from kafkaform.core.model import (
     State,
     to_integer,
 )
-from kafkaform.core.wording import command, counted, listed
+from kafkaform.core.wording import code, command, counted, listed
 from kafkaform.resources.base import RecordFacts, explain_unclassified
 from kafkaform.resources.consumer_group.fields import OFFSETS_PREFIX, partition_of
 
@@ -105,7 +105,7 @@ def judge_create(ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment
         Risk.DESTRUCTIVE,
         "offset-recommit",
         f"{_describe_loss(topics, latest)}: starting again, {' and '.join(restarts)}",
-        "find out which offsets its members had reached, and after the apply set them with kafkaform reset",
+        "find out which offsets its members had reached, and after the apply set them with `kafkaform reset`",
     )
 
 
@@ -149,7 +149,7 @@ def _backup(group: str, *, is_share: bool) -> str:
     """Return the hint to back up offsets; kafkaform cannot reset those of a share group (KIP-932)."""
     if is_share:
         options = ("--bootstrap-server", "HOST:PORT", "--describe", "--offsets", "--group", group)
-        return f"note its start offsets first: {shlex.join(['kafka-share-groups.sh', *options])}"
+        return f"note its start offsets first: {code(shlex.join(['kafka-share-groups.sh', *options]))}"
     file = f"{group if _FILE_NAME.fullmatch(group) else 'offsets'}.csv"
     keep = command("reset", group, options=("--to", "current", "--export", file))
     return f"back up its offsets first: {keep}"

@@ -180,7 +180,7 @@ def normal_placement(given: Mapping[str, object], report: ReportProblem) -> Laye
             report(("placement",), "static placement needs replicas", hint)
         return normal
     if strategy != Strategy.STATIC:
-        hint = "remove replicas, or write strategy: static"
+        hint = "remove replicas, or write `strategy: static`"
         report(_REPLICAS, f"only static placement lists replicas, but this is {strategy}", hint, key=True)
         return normal
     # Whole numbers may be written as 3.0.

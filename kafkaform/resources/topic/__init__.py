@@ -119,7 +119,7 @@ class _Placement(_ReplicationFactor):
         )
 
     def undeclarable(self, _value: FieldValue) -> str:
-        return "write the live replicas, which kafkaform plan --verbose shows, by hand, or leave them"
+        return "write the live replicas, which `kafkaform plan --verbose` shows, by hand, or leave them"
 
     def no_way_back(self, _change: FieldChange, declared: State | None) -> NoWayBack:
         if PLACEMENT in (declared or {}):

@@ -311,7 +311,7 @@ def _judge_unclean_election(path: str, context: UpdateContext) -> RiskAssessment
         Risk.DESTRUCTIVE,
         "unclean-election",
         "a replica that is behind may become leader: acknowledged records are then lost",
-        "write config: {unclean.leader.election.enable: false}; switch it on by hand in an emergency only",
+        "write `config: {unclean.leader.election.enable: false}`; switch it on by hand in an emergency only",
     )
 
 
@@ -326,7 +326,7 @@ def _judge_remote_storage(path: str, context: UpdateContext) -> RiskAssessment:
         Risk.DESTRUCTIVE,
         "remote-storage-delete",
         "remote.log.delete.on.disable is on: disabling remote storage deletes the data in it",
-        "to stop copying and keep the remote data readable, write config: {remote.log.copy.disable: true}",
+        "to stop copying and keep the remote data readable, write `config: {remote.log.copy.disable: true}`",
     )
 
 
@@ -374,7 +374,7 @@ def _judge_remote_delete(path: str, context: UpdateContext) -> RiskAssessment:
         Risk.DESTRUCTIVE,
         "remote-storage-delete",
         "data in remote storage is deleted as soon as remote.storage.enable is switched off",
-        "write config: {remote.log.delete.on.disable: false}",
+        "write `config: {remote.log.delete.on.disable: false}`",
     )
 
 

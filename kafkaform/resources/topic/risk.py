@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment, to_integer
 from kafkaform.core.units import word_size
 from kafkaform.core.values import replace
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import counted, listed, setting
 from kafkaform.resources.replicas import facts as replica_facts
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.skew import SkewFacts, describe_prediction, policy_unit, predict_increase
@@ -129,7 +129,7 @@ def add_size(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> Risk
         return replace(assessment, reason=f"{assessment.reason} (the topic holds {figure})", figure=figure)
     # A broker that is down holds data too, so the size is a lower limit.
     first = f"start {listed([f'broker {broker}' for broker in size.silent])}, then plan again"
-    remedies = [first if size.silent else "see kafkaform doctor, then plan again", assessment.remedy]
+    remedies = [first if size.silent else "see `kafkaform doctor`, then plan again", assessment.remedy]
     return replace(
         assessment,
         reason=f"{assessment.reason} (the topic holds {figure})",
@@ -176,7 +176,7 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
             f"Kafka cannot remove partitions from a topic ({before} → {after}): their records would be lost",
             f"create a new topic with {counted(after, 'partition')}, such as the next version of {name}, "
             f"copy the records over, move producers and consumers, then delete {name}; "
-            f"or write partitions: {before}",
+            f"or write {setting(path, before)}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     # Declared `keyed: false` or not: a compacted topic has keys, as brokers refuse records without one.
@@ -195,7 +195,7 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
         Risk.DISRUPTIVE,
         "partition-increase",
         f"{moved}{assumed}: order per key is broken between records before and after the change",
-        "write keyed: false if order per key does not matter; or create a new topic and move over",
+        "write `keyed: false` if order per key does not matter; or create a new topic and move over",
     )
 
 

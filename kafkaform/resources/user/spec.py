@@ -77,7 +77,7 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
         yield Problem(
             f"{name} has no credential, and Kafka keeps no user without one",
             desired.place("scram"),
-            "declare one in spec.scram, or write state: absent",
+            "declare one in spec.scram, or write `state: absent`",
         )
 
 

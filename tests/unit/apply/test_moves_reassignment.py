@@ -888,7 +888,7 @@ def test_nothing_is_moved_blindly(memory: MemoryCluster) -> None:
     error = failure(Crew(Blind(memory)).move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, PermissionDenied)
     assert error.message == wording
-    assert str(error.hint).endswith(" --operation Describe --cluster")
+    assert str(error.hint).endswith(" --operation Describe --cluster`")
 
 
 # --- many partitions -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkaform.cli.session import Session
+from kafkaform.core.printable import split_code
 from tests.kafka.test_cli_trust import make_key
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project
@@ -154,10 +155,9 @@ def test_a_plan_for_the_environment_of_the_cluster_is_applied(
 def run_hint(project: Project, refused: Call, verb: str, *more: str) -> Call:
     """Run the command of this verb that a hint names."""
     (line,) = [line for line in refused.err.splitlines() if line.startswith("hint:")]
-    (words,) = [
-        part.split("kafkaform ", 1)[1] for part in line.split("; or ") if f": kafkaform {verb} " in part
-    ]
-    return project.run(*shlex.split(words), *more)
+    commands = [shlex.split(piece) for piece, is_code in split_code(line) if is_code]
+    (words,) = [words for words in commands if words[1] == verb]
+    return project.run(*words[1:], *more)
 
 
 def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, cluster: Connected) -> None:

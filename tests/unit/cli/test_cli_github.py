@@ -70,7 +70,7 @@ class TestErrors:
                 403,
                 "Resource not accessible by integration",
                 "GitHub denies it (Resource not accessible by integration)",
-                "the job needs 'permissions: {pull-requests: write}'",
+                "the job needs `permissions: {pull-requests: write}`",
             ),
             (404, "Not Found", "it does not exist, or the token has no access to it", "check the number"),
             (
@@ -113,7 +113,7 @@ class TestErrors:
     ) -> None:
         job.hub.pull(MERGE)
         job.hub.permissions = granted
-        assert f"the job needs 'permissions: {{{needed}}}'" in job.run(*arguments).needs(1).err
+        assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
 
     def test_the_reasons_that_github_gives_for_single_fields_are_told(self, job: Job) -> None:
         call = job.issue("--label", "x" * 100).needs(0)

@@ -165,7 +165,7 @@ def test_the_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_
             "--all-clusters uses every cluster of kafkaform.yaml; --cluster chooses one",
         ),
         (["reset", "g", "--to", "latest", "--shift-by", "1"], "--to and --shift-by cannot be combined"),
-        (["--cluster", "dev", "plan"], "write options after the command: kafkaform plan --cluster"),
+        (["--cluster", "dev", "plan"], "write options after the command: `kafkaform plan --cluster`"),
     ],
 )
 def test_what_cannot_be_meant(tmp_path: Path, arguments: list[str], said: str) -> None:

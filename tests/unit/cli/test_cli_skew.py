@@ -173,7 +173,7 @@ def test_without_the_spark_extra_one_line_says_so(tmp_path: Path) -> None:
         )
         error, hint = one_error(Call(done.returncode, done.stdout, done.stderr))
         assert error == wording
-        assert hint == "pip install 'kafkaform[spark]'"
+        assert hint == "`pip install 'kafkaform[spark]'`"
 
 
 def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:

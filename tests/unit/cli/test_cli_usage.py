@@ -93,17 +93,17 @@ WRONG: dict[str, str] = {
     },
     "plan - --prune --given": "--prune needs",
     # Kinds are written as in manifests; the hint has the whole name.
-    "plan --target topic/a": "did you mean Topic/a?",
-    "drift --target Topics/a": "did you mean Topic/a?",
-    "apply --target a": "did you mean Topic/a?",
-    "history topic/a": "did you mean Topic/a?",
-    "history group/billing": "did you mean ConsumerGroup/billing?",
-    "history acl/User:a": "did you mean Access/User:a?",
+    "plan --target topic/a": "did you mean `Topic/a`?",
+    "drift --target Topics/a": "did you mean `Topic/a`?",
+    "apply --target a": "did you mean `Topic/a`?",
+    "history topic/a": "did you mean `Topic/a`?",
+    "history group/billing": "did you mean `ConsumerGroup/billing`?",
+    "history acl/User:a": "did you mean `Access/User:a`?",
     "can User:a read group/a": "did you mean 'ConsumerGroup'?",
 }
 """What the message names, by the command line; `--given` stands for manifests on stdin."""
 WITHOUT_ADDRESS = {
-    "rules KF999": "kafkaform rules lists them",
+    "rules KF999": "`kafkaform rules` lists them",
     "rules KF1O9": "did you mean KF109?",
     "plan --cluster prod": "there is no cluster 'prod': no kafkaform.yaml was found",
     "compare dev prod": "there is no cluster 'dev': no kafkaform.yaml was found",

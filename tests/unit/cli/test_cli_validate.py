@@ -379,7 +379,8 @@ def test_findings_of_the_branch_come_first_and_others_are_counted(validate: Call
     lines = call.out.splitlines()
     assert [line.split(":")[0] for line in lines[:-2]] == ["topics/b.yaml"] * 2
     assert re.fullmatch(
-        r"Also \d notes in files that this branch does not change: kafkaform validate lists them\.", lines[-2]
+        r"Also \d notes in files that this branch does not change: `kafkaform validate` lists them\.",
+        lines[-2],
     )
     assert lines[-1].startswith("2 resources: valid, ")
     annotated = validate("--changed-since", "main", "--format", "github").out.splitlines()

@@ -1014,34 +1014,34 @@ _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JAVA_IN_CLIENT = {
     "plain": (
         {"sasl.jaas.config": f'{_PLAIN} required username="a" password="hunter2";'},
-        "sasl.mechanism: PLAIN, sasl.username: a, sasl.password: ${env:NAME}",
+        "`sasl.mechanism: PLAIN`, `sasl.username: a`, `sasl.password: ${env:NAME}`",
     ),
     "scram, with a reference": (
         {
             "sasl.jaas.config": f'{_SCRAM} required username="a" password="${{env:P}}";',
             "sasl.mechanism": "SCRAM-SHA-256",
         },
-        "write sasl.username: a, sasl.password: ${env:P}",
+        "write `sasl.username: a`, `sasl.password: ${env:P}`",
     ),
-    "iam": ({"sasl.jaas.config": f"{IAM}.IAMLoginModule required;"}, "write sasl.mechanism: AWS_MSK_IAM"),
+    "iam": ({"sasl.jaas.config": f"{IAM}.IAMLoginModule required;"}, "write `sasl.mechanism: AWS_MSK_IAM`"),
     "malformed": ({"sasl.jaas.config": "hunter2"}, "one module: "),
     "JKS trust store": (
         {"ssl.truststore.location": "t.jks"},
-        "-keystore t.jks -file ca.pem; then write ssl.ca.location",
+        "-keystore t.jks -file ca.pem`; then write `ssl.ca.location",
     ),
     "PKCS12 trust store": (
         {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
-        "openssl pkcs12 -in t.p12 -nokeys -out ca.pem; then write ssl.ca.location: ca.pem",
+        "`openssl pkcs12 -in t.p12 -nokeys -out ca.pem`; then write `ssl.ca.location: ca.pem`",
     ),
     "PEM trust store": (
         {"ssl.truststore.location": "t.pem", "ssl.truststore.type": "PEM"},
-        "write ssl.ca.location: t.pem",
+        "write `ssl.ca.location: t.pem`",
     ),
     "trust store's password": ({"ssl.truststore.password": "hunter2"}, "ssl.ca.location"),
-    "text": ({"ssl.truststore.certificates": "-----BEGIN\nhunter2"}, "write ssl.ca.pem"),
-    "key": ({"ssl.keystore.key": "hunter2"}, "write ssl.key.pem: ${env:NAME}"),
+    "text": ({"ssl.truststore.certificates": "-----BEGIN\nhunter2"}, "write `ssl.ca.pem"),
+    "key": ({"ssl.keystore.key": "hunter2"}, "write `ssl.key.pem: ${env:NAME}`"),
     "JKS key store": ({"ssl.keystore.type": "JKS", "ssl.keystore.location": "k.jks"}, "-srckeystore k.jks"),
-    "renamed": ({"request.timeout.ms": 3000}, "write socket.timeout.ms"),
+    "renamed": ({"request.timeout.ms": 3000}, "write `socket.timeout.ms"),
     "of the cluster": ({"environment": "dev"}, "write it beside client"),
 }
 

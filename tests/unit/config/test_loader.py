@@ -157,7 +157,7 @@ BROKER_CONFIGS = {
 def test_a_broker_config_is_told_with_what_a_topic_has_for_it(given: str, instead: str) -> None:
     (problem,) = problems({"a.yaml": topic(f"{{{COUNTS}, config: {{{given}}}}}")})
     name = given.partition(":")[0]
-    assert problem.endswith(f"{name} is a config of brokers, not of topics (write {instead} in spec)")
+    assert problem.endswith(f"{name} is a config of brokers, not of topics (write `{instead}` in spec)")
     if instead.startswith("config"):
         assert loaded(topic(f"{{{COUNTS}, {instead}}}")).state is not None
 

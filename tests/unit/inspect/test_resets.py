@@ -87,7 +87,7 @@ def notes(planned: Reset) -> list[tuple[str, str, str | None]]:
 NO_OFFSET = (
     "KF438",
     "a:2 is not changed: the group has no offset there, and {} needs one",
-    "give it an offset with: kafkaform reset g --to earliest --topic a:2",
+    "give it an offset with: `kafkaform reset g --to earliest --topic a:2`",
 )
 
 
@@ -121,7 +121,7 @@ def skipped(made: Reset) -> list[tuple[str, str | None]]:
 def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: MemoryCluster) -> None:
     for age_ms, ending in (
         (5_000, "wait until the transaction has ended, then plan the reset again"),
-        (3_600_000, "first end the hanging transaction: kafkaform doctor --rule KF311 shows the command"),
+        (3_600_000, "first end the hanging transaction: `kafkaform doctor --rule KF311` shows the command"),
     ):
         with cluster.transaction("a", 1, transactional_id="tx", age_ms=age_ms):
             cluster.write("a", 1, 3)

@@ -114,7 +114,7 @@ def test_what_the_report_does_not_say_is_said_with_the_command_that_computes_it(
     assert "as measured" not in reason(plan)
     (one,) = [one for one in about_skew(plan) if one.code == "KF507"]
     assert (one.severity, one.message) == (Severity.WARNING, wording)
-    assert one.suggestion == "kafkaform skew a --what-if 6"
+    assert one.suggestion == "`kafkaform skew a --what-if 6`"
     assert only_change(plan).status is Status.PLANNED
 
 

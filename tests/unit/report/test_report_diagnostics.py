@@ -45,14 +45,14 @@ def sarif(found: list[ReportedFinding], workspace: Workspace = HERE) -> Any:
     return json.loads(rendered(found, "sarif", workspace))["runs"][0]
 
 
-def test_text_is_wrapped_at_the_width_of_a_terminal_and_has_no_backticks() -> None:
-    long = replace(ERROR, message="word " * 15 + "word", suggestion="write `state: absent`")
+def test_text_is_wrapped_at_the_width_of_a_terminal_and_keeps_code_whole() -> None:
+    long = replace(ERROR, message="word " * 20 + "word", suggestion="write `state: absent`")
     assert findings_to_text([ReportedFinding(long)], width=60).splitlines() == [
         "topics/a.yaml:7:5: error: KF109 word word word word word",
         "    word word word word word word word word word word word",
-        "    (write 'state: absent')",
+        "    word word word word word (write `state: absent`)",
     ]
-    assert "%0Awrite 'state: absent'" in rendered([ReportedFinding(long)], "github")
+    assert "%0Awrite `state: absent`" in rendered([ReportedFinding(long)], "github")
 
 
 # --- what is found ---------------------------------------------------------------------------------

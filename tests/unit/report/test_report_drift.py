@@ -286,14 +286,14 @@ def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
         (
             ["create", "delete"],
             False,
-            "an apply deleted it (kafkaform history Topic/a); the manifest declares it",
+            "an apply deleted it (`kafkaform history Topic/a`); the manifest declares it",
         ),
         ([], True, "unknown: no recorded apply created it"),
         (["create"], True, f"{AT_NOON} created or changed it; the manifest declares state: absent"),
         (
             ["delete"],
             True,
-            f"an apply deleted it (kafkaform history Topic/a); created again since, {OTHERWISE}",
+            f"an apply deleted it (`kafkaform history Topic/a`); created again since, {OTHERWISE}",
         ),
     ],
 )

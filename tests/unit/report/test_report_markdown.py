@@ -27,8 +27,9 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange, Reader, UndeclaredConfig
-from kafkaform.core.printable import clipped, is_plain, printable
+from kafkaform.core.printable import clipped, is_plain, printable, wrap_text
 from kafkaform.core.values import replace
+from kafkaform.core.wording import command, command_line
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.markdown import LEAST, LIMIT
@@ -355,10 +356,7 @@ def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
         assert f"`{change.ref}`" in section(markdown, "Changes")
     assert markdown.index("### Changes") < markdown.index("### Risks") < markdown.index("### Findings")
     findings = section(markdown, "Findings")
-    assert (
-        "- 76 warnings on unchanged resources (`KF111`, `KF212`): `kafkaform validate` lists them."
-        in findings
-    )
+    assert "- 76 warnings on unchanged resources (KF111, KF212): `kafkaform validate` lists them." in findings
     assert "- 38 notes on unchanged resources: `kafkaform plan --verbose` lists them." in findings
     assert markdown.count("KF111 on orders") <= 2
     assert markdown.count("50 % of keys move") == 1
@@ -533,19 +531,15 @@ def test_html_is_escaped_for_browsers_and_for_markdown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("write config: {segment.ms: 6h} or less", "write `config: {segment.ms: 6h}` or less"),
-        ("write retention: {time: 7d}, or more.", "write `retention: {time: 7d}`, or more."),
-        (
-            "keep them first: kafkaform reset 'a  b' --to current.",
-            "keep them first: `kafkaform reset 'a  b' --to current`.",
-        ),
-        (
-            "abort it: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic a",
-            "abort it: `kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic a`",
-        ),
-    ],
+    "name", ["`", "`a", "a`", "`a` b", "x ` a", "`,", "``a", "` `", "a`b", "'`'", "(`", "a `, b", "a``"]
 )
-def test_what_is_to_be_pasted_is_one_code_span(text: str, shown: str) -> None:
-    assert prose(text) == shown
+def test_what_is_to_be_pasted_is_one_code_span_beside_any_name(name: str) -> None:
+    options = ("--to", "current")
+    for text in (
+        f"{name}: {command('reset', name, options=options)} (and the same for {name}), or `kafkaform plan`.",
+        f"groups {name} and b: `kafkaform plan`, then ({command('reset', name, options=options)})",
+    ):
+        spans = parse(f"- {prose(text)}").spans
+        assert {command_line("reset", name, options=options), "kafkaform plan"} <= {*spans}, spans
+        lines = wrap_text(text, 20)
+        assert any(command("reset", name, options=options) in line for line in lines)

@@ -25,6 +25,7 @@ from kafkaform.config.settings import Settings
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Desired, Facts, Intent, ResourceRef
 from kafkaform.core.plans import Plan
+from kafkaform.core.printable import split_code
 from kafkaform.core.wording import command, setting, spans
 from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan import planning
@@ -35,6 +36,7 @@ from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete
+from scripts.list_messages import list_messages
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, Story
 from tests.support.plans.drift import drift_in
@@ -65,7 +67,7 @@ hostile = pytest.mark.parametrize("name", HOSTILE)
 
 @given(names, names)
 def test_a_shell_reads_a_command_as_its_words(name: str, value: str) -> None:
-    words = shlex.split(command("reset", name, options=("--to", value)))
+    words = words_of(f"so: {command('reset', name, options=('--to', value))}.")
     assert words[:2] == ["kafkaform", "reset"]
     assert sorted(words[2:]) == sorted([*(["--"] if name.startswith("-") else []), name, "--to", value])
     assert not name.startswith("-") or words[-2:] == ["--", name]
@@ -91,6 +93,20 @@ def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
     assert found == []
 
 
+def test_code_in_a_message_is_between_words() -> None:
+    """Elsewhere it would not be taken for code: broken at its spaces, and in Markdown word by word."""
+    texts = [
+        message.text
+        for path in Path(kafkaform.__file__).parent.rglob("*.py")
+        for message in list_messages(path)
+    ]
+    marked = [split_code(text) for text in texts if "`" in text]
+    assert len(marked) > 100
+    assert [
+        pieces for pieces in marked if any("`" in piece for piece, is_code in pieces if not is_code)
+    ] == []
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
@@ -98,7 +114,7 @@ def test_no_message_puts_a_value_into_a_command_by_itself() -> None:
 def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
     problems: list[Problem] = []
     head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n"
-    text = head + indent(setting(path, value), "  ")
+    text = head + indent(setting(path, value).strip("`"), "  ")
     (document,) = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
     assert problems == check_structure(document, "topic")[0] == []
     spec = cast("dict[str, dict[str, object]]", document.data)["spec"]
@@ -107,8 +123,9 @@ def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object
 
 
 def words_of(text: str) -> list[str]:
-    """The words of the command that a message ends with, as a shell reads them."""
-    return shlex.split(text[text.index("kafkaform ") :])
+    """The words of the command that a message has, as a shell reads them."""
+    (code,) = [piece for piece, is_code in split_code(text) if is_code]
+    return shlex.split(code)
 
 
 def group(name: str) -> ResourceRef:
@@ -176,8 +193,8 @@ def test_the_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) ->
 def test_the_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown(name: str) -> None:
     plan = deletion(name)
     text = render_plan(plan, width=80).plain
-    start = text.index("kafkaform reset")
-    assert name in shlex.split(text[start : text.index("consent:", start)])
+    (line,) = [line for line in text.splitlines() if "kafkaform reset" in line]
+    assert name in words_of(line)
     commands = [span for span in code_spans(render_plan_markdown(plan)) if span.startswith("kafkaform ")]
     assert any(name in shlex.split(span) for span in commands)
 
@@ -229,5 +246,5 @@ def test_the_ways_out_of_drift_in_every_format(name: str) -> None:
     ):
         for line in shown.splitlines():
             if "kafkaform get" in line:
-                assert name in words_of(line)
+                assert name in shlex.split(line[line.index("kafkaform ") :])
     assert json.dumps(accept) in drift_to_json(drift, HEADER, reach)

@@ -392,7 +392,7 @@ def test_what_brokers_say_against_it_is_in_the_plan_and_in_the_result(
     plan = plan_of(cluster, load([file], Context()))
     assert plan.unknown == (ALICE,)
     (note,) = [note for note in plan.diagnostics if note.code == "KF410"]
-    assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster")
+    assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
 
 
 def test_nobody_is_asked_for_quotas_where_none_is_declared(file: Path) -> None:

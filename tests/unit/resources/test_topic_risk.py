@@ -97,7 +97,7 @@ def test_a_partition_decrease_is_impossible_whatever_else() -> None:
         assert (found.risk, found.hazard) == (Risk.IMPOSSIBLE, "partition-decrease")
         assert "(12 → 6)" in found.reason
         assert str(found.remedy) == wording
-        assert "or write partitions: 12" in str(found.remedy)
+        assert "or write `partitions: 12`" in str(found.remedy)
 
 
 def test_a_replication_factor_is_judged_by_what_is_copied_or_lost() -> None:

@@ -180,7 +180,7 @@ def test_a_batch_has_to_fit_into_the_poll_interval() -> None:
 @pytest.mark.parametrize("each", [600, 601, 7_001, 299_999])
 def test_the_suggested_batch_is_the_largest_that_fits(each: int) -> None:
     suggestion = only("KF203", slow(each)).suggestion or ""
-    fitting = int(suggestion.removeprefix("write client: {max.poll.records: ").removesuffix("} or less"))
+    fitting = int(suggestion.removeprefix("write `client: {max.poll.records: ").removesuffix("}` or less"))
     assert found("KF203", slow(each, client={"max.poll.records": str(fitting)})) == []
     assert found("KF203", slow(each, client={"max.poll.records": str(fitting + 1)})) != []
 
@@ -395,7 +395,7 @@ def test_exactly_once_needs_own_commits_and_committed_reads() -> None:
     )
     assert (finding.path, finding.suggestion) == (
         "client.isolation.level",
-        "write client: {isolation.level: read_committed}",
+        "write `client: {isolation.level: read_committed}`",
     )
     finding = only("KF209", delivering(exactly, enable_auto_commit="true", isolation_level="read_committed"))
     assert finding.path == "client.enable.auto.commit"

@@ -352,7 +352,7 @@ def test_a_transaction_in_many_partitions_is_one_finding() -> None:
     assert message.count("from offset") < 10
     assert suggestion is not None
     assert suggestion == wording
-    assert suggestion.endswith(" --partition 0 --start-offset 0")
+    assert suggestion.endswith(" --partition 0 --start-offset 0`")
     assert len(of_transactions(HANGING, replace(HANGING, producer=(5, 0)))) == 2
 
 

@@ -302,7 +302,7 @@ def test_a_policy_is_about_the_period_or_about_now(
     assert not severities or "warning" in severities, "the two disagree"
     found = rules.check(scene(policed(maxPartitionRatio=2.0, of=of), result), {}, (Stage.SKEW,))
     doubts = [one.suggestion for one in found if one.severity is Severity.WARNING]
-    assert all(f"write skew.of: {'period' if of == 'now' else 'now'} " in str(hint) for hint in doubts)
+    assert all(f"write `skew: {{of: {'period' if of == 'now' else 'now'}}}` " in str(hint) for hint in doubts)
 
 
 @pytest.mark.parametrize(

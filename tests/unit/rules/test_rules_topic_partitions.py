@@ -22,7 +22,7 @@ def advised(partitions: int, brokers: int | None = None, live: int | None = None
     context = RuleContext((declared("a", partitions),), Facts("c"), brokers=brokers, live=resources)
     found = said("KF104", context)
     return (
-        int((found[0].suggestion or "").removeprefix("write partitions: ").split(",")[0]) if found else None
+        int((found[0].suggestion or "").removeprefix("write `partitions: ").split("`")[0]) if found else None
     )
 
 
@@ -56,9 +56,9 @@ def test_counts_with_many_divisors_and_powers_of_two(partitions: int) -> None:
 
 def test_no_decrease_of_a_live_topic_is_named() -> None:
     (found,) = said("KF104", RuleContext((declared("a", 25),)))
-    assert (found.suggestion or "").startswith("write partitions: 30")
+    assert (found.suggestion or "").startswith("write `partitions: 30`")
     (found,) = said("KF105", RuleContext((declared("a", 10),), brokers=3))
-    assert found.suggestion == "write partitions: 12"
+    assert found.suggestion == "write `partitions: 12`"
     assert advised(25, live=25) == 30
     assert advised(25, live=12) == 24
     assert advised(50, live=50) == 60
@@ -80,11 +80,14 @@ def test_a_waiver_is_shown_with_its_reason() -> None:
 
 def test_partitions_that_brokers_do_not_divide_are_told() -> None:
     assert said("KF105", RuleContext((declared("a", 10),), Facts("c"), brokers=3)) == [
-        Said("a", "info", wording, "write partitions: 9, or partitions: 12", "partitions")
+        Said("a", "info", wording, "write `partitions: 9`, or `partitions: 12`", "partitions")
     ]
     (found,) = said("KF105", RuleContext((declared("a", 11),), brokers=3))
     assert found.message == wording
-    for present, remedy in ((9, "write partitions: 9, or partitions: 12"), (10, "write partitions: 12")):
+    for present, remedy in (
+        (9, "write `partitions: 9`, or `partitions: 12`"),
+        (10, "write `partitions: 12`"),
+    ):
         scene = RuleContext((declared("a", 10),), Facts("c"), brokers=3, live=living(observed("a", present)))
         assert [found.suggestion for found in said("KF105", scene)] == [remedy]
 

@@ -16,13 +16,13 @@ from tests.support.plans.scenes import absent, declared
 
 def test_the_replication_factor_has_to_suit_the_brokers_that_there_are() -> None:
     assert said("KF108", RuleContext((declared("a"),), environment="prod")) == [
-        Said("a", "warning", wording, "write replicationFactor: 3", "replicationFactor")
+        Said("a", "warning", wording, "write `replicationFactor: 3`", "replicationFactor")
     ]
     # An even number of replicas is noted where there are brokers for an odd one.
     for replicas, brokers in ((2, 3), (4, 4)):
         scene = RuleContext((declared("a", 3, replicas),), brokers=brokers)
         assert [(str(one), one.suggestion) for one in said("KF108", scene)] == [
-            ("a info", "write replicationFactor: 3")
+            ("a info", "write `replicationFactor: 3`")
         ]
     # A broker that is down does not make a live topic impossible.
     desired = (declared("a", 3, 3),)
@@ -53,7 +53,11 @@ def test_the_remedy_is_possible_with_the_brokers_there_are(brokers: int | None) 
 
 @pytest.mark.parametrize(
     ("replicas", "remedy"),
-    [(2, "write replicationFactor: 3"), (4, "write replicationFactor: 3"), (6, "write replicationFactor: 5")],
+    [
+        (2, "write `replicationFactor: 3`"),
+        (4, "write `replicationFactor: 3`"),
+        (6, "write `replicationFactor: 5`"),
+    ],
 )
 def test_an_even_number_of_replicas(replicas: int, remedy: str) -> None:
     assert said("KF108", RuleContext((declared("a", 3, replicas),))) == [
@@ -71,7 +75,7 @@ def test_more_replicas_than_brokers(replicas: int, brokers: int) -> None:
     for environment in (None, "dev", "prod"):
         scene = RuleContext((declared("a", 3, replicas),), environment=environment, brokers=brokers)
         assert said("KF108", scene) == [
-            Said("a", "error", wording, f"write replicationFactor: {brokers} or less", "replicationFactor")
+            Said("a", "error", wording, f"write `replicationFactor: {brokers}` or less", "replicationFactor")
         ]
 
 
@@ -121,8 +125,8 @@ def test_min_insync_replicas_against_replicas(replicas: int, least: str, trips: 
 def test_the_figures_and_values_that_fit_are_told(least: str, more: int | None) -> None:
     (found,) = said("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas=least),)))
     assert found.message == wording
-    lower = "config: {min.insync.replicas: 2}"
-    raised = f"write replicationFactor: {more}, or {lower} if the topic's data may be lost"
+    lower = "`config: {min.insync.replicas: 2}`"
+    raised = f"write `replicationFactor: {more}`, or {lower} if the topic's data may be lost"
     assert found.suggestion == (raised if more else f"write {lower}")
     assert found.path == "config.min.insync.replicas"
     assert silent("KF109", RuleContext((declared("a", 3, 3, min_insync_replicas="2"),)))

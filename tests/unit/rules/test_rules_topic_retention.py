@@ -140,7 +140,7 @@ def test_retention_of_a_compacted_topic_has_no_effect() -> None:
             "a",
             "warning",
             f"{name} is {value}, but has no effect: cleanup.policy is compact alone",
-            f'remove {name}, or write config: {{cleanup.policy: "compact,delete"}}',
+            f'remove {name}, or write `config: {{cleanup.policy: "compact,delete"}}`',
             f"config.{name}",
         )
         for name, value in (("retention.ms", "7d"), ("retention.bytes", "1 GiB"))

@@ -141,7 +141,7 @@ def test_without_the_extra_the_hint_says_what_to_install(monkeypatch: pytest.Mon
         session.start(SessionSettings()),
     ):
         pytest.fail("it started")
-    assert raised.value.hint == "pip install 'kafkaform[spark]'"
+    assert raised.value.hint == "`pip install 'kafkaform[spark]'`"
 
 
 def test_spark_connect_without_its_packages_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_spark_connect_without_its_packages_names_them(monkeypatch: pytest.Monke
         session.start(SessionSettings(remote="sc://127.0.0.1:1")),
     ):
         pytest.fail("it started")
-    assert raised.value.hint == f"pip install 'pyspark[connect]=={metadata.version('pyspark')}'"
+    assert raised.value.hint == f"`pip install 'pyspark[connect]=={metadata.version('pyspark')}'`"
 
 
 CONNECTS = """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.config.settings import find_settings
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.wording import pluralize
-from kafkaform.resources import KINDS, placed_ref, reader_ref
+from kafkaform.resources import KINDS, group_ref, topic_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -78,13 +78,13 @@ def names(context: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def topics(context: click.Context, incomplete: str) -> Iterable[str]:
     """Return the names of declared topics."""
-    return (ref.name for ref in _find_declared(context, incomplete) if ref == placed_ref(ref.name))
+    return (ref.name for ref in _find_declared(context, incomplete) if ref == topic_ref(ref.name))
 
 
 @_completion
 def groups(context: click.Context, incomplete: str) -> Iterable[str]:
     """Return the names of declared groups."""
-    return (ref.name for ref in _find_declared(context, incomplete) if ref == reader_ref(ref.name))
+    return (ref.name for ref in _find_declared(context, incomplete) if ref == group_ref(ref.name))
 
 
 @_completion

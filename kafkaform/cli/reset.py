@@ -21,7 +21,7 @@ from kafkaform.core.values import Value
 from kafkaform.inspect.resets import ResetRequest, make_reset, parse_topics, read_offsets, write_offsets
 from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
-from kafkaform.resources import reader_ref
+from kafkaform.resources import group_ref
 from kafkaform.resources.consent import Grant, grant_of
 from kafkaform.rules import plugins
 
@@ -144,7 +144,7 @@ def reset(
         # One time for all partitions: `6h-ago` must mean the same in each.
         now_ms = int(time.time() * 1000)
         made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)
-    for line in find_idle_grants(request.allow, made.plan, [reader_ref(group)]):
+    for line in find_idle_grants(request.allow, made.plan, [group_ref(group)]):
         tell(line)
     about = header(session, purpose=saving.signed_for)
     if files.export is not None:

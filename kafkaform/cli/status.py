@@ -40,7 +40,7 @@ from kafkaform.inspect.resource_status import (
 )
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.resources import KINDS, PLACED, READER
+from kafkaform.resources import GROUP, KINDS, TOPIC
 from kafkaform.resources.name_globs import NO_GLOBS
 
 if TYPE_CHECKING:
@@ -262,9 +262,9 @@ class _Arrangement(Value):
             UsageError: None of the chosen kinds does.
         """
         kinds = (chosen,) if chosen else list_shown_kinds(desired)
-        needed = {"--lagging": READER.name} if self.lagging else {}
+        needed = {"--lagging": GROUP.name} if self.lagging else {}
         if self.order is not Order.NAME:
-            kind = READER.name if self.order is Order.LAG else PLACED.name
+            kind = GROUP.name if self.order is Order.LAG else TOPIC.name
             needed[f"--sort {self.order}"] = kind
         for option, kind in needed.items():
             if kind not in kinds:

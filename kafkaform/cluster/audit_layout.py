@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.model import Create
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.replicas.facts import MIN_ISR, REPLICATION_FACTOR
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
 
 
-TOPIC = placed_ref(RECORD_TOPIC)
+AUDIT_TOPIC = topic_ref(RECORD_TOPIC)
 """The topic of the record, as a resource."""
 
 _REPLICAS = 3
@@ -48,7 +48,7 @@ def make_audit_topic_creation(brokers: int, without: Collection[str] = ()) -> Op
         "config.max.message.bytes": str(_LARGEST_BATCH),
     }
     wanted = {path: value for path, value in state.items() if path not in without}
-    (operation,) = KINDS[TOPIC.kind].operations(Create(TOPIC, wanted))
+    (operation,) = KINDS[AUDIT_TOPIC.kind].operations(Create(AUDIT_TOPIC, wanted))
     return operation
 
 

@@ -9,7 +9,7 @@ from kafkaform.cluster.protocol import PartitionReader, ResourceReader
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.values import replace
-from kafkaform.resources import PLACED, placed_ref
+from kafkaform.resources import TOPIC, topic_ref
 from spark_validation.arrivals import FEW_KEPT, Spread, find_arrivals
 from spark_validation.time_search import LogEnds
 
@@ -76,7 +76,7 @@ def _find_ordered(cluster: ResourceReader, names: Sequence[str]) -> frozenset[st
     """Return the topics whose records have the broker's times, in order and without gaps of compaction."""
     if not names:
         return frozenset()
-    observation = cluster.observe([placed_ref(name) for name in names], kinds=[PLACED.name])
+    observation = cluster.observe([topic_ref(name) for name in names], kinds=[TOPIC.name])
     return frozenset(ref.name for ref, topic in observation.resources.items() if is_ordered(topic))
 
 

@@ -17,7 +17,7 @@ from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.plan.planning import check_identity
-from kafkaform.resources import KINDS, placed_ref, reader_ref
+from kafkaform.resources import KINDS, group_ref, topic_ref
 from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.health import CRITICAL
@@ -235,7 +235,7 @@ def _read_arrivals(
     """Read how records arrive in the topics that `ignore` does not exclude."""
     counts = Counter(partition.topic for partition in health.partitions)
     partition_counts = {
-        name: count for name, count in counts.items() if not settings.ignore.match(placed_ref(name))
+        name: count for name, count in counts.items() if not settings.ignore.match(topic_ref(name))
     }
     try:
         return tuple(read_arrivals(cluster, partition_counts, time.time_ns() // 1_000_000))
@@ -343,7 +343,7 @@ def _read_topics(
     cluster: ResourceReader, desired: Collection[Desired], unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """Read the declared topics; returns those that exist, and those that are not visible."""
-    wanted = frozenset(d.ref for d in desired if KINDS[d.ref.kind].placed and d.state is not None)
+    wanted = frozenset(d.ref for d in desired if KINDS[d.ref.kind].has_replicas and d.state is not None)
     if not wanted:
         return {}, wanted
     try:
@@ -362,7 +362,7 @@ def _read_groups(
     cluster: GroupReader, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """Read the groups without ignored ones; returns them, and the declared ones that are not visible."""
-    declared = {resource.ref for resource in desired if KINDS[resource.ref.kind].reader}
+    declared = {resource.ref for resource in desired if KINDS[resource.ref.kind].has_members}
     try:
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
@@ -380,7 +380,7 @@ def _read_groups(
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
-        if reader_ref(name) in declared or not settings.ignore.match(reader_ref(name))
+        if group_ref(name) in declared or not settings.ignore.match(group_ref(name))
     }
     if reading.unread:
         unchecked[_GROUPS].append(f"groups: {reading.unread}")

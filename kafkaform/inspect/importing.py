@@ -202,7 +202,7 @@ def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
     Returns:
         The shared values, in the form of a manifest's `spec`; empty if there are none.
     """
-    refs = [ref for ref in observation.resources if KINDS[ref.kind].placed and not is_own(ref)]
+    refs = [ref for ref in observation.resources if KINDS[ref.kind].has_replicas and not is_own(ref)]
     specs = [
         build_live_manifest(observation.resources[ref], _get_defaults_layer(ref.kind, context)).data["spec"]
         for ref in sorted(refs)

@@ -24,7 +24,7 @@ from kafkaform.plan.gate import review_changes
 from kafkaform.plan.planning import check_identity, silent
 from kafkaform.plan.policy import Policy
 from kafkaform.plan.risk_assessment import judge
-from kafkaform.resources import nearest_name, reader_ref
+from kafkaform.resources import group_ref, nearest_name
 from kafkaform.resources.consumer_group.fields import partition_path
 from kafkaform.resources.groups import get_group
 from kafkaform.rules import RuleContext
@@ -101,7 +101,7 @@ def make_reset(
     """
     facts = cluster.facts()
     check_identity(facts, target)
-    ref = reader_ref(request.group)
+    ref = group_ref(request.group)
     observation = cluster.observe([ref])
     group = _require_group(ref, observation)
     partitions, counts = _select_partitions(request, group, cluster)

@@ -141,12 +141,12 @@ class _ChangeReversal(Value):
         name = label(recorded.path)
         change = FieldChange(recorded.path, recorded.before, recorded.after)
         state = self.declared.state if self.declared is not None else None
-        if (blocked := self._kind.field(change.path).no_way_back(change, state)) is not None:
+        if (blocked := self._kind.field(change.path).explain_irreversible(change, state)) is not None:
             if blocked.offset is not None:
                 topic, partition, offset = blocked.offset
                 self.result.offsets.setdefault(self.entry.ref, {})[topic, partition] = offset
             else:
-                (self._note if blocked.is_needless else self._refuse)(f"{name}: {blocked.reason}")
+                (self._note if blocked.is_derived else self._refuse)(f"{name}: {blocked.reason}")
         elif (reason := self._explain_conflict(recorded)) is not None:
             self._refuse(f"{name}: {reason}")
         else:

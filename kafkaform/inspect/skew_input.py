@@ -15,7 +15,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.values import Value, compare_fields, field, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.inspect.arrivals import NO_SIZES, get_config, is_ordered, log_ends
-from kafkaform.resources import KINDS, PLACED, nearest_name, placed_ref
+from kafkaform.resources import KINDS, TOPIC, nearest_name, topic_ref
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
@@ -87,7 +87,9 @@ def list_topics_with_policy(desired: Sequence[Desired]) -> list[str]:
     return [
         topic.ref.name
         for topic in desired
-        if KINDS[topic.ref.kind].placed and topic.state is not None and limits_of(topic.intent) is not None
+        if KINDS[topic.ref.kind].has_replicas
+        and topic.state is not None
+        and limits_of(topic.intent) is not None
     ]
 
 
@@ -105,13 +107,13 @@ def choose_by_pattern(
         KafkaformError: No topic matches a glob.
         ClusterError: The cluster cannot be read.
     """
-    inventory = cluster.observe([], kinds=[PLACED.name]).inventory
+    inventory = cluster.observe([], kinds=[TOPIC.name]).inventory
     # Kafka's own topics must be named in full: their keys are not the user's to change.
     left_out = (_KAFKAS_OWN, *ignore)
     names = sorted(
         ref.name
         for ref in inventory
-        if KINDS[ref.kind].placed
+        if KINDS[ref.kind].has_replicas
         and any(fnmatchcase(ref.name, glob) for glob in globs)
         and not any(fnmatchcase(ref.name, glob) for glob in left_out)
     )
@@ -157,18 +159,18 @@ def choose(
         )
     names = [text for text in asked if not is_glob(text)] if asked else with_skew_policy
     globs = [text for text in asked if is_glob(text)]
-    declared = {d.ref.name for d in desired if KINDS[d.ref.kind].placed and d.state is not None}
+    declared = {d.ref.name for d in desired if KINDS[d.ref.kind].has_replicas and d.state is not None}
 
     def is_selected(ref: ResourceRef) -> bool:
         left_out = any(fnmatchcase(ref.name, glob) for glob in (_KAFKAS_OWN, *ignore))
         return (
-            KINDS[ref.kind].placed
+            KINDS[ref.kind].has_replicas
             and any(fnmatchcase(ref.name, glob) for glob in globs)
             and (ref.name in declared or not left_out)
         )
 
-    refs = [placed_ref(name) for name in dict.fromkeys(names)]
-    observation = cluster.observe(refs, is_selected, kinds=[PLACED.name])
+    refs = [topic_ref(name) for name in dict.fromkeys(names)]
+    observation = cluster.observe(refs, is_selected, kinds=[TOPIC.name])
     observed = {
         ref.name: topic
         for ref, topic in sorted(observation.resources.items())
@@ -204,7 +206,9 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
             f"topic {ref.name}: {observation.invisible[ref]}",
             hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
         )
-    near = nearest_name(ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].placed])
+    near = nearest_name(
+        ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].has_replicas]
+    )
     return KafkaformError(
         f"there is no topic {ref.name!r} on the cluster",
         hint=f"did you mean {near}?" if near else "kafkaform get topics lists the names",
@@ -214,7 +218,7 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
 def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     """Return the skew policy of a topic; default limits if it has none."""
     for declared in desired:
-        if declared.ref == placed_ref(topic) and declared.state is not None:
+        if declared.ref == topic_ref(topic) and declared.state is not None:
             return limits_of(declared.intent) or SkewLimits()
     return SkewLimits()
 
@@ -222,7 +226,7 @@ def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
 def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
     """Return the partition count that a topic's manifest declares; None without one."""
     for declared in desired:
-        if declared.ref == placed_ref(topic) and declared.state is not None:
+        if declared.ref == topic_ref(topic) and declared.state is not None:
             return cast("int | None", declared.state.get("partitions"))
     return None
 
@@ -501,7 +505,7 @@ def recorded_increases(
     increases: list[PartitionChange] = []
     created_ms = 0
     for entry in entries:
-        if entry.cluster_id != cluster_id or entry.ref != placed_ref(topic) or not entry.took_place:
+        if entry.cluster_id != cluster_id or entry.ref != topic_ref(topic) or not entry.took_place:
             continue
         # A topic of the same name that was created again has another history.
         if entry.action != "update":

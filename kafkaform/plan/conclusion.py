@@ -8,7 +8,7 @@ from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, Status, a
 from kafkaform.core.plans import Plan, PlannedChange, Reader
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head
 from kafkaform.resources.name_globs import matches
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from kafkaform.plan.policy import Policy
 
 
-_TOGETHER = frozenset().union(*(kind.together for kind in KINDS.values()))
+_PLAN_WIDE_CODES = frozenset().union(*(kind.plan_wide_codes for kind in KINDS.values()))
 """The codes of notes about all changes of a plan together."""
 
 
 def _note_together(planned: Iterable[PlannedChange], facts: Facts) -> Iterator[Diagnostic]:
     changes = [each.change for each in planned if each.status is not Status.REFUSED]
     for kind in KINDS.values():
-        yield from kind.note_together(changes, facts)
+        yield from kind.note_plan_wide(changes, facts)
 
 
 def conclude(difference: Diff, gated: Sequence[PlannedChange], facts: Facts, policy: Policy) -> Plan:
@@ -69,7 +69,7 @@ def conclude_saved(
     consents = {consent for planned in gated for consent in planned.given}
     consents.update(consent for consent in saved.consents if consent.resource in kept)
     # What the changes do together is noted again, such as the total of copies at the throttle of this apply.
-    notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code not in _TOGETHER]
+    notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code not in _PLAN_WIDE_CODES]
     return replace(
         saved,
         changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
@@ -153,7 +153,7 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
         diagnostics=tuple(
             diagnostic
             for diagnostic in plan.diagnostics
-            if (diagnostic.code not in _TOGETHER or len(changes) == len(plan.changes))
+            if (diagnostic.code not in _PLAN_WIDE_CODES or len(changes) == len(plan.changes))
             and (diagnostic.ref is None or matches(str(diagnostic.ref), targets))
         ),
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
@@ -176,7 +176,7 @@ def _select_readers(readers: Iterable[Reader], changes: Iterable[PlannedChange])
     """Select the readers of topics that change, each with those topics only."""
     changing = {change.ref for change in changes}
     selected = (
-        replace(reader, topics=tuple(name for name in reader.topics if placed_ref(name) in changing))
+        replace(reader, topics=tuple(name for name in reader.topics if topic_ref(name) in changing))
         for reader in readers
     )
     return tuple(reader for reader in selected if reader.topics)

@@ -38,7 +38,7 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.policy import Policy, is_own, protection
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
-from kafkaform.resources import KINDS, kind_order, placed_ref
+from kafkaform.resources import KINDS, kind_order, topic_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order
 from kafkaform.resources.consent import covering
 
@@ -135,7 +135,7 @@ class SavedPlan(Value):
         """The resources that it may change, and the topics in which it commits first offsets."""
         changes = [planned.change for planned in self.plan.changes if planned.status is not Status.REFUSED]
         return frozenset(change.ref for change in changes).union(
-            *(map(placed_ref, KINDS[change.ref.kind].first_offsets(change).values()) for change in changes)
+            *(map(topic_ref, KINDS[change.ref.kind].first_offsets(change).values()) for change in changes)
         )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Severity
 from kafkaform.core.values import Value, replace
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.copying import Copying
 from kafkaform.resources.replicas.disk_space import NO_COPIES, Copies, DiskSpace, find_doubts, find_shortages
 from kafkaform.resources.replicas.facts import ReplicaFacts
@@ -195,7 +195,7 @@ def _read_growth(
     """Return the bytes that partitions grow by in some seconds, and a note if that could not be read."""
     try:
         spans = cluster.log_spans(reading.whole.keys(), int((time.time() - WINDOW_S) * 1000))
-        topics = {placed_ref(name) for name, _ in reading.whole if name not in retained}
+        topics = {topic_ref(name) for name, _ in reading.whole if name not in retained}
         live: Mapping[ResourceRef, Observed] = cluster.observe(topics).resources
     except ClusterError as error:
         text = f"could not read how much is written during the copy; it is not counted: {error.message}"
@@ -204,7 +204,7 @@ def _read_growth(
     for key, span in spans.items():
         rate = _write_rate(reading.whole.get(key, 0), span)
         if rate:
-            grown = _estimate_growth(reading.whole[key], rate, seconds, live.get(placed_ref(key[0])))
+            grown = _estimate_growth(reading.whole[key], rate, seconds, live.get(topic_ref(key[0])))
             if grown:
                 growth[key] = grown
     return growth, None

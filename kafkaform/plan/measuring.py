@@ -15,7 +15,7 @@ from kafkaform.core.rights import WATCHING, grant
 from kafkaform.core.values import replace
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.base import AffectedGroups, RecordFacts
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
@@ -58,7 +58,7 @@ def measure(
     """
     changes = [proposal.change for proposal in proposals]
     left = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
-    sized = [resource for resource in left if KINDS[resource.ref.kind].placed]
+    sized = [resource for resource in left if KINDS[resource.ref.kind].has_replicas]
     facts = _add_sizes(facts, [*_find_risky(proposals, observation, facts), *sized], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [
@@ -84,7 +84,7 @@ def _find_risky(proposals: Iterable[Proposal], observation: Observation, facts: 
     return [
         observation.resources[proposal.ref]
         for proposal in proposals
-        if KINDS[proposal.ref.kind].placed
+        if KINDS[proposal.ref.kind].has_replicas
         and proposal.ref in observation.resources
         and is_risky(proposal, observation, facts)
     ]
@@ -127,9 +127,7 @@ def _add_recommits(
     # Only in topics that exist: a new one has no records to skip or to read again.
     offsets = {
         change.ref: {
-            path: placed_ref(name)
-            for path, name in first.items()
-            if placed_ref(name) in observation.resources
+            path: topic_ref(name) for path, name in first.items() if topic_ref(name) in observation.resources
         }
         for change in changes
         if (first := KINDS[change.ref.kind].first_offsets(change))
@@ -223,7 +221,7 @@ def read_groups_concerned(
         for change in changing
     }
     readers = AffectedGroups.READERS in affected.values() or any(
-        KINDS[ref.kind].placed and ref in context.live for ref in dropped
+        KINDS[ref.kind].has_replicas and ref in context.live for ref in dropped
     )
     watched = [ref.name for ref, groups in affected.items() if groups is AffectedGroups.ITSELF]
     if not readers and not watched:

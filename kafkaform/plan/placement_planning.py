@@ -103,7 +103,7 @@ def add_placements(
     raises = False
     for declared in desired:
         observed = observation.resources.get(declared.ref)
-        if observed is None or declared.state is None or not KINDS[declared.ref.kind].placed:
+        if observed is None or declared.state is None or not KINDS[declared.ref.kind].has_replicas:
             continue
         candidate = _find_candidate(declared, observed)
         if candidate is not None and (candidate.open or (waits and get_replicas(observed).moving)):

@@ -22,7 +22,7 @@ from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
 from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
 from kafkaform.plan.validation import read_hidden, validate_plan
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
 from kafkaform.resources.replicas.layout import Strategy
 from kafkaform.resources.replicas.moves import MoveOptions
@@ -291,7 +291,7 @@ def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     refs = set()
     for declared in desired:
         refs.add(declared.ref)
-        refs.update(placed_ref(name) for name in KINDS[declared.ref.kind].reads(declared.intent))
+        refs.update(topic_ref(name) for name in KINDS[declared.ref.kind].reads(declared.intent))
     return frozenset(refs)
 
 
@@ -342,7 +342,7 @@ def _find_static(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     return frozenset(
         declared.ref
         for declared in desired
-        if KINDS[declared.ref.kind].placed and strategy_of(declared.intent) is Strategy.STATIC
+        if KINDS[declared.ref.kind].has_replicas and strategy_of(declared.intent) is Strategy.STATIC
     )
 
 

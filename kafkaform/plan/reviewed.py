@@ -191,7 +191,7 @@ def _compare_field(
 
 def _begins_alike(reviewed: FieldChange, current: FieldChange, planned: PlannedChange) -> bool:
     """Return whether a field has its reviewed value, or one from a part of the change."""
-    return reviewed.before == current.before or KINDS[planned.ref.kind].field(reviewed.path).on_the_way(
+    return reviewed.before == current.before or KINDS[planned.ref.kind].field(reviewed.path).is_intermediate(
         reviewed, current.before
     )
 

@@ -52,10 +52,10 @@ def foresee(
         facts: The facts of the cluster.
     """
     changes = [proposal.change for proposal in proposals]
-    groups = [group for group in declared if KINDS[group.ref.kind].reader and group.state is not None]
-    names = frozenset(ref.name for ref in observation.inventory if KINDS[ref.kind].reader)
+    groups = [group for group in declared if KINDS[group.ref.kind].has_members and group.state is not None]
+    names = frozenset(ref.name for ref in observation.inventory if KINDS[ref.kind].has_members)
     usage = UsageFacts(
-        sorted(ref.name for ref in observation.inventory if KINDS[ref.kind].placed),
+        sorted(ref.name for ref in observation.inventory if KINDS[ref.kind].has_replicas),
         sorted(names.union(group.ref.name for group in groups)),
         names,
         {group.ref.name: KINDS[group.ref.kind].reads(group.intent) for group in groups},

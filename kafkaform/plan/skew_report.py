@@ -15,7 +15,7 @@ from kafkaform.core.strict_json import NEWER_HINT, describe_violation, parse_doc
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command
 from kafkaform.plan.plan_header import require_fresh
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import describe_prediction, increase, limits_of, policy_unit, predict_increase
 from kafkaform.rules import Stage
 from spark_validation.policy import lacks_answer, not_judged, unknown_ratio
@@ -150,7 +150,7 @@ def judge_report(
         findings_by_ref.setdefault(diagnostic.ref, []).append(diagnostic)
     topics = []
     for topic in report.topics:
-        ref = placed_ref(topic.name)
+        ref = topic_ref(topic.name)
         manifest, own = declared.get(ref), findings_by_ref.get(ref, [])
         limits = limits_of(manifest.intent) if manifest is not None and manifest.state is not None else None
         verdict = _build_verdict(topic, limits, own) if limits is not None else None
@@ -190,7 +190,7 @@ def _format_message(diagnostic: Diagnostic) -> str:
 def index_measured_topics(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
     """Return the topics of a report that have enough records to be judged."""
     topics = report.topics if report is not None else ()
-    return {placed_ref(topic.name): topic for topic in topics if not_judged(topic) is None}
+    return {topic_ref(topic.name): topic for topic in topics if not_judged(topic) is None}
 
 
 def check_present_skew(context: RuleContext, settings: Settings) -> Iterator[Diagnostic]:
@@ -199,7 +199,7 @@ def check_present_skew(context: RuleContext, settings: Settings) -> Iterator[Dia
     Errors become warnings: a violated limit must not stop an unrelated change, such as a longer retention.
     `kafkaform skew` reports them as errors.
     """
-    declared = {name: result for name, result in context.skew.items() if placed_ref(name) in context.declared}
+    declared = {name: result for name, result in context.skew.items() if topic_ref(name) in context.declared}
     context = replace(context, skew=declared)
     for finding in rules.check(context, settings.rules, (Stage.SKEW,)):
         softer = finding.severity is Severity.ERROR

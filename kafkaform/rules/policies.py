@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.model import Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words, nearest, quoted
-from kafkaform.resources import KINDS, PLACED
+from kafkaform.resources import KINDS, TOPIC
 from kafkaform.resources.name_globs import matches
 from kafkaform.rules import Finding, Rule, entries, plugins
 from kafkaform.rules.policy_fields import (
@@ -205,7 +205,7 @@ def _build_rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
 
 
 def _read_policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPolicy:
-    kind = given.get("kind", PLACED.name)
+    kind = given.get("kind", TOPIC.name)
     match, require = given.get("match", {}), given["require"]
     pattern = require.get("name")
     if pattern is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import command, counted, setting
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import increase, limits_of, predict_increase
 from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
@@ -49,8 +49,8 @@ class MeasuredTopic(Subject):
     """
 
     def __init__(self, name: str, context: RuleContext) -> None:
-        declared = context.declared.get(placed_ref(name))
-        super().__init__(declared or placed_ref(name), context)
+        declared = context.declared.get(topic_ref(name))
+        super().__init__(declared or topic_ref(name), context)
         self.declared, self.result = declared, context.skew[name]
         self.limits = limits_of(declared.intent) if declared is not None else None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
-from kafkaform.resources import KINDS, PLACED, placed_ref
+from kafkaform.resources import KINDS, TOPIC, topic_ref
 from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, cache_result, rule
 from kafkaform.rules.topic_values import (
@@ -97,7 +97,7 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     cannot be waived.
     """
     # Also the name of a topic that is to be deleted.
-    for topic in context.of_kind(PLACED.name):
+    for topic in context.of_kind(TOPIC.name):
         name = topic.ref.name
         if name in {".", ".."} or len(name) > MAX_NAME or not _LEGAL.fullmatch(name):
             shown = repr(name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)")
@@ -143,7 +143,7 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     if not colliding:
         return
     # Deletions come last in an apply, so their names are not free for topics that the same plan creates.
-    siblings = [topic.context.declared.get(placed_ref(name)) for name in colliding]
+    siblings = [topic.context.declared.get(topic_ref(name)) for name in colliding]
     stays = any(sibling is None or sibling.state is not None for sibling in siblings)
     text = f"{topic.name} and {', '.join(colliding)} differ only in '.' and '_'"
     # Kafka refuses the creation of the one that is missing; if both exist, nothing refuses them any more.
@@ -164,7 +164,7 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
 @cache_result
 def _fold_names(context: RuleContext) -> tuple[set[str], dict[str, set[str]]]:
     """Return the names of live topics, and all names of topics by their name in metrics."""
-    live = {ref.name for ref in context.inventory if KINDS[ref.kind].placed}
+    live = {ref.name for ref in context.inventory if KINDS[ref.kind].has_replicas}
     folded: dict[str, set[str]] = {}
     for name in live | {topic.name for topic in topics(context)}:
         folded.setdefault(_fold(name), set()).add(name)

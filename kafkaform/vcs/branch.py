@@ -198,13 +198,13 @@ class _DroppedResource:
             self.contents.append(word_size(size))
         if kind.itemized and live is not None:
             self.contents += [path for path in sorted(earlier.state or ()) if path in live.state]
-        members = getattr(live.live, "members", ()) if live is not None and kind.reader else ()
+        members = getattr(live.live, "members", ()) if live is not None and kind.has_members else ()
         if members:
             self.contents.append(counted(len(members), "member"))
         self.readers = [
             f"{clipped(name, _LONGEST_NAME)} ({counted(len(group.members), 'member')})"
             for name, group in sorted(context.groups.items())
-            if kind.placed and ref.name in group.topics
+            if kind.has_replicas and ref.name in group.topics
         ]
         self.named_by = [clipped(name, _LONGEST_NAME) for name in named_by]
         self.is_used = bool(self.readers or self.named_by or members)

@@ -18,7 +18,7 @@ from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, Severity
 from kafkaform.core.values import replace
 from kafkaform.core.wording import listed
-from kafkaform.resources import reader_ref
+from kafkaform.resources import group_ref
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.groups import Group, GroupReading, Position
 
@@ -173,7 +173,7 @@ def observe_groups(
     listing = list_groups(connection)
     configured, unlisted = list_groups_with_configs(connection)
     # A group that was deleted keeps its configs, and is listed among the configs alone.
-    inventory = frozenset(map(reader_ref, {*listing, *configured}))
+    inventory = frozenset(map(group_ref, {*listing, *configured}))
     wanted = {*refs}
     names = sorted(ref.name for ref in wanted | {ref for ref in inventory - wanted if also(ref)})
 
@@ -195,12 +195,12 @@ def observe_groups(
         if group is None and not group_configs.own:
             continue
         effective = {CONFIG_PREFIX + config: value for config, value in group_configs.effective.items()}
-        ref = reader_ref(name)
+        ref = group_ref(name)
         resources[ref] = Observed(ref, None, observed_state(group, group_configs.own), effective, live=group)
     return Observation(
         resources,
         inventory | resources.keys(),
-        {reader_ref(name): why for name, why in invisible.items()},
+        {group_ref(name): why for name, why in invisible.items()},
         (Diagnostic("KF421", Severity.INFO, f"some groups may be missing: {unlisted}"),) if unlisted else (),
     )
 

@@ -25,7 +25,7 @@ from kafkaform.core.lock import (
 from kafkaform.core.model import Create
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.values import replace
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.replicas.facts import REPLICATION_FACTOR
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _make_topic(connection: Connection) -> None:
         # A commit needs the topic to exist, but never writes to it: replicas only keep the topic from being
         # lost.
         replicas = min(REPLICAS, len(connection.cluster.brokers))
-        ref = placed_ref(NAME)
+        ref = topic_ref(NAME)
         creation = Create(ref, {"partitions": 1, REPLICATION_FACTOR: replicas})
         (refusal,) = submit(connection, KINDS[ref.kind].operations(creation), unguarded)
     if isinstance(refusal, PermissionDenied):

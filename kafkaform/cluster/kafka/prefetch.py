@@ -13,7 +13,7 @@ from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.transport.brokers import settle
-from kafkaform.resources import ACCESS, KINDS, PLACED
+from kafkaform.resources import ACCESS, KINDS, TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class Prefetch:
         if KINDS[ref.kind] is ACCESS and self._access is None:
             self._access = Future()
             _start("access", self._access, lambda: read_access(self._connection))
-        if not KINDS[ref.kind].placed:
+        if not KINDS[ref.kind].has_replicas:
             return
         self._next.append(ref.name)
         if len(self._next) >= BATCH:
@@ -71,7 +71,7 @@ class Prefetch:
 
     def readers(self) -> dict[str, KindReader]:
         """Return readers that return what was prefetched, by kind; waits for topics, and raises errors."""
-        readers: dict[str, KindReader] = {PLACED.name: TopicReader(self.source())}
+        readers: dict[str, KindReader] = {TOPIC.name: TopicReader(self.source())}
         if (access := self._access) is not None:
             readers[ACCESS.name] = AccessReader(lambda _: access.result())
         return readers

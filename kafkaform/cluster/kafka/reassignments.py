@@ -18,7 +18,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, Outcom
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
 from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.layout import Reassignment, describe_running
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ class Reassignments(Value):
                     suggestion=self.remedy,
                 ),
             )
-        moving = sorted(topic for topic in self.running if placed_ref(topic) in refs)
+        moving = sorted(topic for topic in self.running if topic_ref(topic) in refs)
         return tuple(
             Diagnostic(
                 "KF309",
                 Severity.INFO,
                 f"a partition reassignment of {topic} is running: {describe_running(self.running[topic])}",
-                ref=placed_ref(topic),
+                ref=topic_ref(topic),
             )
             for topic in moving
         )

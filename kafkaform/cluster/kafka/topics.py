@@ -23,7 +23,7 @@ from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS, TopicMetadata
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX, Observation, Observed, ResourceRef
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.facts import LiveReplicas
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class TopicReader:
     ) -> Observation:
         """Read whole topics, as `KindReader.observe` does."""
         source = self._source or TopicRequests(connection)
-        inventory = frozenset(map(placed_ref, source.names()))
+        inventory = frozenset(map(topic_ref, source.names()))
         wanted = {*refs}
         present = sorted(ref.name for ref in inventory if ref in wanted or also(ref))
         absent = sorted(ref.name for ref in wanted - inventory)
@@ -71,12 +71,12 @@ class TopicReader:
         resources = {}
         for name, description in descriptions.found.items():
             if name in configs.found:
-                ref = placed_ref(name)
+                ref = topic_ref(name)
                 resources[ref] = _make_observed(
                     ref, description, configs.found[name], reassignments, prefixed
                 )
         invisible = {
-            placed_ref(name): error.message
+            topic_ref(name): error.message
             for name, error in {**unseen.denied, **configs.denied, **descriptions.denied}.items()
         }
         return Observation(

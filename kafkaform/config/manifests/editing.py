@@ -80,10 +80,10 @@ class TextLoader(Value):
         path.write_bytes(text.encode())
         # The defaults of other environments are unknown here. These placeholders differ from every value, so
         # that no default hides a difference.
-        nowhere = {kind.name: (kind.format.nowhere,) for kind in KINDS.values()}
+        placeholders = {kind.name: (kind.format.sentinel_spec,) for kind in KINDS.values()}
         contexts = [replace(self.context, root=None)]
         contexts += [
-            replace(self.context, root=None, environment=name, defaults=nowhere)
+            replace(self.context, root=None, environment=name, defaults=placeholders)
             for name in self.other_environments
         ]
         try:

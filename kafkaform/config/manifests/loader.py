@@ -16,7 +16,7 @@ from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources import KINDS, consent, find_kind, misspelt_hazard, reader_ref
+from kafkaform.resources import KINDS, consent, find_kind, group_ref, misspelt_hazard
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
@@ -426,7 +426,7 @@ def _combine(
 
     def find_read_topics(group: str) -> Sequence[str] | None:
         # That a group's own manifest is invalid is no problem of the manifests that name the group.
-        return read_by.get(group, () if unread or reader_ref(group) in unknown else None)
+        return read_by.get(group, () if unread or group_ref(group) in unknown else None)
 
     combined: list[Desired] = []
     for name, kind in KINDS.items():

@@ -14,7 +14,7 @@ from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
 from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
-from kafkaform.resources import ACCESS, placed_ref
+from kafkaform.resources import ACCESS, topic_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
 from kafkaform.resources.client_quota.spec import value_text
@@ -173,7 +173,7 @@ class Conversion:
             strategy: The strategy of its placement.
             replicas: The brokers of each partition, with the strategy STATIC.
         """
-        ref = placed_ref(name)
+        ref = topic_ref(name)
         state: dict[str, FieldValue] = {
             path: count
             for path, count in zip(("partitions", REPLICATION_FACTOR), counts, strict=True)

@@ -174,7 +174,7 @@ class TopicFormat(ManifestFormat):
     """The `spec` of a Topic."""
 
     schema = "topic"
-    nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    sentinel_spec: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     shorthands: Mapping[str, Shorthand] = SHORTHANDS
     verbatim = frozenset({RETENTION})
     counts = frozenset(COUNTS)

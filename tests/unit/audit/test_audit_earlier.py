@@ -13,7 +13,7 @@ from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
 from kafkaform.cli.safeguards import Safeguards, settle
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings
@@ -247,7 +247,7 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     target = ClusterSettings("dev", ClientProperties())
     made(memory, "a", retention_ms=WEEK)
     killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
-    memory.hide(TOPIC)
+    memory.hide(AUDIT_TOPIC)
     assert Safeguards().earlier(memory, target, "memory", saved=True) == EarlierApplies()
     assert capsys.readouterr().err == wording
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()

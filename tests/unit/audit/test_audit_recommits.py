@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kafkaform.audit.journal import open_journal
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
@@ -255,7 +255,7 @@ def test_the_record_is_read_for_nothing_else() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryCluster) -> None:
-    memory.hide(TOPIC)
+    memory.hide(AUDIT_TOPIC)
     plan = plan_for(memory, group("orders"))
     assert status_of(plan) is Status.PLANNED
     (note,) = [note for note in plan.diagnostics if note.code == "KF422"]

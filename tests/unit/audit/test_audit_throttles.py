@@ -15,7 +15,7 @@ from kafkaform.audit.entries import parse_record
 from kafkaform.audit.journal import FileSink, TopicSink
 from kafkaform.audit.record import LONGEST_LINE
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
@@ -83,7 +83,7 @@ def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryClust
     memory.deny()
     with pytest.raises(AuditError, match="cannot be written"):
         throttle_journal(memory, "aaa").announce(SOME)
-    memory.hide(TOPIC)
+    memory.hide(AUDIT_TOPIC)
     with pytest.raises(AuditError, match="cannot be read"):
         throttle_journal(memory, "aaa").read_leftovers()
 

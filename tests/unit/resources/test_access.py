@@ -39,7 +39,7 @@ from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import Request, build_plan, make_plan, plan_from
 from kafkaform.report.drift_ways import CommandContext, plan_acceptance
 from kafkaform.report.plan import render_plan
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
@@ -96,7 +96,7 @@ def plan(
     cluster = cluster_with(acls, settings)
     for name in topics:
         cluster.execute(
-            KINDS["Topic"].operations(Create(placed_ref(name), {"partitions": 1, "replicationFactor": 1}))
+            KINDS["Topic"].operations(Create(topic_ref(name), {"partitions": 1, "replicationFactor": 1}))
         )
     declared = [*declared]
     observation = cluster.observe([each.ref for each in declared], kinds=["Access", "Topic"])

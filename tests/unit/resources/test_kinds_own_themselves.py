@@ -1,7 +1,7 @@
 """No module outside `resources/` compares the name of a kind, or has a table with such names as keys.
 
 What is said about a kind is asked of the kind (`KINDS[ref.kind].words`), and what is about replicas or
-readers by nature asks for these (`KINDS[ref.kind].placed`, `placed_ref(name)`): a new kind is never taken for
+members by nature asks for these (`KINDS[ref.kind].has_replicas`, `topic_ref(name)`): a new kind is never taken for
 another. Nor does a stage of a plan, an apply or a report import anything of a kind's package.
 """
 
@@ -226,7 +226,7 @@ def test_what_decides_by_the_name_of_a_kind_is_found(line: str) -> None:
         "return KINDS[ref.kind].noun",
         "return ref.kind in KINDS",
         "return table.kind == ref.kind",
-        "return KINDS[ref.kind].placed",
+        "return KINDS[ref.kind].has_replicas",
         "return table.of_kind(TopicKind.name)",
         'return "Topics" == ref',
         'return {"topic": 1}[ref.noun]',

@@ -180,7 +180,7 @@ def test_half_a_move_can_always_be_finished(ends: tuple[Assignment, Assignment],
         return
     assert isinstance(left, FieldChange)
     assert left == change(format_assignment(here), format_assignment(after))
-    assert TOPIC.field(field.path).on_the_way(field, format_assignment(here))
+    assert TOPIC.field(field.path).is_intermediate(field, format_assignment(here))
     steps = TOPIC.operations(Update(A, "id", (left,)))
     moved = {n for n in range(len(after)) if here[n] != after[n]}
     assert steps == (Reassign(A, {n: here[n] for n in moved}, {n: after[n] for n in moved}),)

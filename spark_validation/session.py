@@ -215,12 +215,12 @@ def _begin_session(
     patience = _START_S.get(settings.effective_master.partition(":")[0].partition("[")[0], _LONGEST_START_S)
     late = threading.Event()
 
-    def give_up() -> None:
+    def kill_gateway() -> None:
         late.set()
         gateway.proc.kill()
 
     # A call into the JVM has no timeout: only the end of the process makes it return.
-    timer = threading.Timer(patience, give_up)
+    timer = threading.Timer(patience, kill_gateway)
     timer.start()
     try:
         SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(wanted.items())), gateway=gateway)

@@ -129,18 +129,18 @@ class TimeSearch:
             exactly: Go on where a result is exact for what was written since, but not for a short period.
         """
         answers = self.find_offsets({place: time for place, time in times.items() if place in self.firsts})
-        unsure = {place: time for place, (_, time) in answers.items() if place[0] not in self.ordered}
-        after = self.find_offsets({place: max(time, times[place]) + 1 for place, time in unsure.items()})
+        uncertain = {place: time for place, (_, time) in answers.items() if place[0] not in self.ordered}
+        after = self.find_offsets({place: max(time, times[place]) + 1 for place, time in uncertain.items()})
         beginnings = {}
         for place in times:
             log = self.logs[place]
             offset = min(max(answers.get(place, (log.end, 0))[0], log.start), log.end)
             beginnings[place] = Beginning(offset, offset, offset)
-            if place in unsure:
+            if place in uncertain:
                 latest = max(offset, min(after.get(place, (log.end, 0))[0], log.end) - 1)
-                if unsure[place] > self.now_ms + CLOCK_TOLERANCE_MS:
+                if uncertain[place] > self.now_ms + CLOCK_TOLERANCE_MS:
                     latest = log.end  # those that are even later are no newer
-                wait_ms = self._find_wait(log.end - offset, times[place], unsure[place])
+                wait_ms = self._find_wait(log.end - offset, times[place], uncertain[place])
                 beginnings[place] = Beginning(offset, offset, latest, wait_ms)
         most = dict.fromkeys(times, 1.0) if exactly else self._tolerances(beginnings)
         looked: set[TopicPartition] = set()

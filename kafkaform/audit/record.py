@@ -126,9 +126,9 @@ def render_result(change_id: str, at: str, ended: ResourceResult) -> Iterator[st
         "message": ended.message[:_PROSE] or None,
         "done": _list_paths(ended.done, ended),
     }
-    if ended.unsure:
-        document["unsure"] = _list_paths(ended.unsure, ended)
-    return _render_lines(document, "done", "unsure")
+    if ended.in_doubt:
+        document["in_doubt"] = _list_paths(ended.in_doubt, ended)
+    return _render_lines(document, "done", "in_doubt")
 
 
 def render_confirmation(

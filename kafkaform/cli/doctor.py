@@ -207,8 +207,8 @@ def _progress(
         with Console(stderr=True, highlight=False).status("Reading") as status:
 
             def show(outcome: HealthReport | ClusterError) -> None:
-                left = format_duration(max(0, round(deadline - time.monotonic())) * 1000)
-                status.update(escape(f"{_describe_outcome(outcome, name)}, {left} left"))
+                remaining = format_duration(max(0, round(deadline - time.monotonic())) * 1000)
+                status.update(escape(f"{_describe_outcome(outcome, name)}, {remaining} left"))
 
             yield show
         return

@@ -255,8 +255,8 @@ def _import_one(session: Session, *, options: _Options, parent: Path) -> Answer:
 
 
 def _exit_code(made: Import) -> int:
-    incomplete = made.unread or made.undeclarable or made.unlike or made.unconverted or not made.is_complete
-    return int(bool(incomplete))
+    problems = made.unread or made.undeclarable or made.not_converged or made.unconverted
+    return int(bool(problems) or not made.is_complete)
 
 
 def _import(session: Session, folder: Path, manifests: Sequence[Path], options: _Options) -> Import:
@@ -279,7 +279,7 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
         made = replace(
             made,
             partial=(),
-            unlike={},
+            not_converged={},
             undeclarable={},
             unconverted=conversion.list_unconverted(made),
             notes=tuple(map(str, conversion.notes.remarks)),

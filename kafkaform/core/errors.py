@@ -125,11 +125,11 @@ class ClusterError(KafkaformError):
     """The Kafka cluster rejected a request, or did not answer.
 
     Attributes:
-        in_part: Whether a part of the request was carried out, or may have been.
+        is_partial: Whether a part of the request was carried out, or may have been.
     """
 
     # An apply reports a change that may have taken effect in part differently from one that was not sent.
-    in_part = False
+    is_partial = False
 
 
 class Unreachable(ClusterError):  # noqa: N818

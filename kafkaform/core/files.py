@@ -52,15 +52,15 @@ def read_file(path: Path | str, largest: int = LARGEST_FILE, *, pipes: bool = Tr
             os.set_blocking(descriptor, True)
         else:
             require_regular(descriptor, path)
-        parts, left = [], largest + 1
+        parts, allowed = [], largest + 1
         part_bytes = max(_USUAL_BYTES, about.st_size)
         # A pipe returns less at a time than it has, and the size of a file below /proc is 0.
-        while left and (part := os.read(descriptor, min(part_bytes, left))):
+        while allowed and (part := os.read(descriptor, min(part_bytes, allowed))):
             parts.append(part)
-            left -= len(part)
+            allowed -= len(part)
     finally:
         os.close(descriptor)
-    if not left:
+    if not allowed:
         limit = f"{largest >> 20} MiB" if largest >> 20 else f"{largest >> 10} KiB"
         raise UnsuitableFileError(errno.EFBIG, f"larger than {limit}", str(path))
     return b"".join(parts)

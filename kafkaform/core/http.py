@@ -69,7 +69,7 @@ def send_request(
 
     result: Future[HttpResponse] = Future()
 
-    def settle() -> None:
+    def run() -> None:
         try:
             request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 - `_exchange` has no other schemes
             result.set_result(_exchange(request, timeout_s, tls, largest))
@@ -77,7 +77,7 @@ def send_request(
             result.set_exception(error)
 
     # In a thread, because the timeout of a socket starts anew with every byte.
-    Thread(target=settle, daemon=True).start()
+    Thread(target=run, daemon=True).start()
     try:
         return result.result(timeout_s)
     except (OSError, HTTPException, ValueError) as error:  # ValueError: an invalid host name

@@ -368,7 +368,7 @@ def moves_data(change: Change) -> bool:
             return True
 
 
-def hold_back(plan: Plan, findings: Collection[Diagnostic]) -> Plan:
+def refuse_while_unhealthy(plan: Plan, findings: Collection[Diagnostic]) -> Plan:
     """Refuse the changes that destroy or move data if the cluster is not healthy.
 
     Args:

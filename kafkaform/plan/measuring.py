@@ -57,8 +57,8 @@ def measure(
         dropped: The resources that a branch no longer declares, whose sizes are read, too.
     """
     changes = [proposal.change for proposal in proposals]
-    left = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
-    sized = [resource for resource in left if KINDS[resource.ref.kind].has_replicas]
+    live_dropped = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
+    sized = [resource for resource in live_dropped if KINDS[resource.ref.kind].has_replicas]
     facts = _add_sizes(facts, [*_find_risky(proposals, observation, facts), *sized], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [

@@ -197,9 +197,9 @@ def _list_details(outcome: ResourceResult) -> Iterator[tuple[str, str]]:
     if outcome.result is not Result.APPLIED and isinstance(outcome.planned.change, Update):
         if outcome.done:
             yield "done", _join_operations(outcome.done)
-        if outcome.unsure:
-            yield "may be done", _join_operations(outcome.unsure)
-        if not_done := [operation for operation in outcome.not_done if operation not in outcome.unsure]:
+        if outcome.in_doubt:
+            yield "may be done", _join_operations(outcome.in_doubt)
+        if not_done := [operation for operation in outcome.not_done if operation not in outcome.in_doubt]:
             yield "not done", _join_operations(not_done)
     for field in outcome.deferred:
         yield f"{label(field.path)} not applied yet", field.deferred or ""

@@ -79,9 +79,9 @@ def _summarise(wanted: Adoption, editing: EditResult, refused: int, *, written: 
         return "Nothing to adopt." if not refused else f"Nothing adopted; {refused:,} not adopted."
     done = "adopted" if written else "to adopt"
     files = f"in {counted(len(editing.files), 'file')}"
-    left = f", {refused:,} not adopted" if refused else ""
+    not_adopted = f", {refused:,} not adopted" if refused else ""
     hint = "review and commit them" if written else "nothing was written"
-    return f"{counted(adopted, 'value')} {done} {files}{left}: {hint}."
+    return f"{counted(adopted, 'value')} {done} {files}{not_adopted}: {hint}."
 
 
 _LONG = 300
@@ -104,10 +104,10 @@ def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
 def list_problems(made: Import) -> list[str]:
     """Return a line for each fact that manifests lack, and each reason why resources were not imported."""
     lines = [f"not converted: {text}" for text in _merge_problems(made.unconverted)]
-    partial = [(ref, line) for ref, line in made.partial if ref not in made.unlike]
-    unlike = [(ref, f"{reason}{_join_partial(made, ref)}") for ref, reason in made.unlike.items()]
+    partial = [(ref, line) for ref, line in made.partial if ref not in made.not_converged]
+    differing = [(ref, f"{reason}{_join_partial(made, ref)}") for ref, reason in made.not_converged.items()]
     lines += [f"not in the manifest: {text}" for text in _merge_reasons(partial)]
-    lines += [f"differs from the cluster: {text}" for text in _merge_reasons(unlike)]
+    lines += [f"differs from the cluster: {text}" for text in _merge_reasons(differing)]
     lines += [f"not read: {text}" for text in _merge_reasons(made.unread.items())]
     lines += [f"not imported: {text}" for text in _merge_reasons(made.undeclarable.items())]
     lines += [f"note: {note}" for note in made.notes]

@@ -293,7 +293,7 @@ def _count_resources(topics: Sequence[object], groups: Sequence[object]) -> list
 
 
 def _import_verdict(imported: Import) -> tuple[str, Role]:
-    role = Role.BAD if imported.unread or imported.unlike else Role.TEXT
+    role = Role.BAD if imported.unread or imported.not_converged else Role.TEXT
     return ", ".join(_sum_imports([imported])), role
 
 
@@ -302,7 +302,7 @@ def _sum_imports(imports: Iterable[Import]) -> list[str]:
     files = sum(len(imported.files) for imported in imports)
     refs = sum(len(imported.refs) for imported in imports)
     parts = [f"{counted(refs, 'manifest')} in {counted(files, 'file')}"]
-    if lacking := sum(len({*imported.unread, *imported.unlike}) for imported in imports):
+    if lacking := sum(len({*imported.unread, *imported.not_converged}) for imported in imports):
         parts.append(f"{lacking:,} not as on the cluster")
     return parts
 

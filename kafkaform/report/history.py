@@ -156,11 +156,11 @@ def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> No
         page.note("", f"this change {_OPEN}", indent=FIELD_INDENT)
     elif message:
         page.note("", clipped(message, PROSE), indent=FIELD_INDENT)
-    unsure = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
-    if unsure:
+    in_doubt = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
+    if in_doubt:
         page.note("", f"unknown fields {_OPEN}", indent=FIELD_INDENT)
     if verbose:
-        _add_details(page, entry, "  (already in place)" if fine else "  (not done)", unsure)
+        _add_details(page, entry, "  (already in place)" if fine else "  (not done)", in_doubt)
 
 
 def _format_brief(entry: AuditEntry) -> str:
@@ -185,14 +185,14 @@ def _format_short(entry: AuditEntry, field: RecordedField) -> str:
     return " → ".join(sides)
 
 
-def _add_details(page: Page, entry: AuditEntry, undone_mark: str, unsure: Collection[str]) -> None:
+def _add_details(page: Page, entry: AuditEntry, undone_mark: str, in_doubt: Collection[str]) -> None:
     """Add every field and consent of a change; `undone_mark` marks fields that were not carried out."""
     done = {field.path for field in entry.carried_out}
     for field in entry.fields[:_MOST_FIELDS]:
         # Fields are marked only if some were carried out or are unknown: otherwise the result already speaks
         # for all.
-        left_out = undone_mark if (done or unsure) and field.path not in done else ""
-        if field.path in unsure:
+        left_out = undone_mark if (done or in_doubt) and field.path not in done else ""
+        if field.path in in_doubt:
             left_out = "  (unknown)"
         words = f"{label(field.path)}: {_describe_transition(entry, field)}"
         if page.fits(" " * FIELD_INDENT + words + left_out):
@@ -226,7 +226,7 @@ def _describe_transition(entry: AuditEntry, field: RecordedField) -> Transition 
 def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
     outcome = entry.outcome
     done = {field.path for field in entry.carried_out}
-    unsure = {field.path for field in entry.in_doubt}
+    in_doubt = {field.path for field in entry.in_doubt}
     return {
         "id": entry.id,
         "run": entry.run,
@@ -254,7 +254,7 @@ def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
                 "before": field.before,
                 "after": field.after,
                 "done": field.path in done,
-                "in_doubt": field.path in unsure,
+                "in_doubt": field.path in in_doubt,
                 "cut": field.cut,
             }
             for field in entry.fields

@@ -166,7 +166,7 @@ def build_document(
     index = Section(
         topics if several else (),
         partial(_index_row, anchors=anchors),
-        lambda left: f"… {counted(len(left), 'more topic')} left out; {SEE}",
+        lambda omitted: f"… {counted(len(omitted), 'more topic')} left out; {SEE}",
         columns=_INDEX,
         # Clipped names leave room for the rows of more topics.
         brief=partial(_index_row, anchors=anchors, longest=_BRIEF_NAME),
@@ -180,7 +180,7 @@ def build_document(
     details = Section(
         topics,
         show,
-        lambda left: f"… details of {counted(len(left), 'more topic')} left out; {SEE}",
+        lambda omitted: f"… details of {counted(len(omitted), 'more topic')} left out; {SEE}",
         brief=partial(show, detail=_BRIEF),
     )
     words = summary(report.topics)

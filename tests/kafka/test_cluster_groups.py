@@ -297,13 +297,13 @@ def test_one_failing_partition_stops_no_other(
         ]
     )
     assert isinstance(half, RequestRejected)
-    assert half.in_part
+    assert half.is_partial
     assert f"{names[0]}:1: Broker: Leader epoch is newer" in half.message
     assert f"{names[1]}:2: " in half.message
     assert "UNSUPPORTED_FOR_MESSAGE_FORMAT" in half.message
     assert isinstance(refused, RequestRejected)
     assert refused.code == "UNKNOWN"
-    assert not refused.in_part
+    assert not refused.is_partial
     assert whole is None
     groups = real_cluster.groups([f"{prefix}half", f"{prefix}refused", f"{prefix}whole"]).groups
     assert {name.removeprefix(prefix): len(told.committed) for name, told in groups.items()} == {

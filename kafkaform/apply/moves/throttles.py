@@ -53,12 +53,12 @@ def subtract_throttles(throttles: Throttles, kept: Throttles) -> Throttles:
     rates = {}
     for broker, rate in throttles.rates.items():
         kept_rates = kept.rates.get(broker, Rates())
-        left = Rates(
+        remaining = Rates(
             rate.leader if kept_rates.leader is None else None,
             rate.follower if kept_rates.follower is None else None,
         )
-        if left != Rates():
-            rates[broker] = left
+        if remaining != Rates():
+            rates[broker] = remaining
     replicas = {}
     for topic, held in throttles.replicas.items():
         kept_entries = kept.replicas.get(topic, ThrottledReplicas())

@@ -282,7 +282,7 @@ def _make_outcome(
     if not failures:
         return None
     error = _sum_up(str(operation.ref), failures)
-    error.in_part = len(failures) < asked or any(
+    error.is_partial = len(failures) < asked or any(
         type(failure) is not type(error) for failure in failures.values()
     )
     return error

@@ -12,7 +12,7 @@ from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.topics import TopicReader
-from kafkaform.cluster.transport.brokers import settle
+from kafkaform.cluster.transport.brokers import complete_future
 from kafkaform.resources import ACCESS, KINDS, TOPIC
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ class Prefetch:
 def _start(name: str, future: Future[T], work: Callable[[], T]) -> None:
     """Start a thread that sets the result of a future, or its error."""
     # Daemons: a cluster that does not answer must not keep an interrupted process alive.
-    thread = Thread(target=settle, args=(future, work), name=f"kafkaform-prefetch-{name}", daemon=True)
-    thread.start()
+    name = f"kafkaform-prefetch-{name}"
+    Thread(target=complete_future, args=(future, work), name=name, daemon=True).start()
 
 
 class Prefetched:

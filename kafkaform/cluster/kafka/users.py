@@ -195,7 +195,7 @@ class CredentialWriter(Value):
                 # LockLost would mean that nothing was sent.
                 errors = dict.fromkeys(entries, ClusterError(lost.message))
             for error in filter(None, errors.values()):
-                error.in_part = is_sent
+                error.is_partial = is_sent
             is_sent = True
             outcomes |= errors
             entries = {ref: unsent for ref, (_, *unsent) in entries.items() if unsent and not errors[ref]}

@@ -336,7 +336,7 @@ class Brokers:
         return self._known
 
 
-def settle(future: Future[T], work: Callable[[], T]) -> None:
+def complete_future(future: Future[T], work: Callable[[], T]) -> None:
     """Set the result of a future, or its exception, by calling a function."""
     try:
         future.set_result(work())
@@ -358,7 +358,7 @@ def _run_concurrently(tasks: Mapping[K, Callable[[], T]]) -> dict[K, T]:
         with suppress(Empty):
             while True:
                 name = waiting.get_nowait()
-                settle(done[name], tasks[name])
+                complete_future(done[name], tasks[name])
 
     # Not a thread pool, which waits for all threads on exit: Ctrl-C must not wait for a silent broker.
     for _ in range(min(_MAX_CONCURRENT, len(tasks))):

@@ -279,7 +279,7 @@ class Conversion:
         """List what the manifests of an import lack, by place: also what no manifest can declare."""
         problems = [
             Problem(f"{ref}: {line}", self._places[ref])
-            for ref, line in (*made.partial, *made.unlike.items(), *made.undeclarable.items())
+            for ref, line in (*made.partial, *made.not_converged.items(), *made.undeclarable.items())
         ]
         # A role, or a list of consumers, may be read several times.
         distinct = dict.fromkeys([*self.notes.left_out, *problems])

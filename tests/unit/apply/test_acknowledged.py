@@ -101,8 +101,8 @@ def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
     (result,) = report.results
     assert result.result is Result.FAILED
     assert result.message.startswith("accepted, not visible: ")
-    assert (result.done, result.unsure) == ((), result.not_done)
-    assert result.unsure
+    assert (result.done, result.in_doubt) == ((), result.not_done)
+    assert result.in_doubt
     assert "    done:" not in render_apply(report).plain
     entries = {entry.run: entry for entry in read_record(cluster, AuditSettings()).entries}
     assert entries[run].carried_out == ()
@@ -134,7 +134,7 @@ def test_what_shows_later_is_recorded_as_done(cluster: MemoryCluster, tmp_path: 
     run, _ = recorded_apply(plan, cluster)
     cluster.execute(plan.changes[0].operations or ())  # what the broker had acknowledged
     earlier = read_earlier(cluster, AuditSettings(), plan.cluster_id)
-    assert [entry.run for entry in earlier.settle(cluster, "later")] == [run]
+    assert [entry.run for entry in earlier.record_results(cluster, "later")] == [run]
     (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
     assert (entry.in_doubt, entry.carried_out) == ((), entry.fields)
     assert entry.outcome is not None
@@ -161,7 +161,7 @@ def test_of_a_change_the_part_that_shows_is_done(cluster: MemoryCluster, tmp_pat
     cluster.pretend(plan.changes[0].ref)  # the first operation: the configs
     run, report = recorded_apply(plan, cluster)
     (result,) = report.results
-    assert (len(result.done), len(result.unsure)) == (1, 1)
+    assert (len(result.done), len(result.in_doubt)) == (1, 1)
     assert render_apply(report).plain == wording
     (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
     assert "partitions" in {field.path for field in entry.carried_out}

@@ -199,7 +199,7 @@ def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, 
     _, report = recorded_apply(plan_for(memory, group("orders")), memory)
     (failed,) = report.results
     assert failed.result is Result.FAILED
-    assert failed.unsure == failed.not_done == (CommitInitialOffsets(g, {"orders": "earliest"}),)
+    assert failed.in_doubt == failed.not_done == (CommitInitialOffsets(g, {"orders": "earliest"}),)
     memory.lag(0)
     for _ in range(long):
         memory.observe([])
@@ -213,7 +213,7 @@ def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, 
 
 def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
     refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
-    refused.in_part = True
+    refused.is_partial = True
     memory.fail_next(refused)
     recorded_apply(plan_for(memory, group("orders")), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT

@@ -174,7 +174,7 @@ def test_each_request_has_one_credential_of_a_user() -> None:
     brokers.requests.clear()
     (error,) = writer.write(brokers.connection, operations, False, lose_lock).values()
     assert type(error) is ClusterError, "LockLost would mean that nothing was sent"
-    assert error.in_part
+    assert error.is_partial
 
 
 def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,8 +249,8 @@ def test_what_an_interrupted_move_left_behind_is_put_down_to_its_apply(
 ) -> None:
     story = Story()
     story.add("create", "a", {"replicationFactor": (None, 1)})
-    unsure = ["replicationFactor"] if result == "failed" else []
-    story.add("update", "a", {"replicationFactor": (1, 3)}, result=result, unsure=unsure)
+    in_doubt = ["replicationFactor"] if result == "failed" else []
+    story.add("update", "a", {"replicationFactor": (1, 3)}, result=result, in_doubt=in_doubt)
     past = find_past(topic("a"), FieldChange("replicationFactor", live, 3), Trail(story.entries))
     assert past.cause is cause
     if cause is DriftCause.INTERRUPTED:

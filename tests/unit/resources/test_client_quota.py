@@ -545,7 +545,7 @@ def test_a_live_one_is_imported_and_printed(cluster: MemoryCluster, tmp_path: Pa
     imported.path.write_text(imported.text)
     plan = plan_of(cluster, load([imported.path], Context()))
     assert (plan.changes, plan.undeclared, plan.unchanged) == ((), (), 1)
-    assert (made.partial, made.idle, dict(made.unlike), dict(made.unread)) == ((), (), {}, {})
+    assert (made.partial, made.idle, dict(made.not_converged), dict(made.unread)) == ((), (), {}, {})
     assert build_live_manifest(observed).to_yaml() in imported.text
     assert json.loads(build_live_manifest(observed).to_json())["spec"] == {
         "entity": {"user": "alice"},

@@ -1,8 +1,8 @@
 """No module outside `resources/` compares the name of a kind, or has a table with such names as keys.
 
 What is said about a kind is asked of the kind (`KINDS[ref.kind].words`), and what is about replicas or
-members by nature asks for these (`KINDS[ref.kind].has_replicas`, `topic_ref(name)`): a new kind is never taken for
-another. Nor does a stage of a plan, an apply or a report import anything of a kind's package.
+members by nature asks for these (`KINDS[ref.kind].has_replicas`, `topic_ref(name)`): a new kind is never
+taken for another. Nor does a stage of a plan, an apply or a report import anything of a kind's package.
 """
 
 from __future__ import annotations

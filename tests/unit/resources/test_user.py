@@ -215,7 +215,7 @@ def test_a_saved_plan_is_compared_again_where_it_is_applied(
     desired = rewritten(file, "8192", "4096")
     safe = plan_of(cluster, desired)
     monkeypatch.delenv("CHECKOUT")
-    unsure = plan_of(cluster, desired, "User/checkout:password-change")
+    in_doubt = plan_of(cluster, desired, "User/checkout:password-change")
 
     def judged(plan: Plan) -> list[tuple[Status, str]]:
         request = Request((), saved=SavedPlan(plan, {}))
@@ -224,7 +224,7 @@ def test_a_saved_plan_is_compared_again_where_it_is_applied(
 
     monkeypatch.setenv("CHECKOUT", SECOND)
     assert judged(safe) == [(Status.REFUSED, wording)]
-    assert judged(unsure) == [(Status.PLANNED, "")]
+    assert judged(in_doubt) == [(Status.PLANNED, "")]
     monkeypatch.setenv("CHECKOUT", FIRST)
     assert judged(safe) == [(Status.PLANNED, "")]
     # What was done is done: a plan can be applied twice.
@@ -416,7 +416,7 @@ def test_a_live_user_is_imported_with_a_reference_to_fill_in(
     read = cluster.observe((), lambda _: True, kinds=KINDS)
     made = make_import(read, Selection(kinds=tuple(KINDS)), {}, Context(), ImportLayout(tmp_path))
     (imported,) = made.files
-    assert (made.partial, made.idle, dict(made.unlike), dict(made.unread)) == ((), (), {}, {})
+    assert (made.partial, made.idle, dict(made.not_converged), dict(made.unread)) == ((), (), {}, {})
     assert f'password: "${{env:{variable}}}"' in imported.text
     imported.path.parent.mkdir()
     imported.path.write_text(imported.text)

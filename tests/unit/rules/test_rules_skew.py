@@ -65,8 +65,8 @@ def test_a_broken_ratio_is_told_exactly_and_by_the_unit_of_the_policy() -> None:
     topic = measured(ratio=SURE, diagnosis="hot_keys", advice=["Split the hot key.", "Another."])
     (one,) = found(policed(maxPartitionRatio=2.0), topic)
     assert (one.message, one.suggestion) == (wording, "Split the hot key")
-    (unsure,) = found(policed(maxPartitionRatio=2.0), measured(ratio=UNSURE))
-    assert unsure.suggestion == wording
+    (in_doubt,) = found(policed(maxPartitionRatio=2.0), measured(ratio=UNSURE))
+    assert in_doubt.suggestion == wording
     topic = measured(ratio=FINE, byte_ratio=SURE)
     assert told(policed(maxPartitionRatio=2.0), topic) == []
     (one,) = found(policed(maxPartitionRatio=2.0, by="bytes"), topic)

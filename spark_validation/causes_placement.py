@@ -203,7 +203,7 @@ MOSTLY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class LatestPartitioner:
     """The partitioners of the newest part of the log.
 
     Attributes:
@@ -228,7 +228,7 @@ class Newest:
         return not self.known and not self.other
 
 
-def _find_newest(topic: SampledTopic, first: int) -> Newest | None:
+def _find_latest_partitioner(topic: SampledTopic, first: int) -> LatestPartitioner | None:
     """Estimate the newest part's partitioners; None where no record has a key, or there is one partition."""
     wrong = (topic.keyed - topic.counts.fits)[:, first:]
     keyed = topic.keyed[first:]
@@ -257,7 +257,7 @@ def _find_newest(topic: SampledTopic, first: int) -> Newest | None:
     # Of the records of no known partitioner some lie by chance where another one puts them.
     known = foreign - unknown if foreign - unknown >= 2 * LEAST_ASCRIBED * foreign else 0.0
     before = float(of_each[number, :begin].sum()) / max(1.0, float(by_replicate[:begin].sum()))
-    return Newest(
+    return LatestPartitioner(
         list(PARTITIONERS)[number],
         known if known >= WORTH_NAMING else 0.0,
         unknown if unknown >= WORTH_NAMING else 0.0,
@@ -321,7 +321,7 @@ class Placement:
     """
 
     mix: PartitionerMix | None
-    newest: Newest | None
+    newest: LatestPartitioner | None
     repartition: Repartition | None
     unknown: float
     unknown_now: float
@@ -355,12 +355,13 @@ def find_placement(topic: SampledTopic) -> Placement:
     if not topic.keyed[first:].any():
         # Nothing was written since the increase: earlier records show the partitioners.
         first = 0
-    mix, newest = partitioner_mix(topic, first), _find_newest(topic, first)
+    mix, newest = partitioner_mix(topic, first), _find_latest_partitioner(topic, first)
     if repartition is not None and first == 0 and repartition.explains > 1 - LEAST_ASCRIBED:
         # Records that the earlier count placed are no evidence of another partitioner.
         main = repartition.increases[-1].partitioners[0]
         shared = topic.counts.shared_records / max(1.0, float(topic.keyed.sum()))
-        mix, newest = PartitionerMix(main, 0.0, {main: 1.0}, shared), Newest(main, 0.0, 0.0, False, ())
+        mix = PartitionerMix(main, 0.0, {main: 1.0}, shared)
+        newest = LatestPartitioner(main, 0.0, 0.0, False, ())
     keyed = float(topic.weigh(topic.keyed).sum())
     if mix is None or newest is None or keyed <= 0:
         return Placement(None, None, None, 0.0, 0.0, ())

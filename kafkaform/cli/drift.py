@@ -35,7 +35,7 @@ from kafkaform.core.errors import AuditError, UsageError
 from kafkaform.core.values import Value, replace
 from kafkaform.inspect.drift import Drift, DriftVerdict, Unmanaged, find_drift, has_drift
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.drift_ways import CommandContext
+from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import listed_kinds
 from kafkaform.rules import plugins
 

@@ -34,11 +34,11 @@ from kafkaform.inspect.skew_input import (
     declared_partitions,
     is_glob,
     limits,
+    list_consumers,
     list_topics_with_policy,
     offsets_at,
     read_logs,
     read_new_records,
-    readers,
     recorded_increases,
 )
 from kafkaform.plan.planning import check_identity
@@ -490,7 +490,7 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 
     return tuple(
         ReaderGroup(group.name, group.assignor, group.members)
-        for group in readers(desired, topic)
+        for group in list_consumers(desired, topic)
         if group.assignor in ASSIGNORS
     )
 

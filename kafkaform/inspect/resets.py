@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.errors import ClusterError, InvalidInput, KafkaformError, Problem
 from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Severity
-from kafkaform.core.offset_spec import Ago, AtOffset, AtTime, Current, Earliest, Latest, ShiftBy, time_of
+from kafkaform.core.offset_spec import (
+    AbsoluteTime,
+    AtOffset,
+    CurrentOffset,
+    Earliest,
+    Latest,
+    RelativeTime,
+    ShiftBy,
+    time_of,
+)
 from kafkaform.core.rights import Right, explain_missing_rights
 from kafkaform.core.transactions import OpenTransaction, group_by_producer, list_places
 from kafkaform.core.values import Value, field, replace
@@ -189,7 +198,7 @@ def _select_partitions(
         )
     # Partitions that were added have no offset yet: a reset of whole topics includes them. A shift has
     # nothing to start from there.
-    if not request.offsets and not request.topics and not isinstance(request.target, Current | ShiftBy):
+    if not request.offsets and not request.topics and not isinstance(request.target, CurrentOffset | ShiftBy):
         chosen = {(topic, number) for topic in named for number in range(counts[topic])}
     for topic, numbers in request.topics.items():
         chosen |= {(topic, number) for number in (range(counts[topic]) if numbers is None else numbers)}
@@ -249,11 +258,11 @@ def _compute_offset(
             return span.start
         case Latest():
             return span.end
-        case AtTime() | Ago():
+        case AbsoluteTime() | RelativeTime():
             return span.end if span.at is None else span.at
         case AtOffset(offset):
             return offset
-        case Current():
+        case CurrentOffset():
             return _require_committed(partition, committed)
         case ShiftBy(records):
             return _require_committed(partition, committed) + records

@@ -43,7 +43,7 @@ DEFAULT_REMOTE_ASSIGNOR = "uniform"
 """The brokers' default where members of the consumer protocol name none (group.consumer.assignors)."""
 
 
-class DeclaredReader(Value):
+class DeclaredConsumer(Value):
     """A declared group that reads a topic.
 
     Attributes:
@@ -231,24 +231,24 @@ def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
     return None
 
 
-def readers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredReader, ...]:
+def list_consumers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredConsumer, ...]:
     """Return the declared groups that read a topic and declare their number of members.
 
     Share and streams groups are left out: no assignor that a manifest can name gives each partition to one of
     their members.
     """
-    readers = []
+    consumers = []
     for group in groups(RuleContext(tuple(desired))):
         members = group.amount("members", "expected")
         if topic not in group.topics or not members:
             continue
         # The members choose the first assignor that all of them support: the first one declared.
         if group.protocol == CLASSIC:
-            readers.append(DeclaredReader(group.desired.ref.name, group.assignors[0], members))
+            consumers.append(DeclaredConsumer(group.desired.ref.name, group.assignors[0], members))
         elif group.protocol == CONSUMER:
             assignor = group.declared_client.get(REMOTE_ASSIGNOR, DEFAULT_REMOTE_ASSIGNOR)
-            readers.append(DeclaredReader(group.desired.ref.name, assignor, members))
-    return tuple(readers)
+            consumers.append(DeclaredConsumer(group.desired.ref.name, assignor, members))
+    return tuple(consumers)
 
 
 class PartitionLog(Value):

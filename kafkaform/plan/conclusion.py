@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, Status, assessments
-from kafkaform.core.plans import Plan, PlannedChange, Reader
+from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
 from kafkaform.resources import KINDS, topic_ref
@@ -158,25 +158,29 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
         ),
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
         undeclared=tuple(config for config in plan.undeclared if matches(str(config.ref), targets)),
-        readers=_select_readers(plan.readers, changes),
+        readers=_select_affected(plan.readers, changes),
     )
 
 
-def find_readers(changes: Iterable[PlannedChange], desired: Iterable[Desired]) -> tuple[Reader, ...]:
+def find_affected_consumers(
+    changes: Iterable[PlannedChange], desired: Iterable[Desired]
+) -> tuple[AffectedConsumer, ...]:
     """Find the declared groups that read a changing topic, sorted by name."""
     candidates = (
-        Reader(declared.ref, topics, declared.intent.team)
+        AffectedConsumer(declared.ref, topics, declared.intent.team)
         for declared in desired
         if declared.state is not None and (topics := KINDS[declared.ref.kind].reads(declared.intent))
     )
-    return _select_readers(sorted(candidates, key=lambda reader: resource_order(reader.ref)), changes)
+    return _select_affected(sorted(candidates, key=lambda consumer: resource_order(consumer.ref)), changes)
 
 
-def _select_readers(readers: Iterable[Reader], changes: Iterable[PlannedChange]) -> tuple[Reader, ...]:
-    """Select the readers of topics that change, each with those topics only."""
+def _select_affected(
+    consumers: Iterable[AffectedConsumer], changes: Iterable[PlannedChange]
+) -> tuple[AffectedConsumer, ...]:
+    """Select the consumers of topics that change, each with those topics only."""
     changing = {change.ref for change in changes}
     selected = (
-        replace(reader, topics=tuple(name for name in reader.topics if topic_ref(name) in changing))
-        for reader in readers
+        replace(consumer, topics=tuple(name for name in consumer.topics if topic_ref(name) in changing))
+        for consumer in consumers
     )
-    return tuple(reader for reader in selected if reader.topics)
+    return tuple(consumer for consumer in selected if consumer.topics)

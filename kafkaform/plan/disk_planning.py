@@ -88,7 +88,7 @@ def check_disk_space(
     except ClusterError as error:
         why = f"cannot determine whether brokers have enough disk space: {error.message}"
         doubts = {move.name: why for move in moves if move.added}
-        return facts.having(replace(known, disk_doubts=doubts))
+        return facts.with_part(replace(known, disk_doubts=doubts))
     space = DiskSpace.from_reading(log_dirs, unread, options.disk_reserve)
     growth, note = _read_growth(reading, cluster, seconds, retained) if seconds >= 1 else ({}, None)
     copies = {move.name: reading.copies(move.added, growth) for move in moves if move.added}
@@ -101,7 +101,7 @@ def check_disk_space(
         doubts[name] = "; ".join(filter(None, (doubts.get(name), why)))
     notes = (*facts.diagnostics, *([note] if note else []))
     known = replace(known, disk_shortages=shortages, disk_doubts=doubts)
-    return replace(facts, diagnostics=notes).having(known)
+    return replace(facts, diagnostics=notes).with_part(known)
 
 
 class _Reading(Value):

@@ -21,7 +21,14 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.strict_json import NEWER_HINT, Object, describe_violation, parse_document
@@ -104,7 +111,7 @@ def _build_plan(document: Object) -> Plan:
         unknown=_build_refs(document, "unknown"),
         subset=SUBSET in document,
         readers=tuple(
-            Reader(ref, tuple(item["topics"]), item.get("team", ""))
+            AffectedConsumer(ref, tuple(item["topics"]), item.get("team", ""))
             for ref, item in zip(_build_refs(document, "readers"), document.get("readers", ()), strict=True)
         ),
         unvalidated=_build_refs(document, "unvalidated"),

@@ -14,7 +14,7 @@ from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import Desired, Diagnostic, Facts, ManifestScope, Observation, ResourceRef
 from kafkaform.core.values import Value, replace
-from kafkaform.plan.conclusion import conclude, conclude_saved, find_readers
+from kafkaform.plan.conclusion import conclude, conclude_saved, find_affected_consumers
 from kafkaform.plan.difference import Diff, SavedPlan, add_tombstones, diff, diff_saved
 from kafkaform.plan.gate import gate, review_changes
 from kafkaform.plan.measuring import measure
@@ -142,11 +142,11 @@ def make_plan(
     read_at = time.monotonic()
     facts = _read_facts(request, cluster, target)
     observation = _observe(request, cluster, settings)
-    facts = facts.having(ManifestScope(request.partial))
+    facts = facts.with_part(ManifestScope(request.partial))
     if target is not None:
-        facts = facts.having(facts.get(AuthorizerSettings).complete(target.authorizer))
+        facts = facts.with_part(facts.get(AuthorizerSettings).complete(target.authorizer))
     for part in observation.parts:
-        facts = facts.having(part)
+        facts = facts.with_part(part)
     plan, hidden, context = _plan_reading(request, cluster, settings, target, facts, observation, tell)
     # What the brokers are still creating is neither created nor refused: it is read again.
     if hidden:
@@ -247,7 +247,7 @@ def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettin
     from kafkaform.plan.skew_report import index_measured_topics, require_cluster
 
     require_cluster(request.skew, facts.cluster_id)
-    return facts.having(SkewFacts(index_measured_topics(request.skew)))
+    return facts.with_part(SkewFacts(index_measured_topics(request.skew)))
 
 
 def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> Observation:
@@ -360,6 +360,6 @@ def _add_findings(
     return replace(
         plan,
         diagnostics=(*findings, *plan.diagnostics),
-        readers=find_readers(plan.changes, context.desired),
+        readers=find_affected_consumers(plan.changes, context.desired),
         subset=request.subset,
     )

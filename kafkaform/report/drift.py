@@ -19,13 +19,6 @@ from kafkaform.report.document import (
     count_left_out,
     list_codes,
 )
-from kafkaform.report.drift_ways import (
-    BY_HAND,
-    UNDECLARED_FIRST,
-    describe_line,
-    plan_acceptance,
-    plan_restoration,
-)
 from kafkaform.report.drift_wording import (
     declared_words,
     form_words,
@@ -38,6 +31,13 @@ from kafkaform.report.drift_wording import (
 )
 from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import render_page
+from kafkaform.report.remediation import (
+    BY_HAND,
+    UNDECLARED_FIRST,
+    describe_line,
+    plan_acceptance,
+    plan_restoration,
+)
 from kafkaform.report.sections import (
     describe_context,
     is_noted,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.document import Block
-    from kafkaform.report.drift_ways import CommandContext, Remediation
     from kafkaform.report.page import Page
+    from kafkaform.report.remediation import CommandContext, Remediation
     from kafkaform.report.truncation import Sort
 
 _ROLES = {

@@ -10,7 +10,6 @@ from kafkaform.core.values import asdict
 from kafkaform.inspect.drift import Form
 from kafkaform.plan.plan_file import cluster_member, configuration_member
 from kafkaform.report.diagnostics import finding_to_json, write_commands
-from kafkaform.report.drift_ways import format_yaml, plan_acceptance, plan_restoration
 from kafkaform.report.drift_wording import (
     count_drift,
     declared_words,
@@ -22,16 +21,17 @@ from kafkaform.report.drift_wording import (
     unmanaged_words,
 )
 from kafkaform.report.findings import ReportedFinding, wrap_findings
+from kafkaform.report.remediation import format_yaml, plan_acceptance, plan_restoration
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.core.model import Location, ResourceRef, Setting
-    from kafkaform.inspect.drift import Drift, FieldDrift, Past, ResourceDrift
+    from kafkaform.inspect.drift import Drift, FieldDrift, FieldHistory, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.drift_ways import CommandContext, Remediation
     from kafkaform.report.findings import Workspace
+    from kafkaform.report.remediation import CommandContext, Remediation
 
 
 FORMAT_VERSION = 1
@@ -66,7 +66,7 @@ def _resource_to_json(resource: ResourceDrift, context: CommandContext) -> _Json
         **_ref_to_json(resource.ref),
         "drift": resource.form.value,
         "source": _source_to_json(resource.desired.location),
-        "since": _past_to_json(resource.past),
+        "since": _history_to_json(resource.history),
         "fields": [_field_to_json(field) for field in resource.fields],
         "apply": None
         if planned is None
@@ -95,17 +95,17 @@ def _field_to_json(field: FieldDrift) -> _Json:
         "hazard": change.assessment.hazard or None,
         "reason": change.assessment.reason or None,
         "deferred": change.deferred,
-        "since": _past_to_json(field.past),
+        "since": _history_to_json(field.history),
     }
 
 
-def _past_to_json(past: Past | None) -> _Json | None:
-    if past is None:
+def _history_to_json(history: FieldHistory | None) -> _Json | None:
+    if history is None:
         return None
     return {
-        "cause": past.cause.value,
-        "last": _setting_to_json(past.last),
-        "live_value": _setting_to_json(past.source),
+        "cause": history.cause.value,
+        "last": _setting_to_json(history.last),
+        "live_value": _setting_to_json(history.source),
     }
 
 

@@ -155,23 +155,23 @@ def _wrap_change(ref: ResourceRef, field: FieldDrift) -> Update:
 
 def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
     """Describe since when a field differs, by the record of applies; None without a record."""
-    past = field.past
-    if past is None:
+    history = field.history
+    if history is None:
         return None
-    if past.last is None:
+    if history.last is None:
         return "unknown: no recorded apply set it"
-    apply = _subject_words(past.last)
+    apply = _subject_words(history.last)
     manifest = "the manifest has another value" if field.declared else "the manifest does not declare it"
-    if past.cause is DriftCause.MANIFEST:
+    if history.cause is DriftCause.MANIFEST:
         return f"{apply} set the live value; {manifest}"
-    value = _set_words(ref, field, past.last)
-    if past.cause is DriftCause.INTERRUPTED:
-        changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
-        return f"{apply_words(past.last)} began to change it, and was interrupted{changed}"
-    if past.cause is DriftCause.NOT_VISIBLE:
-        changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
-        sent = single(ref.kind, field.change.path, past.last.value)
-        return f"{apply_words(past.last)} sent {printable(sent.short)}, {_NEVER_SHOWN}{changed}"
+    value = _set_words(ref, field, history.last)
+    if history.cause is DriftCause.INTERRUPTED:
+        changed = "" if field.change.after == history.last.value else "; the manifest has also changed"
+        return f"{apply_words(history.last)} began to change it, and was interrupted{changed}"
+    if history.cause is DriftCause.NOT_VISIBLE:
+        changed = "" if field.change.after == history.last.value else "; the manifest has also changed"
+        sent = single(ref.kind, field.change.path, history.last.value)
+        return f"{apply_words(history.last)} sent {printable(sent.short)}, {_NEVER_SHOWN}{changed}"
     changed_field = KINDS[ref.kind].field(field.change.path)
     # Without a live value the field was removed, and the kind has the word for that.
     later_change = (
@@ -179,28 +179,28 @@ def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
         if field.change.before is None
         else changed_field.describe_later_change(field.change)
     )
-    both = "; the manifest has also changed" if past.cause is DriftCause.BOTH else ""
-    source = f"; the live value was set by {apply_words(past.source)}" if past.source else ""
+    both = "; the manifest has also changed" if history.cause is DriftCause.BOTH else ""
+    source = f"; the live value was set by {apply_words(history.source)}" if history.source else ""
     return f"{apply} {value}; {later_change}{both}{source}"
 
 
 def since_whole(drifted: ResourceDrift) -> str | None:
     """Describe since when a resource is missing or present; None without a record."""
-    past = drifted.past
-    if past is None:
+    history = drifted.history
+    if history is None:
         return None
     missing = drifted.form is Form.MISSING
-    if past.cause is DriftCause.NOT_VISIBLE and past.last is not None:
-        return f"{apply_words(past.last)} was to {'create' if missing else 'delete'} it, {_NEVER_SHOWN}"
-    if past.cause is DriftCause.UNRECORDED:
+    if history.cause is DriftCause.NOT_VISIBLE and history.last is not None:
+        return f"{apply_words(history.last)} was to {'create' if missing else 'delete'} it, {_NEVER_SHOWN}"
+    if history.cause is DriftCause.UNRECORDED:
         return "unknown: no recorded apply created it"
-    if past.last is None:
+    if history.last is None:
         deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
         return f"{deleted}; {'the manifest declares it' if missing else f'created again since, {_OTHERWISE}'}"
-    if past.cause is DriftCause.CLUSTER:
+    if history.cause is DriftCause.CLUSTER:
         gone = KINDS[drifted.ref.kind].words.endings
-        return f"{apply_words(past.last)} created or changed it; {gone} since, {_OTHERWISE}"
-    apply = _subject_words(past.last)
+        return f"{apply_words(history.last)} created or changed it; {gone} since, {_OTHERWISE}"
+    apply = _subject_words(history.last)
     if missing:
         return f"{apply} deleted it; the manifest declares it"
     return f"{apply} created or changed it; the manifest declares state: absent"

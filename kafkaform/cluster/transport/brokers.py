@@ -46,10 +46,10 @@ _log = logging.getLogger(__name__)
 _MAX_CONCURRENT = 32
 """The most brokers that are asked concurrently."""
 _MIN_CONNECT_S = 2.0
-"""The least time for a bootstrap server to answer, however many there are; also that of an extra lane."""
-_LANES = 4
+"""The least time for a bootstrap server to answer, however many there are; also for an additional broker."""
+_MAX_BROKERS_PER_CALL = 4
 """The most brokers that share the readings of one call."""
-_PER_LANE = 2
+_MIN_READINGS_PER_BROKER = 2
 """The least readings per connection: a login takes as long as one or two of them."""
 _ELECTION_S = 20.0
 """The time for a controller election: ZooKeeper notices a dead controller after 18 s."""
@@ -135,8 +135,8 @@ class Brokers:
             return self._ask_once(request_type, requests, node, timeout_s)
         if node is not None:
             return self._ask_broker(request_type, requests, node, timeout_s)
-        if len(requests) >= 2 * _PER_LANE:
-            return self._share_out(request_type, requests, timeout_s)
+        if len(requests) >= 2 * _MIN_READINGS_PER_BROKER:
+            return self._fan_out(request_type, requests, timeout_s)
         return retry(lambda: self._ask_broker(request_type, requests, None, timeout_s))
 
     def ask_controller(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> Any:
@@ -202,31 +202,32 @@ class Brokers:
             _, opened = self._open.popitem()
             opened.close()
 
-    def _share_out(self, request_type: RequestType[T], requests: Sequence[Any], timeout_s: float) -> list[T]:
+    def _fan_out(self, request_type: RequestType[T], requests: Sequence[Any], timeout_s: float) -> list[T]:
         """Spread requests that any broker can answer over several brokers.
 
         A broker handles one request of a connection at a time: four brokers describe 20,000 topics in a third
         of the time that one takes.
         """
-        nodes = self._read_nodes(timeout_s)
+        addresses = self._read_nodes(timeout_s)
         first = self._socket(None, timeout_s).address
-        other_nodes = [node for node, address in sorted(nodes.items()) if address != first]
-        # None is the connection that exists already; it takes a share too.
-        lanes: list[int | None] = [None, *other_nodes][: min(_LANES, len(requests) // _PER_LANE)]
+        other_nodes = [node for node, address in sorted(addresses.items()) if address != first]
+        count = min(_MAX_BROKERS_PER_CALL, len(requests) // _MIN_READINGS_PER_BROKER)
+        # None is the connection that exists already; it takes a part too.
+        nodes: list[int | None] = [None, *other_nodes][:count]
 
-        def ask_lane(lane: int) -> list[T]:
-            part, node = requests[lane :: len(lanes)], lanes[lane]
+        def send_part(number: int) -> list[T]:
+            part, node = requests[number :: len(nodes)], nodes[number]
             if node is not None:
                 try:
                     if self._current(node) is None:
-                        self._keep(node, self._connect(nodes[node], _MIN_CONNECT_S))
+                        self._keep(node, self._connect(addresses[node], _MIN_CONNECT_S))
                     return self._ask_broker(request_type, part, node, timeout_s)
                 except ClusterError as error:  # only speed is lost: the first broker takes over
                     _log.debug("broker %s does not help out: %s", node, error)
             return retry(lambda: self._ask_broker(request_type, part, None, timeout_s))
 
-        parts = _run_concurrently({lane: partial(ask_lane, lane) for lane in range(len(lanes))})
-        return [parts[number % len(lanes)][number // len(lanes)] for number in range(len(requests))]
+        parts = _run_concurrently({number: partial(send_part, number) for number in range(len(nodes))})
+        return [parts[number % len(nodes)][number // len(nodes)] for number in range(len(requests))]
 
     def _ask_broker(
         self, request_type: RequestType[T], requests: Sequence[Any], node: int | None, timeout_s: float

@@ -232,7 +232,7 @@ def foresee(changes: Sequence[Change], facts: Facts) -> Facts:
             with suppress(ValueError):
                 acls[value is not None].append(parse_path(path, change.ref.name))
     settings = reading.settings.complete(facts.get(AuthorizerSettings))
-    return facts.having(AccessFacts(replace(reading, settings=settings), acls[True], acls[False]))
+    return facts.with_part(AccessFacts(replace(reading, settings=settings), acls[True], acls[False]))
 
 
 def judge_field(path: str, principal: str, after: FieldValue, facts: Facts) -> RiskAssessment:

@@ -10,7 +10,7 @@ from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.inspect.skew_input import (
-    DeclaredReader,
+    DeclaredConsumer,
     PartitionLog,
     TopicLogs,
     TopicSelection,
@@ -18,11 +18,11 @@ from kafkaform.inspect.skew_input import (
     choose_by_pattern,
     declared_partitions,
     limits,
+    list_consumers,
     list_topics_with_policy,
     new_records,
     read_logs,
     read_new_records,
-    readers,
 )
 from kafkaform.resources.topic.operations import DeleteTopic
 from spark_validation.arrivals import TopicArrivals
@@ -224,11 +224,11 @@ def test_readers_are_groups_whose_members_are_known() -> None:
         group("shared", "orders", protocol="share", members={"expected": 3}),
         Desired(ResourceRef("ConsumerGroup", "gone"), None, Intent(spec={"topics": ["orders"]})),
     ]
-    assert readers(desired, "orders") == (
-        DeclaredReader("classic", "range", 3),
-        DeclaredReader("sticky", "sticky", 4),
-        DeclaredReader("next", "uniform", 2),
-        DeclaredReader("ranged", "range", 5),
+    assert list_consumers(desired, "orders") == (
+        DeclaredConsumer("classic", "range", 3),
+        DeclaredConsumer("sticky", "sticky", 4),
+        DeclaredConsumer("next", "uniform", 2),
+        DeclaredConsumer("ranged", "range", 5),
     )
 
 

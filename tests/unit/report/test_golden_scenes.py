@@ -36,7 +36,14 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.partitions import Broker, PartitionState
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
 from kafkaform.core.printable import LONGEST_LINE
 from kafkaform.core.values import Value, asdict, replace
 from kafkaform.inspect.comparison import ComparedResource, Side, compare_sides
@@ -189,7 +196,7 @@ def everything_planned() -> Plan:
         unknown=(topic("hidden"), topic("hidden.too")),
         consents=(Consent("Topic/gone", "delete", "TICKET-1"),),
         diagnostics=plan_findings(),
-        readers=(Reader(ResourceRef("ConsumerGroup", "billing"), ("orders",), "finance"),),
+        readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "billing"), ("orders",), "finance"),),
     )
     return resolve_consents(plan)
 

@@ -24,11 +24,11 @@ from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
-from kafkaform.report.drift_ways import CommandContext, plan_acceptance, plan_restoration
 from kafkaform.report.drift_wording import since_field, since_whole, summary_sentence
 from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import LEAST, LIMIT
 from kafkaform.report.prometheus import drift_metrics
+from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts

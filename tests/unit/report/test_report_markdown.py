@@ -26,7 +26,7 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import AffectedConsumer, ChangeOrigin, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
@@ -336,7 +336,8 @@ def noisy(count: int) -> Plan:
             ),
         ),
         readers=tuple(
-            Reader(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics") for i in range(12)
+            AffectedConsumer(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics")
+            for i in range(12)
         ),
     )
 

@@ -23,7 +23,14 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
 from kafkaform.core.printable import clipped, is_plain, plain_quotes, printable, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.plan.gate import resolve_consents
@@ -712,7 +719,7 @@ def test_owners_and_readers_have_a_subject() -> None:
     plan = replace(
         plan,
         changes=tuple(replace(change, team="shop") for change in plan.changes),
-        readers=(Reader(ResourceRef("ConsumerGroup", "billing"), ("t",)),),
+        readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "billing"), ("t",)),),
     )
     (line,) = [line for line in lines_of(plan) if "shop" in line]
     assert line.strip() == "The changing resource is owned by shop. The changing topic is read by billing."

@@ -37,8 +37,8 @@ from kafkaform.core.values import replace
 from kafkaform.inspect.drift import find_drift, plan_adoption
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import Request, build_plan, make_plan, plan_from
-from kafkaform.report.drift_ways import CommandContext, plan_acceptance
 from kafkaform.report.plan import render_plan
+from kafkaform.report.remediation import CommandContext, plan_acceptance
 from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
@@ -100,9 +100,9 @@ def plan(
         )
     declared = [*declared]
     observation = cluster.observe([each.ref for each in declared], kinds=["Access", "Topic"])
-    facts = cluster.facts().having(ManifestScope(part))
+    facts = cluster.facts().with_part(ManifestScope(part))
     for fact in observation.parts:
-        facts = facts.having(fact)
+        facts = facts.with_part(fact)
     return plan_from(declared, observation, facts)
 
 

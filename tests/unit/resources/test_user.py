@@ -29,11 +29,11 @@ from kafkaform.plan.reviewed import compare
 from kafkaform.report.apply import apply_to_json, render_apply
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_json
-from kafkaform.report.drift_ways import CommandContext
 from kafkaform.report.drift_wording import since_field
 from kafkaform.report.history import history_to_json, render_history
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.report.prometheus import drift_metrics
+from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import KINDS, listed_kinds
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from kafkaform.resources.base import FieldOutcome
@@ -381,8 +381,8 @@ def test_drift_says_that_a_password_was_changed(cluster: MemoryCluster, file: Pa
     drift = find_drift(plan, desired, read_trail(cluster, AuditSettings(), plan.cluster_id))
     (field,) = drift.resources[0].fields
     assert field.change.before == "iterations=8192,password=changed"
-    assert field.past is not None
-    assert field.past.cause is DriftCause.UNDECIDED
+    assert field.history is not None
+    assert field.history.cause is DriftCause.UNDECIDED
     assert plan_adoption(drift).refused == ((CHECKOUT, wording),)
     assert "User/checkout" in render_drift(drift, HEADER, HERE).plain
     # A refused login shows that one of the two changed, and not which.

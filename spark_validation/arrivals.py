@@ -387,7 +387,7 @@ class _PeriodSearch:
         return tuple(ends.end for ends in self.logs)
 
     def take(self, since_ms: int, found: Sequence[Beginning], now_ms: int) -> None:
-        """Count records from the places where a time begins, unless these may be too far from the truth."""
+        """Count records from the offsets where a time begins, unless these may be too far from the truth."""
         counts = tuple(ends.end - at.offset for ends, at in zip(self.logs, found, strict=True))
         doubts = tuple(at.doubt for at in found)
         mean = fmean(counts)
@@ -518,10 +518,10 @@ def find_arrivals(
     }
     # An empty log has no first record, and brokers answer such a request with offset -1. The first record
     # that is not older than 1970 is the first one that is kept.
-    filled = [place for place, ends in every.items() if ends.end > ends.start]
+    filled = [partition for partition, ends in every.items() if ends.end > ends.start]
     answers = find_offsets(dict.fromkeys(filled, 0))
-    firsts = {place: time for place, (_, time) in answers.items()}
-    trimmed = {place: every[place] for place in firsts if _limits(every[place])}
+    firsts = {partition: time for partition, (_, time) in answers.items()}
+    trimmed = {partition: every[partition] for partition in firsts if _limits(every[partition])}
     late: Mapping[TopicPartition, int] = {}
     if read_records is not None:
         read_records = _keep_records(read_records)
@@ -541,7 +541,9 @@ def find_arrivals(
     # A request has one time for each partition, so that several times take several turns.
     for turn in range(max(map(len, times.values()), default=0)):
         asked = {name: topic_times[turn] for name, topic_times in times.items() if turn < len(topic_times)}
-        begun = time_search.find({place: asked[place[0]] for place in every if place[0] in asked})
+        begun = time_search.find(
+            {partition: asked[partition[0]] for partition in every if partition[0] in asked}
+        )
         for name, time_ms in asked.items():
             search = searches[name]
             search.take(time_ms, [begun[name, number] for number in range(len(search.logs))], now_ms)
@@ -552,12 +554,18 @@ def _keep_records(read_records: ReadRecords) -> ReadRecords:
     """Return a reader that keeps what it read: searches for several times often look at the same records."""
     kept: dict[tuple[TopicPartition, int], Sequence[tuple[int, int]]] = {}
 
-    def read(places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
-        missing = {place: offset for place, offset in places.items() if (place, offset) not in kept}
+    def read(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+        missing = {
+            partition: offset for partition, offset in offsets.items() if (partition, offset) not in kept
+        }
         if missing:
             records = read_records(missing)
-            kept.update({(place, missing[place]): own for place, own in records.items()})
-        return {place: kept[place, offset] for place, offset in places.items() if (place, offset) in kept}
+            kept.update({(partition, missing[partition]): own for partition, own in records.items()})
+        return {
+            partition: kept[partition, offset]
+            for partition, offset in offsets.items()
+            if (partition, offset) in kept
+        }
 
     return read
 
@@ -574,8 +582,8 @@ def _read_firsts(
 
     Records that were removed may be as late as any of these, but for one, which may be ahead.
     """
-    records = read_records({place: ends.start for place, ends in trimmed.items()}) if trimmed else {}
-    return {place: sorted(time for _, time in own)[-2:][0] for place, own in records.items() if own}
+    records = read_records({partition: ends.start for partition, ends in trimmed.items()}) if trimmed else {}
+    return {partition: sorted(time for _, time in own)[-2:][0] for partition, own in records.items() if own}
 
 
 def _pass_late_firsts(
@@ -591,21 +599,21 @@ def _pass_late_firsts(
     nothing, even where there was none.
     """
     passed: dict[TopicPartition, int] = {}
-    starts = {place: (ends.start, firsts[place]) for place, ends in trimmed.items()}
+    starts = {partition: (ends.start, firsts[partition]) for partition, ends in trimmed.items()}
     for _ in range(_STARTS):
         answers = find_offsets(
             {
-                place: time + max(1, FEW_KEPT * (now_ms - time) // (trimmed[place].end - offset))
-                for place, (offset, time) in starts.items()
-                if trimmed[place].end > offset
+                partition: time + max(1, FEW_KEPT * (now_ms - time) // (trimmed[partition].end - offset))
+                for partition, (offset, time) in starts.items()
+                if trimmed[partition].end > offset
             }
         )
         starts = {
-            place: answer
-            for place, answer in answers.items()
-            if answer[0] - starts[place][0] < _FEW_AT_START and answer[1] <= now_ms
+            partition: answer
+            for partition, answer in answers.items()
+            if answer[0] - starts[partition][0] < _FEW_AT_START and answer[1] <= now_ms
         }
-        passed.update({place: time for place, (_, time) in starts.items()})
+        passed.update({partition: time for partition, (_, time) in starts.items()})
         if not starts:
             break
     return passed

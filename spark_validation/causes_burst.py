@@ -219,19 +219,19 @@ def _curve(windows: Sequence[Window], times: Floats, earliest: float, latest: fl
     far as the pace between these gives, but not before `earliest` or after `latest`.
     """
     replicates = np.repeat(np.array([window.replicate for window in windows], dtype=np.int64), 2)
-    places = np.array([(window.start, window.end) for window in windows], dtype=np.float64).reshape(-1)
+    bounds = np.array([(window.start, window.end) for window in windows], dtype=np.float64).reshape(-1)
     at = times[replicates[::2]].reshape(-1)
     known = np.isfinite(at)
     if not known.any():
         return None
     # Times of windows may overlap a little; offsets never go back, so the curve must not either.
     ascending = np.maximum.accumulate(at[known])
-    filled = np.interp(places, places[known], ascending)
-    pace = _pace(ascending[[0, -1]], places[known][[0, -1]])
-    filled += pace * (np.minimum(places - places[known][0], 0) + np.maximum(places - places[known][-1], 0))
+    filled = np.interp(bounds, bounds[known], ascending)
+    pace = _pace(ascending[[0, -1]], bounds[known][[0, -1]])
+    filled += pace * (np.minimum(bounds - bounds[known][0], 0) + np.maximum(bounds - bounds[known][-1], 0))
     filled = filled.clip(earliest, latest)
     filled[known] = ascending
-    return OffsetCurve(windows[0].partition, filled, places, replicates)
+    return OffsetCurve(windows[0].partition, filled, bounds, replicates)
 
 
 def _start(topic: SampledTopic, curve: OffsetCurve) -> float:

@@ -495,15 +495,15 @@ def group_cells(table: Any, partitions: int, replicates: int) -> Rows | None:
     pair = np.asarray(encoded.indices).astype(np.int64) * partitions + cell // replicates
     pairs, first_row, row = np.unique(pair, return_index=True, return_inverse=True)
     count = len(pairs)
-    place = row * replicates + cell % replicates
+    cells = row * replicates + cell % replicates
     earliest, latest = np.full(count, NEVER), np.full(count, -1, dtype=np.int64)
     np.minimum.at(earliest, row, first)
     np.maximum.at(latest, row, last)
     return Rows(
         keys.take(first_row),
         pairs % partitions,
-        _sum_cells(place, records, count, replicates),
-        _sum_cells(place, size, count, replicates),
+        _sum_cells(cells, records, count, replicates),
+        _sum_cells(cells, size, count, replicates),
         earliest,
         latest,
         first_ms,

@@ -148,7 +148,7 @@ def _estimate_hot_key(
     # By replicates: `analysis` replaces it where timestamps show when the key was hot.
     peak = float(np.divide(own, by_replicate, out=np.zeros(len(own)), where=by_replicate > 0).max())
     by_partition = key.records.sum(axis=1)
-    places = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
+    order = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
     return HotKeyResult(
         key_hash=key.key_hash,
         key_length=key.length,
@@ -156,7 +156,7 @@ def _estimate_hot_key(
         key=None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
         share=share,
         byte_share=byte_share,
-        partitions=tuple(places.tolist()),
+        partitions=tuple(order.tolist()),
         slices_seen=int(np.count_nonzero(key.records.sum(axis=0))),
         peak=peak / share.value if share.value > 0 else 0.0,
     )

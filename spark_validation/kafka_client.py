@@ -545,53 +545,55 @@ class OffsetReader:
         for (topic, _), answer in answers.items():
             if answer.error is not None:
                 raise make_reading_error(answer.error, topic)
-        offsets = {place: answer.offset for place, answer in answers.items() if answer.offset >= 0}
+        offsets = {partition: answer.offset for partition, answer in answers.items() if answer.offset >= 0}
         read = self.read_records(offsets, 1)
         for topic, number in offsets.keys() - read.keys():
             self._problems.check(topic)
             raise self._problems.make_silence_error(f"{topic}:{number}", ANSWER_S)
-        return {place: (offsets[place], records[0][1]) for place, records in read.items() if records}
+        return {
+            partition: (offsets[partition], records[0][1]) for partition, records in read.items() if records
+        }
 
     def read_records(
-        self, places: Mapping[tuple[str, int], int], count: int = NEIGHBOURS
+        self, offsets: Mapping[tuple[str, int], int], count: int = NEIGHBOURS
     ) -> dict[tuple[str, int], list[tuple[int, int]]]:
         """Read the first records of partitions from given offsets on.
 
         Args:
-            places: The offset of each partition.
+            offsets: The offset of each partition.
             count: The most records of a partition.
 
         Returns:
             The offsets and times of the records (ms since 1970). Partitions that cannot be read are left out.
         """
-        records: dict[tuple[str, int], list[tuple[int, int]]] = {place: [] for place in places}
-        if not places:
+        records: dict[tuple[str, int], list[tuple[int, int]]] = {partition: [] for partition in offsets}
+        if not offsets:
             return records
-        waiting = {*places}
-        self._client.assign([TopicPartition(*place, offset) for place, offset in places.items()])
+        waiting = {*offsets}
+        self._client.assign([TopicPartition(*partition, offset) for partition, offset in offsets.items()])
         try:
             deadline = time.monotonic() + ANSWER_S
             while waiting and time.monotonic() < deadline:
                 done = []
                 for message in self._client.consume(min(count * len(waiting), _MESSAGES), _POLL_S):
-                    place: Any = message.topic(), message.partition()
+                    partition: Any = message.topic(), message.partition()
                     error = message.error()
-                    if place not in waiting:
+                    if partition not in waiting:
                         continue
                     if error is None:
-                        records[place].append((message.offset() or 0, message.timestamp()[1]))
+                        records[partition].append((message.offset() or 0, message.timestamp()[1]))
                     elif error.code() != KafkaError._PARTITION_EOF:
-                        del records[place]
-                    if error is not None or len(records[place]) >= count:
-                        waiting.discard(place)
-                        done.append(TopicPartition(*place))
+                        del records[partition]
+                    if error is not None or len(records[partition]) >= count:
+                        waiting.discard(partition)
+                        done.append(TopicPartition(*partition))
                 # Or it goes on fetching them.
                 if done:
                     self._client.incremental_unassign(done)
         finally:
             # The consumer would go on fetching these partitions.
             self._client.unassign()
-        return {place: own for place, own in records.items() if place not in waiting}
+        return {partition: own for partition, own in records.items() if partition not in waiting}
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Read the configs of topics that are in force; a topic whose configs may not be read is left out."""

@@ -364,8 +364,8 @@ class RangeReader:
             lists.counts.append(len(messages))
         else:
             offsets = list(map(_OFFSET, messages))
-            places = np.searchsorted(offsets, part.edges)
-            for replicate, (begin, end) in zip(part.replicates, pairwise(places.tolist()), strict=True):
+            indices = np.searchsorted(offsets, part.edges)
+            for replicate, (begin, end) in zip(part.replicates, pairwise(indices.tolist()), strict=True):
                 lists.cells.append(base + replicate)
                 lists.counts.append(end - begin)
         lists.keys += map(_KEY, messages)
@@ -413,7 +413,7 @@ class _Round:
         self._consumer = consumer
         self._problems = problems
         self._errors = KafkaError
-        self._place = TopicPartition
+        self._topic_partition = TopicPartition
         self._open = {(reader._names[part.topic], part.partition): part for part in ranges}
         self._only = next(iter(self._open)) if len(self._open) == 1 else None
         self._ended: list[tuple[str, int]] = []
@@ -422,7 +422,7 @@ class _Round:
 
     def read(self) -> Iterator[tuple[int, Any]]:
         self._consumer.assign(
-            [self._place(topic, part, wanted.start) for (topic, part), wanted in self._open.items()]
+            [self._topic_partition(topic, part, wanted.start) for (topic, part), wanted in self._open.items()]
         )
         while self._open:
             messages = self._next()
@@ -487,72 +487,73 @@ class _Round:
         by_partition: dict[tuple[str, int], list[Any]] = defaultdict(list)
         for message in messages:
             by_partition[message.topic(), message.partition()].append(message)
-        for place, own in by_partition.items():
-            self._take_range(place, own)
+        for partition, own in by_partition.items():
+            self._take_range(partition, own)
 
-    def _take_range(self, place: tuple[str, int], messages: list[Any]) -> None:
-        wanted = self._open.get(place)
+    def _take_range(self, partition: tuple[str, int], messages: list[Any]) -> None:
+        wanted = self._open.get(partition)
         # Messages of a range that has ended may still be queued.
         if wanted is None:
             return
         self._reader._take(wanted, messages)
         if messages[-1].offset() >= wanted.end - 1:
-            self._end(place)
+            self._end(partition)
 
-    def _end(self, place: tuple[str, int]) -> None:
-        del self._open[place]
-        self._ended.append(place)
+    def _end(self, partition: tuple[str, int]) -> None:
+        del self._open[partition]
+        self._ended.append(partition)
 
     def _stop_fetching(self) -> None:
         """Stop fetching ranges that have ended; the next round's assignment ends the last one."""
         if self._ended and self._open:
-            self._consumer.incremental_unassign([self._place(*place) for place in self._ended])
+            self._consumer.incremental_unassign([self._topic_partition(*ended) for ended in self._ended])
         self._ended.clear()
 
     def _handle_event(self, event: Any) -> None:
         """Handle what comes in place of a message: the end of a partition, or an error."""
-        error, place = event.error(), (event.topic(), event.partition())
-        wanted = self._open.get(place)
+        error, partition = event.error(), (event.topic(), event.partition())
+        wanted = self._open.get(partition)
         code = error.code()
         if code == self._errors._PARTITION_EOF:
-            if wanted is not None and (event.offset() >= wanted.end or self._is_cut(place, wanted)):
-                self._end(place)
+            if wanted is not None and (event.offset() >= wanted.end or self._is_cut(partition, wanted)):
+                self._end(partition)
         elif code == self._errors._AUTO_OFFSET_RESET:
             if wanted is not None:
-                self._skip_removed(place, wanted)
-        elif place[0] is None:
+                self._skip_removed(partition, wanted)
+        elif partition[0] is None:
             # An error of the client and not of a topic, such as a lost broker, may pass by itself.
             self._problems(error)
         else:
             from spark_validation.kafka_client import HARMLESS, make_reading_error
 
             if code not in HARMLESS:
-                self._fail_topic(place[0], make_reading_error(error, place[0]))
+                self._fail_topic(partition[0], make_reading_error(error, partition[0]))
 
-    def _is_cut(self, place: tuple[str, int], wanted: Range) -> bool:
+    def _is_cut(self, partition: tuple[str, int], wanted: Range) -> bool:
         """Return whether a log ends before a range does; a new leader may not have its end yet."""
-        _, high = self._watermarks(place)
+        _, high = self._watermarks(partition)
         return high < wanted.end
 
-    def _skip_removed(self, place: tuple[str, int], wanted: Range) -> None:
+    def _skip_removed(self, partition: tuple[str, int], wanted: Range) -> None:
         """Continue after the records that retention has removed."""
-        low, high = self._watermarks(place)
+        low, high = self._watermarks(partition)
         # Removed beyond the range, or emptied: there is nothing left of it.
         if not wanted.start <= low < min(wanted.end, high):
-            self._end(place)
+            self._end(partition)
             return
-        self._consumer.incremental_unassign([self._place(*place)])
-        self._consumer.incremental_assign([self._place(*place, low)])
+        self._consumer.incremental_unassign([self._topic_partition(*partition)])
+        self._consumer.incremental_assign([self._topic_partition(*partition, low)])
 
-    def _watermarks(self, place: tuple[str, int]) -> tuple[int, int]:
+    def _watermarks(self, partition: tuple[str, int]) -> tuple[int, int]:
         from confluent_kafka import KafkaException
 
         from spark_validation.kafka_client import make_reading_error
 
         try:
-            low, high = self._consumer.get_watermark_offsets(self._place(*place), timeout=_ANSWER_S)
+            named = self._topic_partition(*partition)
+            low, high = self._consumer.get_watermark_offsets(named, timeout=_ANSWER_S)
         except KafkaException as error:
-            failure = make_reading_error(error, place[0])
+            failure = make_reading_error(error, partition[0])
             raise failure from None
         return low, high
 
@@ -561,8 +562,8 @@ class _Round:
             return
         self._reader._fail(self._reader._numbers[topic], error)
         # A list of them, as _end removes them from _open.
-        for place in [place for place in self._open if place[0] == topic]:
-            self._end(place)
+        for partition in [partition for partition in self._open if partition[0] == topic]:
+            self._end(partition)
 
 
 # --- compacted logs --------------------------------------------------------------------------------

@@ -180,11 +180,11 @@ def spark_labels(count: int) -> list[int]:
     labels: dict[int, int] = {}
     for first in itertools.count(0, 1024):
         values = np.arange(first, first + 1024, dtype=np.uint32)
-        for value, place in zip(values.tolist(), (_murmur3(values) % count).tolist(), strict=True):
-            labels.setdefault(place, value)
+        for value, bucket in zip(values.tolist(), (_murmur3(values) % count).tolist(), strict=True):
+            labels.setdefault(bucket, value)
         if len(labels) == count:
             break
-    return [labels[place] for place in range(count)]
+    return [labels[bucket] for bucket in range(count)]
 
 
 def _murmur3(values: Any) -> Any:

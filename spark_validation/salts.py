@@ -186,10 +186,10 @@ def _place_salts(
         taken: list[int] = []
         for _ in range(salts[number]):
             after = (placed[:, suffixed] + size[:, None]).max(axis=0)
-            place = int(np.argmin(np.where(free, after, np.inf)))
-            free[place] = False
-            taken.append(int(suffixed[place]) if known is None else place)
-            placed[:, suffixed[place]] += size
-            on[number][:, suffixed[place]] += size
+            index = int(np.argmin(np.where(free, after, np.inf)))
+            free[index] = False
+            taken.append(int(suffixed[index]) if known is None else index)
+            placed[:, suffixed[index]] += size
+            on[number][:, suffixed[index]] += size
         chosen[number] = tuple(sorted(taken))
     return placed, chosen, on

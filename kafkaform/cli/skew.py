@@ -288,9 +288,9 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
 
     connect = cache(lambda: OffsetReader(kafka))
 
-    def read(places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+    def read(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
         with _skew_errors():
-            return connect().read_records(places)
+            return connect().read_records(offsets)
 
     return read
 
@@ -374,10 +374,10 @@ def _analyse_files(
     from spark_validation.errors import SkewError
     from spark_validation.files import FileTopic, open_files, run_file
 
-    job, place = _build_job(options), _resolve_source(source, options)
+    job, location = _build_job(options), _resolve_source(source, options)
 
     def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
-        files = open_files(spark, place, topics, called=source)
+        files = open_files(spark, location, topics, called=source)
         results: dict[str, TopicResult | SkewError] = {}
         for name in files.topics:
             with progress(name) as tell:

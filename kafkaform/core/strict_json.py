@@ -108,8 +108,8 @@ def parse_document(
     try:
         document = parse_json(text, fractions=fractions)
     except MalformedJson as malformed:
-        place = f"{where}:{malformed.line}:{malformed.column}" if malformed.line else where
-        raise error(f"{place}: not a valid {noun}: {malformed.problem}", hint=again) from malformed
+        position = f"{where}:{malformed.line}:{malformed.column}" if malformed.line else where
+        raise error(f"{position}: not a valid {noun}: {malformed.problem}", hint=again) from malformed
     version = document.get("format_version") if isinstance(document, dict) else None
     # type() and not isinstance(), as True is an int to Python.
     if not isinstance(document, dict) or type(version) is not int or version < 1:

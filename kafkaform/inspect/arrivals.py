@@ -67,7 +67,8 @@ def _read_sizes_of_emptied(
     """Read the bytes of the partitions of topics of which one keeps next to no record, and had some."""
     emptied = {name for (name, _), span in spans.items() if span.start and span.end - span.start < FEW_KEPT}
     try:
-        return cluster.partition_sizes([place for place in spans if place[0] in emptied]) if emptied else {}
+        partitions = [partition for partition in spans if partition[0] in emptied]
+        return cluster.partition_sizes(partitions) if partitions else {}
     except ClusterError:
         return {}  # unknown, as for accounts that may not describe the cluster
 

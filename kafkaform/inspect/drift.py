@@ -86,7 +86,7 @@ class FieldDrift(Value):
         change: The change from the live value to the declared one.
         declared: Whether a manifest or default declares it; if not, it was set on the cluster.
         left_alone: Whether an apply does not change it.
-        place: The place in the manifest that sets it, or the nearest one around it.
+        location: The place in the manifest that sets it, or the nearest one around it.
         keys: The path of keys in the manifest; None where the manifest does not set it.
         history: The recorded history; None where no record was read.
     """
@@ -94,7 +94,7 @@ class FieldDrift(Value):
     change: FieldChange
     declared: bool
     left_alone: bool = False
-    place: Location | None = None
+    location: Location | None = None
     keys: tuple[str, ...] | None = None
     history: FieldHistory | None = None
 
@@ -250,7 +250,7 @@ def _find_field_drift(
     history = None if trail is None else find_history(desired.ref, change, trail)
     path = change.path
     declared = desired.state is not None and path in desired.state
-    return FieldDrift(change, declared, left_alone, desired.place(path), desired.keys(path), history)
+    return FieldDrift(change, declared, left_alone, desired.locate(path), desired.keys(path), history)
 
 
 def find_history(ref: ResourceRef, change: FieldChange, trail: Trail) -> FieldHistory:

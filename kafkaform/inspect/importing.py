@@ -245,9 +245,9 @@ def _explain_unread(ref: ResourceRef, observation: Observation) -> str | None:
     return observed.live.unread or None if observed.live is not None else None
 
 
-def _keeps_manifest(place: Location | None, path: Path, layout: ImportLayout) -> bool:
+def _keeps_manifest(location: Location | None, path: Path, layout: ImportLayout) -> bool:
     """Return whether an existing manifest is kept, and not replaced in its own file."""
-    return not (layout.overwrite and place is not None and Path(place.file).resolve() == path.resolve())
+    return not (layout.overwrite and location is not None and Path(location.file).resolve() == path.resolve())
 
 
 def _waive_collisions(

@@ -390,19 +390,21 @@ def read_offsets(text: str, file: str, group: str) -> dict[TopicPartition, int]:
         for row in reader:
             if not row:
                 continue
-            place = Location(file, reader.line_num)
+            location = Location(file, reader.line_num)
             columns = [column.strip() for column in row]
             # Kafka's tool writes the group into each line when it exports several groups.
             if len(columns) == _COLUMNS_WITH_GROUP and columns.pop(0) != group:
                 continue
             if len(columns) != _COLUMNS or not all(c.isascii() and c.isdigit() for c in columns[1:]):
-                problems.append(Problem("is not an offset", place, _FORMAT))
+                problems.append(Problem("is not an offset", location, _FORMAT))
                 continue
             partition = columns[0], int(columns[1])
             # The same line twice is harmless; two offsets for one partition are a mistake.
             if offsets.setdefault(partition, int(columns[2])) != int(columns[2]):
                 problems.append(
-                    Problem(f"another offset for {partition[0]}:{partition[1]}", place, "keep one of the two")
+                    Problem(
+                        f"another offset for {partition[0]}:{partition[1]}", location, "keep one of the two"
+                    )
                 )
     except csv.Error as error:
         problems.append(Problem(f"not CSV: {error}", Location(file, reader.line_num)))

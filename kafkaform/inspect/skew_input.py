@@ -472,7 +472,9 @@ def count_between(
     """
     logs = {(topic, log.partition): LogEnds(log.kept_from, log.end) for log in reading.logs[topic]}
     kept_since = reading.arrivals[topic].kept_since_ms
-    firsts = {place: first for place, first in zip(logs, kept_since, strict=True) if first is not None}
+    firsts = {
+        partition: first for partition, first in zip(logs, kept_since, strict=True) if first is not None
+    }
     until = reading.arrivals[topic].until_ms
     search = TimeSearch(logs, firsts, until, cluster.offsets_at, read_records)
     return search.count_between(since_ms, until_ms)
@@ -486,7 +488,9 @@ def offsets_at(cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms
     """
     ends = {(topic, log.partition): log.end for log in reading.logs[topic]}
     offsets = cluster.offsets_at(dict.fromkeys(ends, time_ms))
-    return tuple(min(offsets[place][0], end) if place in offsets else end for place, end in ends.items())
+    return tuple(
+        min(offsets[partition][0], end) if partition in offsets else end for partition, end in ends.items()
+    )
 
 
 def recorded_increases(

@@ -91,18 +91,22 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
     hazards = {assessment.hazard for assessment in assessed} | needed.keys()
     unread = {assessment.hazard for assessment in assessed if assessment.data_unread}
     annotated = desired.intent.allow
-    used = {covering(annotated, hazard, place) for hazard, places in needed.items() for place in places}
+    used = {
+        covering(annotated, hazard, binding) for hazard, bindings in needed.items() for binding in bindings
+    }
     for head in sorted(set(annotated) - used):
         hazard, bound = split_head(head)
         # The consent is used once the data can be read; until then, only one to `unread-data` counts.
         if hazard in unread:
             continue
-        places = needed.get(hazard, ())
-        if places:
+        bindings = needed.get(hazard, ())
+        if bindings:
             # It is for another cluster, or for an earlier value: the hazard here has a consent of its own.
-            if any(covering(annotated, hazard, place) for place in places) and bound:
+            if any(covering(annotated, hazard, binding) for binding in bindings) and bound:
                 continue
-            lines = [consent_line(hazard, place, annotated[head] if not bound else WHY) for place in places]
+            lines = [
+                consent_line(hazard, binding, annotated[head] if not bound else WHY) for binding in bindings
+            ]
             problem = (
                 f"consents to {head}, which does not cover this one"
                 if bound

@@ -390,10 +390,12 @@ def _find_location(proposal: Proposal) -> Location | None:
     desired = proposal.desired
     manifest = desired.location
     if isinstance(proposal.change, Update) and manifest is not None:
-        locations = [desired.place(field.path) for field in proposal.change.fields if field.deferred is None]
+        locations = [desired.locate(field.path) for field in proposal.change.fields if field.deferred is None]
         # A change of the defaults would otherwise be reported once for each of a thousand manifests, at lines
         # that do not have it.
-        if locations and all(place is not None and place.file != manifest.file for place in locations):
+        if locations and all(
+            location is not None and location.file != manifest.file for location in locations
+        ):
             return locations[0]
     return manifest
 

@@ -207,17 +207,17 @@ def find_required_consents(change: Change, consents: Consents) -> tuple[Required
         consents: The consents that may apply to its resource.
     """
     kind = KINDS[change.ref.kind]
-    places: list[tuple[RiskAssessment, FieldChange | None]] = (
+    pairs: list[tuple[RiskAssessment, FieldChange | None]] = (
         # A deferred field is not carried out, so it needs no consent yet.
         [(field.assessment, field) for field in change.fields if field.deferred is None]
         if isinstance(change, Update)
         else [(change.assessment, None)]
     )
     needed: dict[str, list[Binding | None]] = {}
-    for assessment, place in sorted(places, key=lambda place: place[0].hazard):
+    for assessment, pair in sorted(pairs, key=lambda pair: pair[0].hazard):
         if assessment.risk is Risk.DESTRUCTIVE:
             for hazard in kind.hazards.to_consent(assessment):
-                needed.setdefault(hazard, []).append(kind.binding(change, place))
+                needed.setdefault(hazard, []).append(kind.binding(change, pair))
     return tuple(
         RequiredConsent(hazard, tuple(bound), consents.find(change.ref, hazard, bound))
         for hazard, bound in needed.items()

@@ -217,30 +217,30 @@ def notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diag
             continue
         name, (before, after) = planned.ref.name, counts
         declared = context.declared.get(planned.ref)
-        place = declared.place("partitions") if declared is not None else planned.location
+        location = declared.locate("partitions") if declared is not None else planned.location
         result = context.skew.get(name)
         unit = policy_unit(declared.intent) if declared is not None else "records"
         prediction = None if result is None else predict_increase(result, before, after, unit)
         if prediction is None:
-            yield replace(_describe_not_predicted(name, before, after, result, place), ref=planned.ref)
+            yield replace(_describe_not_predicted(name, before, after, result, location), ref=planned.ref)
         elif risk_of(planned.change) is Risk.SAFE:
             text = f"{name} goes from {before} to {after} partitions: {describe_prediction(prediction)}"
-            yield Diagnostic("KF508", Severity.INFO, text, place, ref=planned.ref)
+            yield Diagnostic("KF508", Severity.INFO, text, location, ref=planned.ref)
 
 
 def _describe_not_predicted(
-    name: str, before: int, after: int, result: TopicResult | None, place: Location | None
+    name: str, before: int, after: int, result: TopicResult | None, location: Location | None
 ) -> Diagnostic:
     grows = f"{name} goes from {before} to {after} partitions, and"
     if result is not None and result.what_if_withheld is not None:
         # Untrusted text: a report may come from anywhere.
         why = clipped(result.what_if_withheld, _LONG).rstrip(".")
-        return Diagnostic("KF507", Severity.WARNING, f"{grows} no prediction holds for it: {why}", place)
+        return Diagnostic("KF507", Severity.WARNING, f"{grows} no prediction holds for it: {why}", location)
     why = "is not in the skew report" if result is None else f"was not measured for {after}"
     return Diagnostic(
         "KF507",
         Severity.WARNING,
         f"{grows} {why}: its effect is not known",
-        place,
+        location,
         command("skew", name, options=("--what-if", str(after))),
     )

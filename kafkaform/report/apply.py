@@ -173,7 +173,7 @@ def _describe_result(group: Sequence[ResourceResult]) -> Item:
             symbol, word = TextSpan("=", role), _ALREADY[action]
         case _:
             symbol, word = TextSpan("!", role), f"{action} {_WORDS[outcome.result]}"
-            text = [TextSpan(entry.place, Role.PLACE)]
+            text = [TextSpan(entry.location, Role.PLACE)]
     below: list[Paragraph | Verbatim | Item] = []
     if len(group) > 1:
         names = ", ".join(entry.titles(short=True))

@@ -159,12 +159,12 @@ def _describe_resource(drifted: ResourceDrift, context: CommandContext) -> Subse
     blocks: list[Block] = []
     if drifted.form is Form.DIFFERS:
         rows = [_list_cells(drifted, field) for field in drifted.fields]
-        shown = len(_COLUMNS) if any(place.text for *_, place in rows) else -1
+        shown = len(_COLUMNS) if any(location.text for *_, location in rows) else -1
         blocks.append(Table(_COLUMNS[:shown], [row[:shown] for row in rows]))
         blocks += _describe_times(drifted)
     else:
-        if place := drifted.desired.location:
-            blocks.append(Item("declared", TextSpan(f"{place.file}:{place.line}", Role.PLACE)))
+        if location := drifted.desired.location:
+            blocks.append(Item("declared", TextSpan(f"{location.file}:{location.line}", Role.PLACE)))
         if since := since_whole(drifted):
             blocks.append(Item("since", since))
     restore = plan_restoration(drifted, context)
@@ -176,12 +176,12 @@ def _describe_resource(drifted: ResourceDrift, context: CommandContext) -> Subse
 
 
 def _list_cells(drifted: ResourceDrift, field: FieldDrift) -> tuple[TextSpan, ...]:
-    place = field.place if field.keys is not None else None
+    location = field.location if field.keys is not None else None
     return (
         TextSpan(label(field.change.path), Role.CODE),
         TextSpan(declared_words(drifted.ref, field), Role.CODE, _VALUE),
         TextSpan(live_words(drifted.ref, field), Role.UNEXPECTED, _VALUE),
-        TextSpan(f"{place.file}:{place.line}" if place else "", Role.PLACE),
+        TextSpan(f"{location.file}:{location.line}" if location else "", Role.PLACE),
     )
 
 

@@ -90,7 +90,7 @@ def _field_to_json(field: FieldDrift) -> _Json:
         "live": change.before,
         "effective_manifest": change.effective_after,
         "effective_live": change.effective_before,
-        "source": _source_to_json(field.place),
+        "source": _source_to_json(field.location),
         "risk": change.assessment.risk.label,
         "hazard": change.assessment.hazard or None,
         "reason": change.assessment.reason or None,
@@ -125,7 +125,7 @@ def _setting_to_json(setting: Setting | None) -> _Json | None:
 def _remediation_to_json(remediation: Remediation) -> _Json:
     lines = [
         {
-            "source": _source_to_json(line.place),
+            "source": _source_to_json(line.location),
             "keys": list(line.keys),
             "new": line.new,
             "yaml": format_yaml(line),
@@ -188,7 +188,7 @@ def _list_annotations(drifted: ResourceDrift, context: CommandContext) -> Iterat
             f"{drifted.ref}: {label(field.change.path)} is {live_words(drifted.ref, field)}, "
             f"the manifest says {declared_words(drifted.ref, field)}{f' ({since})' if since else ''}"
         )
-        yield _warning(message, field.place, restore)
+        yield _warning(message, field.location, restore)
 
 
 def _warning(message: str, location: Location | None, restore: str) -> Diagnostic:

@@ -138,8 +138,8 @@ def _merge_problems(problems: Iterable[Problem]) -> Iterator[str]:
     for (first_name, first), *repeated in merged.values():
         labels = []
         for name, each in repeated:
-            place = f"{each.location.file}:{each.location.line}" if each.location else ""
-            labels.append(place if name == first_name else f"{name} ({place})")
+            location = f"{each.location.file}:{each.location.line}" if each.location else ""
+            labels.append(location if name == first_name else f"{name} ({location})")
         yield f"{first}{f'; the same: {listed(labels, _MOST_ALIKE)}' if labels else ''}"
 
 
@@ -150,8 +150,8 @@ def _join_partial(made: Import, ref: ResourceRef) -> str:
 
 def _list_left_out(made: Import) -> Iterator[str]:
     if made.declared:
-        places = {str(place.file) for place in made.declared.values() if place is not None}
-        files = listed(sorted(places), 3, noun="file")
+        paths = {str(location.file) for location in made.declared.values() if location is not None}
+        files = listed(sorted(paths), 3, noun="file")
         yield f"{_count_resources(made.declared)} already declared in {files}"
     if made.ignored:
         yield f"{_count_resources(made.ignored)} ignored by `ignore:` ({_list_names(made.ignored)})"

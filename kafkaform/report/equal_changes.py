@@ -72,17 +72,17 @@ class Entry(Value):
         return describe_subject([change.ref for change in self.changes])
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The file and line of a single resource, or the file that declares all of them."""
-        places = [change.location for change in self.changes if change.location is not None]
+        locations = [change.location for change in self.changes if change.location is not None]
         if len(self.changes) == 1:
-            return f"{places[0].file}:{places[0].line}" if places else ""
-        if len(places) < len(self.changes):
+            return f"{locations[0].file}:{locations[0].line}" if locations else ""
+        if len(locations) < len(self.changes):
             return ""
-        if len(set(places)) == 1:
-            return f"{places[0].file}:{places[0].line}"
+        if len(set(locations)) == 1:
+            return f"{locations[0].file}:{locations[0].line}"
         # One file for all still says where to look; several would be a list as long as that of the names.
-        files = {place.file for place in places}
+        files = {location.file for location in locations}
         return files.pop() if len(files) == 1 else ""
 
     def transition(self, field: FieldChange) -> Transition:

@@ -303,10 +303,12 @@ def write_annotation(planned: PlannedChange) -> str:
     # The missing consents first: they are the part to write. A consent of --allow is not in the manifest, so
     # there is nothing to repeat.
     lines = [
-        consent.consent_line(required.hazard, place, required.given.reason if required.given else consent.WHY)
+        consent.consent_line(
+            required.hazard, binding, required.given.reason if required.given else consent.WHY
+        )
         for required in sorted(planned.consents, key=lambda required: required.given is None)
         if required.given is None or required.given.reason != consent.BY_FLAG
-        for place in required.bindings
+        for binding in required.bindings
     ]
     return consent.annotation(lines)
 
@@ -351,15 +353,15 @@ def _list_titles(entry: Entry, column: int) -> Iterable[Item]:
     """Yield a line for each resource with its manifest; for many, one line."""
     symbol = SYMBOLS[action_of(entry.shown.change)] if entry.shown.status is Status.PLANNED else _HELD
     if entry.is_long:
-        titles = [(entry.subject, entry.place)]
+        titles = [(entry.subject, entry.location)]
     else:
         # Each resource with its own line of a manifest, so that an editor can jump to it.
-        places = (c.location and f"{c.location.file}:{c.location.line}" for c in entry.changes)
-        titles = [(title, place or "") for title, place in zip(entry.titles(), places, strict=True)]
-    for title, place in titles:
+        locations = (c.location and f"{c.location.file}:{c.location.line}" for c in entry.changes)
+        titles = [(title, location or "") for title, location in zip(entry.titles(), locations, strict=True)]
+    for title, location in titles:
         gap = " " * max(2, column - cell_len(title) - 4)
         yield Item(
-            [symbol, " ", TextSpan(title, Role.NAME, _MAX_DETAIL)], TextSpan(place, Role.PLACE), gap=gap
+            [symbol, " ", TextSpan(title, Role.NAME, _MAX_DETAIL)], TextSpan(location, Role.PLACE), gap=gap
         )
 
 
@@ -533,8 +535,10 @@ def _is_planned(entry: Entry) -> bool:
 def _describe_held_briefly(entry: Entry, names: Sequence[str | TextSpan] = ()) -> Item:
     status = entry.shown.status
     verdict = TextSpan("needs consent" if status is Status.NEEDS_CONSENT else "refused", Role.STRONG)
-    place: Spans = [" (", TextSpan(entry.place, Role.PLACE), ")"] if entry.place else []
-    return Item([verdict, f": {action_of(entry.shown.change)} ", *(names or _name_resources(entry)), *place])
+    location: Spans = [" (", TextSpan(entry.location, Role.PLACE), ")"] if entry.location else []
+    return Item(
+        [verdict, f": {action_of(entry.shown.change)} ", *(names or _name_resources(entry)), *location]
+    )
 
 
 def _describe_held(entry: Entry, part: Entry, stated: Mapping[ResourceRef, Sequence[str]]) -> Item:
@@ -618,7 +622,7 @@ def _list_cells(entry: Entry) -> list[Inline]:
         [action, *_list_values(entry)],
         risk,
         _ORIGINS[planned.origin] if planned.origin else "",
-        TextSpan(entry.place, Role.PLACE),
+        TextSpan(entry.location, Role.PLACE),
     ]
 
 

@@ -27,7 +27,7 @@ class ManifestLine(Value):
         kind: The resource's kind.
         path: The field that it sets.
         value: The new value; None removes the resource's own value.
-        place: The line that it replaces; for a new line, the nearest existing one.
+        location: The line that it replaces; for a new line, the nearest existing one.
         keys: The path of keys, its own last.
         new: Whether the line is added to the manifest.
     """
@@ -35,7 +35,7 @@ class ManifestLine(Value):
     kind: str
     path: str
     value: FieldValue
-    place: Location | None
+    location: Location | None
     keys: tuple[str, ...]
     new: bool
 
@@ -148,7 +148,7 @@ def _manifest_line(
     base = ("spec",) if context.override is None else ("spec", "overrides", context.override)
     # A live value of one cluster must not change the manifests of the others.
     if keys is not None and keys[: len(base)] == base:
-        return ManifestLine(desired.ref.kind, path, value, field.place, keys, new=False)
+        return ManifestLine(desired.ref.kind, path, value, field.location, keys, new=False)
     # The field has no line of its own in this manifest, or only one that other clusters share: a new line
     # overrides it here alone.
     suffix = ("config", path.removeprefix(CONFIG_PREFIX)) if path.startswith(CONFIG_PREFIX) else (path,)
@@ -174,6 +174,6 @@ def format_yaml(line: ManifestLine) -> str:
 
 def describe_line(line: ManifestLine) -> str:
     """Describe the line and where it belongs."""
-    location = f"{line.place.file}:{line.place.line}" if line.place else "the manifest"
+    location = f"{line.location.file}:{line.location.line}" if line.location else "the manifest"
     into = f", in {'.'.join(line.keys[:-1])}" if line.new else ""
     return f"{printable(location + into)}:  {clipped(format_yaml(line), LONGEST)}"

@@ -362,7 +362,7 @@ def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
     for topic in context.of_kind(TOPIC.name):
         limits = cast("Mapping[str, list[str]]", topic.intent.spec.get("access", {}))
         for field, permitted in limits.items():
-            place = topic.place(f"access.{field}")
+            location = topic.locate(f"access.{field}")
             for principal in _list_principals(context):
                 desired = principal.desired
                 if not {principal.name, f"team:{desired.intent.team}", EVERYONE}.isdisjoint(permitted):
@@ -371,7 +371,8 @@ def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
                     yield Finding(
                         f"{acl.describe_right()} is beyond spec.access.{field} of {topic.ref}, which allows "
                         f"{listed(permitted) or 'nobody'}",
-                        f"remove the right, or let the owner of the topic add {desired.ref.name} at {place}",
+                        "remove the right, or let the owner of the topic add "
+                        f"{desired.ref.name} at {location}",
                         path=write_path(acl),
                         subject=desired,
                     )

@@ -226,17 +226,17 @@ def _read_policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPoli
 
 
 def _check_pattern(pattern: str, report: ReportProblem) -> None:
-    place = ("require", "name")
+    keys = ("require", "name")
     for name in PLACEHOLDER.findall(pattern):
         label = name.removeprefix(LABEL_PREFIX)
         if not name.startswith(LABEL_PREFIX) or not label:
             hint = f"a label is written {{{LABEL_PREFIX}{label or 'team'}}}"
-            report(place, f"unknown placeholder {{{name}}} in a pattern", hint)
+            report(keys, f"unknown placeholder {{{name}}} in a pattern", hint)
     try:
         # A letter stands for each placeholder, as the value of a label is escaped.
         re.compile(PLACEHOLDER.sub("x", pattern))
     except re.error as error:
-        report(place, f"{quoted(pattern)} is not a regular expression: {error}", None)
+        report(keys, f"{quoted(pattern)} is not a regular expression: {error}", None)
 
 
 def _read_constraints(
@@ -244,15 +244,15 @@ def _read_constraints(
 ) -> Iterator[Constraint]:
     """Parse the bounds of the fields of a section of a policy."""
     for path, bounds in given.get("fields", {}).items():
-        place = (section, "fields", path)
+        keys = (section, "fields", path)
         key = field_key(kind, path)
         if key is None:
-            report(place, f"a {kind} has no field {quoted(path)}", field_hint(kind, path), key=True)
+            report(keys, f"a {kind} has no field {quoted(path)}", field_hint(kind, path), key=True)
             continue
 
-        # The default binds this field's place: of a variable of the loop, a closure sees the latest value.
-        def tell(bound: str, message: str, place: tuple[str, ...] = place) -> None:
-            report((*place, bound), message, None)
+        # The default binds this field's keys: of a variable of the loop, a closure sees the latest value.
+        def tell(bound: str, message: str, keys: tuple[str, ...] = keys) -> None:
+            report((*keys, bound), message, None)
 
         yield read_constraint(path, key, bounds, tell)
 

@@ -114,7 +114,7 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
     default. `kafkaform import --defaults` finds values that most topics share. Only `kafkaform validate`
     checks this, over all manifests.
     """
-    for (kind, path), place in context.defaults.items():
+    for (kind, path), location in context.defaults.items():
         present = [resource for resource in context.of_kind(kind) if resource.state is not None]
         if not context.is_complete(kind) or not present:
             continue
@@ -123,7 +123,7 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
             yield Finding(
                 f"the default of {label(path)} has no effect: {count}, and each manifest sets its own value",
                 "remove the value from the manifests that should take the default, or remove the default",
-                location=place,
+                location=location,
             )
 
 

@@ -100,7 +100,7 @@ def _find_manual_changes(
                 Severity.WARNING,
                 f"{label(field.path)} is {live} on the cluster, and {old} was declared before this branch: "
                 f"it was changed there, or {old} was never applied; this plan sets {new}",
-                desired.place(field.path) if desired is not None else None,
+                desired.locate(field.path) if desired is not None else None,
                 f"find out which: {command('history', str(planned.ref))}",
                 ref=planned.ref,
             )
@@ -258,7 +258,7 @@ def _describe_handover(before: Desired, now: Desired) -> Diagnostic:
         "KF440",
         Severity.WARNING,
         f"{now.ref} moves from team {before.intent.team} to {now.intent.team}",
-        now.place("metadata.labels"),
+        now.locate("metadata.labels"),
         "ask both teams to approve it",
         by_branch=True,
     )

@@ -268,9 +268,9 @@ def read_java_properties(text: str, file: str) -> tuple[ClientProperties, list[P
     problems += [replace(problem, location=lines.get(java)) for java, problem in outcome.problems]
     # The translations run by subject; a reader works through the file from the top.
     problems.sort(key=lambda problem: problem.location.line if problem.location else 0)
-    places = {name: lines.get(java) for name, (_, java) in outcome.values.items()}
+    source_lines = {name: lines.get(java) for name, (_, java) in outcome.values.items()}
     properties, flaws = parse(
-        {name: escape(value) for name, (value, _) in outcome.values.items()}, places.get
+        {name: escape(value) for name, (value, _) in outcome.values.items()}, source_lines.get
     )
     # Both, so that one run shows every line to correct.
     return properties, [*problems, *flaws]

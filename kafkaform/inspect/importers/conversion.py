@@ -82,7 +82,7 @@ class Conversion:
         self.additions: dict[ResourceRef, Additions] = {}
         self._resources: dict[ResourceRef, Observed] = {}
         self._acls: dict[ResourceRef, dict[str, FieldValue]] = {}
-        self._places: dict[ResourceRef, Location] = {}
+        self._locations: dict[ResourceRef, Location] = {}
 
     @property
     def observation(self) -> Observation:
@@ -151,7 +151,7 @@ class Conversion:
         if name in self._declared:
             hint = f"first declared at {self._declared[name]}; import the files of one cluster at a time"
             fields.reject(f"{name} is declared twice", hint)
-        self._declared.setdefault(name, fields.place)
+        self._declared.setdefault(name, fields.location)
 
     def add_topic(
         self,
@@ -241,7 +241,7 @@ class Conversion:
                 continue
             acl = Acl(resource_type, name, is_prefix, principal, host, operation, is_allowed)
             ref = principal_ref(principal)
-            self._places.setdefault(ref, fields.place)
+            self._locations.setdefault(ref, fields.location)
             # Kafka has each ACL once, however many services need it.
             self._acls.setdefault(ref, {})[write_path(acl)] = write_value(acl)
 
@@ -278,7 +278,7 @@ class Conversion:
     def list_unconverted(self, made: Import) -> tuple[Problem, ...]:
         """List what the manifests of an import lack, by place: also what no manifest can declare."""
         problems = [
-            Problem(f"{ref}: {line}", self._places[ref])
+            Problem(f"{ref}: {line}", self._locations[ref])
             for ref, line in (*made.partial, *made.not_converged.items(), *made.undeclarable.items())
         ]
         # A role, or a list of consumers, may be read several times.
@@ -303,7 +303,7 @@ class Conversion:
         return self.additions.setdefault(ref, Additions())
 
     def _add(self, fields: Fields, observed: Observed) -> None:
-        self._places.setdefault(observed.ref, fields.place)
+        self._locations.setdefault(observed.ref, fields.location)
         self.declare(fields, str(observed.ref))
         self._resources[observed.ref] = observed
 

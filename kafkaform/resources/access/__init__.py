@@ -157,10 +157,10 @@ class AccessKind(Kind):
 
     def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
         """Return the edit of `spec.acls` in one of the manifests of a principal."""
-        places = desired.places
-        assert isinstance(places, spec.AclPlaces)  # noqa: S101 - manifests were combined
+        locations = desired.locations
+        assert isinstance(locations, spec.AclLocations)  # noqa: S101 - manifests were combined
         acl = None if path == "state" else parse_path(path, desired.ref.name)
-        return places.locate_edit(path, acl, value)
+        return locations.locate_edit(path, acl, value)
 
     def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
         """Return the declared ACLs that are missing, and the removal of live ones that no manifest declares.

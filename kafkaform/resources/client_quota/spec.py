@@ -196,7 +196,7 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
     try:
         entity = parse_entity(desired.ref.name)
     except ValueError as error:
-        yield Problem(f"metadata.name: {error}", desired.place("metadata.name"), _name_hint(desired))
+        yield Problem(f"metadata.name: {error}", desired.locate("metadata.name"), _name_hint(desired))
         return
     yield from _check_entity(desired, entity)
     if desired.state is None:
@@ -208,14 +208,14 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
             owners = "users and client ids" if entity.is_address else "an ip"
             yield Problem(
                 f"{name} is a limit of {owners}, not of {entity.name}",
-                desired.place(path),
+                desired.locate(path),
                 f"limits of {entity.name}: {', '.join(known)}",
             )
     # An entity without limits ceases to exist, so a plan would create it again and again.
     if not any(value is not None for value in desired.state.values()):
         yield Problem(
             f"{entity.name} has no limit, and Kafka keeps no quota without one",
-            desired.place("config"),
+            desired.locate("config"),
             "set a limit in spec.config, or write state: absent",
         )
 
@@ -225,16 +225,16 @@ def _check_entity(desired: Desired, entity: QuotaEntity) -> Iterator[Problem]:
     given = cast("Mapping[str, object] | None", desired.intent.spec.get("entity"))
     if given is None:
         return
-    place = desired.place("entity")
+    location = desired.locate("entity")
     try:
         declared = read_entity(given)
     except ValueError as error:
-        yield Problem(f"spec.entity: {error}", place, f"its fields: {', '.join(FIELDS.values())}")
+        yield Problem(f"spec.entity: {error}", location, f"its fields: {', '.join(FIELDS.values())}")
         return
     if declared != entity:
         yield Problem(
             f"spec.entity is {declared.name}, and metadata.name {entity.name}",
-            place,
+            location,
             f"write metadata.name: {declared.name} if the entity is right",
         )
 

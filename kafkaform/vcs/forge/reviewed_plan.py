@@ -268,13 +268,13 @@ def _download(github: GitHub, artefact: int) -> bytes:
     )
     if status not in _REDIRECTS:
         raise GithubException(status, {"message": answer[:200]}, headers)
-    place = headers.get("location", "")
-    if not is_safe(place):
+    url = headers.get("location", "")
+    if not is_safe(url):
         raise ForgeError("GitHub returned no safe address to download the artifact from")
     # Sent without the token: the URL is signed, and its host is not always GitHub's. A further redirect could
     # lead to an address without TLS, so it is not followed.
     deadline = time.monotonic() + _TIMEOUT_S
-    with requests.get(place, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as response:
+    with requests.get(url, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as response:
         response.raise_for_status()
         pieces = bytearray()
         for piece in response.iter_content(_CHUNK):

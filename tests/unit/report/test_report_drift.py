@@ -341,7 +341,7 @@ def test_what_one_environment_has_is_written_down_for_it_alone(
     made(memory, "orders", retention_ms=MONTH, retention_bytes="2147483648")
     (drifted,) = drift_in(memory, desired).resources
     there = plan_acceptance(drifted, CommandContext(override="prod")).lines
-    assert [(".".join(line.keys), line.new, line.place and line.place.line) for line in there] == [
+    assert [(".".join(line.keys), line.new, line.location and line.location.line) for line in there] == [
         ("spec.overrides.prod.config.retention.bytes", False, 11),
         ("spec.overrides.prod.config.retention.ms", True, 11),
     ]

@@ -225,7 +225,7 @@ def test_manifests_of_one_principal_are_one_resource(tmp_path: Path) -> None:
         "User:next": {"allow Write on topic orders"},
         "User:gone": None,
     }
-    places = [declared[USER].place(f"allow Write on topic {name}") for name in ("orders", "refunds")]
+    places = [declared[USER].locate(f"allow Write on topic {name}") for name in ("orders", "refunds")]
     assert places[0] != places[1], "each ACL is shown where it is declared"
 
 

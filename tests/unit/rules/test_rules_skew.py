@@ -16,7 +16,7 @@ from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage
 from spark_validation.results import Estimate, NewestPart, SkewLimits, TopicResult
 from tests.support.golden import wording
-from tests.support.plans.rules import PathAsPlace
+from tests.support.plans.rules import PathAsLocation
 from tests.support.plans.scenes import absent, declared
 from tests.support.skew.scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, scene
 
@@ -25,7 +25,7 @@ def found(
     topic: Desired | None, *results: TopicResult, severities: Mapping[str, str] | None = None
 ) -> list[Diagnostic]:
     """Every finding, with the field in place of the file."""
-    pointed = replace(topic, places=PathAsPlace()) if topic is not None else None
+    pointed = replace(topic, locations=PathAsLocation()) if topic is not None else None
     return list(rules.check(scene(pointed, *results), severities or {}, (Stage.SKEW,)))
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
+from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.loader import VERBATIM, Context, load_all
-from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
@@ -258,7 +258,7 @@ def starting(name: str, *others: Desired) -> RuleContext:
     return RuleContext(desired, live=memory.observe(refs).resources, changes=changes)
 
 
-WITH_PARTITIONS = FieldPlaces(
+WITH_PARTITIONS = FieldLocations(
     read_documents(b"spec: {partitions: 6}", "a.yaml", lambda _: None, verbatim=VERBATIM)[0], {}, None
 )
 KEYED = replace(configured({"cleanup.policy": "compact"}), intent=Intent(keyed=False))
@@ -326,7 +326,7 @@ SCENES: dict[str, list[RuleContext]] = {
     "KF116": [of_topic(2_000)],
     "KF117": [
         RuleContext(
-            (replace(declared("a", 6), places=WITH_PARTITIONS),),
+            (replace(declared("a", 6), locations=WITH_PARTITIONS),),
             defaults={("Topic", "partitions"): Location("kafkaform.yaml", 4, 5)},
         )
     ],

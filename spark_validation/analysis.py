@@ -38,7 +38,7 @@ from spark_validation.results import (
 from spark_validation.salts import partition_loads
 from spark_validation.sampled_topic import SampledTopic
 from spark_validation.time_search import KNOWN
-from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
+from spark_validation.windows import MIN_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ def sample_notes(counts: KeyCounts, plan: SamplePlan, log: LogFacts | None = Non
     records = int(counts.records.sum())
     if records < plan.records:
         yield wording.note_missing_records(records, plan.records)
-    if records and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
+    if records and not all(plan.read_whole) and plan.replicates <= MIN_PER_PARTITION:
         yield wording.note_few_windows(plan.replicates)
 
 

@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from spark_validation import wording
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import ArrivalPeriod, ratio_of
-from spark_validation.time_search import CLOCK_TOLERANCE_MS, EXACT, FEW, KNOWN, LogEnds, TimeSearch
+from spark_validation.time_search import CLOCK_TOLERANCE_MS, EXACT, FEW_RECORDS, KNOWN, LogEnds, TimeSearch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -233,7 +233,7 @@ def judge_spread(counts: Sequence[int]) -> Spread:
         counts: The records of each partition.
     """
     total = sum(counts)
-    if total < FEWEST_RECORDS:
+    if total < MIN_RECORDS:
         return Spread.LITTLE
     mean = total / len(counts)
     even = max(counts) <= max(EVEN_RATIO * mean, most_by_chance(mean, len(counts)))
@@ -341,7 +341,7 @@ class _PeriodSearch:
             if not earlier < began <= now_ms:
                 continue
             rates = [ends.end / max(1, now_ms - began) for ends in logs]
-            if min(rates) * (began - earlier) < _MISSED or sum(ends.end for ends in logs) < FEWEST_RECORDS:
+            if min(rates) * (began - earlier) < _MISSED or sum(ends.end for ends in logs) < MIN_RECORDS:
                 continue
             together = all((first - began) * rate < _MISSED for first, rate in zip(later, rates, strict=True))
             if together and len(logs) > 1:
@@ -393,7 +393,7 @@ class _PeriodSearch:
         mean = fmean(counts)
         worst = max(range(len(doubts)), key=doubts.__getitem__)
         unknown = self._explain_hidden(counts, recent=since_ms not in {self.since_ms, self.added_ms})
-        if unknown is None and doubts[worst] > max(KNOWN * mean, FEW):
+        if unknown is None and doubts[worst] > max(KNOWN * mean, FEW_RECORDS):
             unknown = found[worst].explain(worst)
         if since_ms == self.since_ms:
             self.unknown = unknown
@@ -416,7 +416,7 @@ class _PeriodSearch:
         which. Where these are not known, a topic is called neither even nor uneven that may be the other, and
         the last hour and day are not known.
         """
-        most = max(KNOWN * fmean(counts), FEW)
+        most = max(KNOWN * fmean(counts), FEW_RECORDS)
         for number in self.list_emptied():
             if self.ever[number] - counts[number] <= most:
                 continue

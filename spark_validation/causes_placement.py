@@ -11,7 +11,7 @@ import numpy as np
 from spark_validation.causes_repartition import (
     BEYOND_CHANCE,
     ENOUGH,
-    LEAST_ASCRIBED,
+    MIN_ASCRIBED_SHARE,
     MISFIT_RECORDS,
     UNLIKELY,
     WORTH_NAMING,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SHARED_RECORDS = 0.02
 """From this share of records, keys on several partitions show that keys do not decide the partition."""
-FEWEST_KEYS = 8
+MIN_KEYS = 8
 """The fewest keys that do not lie by chance where a partitioner or an earlier count puts them."""
 OF_MEDIAN = math.sqrt(math.pi / 2)
 """The standard deviation of a median over that of a mean, of many normal values."""
@@ -118,16 +118,16 @@ def _divide_shares(
     """
     # Java's is called the main one wherever it is at work: advice is to adopt it, as most clients can.
     main = "murmur2" if "murmur2" in beyond else max(fits, key=lambda name: fits[name])
-    if main not in beyond and unknown >= LEAST_ASCRIBED:
+    if main not in beyond and unknown >= MIN_ASCRIBED_SHARE:
         return main, {"other": 1.0}
     foreign = min(1.0, (1 - fits[main]) / (1 - chance))
     secondary = {name: fit for name, fit in beyond.items() if name != main}
-    if unknown < LEAST_ASCRIBED * foreign:
+    if unknown < MIN_ASCRIBED_SHARE * foreign:
         unknown = 0.0
         if not secondary:
             # With so few keys chance hides which one it is, but it must be a known one: the best fit.
             secondary = {max(set(fits) - {main}, key=lambda name: fits[name]): 1.0}
-    if not secondary or unknown > (1 - LEAST_ASCRIBED) * foreign:
+    if not secondary or unknown > (1 - MIN_ASCRIBED_SHARE) * foreign:
         return main, {main: 1 - foreign, "other": foreign}
     total = sum(secondary.values())
     shares = {main: 1 - foreign} | {
@@ -143,7 +143,7 @@ def _unknown_factor(topic: SampledTopic) -> float:
     to.
     """
     records = topic.counts.misfits[:, MISFIT_RECORDS].astype(np.float64)
-    if not len(records) or float(records.sum()) ** 2 / float((records**2).sum()) < FEWEST_KEYS:
+    if not len(records) or float(records.sum()) ** 2 / float((records**2).sum()) < MIN_KEYS:
         return 1.0
     return 1 / chance_of_none(topic.partitions)
 
@@ -255,7 +255,7 @@ def _find_latest_partitioner(topic: SampledTopic, first: int) -> LatestPartition
     # Of another partitioner's records, one in n lies by chance where this one puts it.
     foreign = min(1.0, misplaced / (1 - 1 / topic.partitions))
     # Of the records of no known partitioner some lie by chance where another one puts them.
-    known = foreign - unknown if foreign - unknown >= 2 * LEAST_ASCRIBED * foreign else 0.0
+    known = foreign - unknown if foreign - unknown >= 2 * MIN_ASCRIBED_SHARE * foreign else 0.0
     before = float(of_each[number, :begin].sum()) / max(1.0, float(by_replicate[:begin].sum()))
     return LatestPartitioner(
         list(PARTITIONERS)[number],
@@ -294,7 +294,7 @@ def _count_returns(topic: SampledTopic, wrong: Floats, keyed: Floats, first: int
     usual = keyed * float(wrong.sum() / keyed[there].sum())
     gone = np.count_nonzero(inner & ~there & (usual >= ENOUGH / 2))
     varies = np.median(np.nan_to_num(dispersion(wrong * inner, keyed * inner)))
-    if gone <= LEAST_ASCRIBED * np.count_nonzero(inner) and varies < CLUMPED:
+    if gone <= MIN_ASCRIBED_SHARE * np.count_nonzero(inner) and varies < CLUMPED:
         return 0
     begins, ends = topic.counts.first_ms[first:], topic.counts.last_ms[first:]
     order = np.argsort(begins[there])
@@ -356,7 +356,7 @@ def find_placement(topic: SampledTopic) -> Placement:
         # Nothing was written since the increase: earlier records show the partitioners.
         first = 0
     mix, newest = partitioner_mix(topic, first), _find_latest_partitioner(topic, first)
-    if repartition is not None and first == 0 and repartition.explains > 1 - LEAST_ASCRIBED:
+    if repartition is not None and first == 0 and repartition.explains > 1 - MIN_ASCRIBED_SHARE:
         # Records that the earlier count placed are no evidence of another partitioner.
         main = repartition.increases[-1].partitioners[0]
         shared = topic.counts.shared_records / max(1.0, float(topic.keyed.sum()))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORTH_NAMING = 0.001
 """The share from which records that one partitioner does not explain are reported. A partitioner explains all
 of its own records exactly, so that this excludes a few strays, not chance."""
-LEAST_ASCRIBED = 0.05
+MIN_ASCRIBED_SHARE = 0.05
 """The share of the misplaced records from which a partitioner is one of those at work."""
 UNLIKELY = 0.01
 """The probability below which a coincidence is ruled out."""
@@ -87,8 +87,8 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
         return None
     unexplained = np.ones(len(rows), dtype=bool)
     candidates: list[_EarlierCount] = []
-    # Each round explains at least LEAST_ASCRIBED of the rows, or it is the last.
-    while unexplained.sum() >= max(1.0, LEAST_ASCRIBED * len(rows)):
+    # Each round explains at least MIN_ASCRIBED_SHARE of the rows, or it is the last.
+    while unexplained.sum() >= max(1.0, MIN_ASCRIBED_SHARE * len(rows)):
         earlier = _find_best(topic, unexplained)
         if earlier is None:
             break
@@ -142,7 +142,9 @@ def _divide_rows(topic: SampledTopic, candidates: list[_EarlierCount]) -> tuple[
             for earlier in candidates
             if earlier.count == count and _fit_rows(topic, earlier.partitioner, count)[unexplained].any()
         ]
-        at_count = [earlier for earlier in at_count if earlier.fit.sum() >= LEAST_ASCRIBED * len(unexplained)]
+        at_count = [
+            earlier for earlier in at_count if earlier.fit.sum() >= MIN_ASCRIBED_SHARE * len(unexplained)
+        ]
         for earlier in at_count:
             unexplained &= ~earlier.fit
         # Ascending, though the largest count takes its rows first.
@@ -168,7 +170,7 @@ def _find_best(topic: SampledTopic, unexplained: Bools) -> _EarlierCount | None:
             if count == 1 and number != now:
                 continue
             fit = int(np.count_nonzero(hashed % count == on))
-            if fit >= LEAST_ASCRIBED * len(topic.counts.misfits):
+            if fit >= MIN_ASCRIBED_SHARE * len(topic.counts.misfits):
                 explained.append((fit, count in known, count, -number))
     # Between a recorded count and another, the recorded one, unless it explains less by far.
     explained.sort(

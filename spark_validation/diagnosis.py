@@ -13,7 +13,7 @@ from spark_validation.causes_repartition import repartition_cause
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.history import trace
 from spark_validation.imbalance import expected_ratio
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import (
     BalancedFacts,
     EmptyFacts,
@@ -34,7 +34,7 @@ from spark_validation.sampled_topic import (
     SampledTopic,
     max_over_mean,
 )
-from spark_validation.windows import FEWEST_PER_PARTITION
+from spark_validation.windows import MIN_PER_PARTITION
 
 if TYPE_CHECKING:
     from spark_validation.causes_burst import Timeline
@@ -79,7 +79,7 @@ def diagnose(
     if not int(topic.counts.records.sum()):
         return (SkewCause("empty", facts=EmptyFacts(topic.plan.records)),)
     if topic.spread is Spread.LITTLE:
-        facts = LittleDataFacts(round(float(topic.written.sum())), FEWEST_RECORDS)
+        facts = LittleDataFacts(round(float(topic.written.sum())), MIN_RECORDS)
         return (SkewCause("too_little_data", facts=facts),)
     ranked = _rank_placement(topic, placement, line)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
@@ -244,7 +244,7 @@ def _find_chosen_partitions(topic: SampledTopic, windows: Timeline | None) -> tu
             return ()
     total = loads.sum(axis=0)
     above = loads[:, total > 0] * topic.partitions > EVEN_RATIO * total[total > 0]
-    if above.shape[1] < FEWEST_PER_PARTITION:
+    if above.shape[1] < MIN_PER_PARTITION:
         return ()
     chosen = above.mean(axis=1) >= MIN_CHOSEN_TIME_FRACTION
     alone = chosen.any() and nulls[chosen].min() >= MIN_CHOSEN_RATIO * nulls[~chosen].max(initial=0.0)

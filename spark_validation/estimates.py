@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_validation.windows import SamplePlan
 
 
-MOST_HOT = 20
+MAX_HOT_KEYS = 20
 """The number of frequent keys that are shown."""
 CHOSEN_BY_CHANCE = 100
 """A key with fewer records in the sample may look frequent by chance. With so many, its share is off by a
@@ -125,7 +125,7 @@ def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...
     # How far a Poisson count may be below what it should be, in one of so many keys (Boole's inequality).
     farthest = NormalDist().inv_cdf(1.0 - intervals.TAIL / max(2, counts.distinct))
     # Intervals only for those that are shown: there may be a thousand topics.
-    chosen = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
+    chosen = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MAX_HOT_KEYS]
     results = [_estimate_hot_key(key, records, size, by_replicate, weighting, farthest) for key in chosen]
     return tuple(sorted(results, key=lambda key: (-key.share.value, key.key_hash)))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from spark_validation.causes_burst import count_share, sum_part
-from spark_validation.sampled_topic import LEAST_LIFT, MEASURES
+from spark_validation.sampled_topic import MEASURES, MIN_HOT_KEY_LIFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +75,7 @@ def trace_keys(topic: SampledTopic, line: Timeline | None) -> Histories:
         return {}
     traced = {}
     for by in MEASURES:
-        whole, least = getattr(topic.counts, by), LEAST_LIFT * float(topic.loads(by).mean())
+        whole, least = getattr(topic.counts, by), MIN_HOT_KEY_LIFT * float(topic.loads(by).mean())
         traced[by] = {
             key.key_hash: history
             for key in topic.counts.hot

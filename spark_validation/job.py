@@ -21,7 +21,7 @@ from spark_validation.kafka_client import executor_properties
 from spark_validation.kafka_source import find_dense
 from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
 from spark_validation.measure import CountedTopic, count_topics
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.windows import plan_windows
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def run_topics(
     return outcomes
 
 
-_LEAST_COVERED = 0.9
+_MIN_COVERED_SHARE = 0.9
 """The part of the arrivals whose partitions must have records that compaction has not reached."""
 
 
@@ -275,8 +275,8 @@ def readable_requests(
         written = sum(span.records for span in spans)
         # A few records do not show the keys of all that were removed.
         covered = sum(span.records for span in spans if span.readable >= min(FEW_KEPT, span.records))
-        if sum(span.readable for span in spans) >= min(written, FEWEST_RECORDS) and (
-            covered >= _LEAST_COVERED * written
+        if sum(span.readable for span in spans) >= min(written, MIN_RECORDS) and (
+            covered >= _MIN_COVERED_SHARE * written
         ):
             readable.append(replace(request, spans=spans))
         else:

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from spark_validation.windows import SamplePlan, Span
 
-MOST_HELD = 500_000
+MAX_HELD_GROUPS = 500_000
 """Groups that a task holds before it passes them on: about 50 MB."""
 
 # Records of a task: some ten seconds' work, which is lost if the task is.
-_MOST_IN_TASK = 3_000_000
+_MAX_TASK_RECORDS = 3_000_000
 # Records that are read in the time that another consumer takes to start.
-_LEAST_IN_TASK = 50_000
+_MIN_TASK_RECORDS = 50_000
 # Larger records count for more than one; so a task has at most about 1 GB.
 _BYTES_OF_RECORD = 350
 _RANGE_COST = 1_000
@@ -124,7 +124,7 @@ def divide_into_tasks(plans: Sequence[SamplePlan], slots: int) -> list[list[Rang
     if not total:
         return []
     # More tasks than slots only if one would be too long: each starts a consumer, which takes time.
-    count = max(math.ceil(total / _MOST_IN_TASK), min(slots, math.ceil(total / _LEAST_IN_TASK)))
+    count = max(math.ceil(total / _MAX_TASK_RECORDS), min(slots, math.ceil(total / _MIN_TASK_RECORDS)))
     # Rounds of equally many tasks keep all slots busy to the end.
     count = count if count <= slots else math.ceil(count / slots) * slots
     room = share = math.ceil(total / count)
@@ -135,8 +135,8 @@ def divide_into_tasks(plans: Sequence[SamplePlan], slots: int) -> list[list[Rang
         following = waiting.pop()
         if following.cost > room and len(divided) < count:
             # A range is not cut for a few records: each end costs a request.
-            parts = following.cut(room) if room > _LEAST_IN_TASK // 2 else None
-            if parts is not None and following.cost - room > _LEAST_IN_TASK // 2:
+            parts = following.cut(room) if room > _MIN_TASK_RECORDS // 2 else None
+            if parts is not None and following.cost - room > _MIN_TASK_RECORDS // 2:
                 following, remainder = parts
                 waiting.append(remainder)
         divided[-1].append(following)
@@ -233,14 +233,14 @@ _OPTIONS: Mapping[str, Any] = {
     "topic.metadata.propagation.max.ms": 3_000,
 }
 # A long range is a stream: the fetcher runs ahead of the grouping, within 64 MB.
-_LONG: Mapping[str, Any] = {
+_LONG_RANGE_OPTIONS: Mapping[str, Any] = {
     "max.partition.fetch.bytes": 4 * 2**20,
     "fetch.max.bytes": 64 * 2**20,
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 64 * 2**10,
 }
-_LEAST_FETCH = 64 * 2**10
-_MOST_FETCH = 4 * 2**20
+_MIN_FETCH_BYTES = 64 * 2**10
+_MAX_FETCH_BYTES = 4 * 2**20
 _UNKNOWN_FETCH = 2**20
 
 
@@ -249,13 +249,13 @@ def make_fetch_options(ranges: Sequence[Range]) -> dict[str, Any]:
     # A consumer keeps its options for all rounds of its task, so that one long range decides them.
     lengths = [part.end - part.start for part in ranges]
     if max(lengths) >= _ALONE:
-        return dict(_LONG)
+        return dict(_LONG_RANGE_OPTIONS)
     expected = max(
         _UNKNOWN_FETCH if part.record_bytes is None else part.record_bytes * length * 1.25
         for part, length in zip(ranges, lengths, strict=True)
     )
     return {
-        "max.partition.fetch.bytes": int(min(max(expected, _LEAST_FETCH), _MOST_FETCH)),
+        "max.partition.fetch.bytes": int(min(max(expected, _MIN_FETCH_BYTES), _MAX_FETCH_BYTES)),
         "fetch.max.bytes": 32 * 2**20,
         # A partition is asked for more when all of it is taken, and not before.
         "queued.min.messages": 1,
@@ -381,10 +381,10 @@ class RangeReader:
             self._group(topic)
         self._listed = 0
         # Rows are an upper bound of the groups, and cheap; grouping again to count them is not.
-        if sum(cells.rows for cells in self._cells.values()) < 2 * MOST_HELD:
+        if sum(cells.rows for cells in self._cells.values()) < 2 * MAX_HELD_GROUPS:
             return
         tables = [(topic, cells.table()) for topic, cells in self._cells.items()]
-        if sum(table.num_rows for _, table in tables) >= MOST_HELD:
+        if sum(table.num_rows for _, table in tables) >= MAX_HELD_GROUPS:
             self._cells.clear()
             yield from tables
 

@@ -135,7 +135,7 @@ def _add_up(estimates: Iterable[Estimate]) -> Estimate:
 
 
 FORMATS = ("parquet", "delta", "iceberg")
-_MOST_READ = 200_000
+_MAX_ROWS_READ = 200_000
 _DDL = (
     "cluster_id string, topic string, partition int, metric string, value double, low double, high double, "
     "sampled_at timestamp, day date"
@@ -230,7 +230,7 @@ class MetricsTable:
             # As a number: collect() returns timestamps without a zone, in that of this machine.
             at = F.unix_micros("sampled_at").alias("at")
             newest = rows.select("topic", "metric", "value", "low", "high", at).orderBy(F.desc("at"))
-            newest_rows = newest.limit(_MOST_READ).collect()
+            newest_rows = newest.limit(_MAX_ROWS_READ).collect()
         return tuple(
             MetricRow(
                 cluster_id,

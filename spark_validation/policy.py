@@ -30,7 +30,7 @@ NOW = "now"
 CHOICES = {"by": ("records", "bytes"), "of": ("period", NOW)}
 """What limits are about, by the names of manifests and of SkewLimits: the default first."""
 
-FEWEST_RECORDS = 300
+MIN_RECORDS = 300
 """The fewest records whose spread is judged."""
 
 _NOT_KNOWN = "not known"
@@ -38,7 +38,7 @@ NO_RECORD = "there is no record to judge"
 NEWEST_UNKNOWN = (
     "the last hour and the last tenth of the records have too few to judge, or times do not show these"
 )
-TOO_LITTLE = f"there are fewer than {FEWEST_RECORDS} records, which is too little data to judge"
+TOO_LITTLE = f"there are fewer than {MIN_RECORDS} records, which is too little data to judge"
 
 
 @dataclass(frozen=True, slots=True)

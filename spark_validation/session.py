@@ -123,7 +123,7 @@ _CONNECT = {"grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "goo
 _STOP_S = 15.0
 _START_S = {"local": 60.0, "spark": 30.0}
 # YARN and Kubernetes may let an application wait in a queue.
-_LONGEST_START_S = 300.0
+_MAX_START_S = 300.0
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def _begin_session(
     from pyspark.sql import SparkSession
 
     interrupted = signal.getsignal(signal.SIGINT)
-    patience = _START_S.get(settings.effective_master.partition(":")[0].partition("[")[0], _LONGEST_START_S)
+    patience = _START_S.get(settings.effective_master.partition(":")[0].partition("[")[0], _MAX_START_S)
     late = threading.Event()
 
     def kill_gateway() -> None:

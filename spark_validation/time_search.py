@@ -31,7 +31,7 @@ ReadRecords: TypeAlias = Callable[
 """Takes an offset of each partition; returns the offsets and times of the first records from there on. Leaves
 out partitions that cannot be read."""
 
-FEW = 5
+FEW_RECORDS = 5
 """So many records more or less in a partition matter nowhere."""
 EXACT = 0.005
 """Up to this part of the mean of partitions, a count counts as exact."""
@@ -40,9 +40,9 @@ KNOWN = 0.1
 _LONG_WAIT = 10
 """A wait for the next record that is so many times the mean one is long: by chance, that has a probability of
 exp(-10)."""
-_LEAST_WAIT = 0.01
+_MIN_WAIT_SHARE = 0.01
 """The least part of the whole time that a long wait takes."""
-_MOST_PARTITIONS = 0.5
+_PAUSED_SHARE = 0.5
 """Where so many partitions of a topic have no record for a while, its producers paused."""
 _PROBED_PARTITIONS = 32
 """So many of the partitions of a pause are enough to show that it is one, instead of times that mislead."""
@@ -181,14 +181,14 @@ class TimeSearch:
         )
         counts = tuple(max(0, last[partition].offset - first[partition].offset) for partition in self.logs)
         doubt = max(first[partition].doubt + last[partition].doubt for partition in self.logs)
-        return counts if doubt <= max(FEW, KNOWN * fmean(counts)) else None
+        return counts if doubt <= max(FEW_RECORDS, KNOWN * fmean(counts)) else None
 
     def _find_wait(self, records: int, since_ms: int, at_ms: int) -> int | None:
         """Return the time until a record if that is long for the pace of those after it, or negative."""
         length_ms, wait_ms = max(1, self.now_ms - since_ms), at_ms - since_ms
         mean_ms = length_ms / (records + 1)
-        long_ms = max(_LONG_WAIT * mean_ms, _LEAST_WAIT * length_ms)
-        return wait_ms if records > FEW and not 0 <= wait_ms <= long_ms else None
+        long_ms = max(_LONG_WAIT * mean_ms, _MIN_WAIT_SHARE * length_ms)
+        return wait_ms if records > FEW_RECORDS and not 0 <= wait_ms <= long_ms else None
 
     def _look_at_waits(
         self,
@@ -213,9 +213,9 @@ class TimeSearch:
             near = [
                 partition
                 for partition, wait in own.items()
-                if abs(wait - typical) <= abs(_LEAST_WAIT * typical)
+                if abs(wait - typical) <= abs(_MIN_WAIT_SHARE * typical)
             ]
-            if len(near) >= max(_MOST_PARTITIONS * partitions[topic], 2 * _PROBED_PARTITIONS):
+            if len(near) >= max(_PAUSED_SHARE * partitions[topic], 2 * _PROBED_PARTITIONS):
                 step = len(near) // _PROBED_PARTITIONS
                 paused[topic] = [partition for number, partition in enumerate(near) if number % step]
         likely = {partition for own in paused.values() for partition in own}
@@ -246,7 +246,7 @@ class TimeSearch:
         for (topic, _), beginning in beginnings.items():
             waits[topic].append(beginning.wait_ms is not None)
         for partition, beginning in beginnings.items():
-            if beginning.wait_ms is not None and fmean(waits[partition[0]]) < _MOST_PARTITIONS:
+            if beginning.wait_ms is not None and fmean(waits[partition[0]]) < _PAUSED_SHARE:
                 beginning.latest = self.logs[partition].end
 
     def _look(
@@ -274,7 +274,7 @@ class TimeSearch:
         # Most searches are not misled: once the middle is newer, longer steps lead to the beginning.
         parts = dict.fromkeys(bounds, 2)
         while probes := {
-            partition: low + (high - low) // parts[partition] if high - low > FEW else low
+            partition: low + (high - low) // parts[partition] if high - low > FEW_RECORDS else low
             for partition, (low, high) in bounds.items()
             if high > low
         }:
@@ -314,7 +314,7 @@ class TimeSearch:
 
     def _is_hidden(self, found: Beginning, most: float) -> bool:
         """Return whether the time may begin far behind the record that was found."""
-        return found.latest - found.offset > max(FEW, most * KNOWN / EXACT)
+        return found.latest - found.offset > max(FEW_RECORDS, most * KNOWN / EXACT)
 
     def _look_back(
         self,

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 VERIFY_TIMEOUT_S = SETTLE_TIMEOUT_S
 """The seconds that readings may show no progress before the remaining changes count as not verified."""
-LEAST_PAUSE_S = 0.02
+MIN_PAUSE_S = 0.02
 """The least seconds between two readings."""
-LONGEST_PAUSE_S = 1.0
+MAX_PAUSE_S = 1.0
 """The most seconds between two readings."""
 
 _ANSWERS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
@@ -355,7 +355,7 @@ class _Run:
             if remaining:
                 # A fifth of the time so far: the verification ends at most that much later than possible.
                 waited = self._clock.now() - begun
-                self._clock.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
+                self._clock.sleep(min(max(waited / 5, MIN_PAUSE_S), MAX_PAUSE_S))
 
 
 def _find_end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Source: TypeAlias = Callable[[click.Context, str], Iterable[str]]
     Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
 
-_PLAIN = re.compile(r"[A-Za-z0-9._/@%+=,-]+")
+_SHELL_WORD = re.compile(r"[A-Za-z0-9._/@%+=,-]+")
 """A plain word of a shell: other characters in a completed name might be executed."""
 
 
@@ -39,7 +39,7 @@ def _completion(source: Source) -> Completion:
             names = {name for name in source(context, incomplete) if name.startswith(incomplete)}
         except Exception:  # noqa: BLE001 - see above: nothing may be printed
             return []
-        return sorted(filter(_PLAIN.fullmatch, names))
+        return sorted(filter(_SHELL_WORD.fullmatch, names))
 
     return complete
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_MOST_PARTITIONS = 100_000
+_MAX_PARTITIONS = 100_000
 _RECORDS = 1_000_000
-_LEAST_WATCHED_MS = 1_000
-_MOST_WATCHED_MS = 24 * 3_600_000
+_MIN_WATCHED_MS = 1_000
+_MAX_WATCHED_MS = 24 * 3_600_000
 
 
 class SkewOptions(Value):
@@ -171,7 +171,7 @@ _OPTIONS = (
     ),
     click.option(
         "--partitions",
-        type=click.IntRange(1, _MOST_PARTITIONS),
+        type=click.IntRange(1, _MAX_PARTITIONS),
         metavar="N",
         help="With --from: the partition count of the topic.  [default: as declared, else as found in the "
         "records]",
@@ -418,7 +418,7 @@ def _parse_watch(text: str) -> int:
         length_ms = parse_duration(text)
     except ValueError as error:
         raise UsageError(f"--watch: {error}", hint="write e.g. 10m") from error
-    if not _LEAST_WATCHED_MS <= length_ms <= _MOST_WATCHED_MS:
+    if not _MIN_WATCHED_MS <= length_ms <= _MAX_WATCHED_MS:
         raise UsageError(f"--watch {quoted(text)} is not between 1s and 24h")
     return length_ms
 
@@ -428,13 +428,13 @@ def _parse_what_if(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         # int() takes quadratic time in the number of digits.
         number = part.strip()
-        if not number.isascii() or not number.isdecimal() or len(number) > len(str(_MOST_PARTITIONS)):
+        if not number.isascii() or not number.isdecimal() or len(number) > len(str(_MAX_PARTITIONS)):
             raise UsageError(
                 f"--what-if: {quoted(number)} is not a partition count",
-                hint=f"write numbers from 1 to {_MOST_PARTITIONS}, such as 12,24,48",
+                hint=f"write numbers from 1 to {_MAX_PARTITIONS}, such as 12,24,48",
             )
-        if not 1 <= int(number) <= _MOST_PARTITIONS:
-            raise UsageError(f"--what-if: {number} is not between 1 and {_MOST_PARTITIONS}")
+        if not 1 <= int(number) <= _MAX_PARTITIONS:
+            raise UsageError(f"--what-if: {number} is not between 1 and {_MAX_PARTITIONS}")
         counts.add(int(number))
     return tuple(sorted(counts))
 

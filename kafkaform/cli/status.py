@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 _DEFAULT_PAUSE_S = 2.0
-_LEAST_PAUSE_S = 0.1
+_MIN_PAUSE_S = 0.1
 _KINDS = {KINDS[kind].words.noun: kind for kind in KINDS} | {kind: kind for kind in KINDS}
 
 
@@ -65,9 +65,9 @@ def _parse_seconds(_context: click.Context, _option: click.Parameter, given: str
     except ValueError:
         seconds = 0.0
     # float() also accepts inf and nan; every comparison with nan is false, so that it is refused here, too.
-    if not _LEAST_PAUSE_S <= seconds < float("inf"):
+    if not _MIN_PAUSE_S <= seconds < float("inf"):
         raise UsageError(
-            f"--watch {given}: not a number of seconds (at least {_LEAST_PAUSE_S})",
+            f"--watch {given}: not a number of seconds (at least {_MIN_PAUSE_S})",
             hint="write names before --watch",
         )
     return seconds

@@ -23,7 +23,7 @@ AUDIT_TOPIC = topic_ref(RECORD_TOPIC)
 _REPLICAS = 3
 # Kafka's default of message.max.bytes. It is set in case the brokers' is lower: a line has up to 900,000
 # bytes.
-_LARGEST_BATCH = 1_048_588
+_MAX_BATCH_BYTES = 1_048_588
 
 
 def make_audit_topic_creation(brokers: int, without: Collection[str] = ()) -> Operation:
@@ -45,7 +45,7 @@ def make_audit_topic_creation(brokers: int, without: Collection[str] = ()) -> Op
         # A line counts as written once two brokers have it. With fewer than three, one that is down would
         # stop applies.
         MIN_ISR: "2" if replicas > 2 else "1",
-        "config.max.message.bytes": str(_LARGEST_BATCH),
+        "config.max.message.bytes": str(_MAX_BATCH_BYTES),
     }
     wanted = {path: value for path, value in state.items() if path not in without}
     (operation,) = KINDS[AUDIT_TOPIC.kind].operations(Create(AUDIT_TOPIC, wanted))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-LARGEST_FILE = 256 * 1024**2
+MAX_FILE_BYTES = 256 * 1024**2
 """In bytes; the plan of ten thousand new topics has less than a tenth of it."""
 
 _USUAL_BYTES = 64 * 1024
@@ -29,7 +29,7 @@ class UnsuitableFileError(OSError):
     """A file is not a regular one, or is too large; the reason is its `strerror`."""
 
 
-def read_file(path: Path | str, largest: int = LARGEST_FILE, *, pipes: bool = True) -> bytes:
+def read_file(path: Path | str, largest: int = MAX_FILE_BYTES, *, pipes: bool = True) -> bytes:
     """Read a regular file, or a pipe that this process was started with, as by `<(command)`.
 
     Reading anything else could wait forever (a named pipe, a terminal) or never end (/dev/zero).

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.request import Request
 
-_LARGEST = 1 << 24
+_MAX_RESPONSE_BYTES = 1 << 24
 """The most bytes of a response."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -48,7 +48,7 @@ def send_request(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     tls: SSLContext | None = None,
-    largest: int = _LARGEST,
+    largest: int = _MAX_RESPONSE_BYTES,
 ) -> HttpResponse:
     """Send a request by http or https.
 

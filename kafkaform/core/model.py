@@ -361,7 +361,7 @@ class Facts(Value):
         # The part's defaults stand for "not read", so that callers need no case for it.
         return value if isinstance(value, part) else part()
 
-    def with_part(self, part: object) -> Facts:
+    def add_part(self, part: object) -> Facts:
         """Return the facts with this part, in place of one of the same type."""
         return replace(self, parts={**self.parts, type(part): part})
 

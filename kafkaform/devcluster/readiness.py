@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _API_KEY = 60
-_LARGEST_ANSWER = 1 << 20
+_MAX_RESPONSE_BYTES = 1 << 20
 
 
 class InvalidResponse(ValueError):  # noqa: N818
@@ -55,7 +55,7 @@ def read_membership(host: str, port: int, *, timeout_s: float) -> BrokersInServi
     with socket.create_connection((host, port), timeout=timeout_s) as connection:
         connection.sendall(struct.pack(">i", len(message)) + message)
         (size,) = struct.unpack(">i", _receive(connection, 4))
-        if not 0 < size <= _LARGEST_ANSWER:
+        if not 0 < size <= _MAX_RESPONSE_BYTES:
             raise InvalidResponse(f"invalid response size: {size} bytes")
         return _parse(_Reader(_receive(connection, size)))
 

@@ -41,7 +41,7 @@ SEVERITY_ORDER = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 """The order of severities."""
 
 _FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 5.0
+_MAX_PAUSE_S = 5.0
 
 _TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS, _THROTTLES = "KF306", "KF307", "KF311", "KF312", "KF313"
 _BROKER_RULES = frozenset(
@@ -308,7 +308,7 @@ def await_health(
         tell(outcome)
         clock.sleep(max(0.0, min(pause, deadline - clock.now())))
         # Each reading is load for brokers that are recovering.
-        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        pause = min(pause * 1.5, _MAX_PAUSE_S)
 
 
 def _add_transactions(cluster: PartitionReader, health: Health) -> Health:

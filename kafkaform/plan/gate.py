@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 UNHEALTHY_REMEDY = "wait until kafkaform doctor --wait 10m returns, then apply again"
 
-_FEW = 2
+_MAX_QUOTED_FINDINGS = 2
 """The most findings that a refusal quotes; all of them are among the diagnostics of the plan."""
 _REPLICA_FIELDS = frozenset({"partitions", "placement"})
 """The fields that determine how many replicas there are, and where."""
@@ -314,11 +314,13 @@ def refuse_increased_risk(
 
 def word_refusal(blocked: Sequence[Diagnostic]) -> tuple[str, str | None]:
     """Word the reason and the remedy of a refusal by rules."""
-    reasons = [finding.quote for finding in blocked[:_FEW]]
-    if len(blocked) > _FEW:
-        codes = dict.fromkeys(finding.code for finding in blocked[_FEW:])
+    reasons = [finding.quote for finding in blocked[:_MAX_QUOTED_FINDINGS]]
+    if len(blocked) > _MAX_QUOTED_FINDINGS:
+        codes = dict.fromkeys(finding.code for finding in blocked[_MAX_QUOTED_FINDINGS:])
         reasons.append(f"and {', '.join(codes)}, see the findings")
-    remedies = dict.fromkeys(finding.suggestion for finding in blocked[:_FEW] if finding.suggestion)
+    remedies = dict.fromkeys(
+        finding.suggestion for finding in blocked[:_MAX_QUOTED_FINDINGS] if finding.suggestion
+    )
     return "; ".join(reasons), "; ".join(remedies) or None
 
 

@@ -153,7 +153,7 @@ def _add_recommits(
                 if not setting.unended or _parse_milliseconds(setting.at) <= oldest_ms
             }
     lost = {ref: settings for ref, settings in committed.items() if settings}
-    return facts.with_part(RecordFacts(lost)) if lost else facts
+    return facts.add_part(RecordFacts(lost)) if lost else facts
 
 
 def _parse_milliseconds(at: str) -> float:
@@ -195,7 +195,7 @@ def measure_copies(
         except ClusterError as error:
             text = f"could not read the present replication throttles: {error.message}"
             notes.append(Diagnostic("KF416", Severity.INFO, text, suggestion=error.hint))
-    return replace(facts, diagnostics=tuple(notes)).with_part(known)
+    return replace(facts, diagnostics=tuple(notes)).add_part(known)
 
 
 def read_groups_concerned(

@@ -118,7 +118,7 @@ def add_placements(
         text = f"could not read the replica placement: {error.message}"
         note = Diagnostic("KF423", Severity.INFO, text, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
-    facts = facts.with_part(replace(facts.get(ReplicaFacts), layout=layout))
+    facts = facts.add_part(replace(facts.get(ReplicaFacts), layout=layout))
     return _place_candidates(facts, candidates, layout)
 
 
@@ -173,7 +173,7 @@ def _place_candidates(facts: Facts, candidates: Sequence[_Candidate], layout: La
     if foreign:
         notes.append(foreign)
     known = replace(facts.get(ReplicaFacts), placements=placements, unplaceable=unplaceable)
-    return replace(facts, diagnostics=(*facts.diagnostics, *notes)).with_part(known)
+    return replace(facts, diagnostics=(*facts.diagnostics, *notes)).add_part(known)
 
 
 def _sort_candidates(

@@ -49,7 +49,7 @@ DATA_UNREAD = "data_unread"
 FIGURE = "figure"
 ALSO = "also"
 _RISKS = {risk.label: risk for risk in Risk}
-_LARGEST_BROKER_ID = 2**31 - 1
+_MAX_BROKER_ID = 2**31 - 1
 
 
 class _Violation(Exception):  # noqa: N818 - internal: translated into a PlanFileError
@@ -200,7 +200,7 @@ def _count_partitions(value: FieldValue) -> int:
         assignment = parse_assignment(str(value))
     except ValueError:
         return 0
-    known = max(map(max, assignment)) <= _LARGEST_BROKER_ID
+    known = max(map(max, assignment)) <= _MAX_BROKER_ID
     return len(assignment) if known and format_assignment(assignment) == value else 0
 
 

@@ -142,11 +142,11 @@ def make_plan(
     read_at = time.monotonic()
     facts = _read_facts(request, cluster, target)
     observation = _observe(request, cluster, settings)
-    facts = facts.with_part(ManifestScope(request.partial))
+    facts = facts.add_part(ManifestScope(request.partial))
     if target is not None:
-        facts = facts.with_part(facts.get(AuthorizerSettings).complete(target.authorizer))
+        facts = facts.add_part(facts.get(AuthorizerSettings).complete(target.authorizer))
     for part in observation.parts:
-        facts = facts.with_part(part)
+        facts = facts.add_part(part)
     plan, hidden, context = _plan_reading(request, cluster, settings, target, facts, observation, tell)
     # What the brokers are still creating is neither created nor refused: it is read again.
     if hidden:
@@ -247,7 +247,7 @@ def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettin
     from kafkaform.plan.skew_report import index_measured_topics, require_cluster
 
     require_cluster(request.skew, facts.cluster_id)
-    return facts.with_part(SkewFacts(index_measured_topics(request.skew)))
+    return facts.add_part(SkewFacts(index_measured_topics(request.skew)))
 
 
 def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> Observation:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Change, FieldChange, FieldValue, Observation, Observed, State
 
 NEW_PLAN = "make a new plan, and review it"
-_LONGEST = 200
+_MAX_VALUE_LENGTH = 200
 """The most characters of a value in a message: the replicas of a large topic fill pages."""
 
 
@@ -154,4 +154,4 @@ def _format_value(value: FieldValue) -> str:
     if value is None:
         return "unset"
     text = str(value) if value != "" else '""'
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"

@@ -114,7 +114,7 @@ def make_rebalance(
         target,
         placed.assignments,
         layout,
-        facts.with_part(replace(facts.get(ReplicaFacts), layout=layout)),
+        facts.add_part(replace(facts.get(ReplicaFacts), layout=layout)),
     )
     # Asked last, once it is known that something has to move.
     _require_moves(plan, cluster)
@@ -182,7 +182,7 @@ def _build_plan(
 ) -> Plan:
     places = {topic_ref(name): assignment for name, assignment in assignments.items()}
     options = target.moves if target is not None else MoveOptions()
-    facts = facts.with_part(replace(facts.get(ReplicaFacts), placements=places))
+    facts = facts.add_part(replace(facts.get(ReplicaFacts), placements=places))
     moves = [
         PlannedMove(name, layout.assignment(name), assignment) for name, assignment in assignments.items()
     ]

@@ -60,7 +60,7 @@ def foresee(
         names,
         {group.ref.name: KINDS[group.ref.kind].reads(group.intent) for group in groups},
     )
-    facts = facts.with_part(usage)
+    facts = facts.add_part(usage)
     for kind in KINDS.values():
         facts = kind.foresee(changes, facts)
     return facts

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NOUN = "skew report"
 _AGAIN = "make it with `kafkaform skew --format json`"
 _MEASURE = "measure again with kafkaform skew"
-_LONG = 300
+_MAX_REASON_LENGTH = 300
 
 _LIMITS = {"KF501": "max_partition_ratio", "KF502": "max_key_share", "KF503": "min_distinct_keys"}
 """The limit that each rule checks."""
@@ -234,7 +234,7 @@ def _describe_not_predicted(
     grows = f"{name} goes from {before} to {after} partitions, and"
     if result is not None and result.what_if_withheld is not None:
         # Untrusted text: a report may come from anywhere.
-        why = clipped(result.what_if_withheld, _LONG).rstrip(".")
+        why = clipped(result.what_if_withheld, _MAX_REASON_LENGTH).rstrip(".")
         return Diagnostic("KF507", Severity.WARNING, f"{grows} no prediction holds for it: {why}", location)
     why = "is not in the skew report" if result is None else f"was not measured for {after}"
     return Diagnostic(

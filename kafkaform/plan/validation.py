@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SHOWN_TIMEOUT_S = 10.0
 """How long a plan waits for what the brokers are creating: 12,000 partitions took them 11 to 36 s."""
-_LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.25, 2.0
 _EXISTS = "TOPIC_ALREADY_EXISTS"
 
 
@@ -117,12 +117,12 @@ def read_hidden(
     takes them many seconds. Those that remain hidden are in the reading as not visible.
     """
     tell(f"waiting until the brokers show {counted(len(refs), 'new topic')}")
-    deadline, pause = time.monotonic() + SHOWN_TIMEOUT_S, _LEAST_PAUSE_S
+    deadline, pause = time.monotonic() + SHOWN_TIMEOUT_S, _MIN_PAUSE_S
     while not refs <= cluster.observe_fields({ref: {} for ref in refs}).resources.keys():
         if time.monotonic() >= deadline:
             break
         time.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        pause = min(pause * 1.5, _MAX_PAUSE_S)
     shown = cluster.observe(refs, declared={ref: declared[ref] for ref in refs if ref in declared})
     hidden = dict.fromkeys(refs - shown.resources.keys(), BEING_CREATED)
     return replace(

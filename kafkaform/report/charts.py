@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The steps between round numbers; 2.5 gives quarters, as 25 % or 0.25.
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_MOST_LABELS = 12
+_MAX_LABELS = 12
 _GAP = 0.24
 """The part of a column's slot that stays empty."""
 _INTERVAL = "95 % interval"
@@ -91,7 +91,7 @@ def _draw_columns(chart: Chart) -> _Drawing:
     mean = math.fsum(point.value for point in points) / len(points)
     slot = 100 / len(groups)
     steps = (base * 10**power for power in range(12) for base in (1, 2, 5))
-    step = next(step for step in steps if len(groups) <= step * _MOST_LABELS)
+    step = next(step for step in steps if len(groups) <= step * _MAX_LABELS)
     drawing = _Drawing(
         # With room for the label above the fullest column.
         _choose_ticks(max(point.high for point in fullest) * 1.08, 4),

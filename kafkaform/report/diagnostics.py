@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from kafkaform import __version__
 from kafkaform.core.model import Severity
-from kafkaform.core.printable import LONGEST_LINE, clipped, plain_quotes, printable, wrap_text
+from kafkaform.core.printable import MAX_LINE_LENGTH, clipped, plain_quotes, printable, wrap_text
 from kafkaform.core.wording import counted
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.findings import FurtherFindings, abridge_findings, divide_findings, wrap_findings
@@ -114,7 +114,7 @@ def format_finding(finding: ReportedFinding) -> str:
     hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
     waived = f" (waived: {diagnostic.waived})" if diagnostic.waived is not None else ""
     text = f"{where}{diagnostic.severity.value}: {code}{finding.message}{hint}{waived}"
-    return plain_quotes(clipped(text, LONGEST_LINE))
+    return plain_quotes(clipped(text, MAX_LINE_LENGTH))
 
 
 def finding_to_json(finding: ReportedFinding) -> dict[str, object]:
@@ -299,7 +299,7 @@ def _write_annotation(finding: ReportedFinding, workspace: Workspace) -> str:
     attributes = ",".join(f"{name}={value.translate(_PROPERTY_TABLE)}" for name, value in properties.items())
     # The suggestion is a line of its own: an escaped line break is one in the annotation.
     lines = [finding.message, diagnostic.suggestion or ""]
-    text = "\n".join(plain_quotes(clipped(line, LONGEST_LINE)) for line in lines if line).translate(
+    text = "\n".join(plain_quotes(clipped(line, MAX_LINE_LENGTH)) for line in lines if line).translate(
         _DATA_TABLE
     )
     return f"::{_COMMANDS[diagnostic.severity]} {attributes}::{text}"

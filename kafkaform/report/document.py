@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-LONGEST_NAME = 280
+MAX_NAME_LENGTH = 280
 """The most characters of a name, value or place; a topic's name has at most 249."""
-LONGEST_PROSE = 1200
+MAX_PROSE_LENGTH = 1200
 """The most characters of a sentence."""
 
 
@@ -70,7 +70,7 @@ class TextSpan(Value):
     @property
     def longest(self) -> int:
         """The most characters to show."""
-        return self.limit or (LONGEST_NAME if self.role.is_code else LONGEST_PROSE)
+        return self.limit or (MAX_NAME_LENGTH if self.role.is_code else MAX_PROSE_LENGTH)
 
 
 Inline: TypeAlias = "str | TextSpan | Sequence[str | TextSpan]"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
 _OTHERWISE = "but not by a recorded apply"
 _NEVER_SHOWN = "and no reading has shown it"
-_WORD = 120
+_MAX_DETAIL_LENGTH = 120
 
 
 class DriftCounts(Value):
@@ -219,9 +219,11 @@ def risks(drifted: ResourceDrift) -> tuple[str, ...]:
 def apply_words(setting: Setting) -> str:
     """Describe an apply: `an apply of 2026-11-03 12:00 UTC by alice (commit 1a2b3c4d5e6f)`."""
     time = _TIME.fullmatch(setting.at)
-    at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _WORD)
-    commit = f" (commit {clipped(short_commit(setting.commit), _WORD)})" if setting.commit else ""
-    return f"an apply of {at} by {clipped(setting.who, _WORD)}{commit}"
+    at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _MAX_DETAIL_LENGTH)
+    commit = (
+        f" (commit {clipped(short_commit(setting.commit), _MAX_DETAIL_LENGTH)})" if setting.commit else ""
+    )
+    return f"an apply of {at} by {clipped(setting.who, _MAX_DETAIL_LENGTH)}{commit}"
 
 
 def _subject_words(setting: Setting) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from kafkaform.core.printable import LONGEST_LINE, clipped
+from kafkaform.core.printable import MAX_LINE_LENGTH, clipped
 from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.report.equal_changes import mask_name
 from kafkaform.report.page import Page
@@ -84,8 +84,8 @@ def _summarise(wanted: Adoption, editing: EditResult, refused: int, *, written: 
     return f"{counted(adopted, 'value')} {done} {files}{not_adopted}: {hint}."
 
 
-_LONG = 300
-_MOST_ALIKE = 5
+_MAX_LINE_LENGTH = 300
+_MAX_ALIKE = 5
 """The most problems that are listed after one that they are like."""
 
 
@@ -98,7 +98,7 @@ def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
     else:
         lines.append("Nothing to write.")
     lines += [f"Left out: {line}." for line in _list_left_out(made)]
-    return "\n".join(clipped(line, LONGEST_LINE) for line in lines)
+    return "\n".join(clipped(line, MAX_LINE_LENGTH) for line in lines)
 
 
 def list_problems(made: Import) -> list[str]:
@@ -111,7 +111,7 @@ def list_problems(made: Import) -> list[str]:
     lines += [f"not read: {text}" for text in _merge_reasons(made.unread.items())]
     lines += [f"not imported: {text}" for text in _merge_reasons(made.undeclarable.items())]
     lines += [f"note: {note}" for note in made.notes]
-    return [clipped(line, _LONG) for line in lines]
+    return [clipped(line, _MAX_LINE_LENGTH) for line in lines]
 
 
 def _merge_reasons(reasons: Iterable[tuple[ResourceRef, str]]) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _merge_problems(problems: Iterable[Problem]) -> Iterator[str]:
         for name, each in repeated:
             location = f"{each.location.file}:{each.location.line}" if each.location else ""
             labels.append(location if name == first_name else f"{name} ({location})")
-        yield f"{first}{f'; the same: {listed(labels, _MOST_ALIKE)}' if labels else ''}"
+        yield f"{first}{f'; the same: {listed(labels, _MAX_ALIKE)}' if labels else ''}"
 
 
 def _join_partial(made: Import, ref: ResourceRef) -> str:

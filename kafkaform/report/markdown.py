@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.values import replace
 from kafkaform.report.bars import draw_bars
 from kafkaform.report.document import (
-    LONGEST_PROSE,
+    MAX_PROSE_LENGTH,
     Bar,
     Chart,
     CodeBlock,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LIMIT = 60_000
 """GitHub takes comments of up to 65,536 characters; the margin is for what a workflow adds."""
-LEAST = 6_000
+MIN_LIMIT = 6_000
 """The characters that headings and notes alone may need."""
 # What `prose` leaves as plain text and Markdown still reads at the start of a line: markers of lists, which
 # have at most nine digits, and the lines of `=` or `-` that make a heading of the line above.
@@ -52,8 +52,8 @@ def write_markdown(document: ReportDocument, *, limit: int = LIMIT) -> str:
     Raises:
         ValueError: `limit` is below 6,000.
     """
-    if limit < LEAST:
-        raise ValueError(f"{limit:,} characters are too few for a report; allow at least {LEAST:,}")
+    if limit < MIN_LIMIT:
+        raise ValueError(f"{limit:,} characters are too few for a report; allow at least {MIN_LIMIT:,}")
     # Only sections can be shortened. They get the room that all other blocks leave, so those are written
     # first, and a section keeps its place with an empty text until then.
     texts = [_write_head(document)]
@@ -114,7 +114,7 @@ def _write_span(span: TextSpan) -> str:
 # Many of the texts between names and values are the same ones, such as those in every row of a table, and
 # escaping goes word by word.
 @lru_cache(maxsize=1024)
-def _write_prose(text: str, limit: int = LONGEST_PROSE) -> str:
+def _write_prose(text: str, limit: int = MAX_PROSE_LENGTH) -> str:
     """Return prose with the spaces around it, which `prose` drops."""
     start = " " if text[:1].isspace() else ""
     written = prose(text, limit)

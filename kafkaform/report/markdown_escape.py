@@ -25,7 +25,7 @@ _GLUED = re.compile(r"[).,;:?…]+(?=\s|$)")
 _SEGMENT = r"[^\W_]+"
 # No dot and no colon within a word: GitHub makes links of `www.` and `https:`, and pictures of `:name:`. A
 # slash stays; references such as `owner/repo#1` have a `#`, which is not part of a word.
-_WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
+_SAFE_WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
 _BACKTICKS = r"[^\s`]*`[^\s`](?:[^`]*[^\s`])?`[^\s`]*(?=\s|$)"
 # Alternatives in this order: text in backticks or single quotes may contain spaces and must not be divided at
 # them.
@@ -117,7 +117,7 @@ def _escape_word(word: str) -> str:
 
 
 def _is_plain(core: str) -> bool:
-    return bool(_WORD.fullmatch(core) or _NUMBER.fullmatch(core)) and not _REFERENCE.search(core)
+    return bool(_SAFE_WORD.fullmatch(core) or _NUMBER.fullmatch(core)) and not _REFERENCE.search(core)
 
 
 def _longest_run(text: str) -> int:

@@ -83,17 +83,17 @@ EACH_ANNOTATION = "in metadata.annotations of each manifest; kafkaform plan --ve
 _MAX_FIELDS = 3
 _MAX_CELL = 90
 _MAX_DETAIL = 600
-_FEW_UNDECLARED = 20
+_MAX_UNDECLARED = 20
 # A reviewer needs only a sample of the unmanaged resources: the plan does not touch them.
-_FEW_UNMANAGED = 30
+_MAX_UNMANAGED = 30
 # An entry is shown or left out as a whole. Larger groups are split, so that at least a part of them fits.
-_MOST_IN_ENTRY = 100
+_MAX_PER_ENTRY = 100
 # Where the names of many resources are listed in another section.
-_FEW_NAMES = 3
+_MAX_NAMES = 3
 # The names that may stand before the reason why their changes are held back.
 _NAMES_IN_HEAD = 20
 # Fewer entries with the same reason are clearer if each has it.
-_LEAST_SHARED = 3
+_MIN_SHARED = 3
 
 
 def render_plan(
@@ -119,7 +119,7 @@ def render_plan(
     def group(changes: Sequence[PlannedChange]) -> Sequence[Entry]:
         return [Entry.create([c]) for c in changes] if verbose else equal_changes(changes, list_given)
 
-    shared, entries = share_refusals(group([*chain(*held)]), least=_LEAST_SHARED if not verbose else None)
+    shared, entries = share_refusals(group([*chain(*held)]), least=_MIN_SHARED if not verbose else None)
     blocks = (
         *_list_decisive(findings, shared),
         *(
@@ -223,11 +223,11 @@ def _list_context(
         title="Configs that no manifest declares",
         remark="on declared resources; reported, not changed",
         share=0.3,
-        few=_FEW_UNDECLARED,
-        most=_FEW_UNDECLARED // 2,
+        few=_MAX_UNDECLARED,
+        most=_MAX_UNDECLARED // 2,
         folded=True,
     )
-    yield list_unmanaged(plan.unmanaged, SEE, most=_FEW_UNMANAGED)
+    yield list_unmanaged(plan.unmanaged, SEE, most=_MAX_UNMANAGED)
 
 
 def _quote(text: str) -> str:
@@ -426,14 +426,14 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         # Also by consents and by rules: both are printed with an entry, so they must hold for all of it.
         return equal_changes(changes, lambda c: (list_given(c), tuple(stated.get(c.ref, ()))))
 
-    shared, rows = share_refusals(gather(ordered), least=_LEAST_SHARED)
+    shared, rows = share_refusals(gather(ordered), least=_MIN_SHARED)
     yield from _list_decisive(plan_findings, shared)
     yield Section(
         [
             (entry, part)
             for entry in rows
             if entry.shown.status is not Status.PLANNED
-            for part in entry.split(_MOST_IN_ENTRY)
+            for part in entry.split(_MAX_PER_ENTRY)
         ],
         lambda pair: _describe_held(pair[0], pair[1], stated),
         lambda skipped: _count_changes("")([part for _, part in skipped]),
@@ -442,11 +442,11 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
     )
     yield Section(
         [
-            group[at : at + _MOST_IN_ENTRY]
+            group[at : at + _MAX_PER_ENTRY]
             for group in group_equal(
                 plan.consents, lambda given: (given.resource.partition("/")[0], given.hazard, given.reason)
             )
-            for at in range(0, len(group), _MOST_IN_ENTRY)
+            for at in range(0, len(group), _MAX_PER_ENTRY)
         ],
         _describe_consents,
         # An entry may have a hundred consents: each counts, not the entry.
@@ -458,7 +458,7 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         [
             part
             for entry in gather(c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED})
-            for part in entry.split(_MOST_IN_ENTRY)
+            for part in entry.split(_MAX_PER_ENTRY)
         ],
         _describe_foreign,
         _count_changes(""),
@@ -479,7 +479,7 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
     # Not all of the room: a row only names the risks, which are explained below.
     yield Section(
         # The names of what is held back are in the section above.
-        [part for entry in rows for part in (entry.split(_MOST_IN_ENTRY) if _is_planned(entry) else [entry])],
+        [part for entry in rows for part in (entry.split(_MAX_PER_ENTRY) if _is_planned(entry) else [entry])],
         write_row,
         _count_changes(""),
         title="Changes",
@@ -501,7 +501,7 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         share=0.5,
     )
     yield Section(
-        [part for entry in rows if _is_cut(entry) for part in entry.split(_MOST_IN_ENTRY)],
+        [part for entry in rows if _is_cut(entry) for part in entry.split(_MAX_PER_ENTRY)],
         _describe_details,
         _count_changes("details of "),
         title="Changes in full",
@@ -563,7 +563,7 @@ def _list_risks(
     """Return an item for every assessment beyond "safe", and for every field that does not change yet."""
     planned = entry.shown
     # Below a change that is held back, its name stands already.
-    names: Spans = [*_name_resources(entry, _FEW_NAMES), ": " if entry.is_long else " "] if with_names else []
+    names: Spans = [*_name_resources(entry, _MAX_NAMES), ": " if entry.is_long else " "] if with_names else []
     assessed: list[tuple[str | TextSpan, RiskAssessment, list[Paragraph]]]
     if isinstance(planned.change, Update):
         assessed = [
@@ -618,7 +618,7 @@ def _list_cells(entry: Entry) -> list[Inline]:
         risk.append(", not yet applied in full")
     return [
         TextSpan("!" if held else SYMBOLS[action].text, Role.CODE),
-        _name_resources(entry, None if _is_planned(entry) else _FEW_NAMES),
+        _name_resources(entry, None if _is_planned(entry) else _MAX_NAMES),
         [action, *_list_values(entry)],
         risk,
         _ORIGINS[planned.origin] if planned.origin else "",

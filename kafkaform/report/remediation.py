@@ -13,7 +13,7 @@ from kafkaform.core.wording import command
 from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
-from kafkaform.resources.values import LONGEST
+from kafkaform.resources.values import MAX_VALUE_LENGTH
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef
@@ -176,4 +176,4 @@ def describe_line(line: ManifestLine) -> str:
     """Describe the line and where it belongs."""
     location = f"{line.location.file}:{line.location.line}" if line.location else "the manifest"
     into = f", in {'.'.join(line.keys[:-1])}" if line.new else ""
-    return f"{printable(location + into)}:  {clipped(format_yaml(line), LONGEST)}"
+    return f"{printable(location + into)}:  {clipped(format_yaml(line), MAX_VALUE_LENGTH)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.model import Severity
-from kafkaform.core.wording import FEW
+from kafkaform.core.wording import MAX_LISTED
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.report.document import (
     Item,
@@ -79,7 +79,7 @@ def list_unmanaged(refs: Sequence[ResourceRef], see: str, *, most: int) -> Secti
         # A cluster that is not yet managed has thousands of these. Markdown folds them; a terminal, which
         # cannot fold, gets a few.
         most=most,
-        few=FEW,
+        few=MAX_LISTED,
         folded=True,
         joined=True,
     )
@@ -109,9 +109,9 @@ def describe_finding(finding: Finding) -> Item:
         return Item(finding)
     role = SEVERITY_ROLES[finding.severity]
     if isinstance(finding, FurtherFindings):
-        names = list_codes(map(str, finding.refs[:FEW]), 120)
+        names = list_codes(map(str, finding.refs[:MAX_LISTED]), 120)
         text: list[str | TextSpan] = [f"{len(finding.findings):,} more", ": " if names else "", *names]
-        text += [", …" if len(finding.refs) > FEW else "", " (--verbose lists them)"]
+        text += [", …" if len(finding.refs) > MAX_LISTED else "", " (--verbose lists them)"]
         return Item(TextSpan(f"{finding.severity.value} {finding.code}", role), text)
     head = [TextSpan(f"{'waived' if finding.waived else finding.severity.value} {finding.code}", role)]
     if finding.location:

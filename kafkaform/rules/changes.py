@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 # With fewer topics, three of them would exceed the default limit of 30 %.
-FEWEST_FOR_BRAKE = 10
+MIN_TOPICS_FOR_BRAKE = 10
 """The least number of topics of which a share is meaningful."""
 
 
@@ -129,7 +129,7 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
     ]
     present = {*topics, *touched}
     # A part of the manifests has no meaningful total: with --target, one topic would be all of them.
-    if context.subset or len(present) < FEWEST_FOR_BRAKE:
+    if context.subset or len(present) < MIN_TOPICS_FOR_BRAKE:
         return
     if len(touched) > context.limits.blast_radius * len(present):
         share, limit = 100 * len(touched) // len(present), 100 * context.limits.blast_radius

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MUCH_SHORTER = 2.0
 # From this share of records without a key on, keys do not decide how full partitions are.
-_MOST = 0.5
+_MAX_NULL_KEY_SHARE = 0.5
 
 
 _ORDER_REMEDIES = {
@@ -121,7 +121,7 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     result, keys, partitions = topic.result, topic.result.distinct_keys, len(topic.result.partitions)
     evidence = _evidence(result, "few_keys")
     # Records without a key go to any partition, so with many of them no partition stays empty.
-    if not evidence and 0 < keys.high < partitions and result.null_key_share.high < _MOST:
+    if not evidence and 0 < keys.high < partitions and result.null_key_share.high < _MAX_NULL_KEY_SHARE:
         noun = "distinct key" if count(keys) == "1" else "distinct keys"
         evidence = [f"{count(keys)} {noun} for {partitions} partitions: some stay empty"]
     for sentence in evidence:

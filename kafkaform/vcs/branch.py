@@ -169,7 +169,7 @@ def _find_dropped(earlier: Iterable[Desired], desired: Iterable[Desired]) -> fro
     return frozenset(present.difference(declared.ref for declared in desired))
 
 
-_LONGEST_NAME = 120
+_MAX_NAME_LENGTH = 120
 
 
 class _DroppedResource:
@@ -202,11 +202,11 @@ class _DroppedResource:
         if members:
             self.contents.append(counted(len(members), "member"))
         self.readers = [
-            f"{clipped(name, _LONGEST_NAME)} ({counted(len(group.members), 'member')})"
+            f"{clipped(name, _MAX_NAME_LENGTH)} ({counted(len(group.members), 'member')})"
             for name, group in sorted(context.groups.items())
             if kind.has_replicas and ref.name in group.topics
         ]
-        self.named_by = [clipped(name, _LONGEST_NAME) for name in named_by]
+        self.named_by = [clipped(name, _MAX_NAME_LENGTH) for name in named_by]
         self.is_used = bool(self.readers or self.named_by or members)
 
     def describe(self) -> Diagnostic:

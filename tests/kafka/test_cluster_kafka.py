@@ -94,7 +94,7 @@ def test_an_account_that_may_only_read_changes_nothing(
         "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",
     ).cluster  # fmt: skip
     nobody = AuthorizerSettings()
-    assert reader.facts().with_part(nobody) == acl.facts().with_part(nobody)
+    assert reader.facts().add_part(nobody) == acl.facts().add_part(nobody)
     missing = topic(f"{prefix}missing")
     observation = reader.observe([a, missing])
     assert observation.resources == {a: expected}

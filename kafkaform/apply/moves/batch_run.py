@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GRACE_S = 15.0
 """The seconds that a reading may lag behind the controller."""
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 1.0
+MAX_PAUSE_S = 1.0
 READING_SHARE = 10
 """The least pause between readings, as a multiple of their duration: large clusters are read less often."""
 RAREST_S = 10.0
@@ -99,7 +99,7 @@ class BatchRun:
                 return
             # Often at first, as small batches take less than a second; seldom if a reading takes long.
             self._context.pause(max(pause, min(took * READING_SHARE, RAREST_S)))
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
 
     def cancel(self) -> None:
         """Cancel moves that applies have started: replicas that are not in sync are removed again.

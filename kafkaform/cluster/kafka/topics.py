@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SETTLE_TIMEOUT_S = 10.0
 """How long brokers may report a topic of the metadata as missing, as they do after a mass create."""
-LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
+MIN_PAUSE_S, MAX_PAUSE_S = 0.02, 1.0
 """The limits of the pause before a retry, which is a fifth of the time waited so far."""
 
 
@@ -109,7 +109,7 @@ def _ask_until_settled(names: Sequence[str], ask: Callable[[Sequence[str]], Answ
             break
         # A fifth of the time so far: topics that show within milliseconds are noticed at once, and brokers
         # that need seconds, as after a mass create, are asked rarely.
-        time.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
+        time.sleep(min(max(waited / 5, MIN_PAUSE_S), MAX_PAUSE_S))
     return answers
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Send: TypeAlias = Callable[[bytes], bytes]
 """Sends a message of a mechanism (SaslAuthenticate) and returns the broker's; raises RejectedError."""
 
-_LONGEST = 300
+_MAX_QUOTED_LENGTH = 300
 """The most characters of a broker's message that an error quotes."""
 
 
@@ -83,7 +83,7 @@ def make_mechanism_error(
     settings: SaslSettings, address: tuple[str, int], enabled: Sequence[str]
 ) -> AuthenticationFailed:
     """Return the error for a broker that does not offer a mechanism (UNSUPPORTED_SASL_MECHANISM)."""
-    offered = one_line(", ".join(enabled))[:_LONGEST] or "none"
+    offered = one_line(", ".join(enabled))[:_MAX_QUOTED_LENGTH] or "none"
     return AuthenticationFailed(
         f"{address[0]}:{address[1]}: the broker does not support {settings.mechanism}, only: {offered}",
         hint="set sasl.mechanism in the client properties to one of these",
@@ -158,7 +158,7 @@ def _log_in_by_kerberos(service: str, host: str, send: Send) -> None:
 
 def _describe_login(settings: SaslSettings, address: tuple[str, int], token: Token | None) -> str:
     user = token.principal if token is not None else settings.username
-    of = f" of {one_line(user)[:_LONGEST]}" if user else ""
+    of = f" of {one_line(user)[:_MAX_QUOTED_LENGTH]}" if user else ""
     return f"{address[0]}:{address[1]}: the {settings.mechanism} login{of}"
 
 
@@ -169,7 +169,7 @@ def _redact(error: Exception, settings: SaslSettings, token: Token | None) -> st
     for secret in (settings.password, token.value if token is not None else ""):
         if secret:
             text = text.replace(secret, HIDDEN)
-    return text[:_LONGEST]
+    return text[:_MAX_QUOTED_LENGTH]
 
 
 def _choose_hint(mechanism: str) -> str:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Offered: TypeAlias = "Mapping[int, tuple[int, int]]"
 """The lowest and highest version of each request that a broker offers, by API key."""
 
-LARGEST = 64 << 20
+MAX_RESPONSE_BYTES = 64 << 20
 """The most bytes of an answer: 2,000 topics of 30 configs each, or 50,000 groups, take a twentieth."""
 
 _LAST_SHIFT = 28
@@ -53,7 +53,7 @@ class RequestType(Value, Generic[T]):
     flexible: int
     write: Callable[[Any, int], bytes]
     read: Callable[[bytes, int], T]
-    largest: int = LARGEST
+    largest: int = MAX_RESPONSE_BYTES
     changes: bool = False
 
     def is_offered(self, offered: Offered) -> bool:

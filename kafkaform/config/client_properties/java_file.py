@@ -313,7 +313,7 @@ def _is_known(name: str) -> bool:
     return bool(translate_name(name)) or name in JAVA or name in _HANDLERS or is_left_out(name)
 
 
-_LONG = 60
+_MAX_SHOWN_VALUE = 60
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
 
@@ -338,4 +338,4 @@ def _write_line(name: str, value: str) -> str:
     """Return the line of a property, without its value if that may be secret or is long."""
     if PROPERTIES[name].sensitive and not _REFERENCE.fullmatch(value):
         return f"{name}: ${{env:NAME}}"
-    return f"{name}: {value}" if len(value) <= _LONG and value.isprintable() else name
+    return f"{name}: {value}" if len(value) <= _MAX_SHOWN_VALUE and value.isprintable() else name

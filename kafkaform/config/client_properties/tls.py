@@ -15,7 +15,7 @@ from kafkaform.core.files import UnsuitableFileError, read_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_LARGEST = 16 * 1024**2
+_MAX_FILE_BYTES = 16 * 1024**2
 """In bytes; the authorities of a system have a fiftieth of it."""
 _READ_ERRORS = (FileNotFoundError, PermissionError, IsADirectoryError, UnsuitableFileError)
 
@@ -93,7 +93,7 @@ def _load_authorities(context: ssl.SSLContext, resolved: Mapping[str, str], pref
 
 
 def _load_file(context: ssl.SSLContext, location: str) -> None:
-    with _open_pipe(read_file(location, _LARGEST)) as pipe:
+    with _open_pipe(read_file(location, _MAX_FILE_BYTES)) as pipe:
         context.load_verify_locations(cafile=pipe)
 
 
@@ -129,7 +129,7 @@ def _read_pem(resolved: Mapping[str, str], prefix: str) -> bytes:
         return pem.encode()
     location = resolved[f"{prefix}.location"]
     with _translate_errors(f"{prefix}.location", location):
-        return read_file(location, _LARGEST)
+        return read_file(location, _MAX_FILE_BYTES)
 
 
 def _explain_failure(
@@ -172,7 +172,7 @@ def _read_key_store(location: str, password: str) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
     with _translate_errors("ssl.keystore.location", location):
-        data = read_file(location, _LARGEST)
+        data = read_file(location, _MAX_FILE_BYTES)
     subject = f"ssl.keystore.location ({location})"
     try:
         store = pkcs12.load_pkcs12(data, password.encode())

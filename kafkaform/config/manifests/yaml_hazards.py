@@ -205,7 +205,7 @@ def _find_key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
 
 _QUOTE = "put the value in quotes"
 _PAIR = "write `name: value`, with a space after the colon"
-_PLAIN = {
+_MESSAGES = {
     "did not find expected node content": ("unexpected {}", f"remove it, or {_QUOTE}"),
     "found character that cannot start any token": ("a value cannot begin with {}", _QUOTE),
     "found unknown escape character": (
@@ -258,8 +258,8 @@ def explain_syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> P
             dashes = set(_get_line(lines, start.line - 1).strip()) == {"-"}
             hint = "a line of exactly three dashes separates documents" if dashes else _PAIR
             return Problem("this line has no value", start, hint)
-        case problem if problem in _PLAIN:
-            message, hint = _PLAIN[problem]
+        case problem if problem in _MESSAGES:
+            message, hint = _MESSAGES[problem]
             return Problem(message.format(quoted(char)), location, hint)
         case _:
             return Problem(f"not valid YAML: {_join_message(error)}", location)

@@ -33,7 +33,7 @@ Right: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 _TYPES = {each.replace("-", ""): each for each in ResourceType}
 _NOUNS = {"jikkou": "provider", "julieops": "context"}
 """What a tool calls the clusters in its files."""
-_MOST_CLUSTERS = 20
+_MAX_CLUSTERS = 20
 _LIMIT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _PATTERNS = {"literal": False, "prefixed": True, "prefix": True}
 
@@ -131,12 +131,12 @@ class Conversion:
             chosen = [cluster for cluster in clusters if _has_name(cluster, source)]
             if not chosen:
                 known = (
-                    f"they are of {listed([*names.values()], _MOST_CLUSTERS)}" if names else "they name none"
+                    f"they are of {listed([*names.values()], _MAX_CLUSTERS)}" if names else "they name none"
                 )
                 raise UsageError(f"the files have nothing of the {self._noun} {quoted(source)}", hint=known)
         if len(chosen) > 1:
             options = ("--source-cluster", names[chosen[0]], "--out", "DIR")
-            which = listed([names[cluster] for cluster in chosen], _MOST_CLUSTERS)
+            which = listed([names[cluster] for cluster in chosen], _MAX_CLUSTERS)
             raise UsageError(
                 f"these files are of {counted(len(chosen), self._noun)}: {which}",
                 hint=f"take one, into a folder of its own: {command('import', 'FILE', options=options)}",

@@ -73,7 +73,7 @@ KEYS: Mapping[str, ConfigKey] = {
 }
 """Kafka's limits by name."""
 
-_PLAIN = ("entity", "state", "deletionProtection", "undeclared")
+_COPIED_FIELDS = ("entity", "state", "deletionProtection", "undeclared")
 _RATE = re.compile(r"\s*/\s*s\s*\Z")
 _PERCENT = re.compile(r"\s*%\s*\Z")
 _LONG_MAX = 2**63 - 1
@@ -150,7 +150,7 @@ def value_text(name: str, number: float) -> str:
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """Normalise a ClientQuota spec that matches the schema, as described for the module."""
-    normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
+    normal: Layer = {name: layer[name] for name in _COPIED_FIELDS if name in layer}
     config = {
         name: value
         for name, given in cast("Mapping[str, object]", layer.get("config", {})).items()

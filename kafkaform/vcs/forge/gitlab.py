@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 30.0
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 _SECONDS = re.compile(r"\d{1,6}")
-_LONGEST = 300
+_MAX_REASON_LENGTH = 300
 _NOT_FOUND = 404
 
 
@@ -173,7 +173,7 @@ class _Client:
         if 200 <= response.status < 300 or (missing_ok and response.status == _NOT_FOUND):
             return content
         message = content.get("message") or content.get("error") if isinstance(content, dict) else None
-        reason = f" ({clipped(str(message), _LONGEST)})" if message else ""
+        reason = f" ({clipped(str(message), _MAX_REASON_LENGTH)})" if message else ""
         raise ForgeError(
             f"cannot {self._purpose}: GitLab returned status {response.status}{reason}",
             hint="check the project and the number, and that GITLAB_TOKEN is valid and has the scope api and "

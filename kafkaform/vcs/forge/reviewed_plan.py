@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 NAME = "plan.json"
-LARGEST_ARCHIVE = 64 * 1024**2
-LARGEST_PLAN = 256 * 1024**2
+MAX_ARCHIVE_BYTES = 64 * 1024**2
+MAX_PLAN_BYTES = 256 * 1024**2
 """In bytes; the plan of ten thousand new topics has less than a tenth of it."""
 
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -52,8 +52,8 @@ def read_plan(archive: bytes) -> str:
                 files = counted(len(plans), "file") if plans else "no files"
                 raise ForgeError(f"the artifact has {files} named {NAME} instead of one")
             (entry,) = plans
-            if entry.file_size > LARGEST_PLAN:
-                raise build_size_error(NAME, entry.file_size, LARGEST_PLAN)
+            if entry.file_size > MAX_PLAN_BYTES:
+                raise build_size_error(NAME, entry.file_size, MAX_PLAN_BYTES)
             if entry.compress_type not in _METHODS:
                 raise ForgeError(f"the artifact's {NAME} uses an unsupported compression method")
             with opened.open(entry) as plan:
@@ -194,8 +194,8 @@ def fetch_reviewed_plan(
     for artefact in sorted(artefacts, key=lambda artefact: (artefact.made, artefact.id), reverse=True):
         run_url, objection = _check_artefact(github, purpose, artefact, merged, workflow)
         if objection is None:
-            if artefact.size > LARGEST_ARCHIVE:
-                raise build_size_error(f"the artifact {name}", artefact.size, LARGEST_ARCHIVE)
+            if artefact.size > MAX_ARCHIVE_BYTES:
+                raise build_size_error(f"the artifact {name}", artefact.size, MAX_ARCHIVE_BYTES)
             archive = github.ask(purpose, partial(_download, github, artefact.id))
             return FetchedPlan(read_plan(archive), merged.number, merged.head, run_url)
         objections.append(objection)
@@ -279,8 +279,8 @@ def _download(github: GitHub, artefact: int) -> bytes:
         pieces = bytearray()
         for piece in response.iter_content(_CHUNK):
             pieces += piece
-            if len(pieces) > LARGEST_ARCHIVE:
-                raise build_size_error("the artifact", len(pieces), LARGEST_ARCHIVE)
+            if len(pieces) > MAX_ARCHIVE_BYTES:
+                raise build_size_error("the artifact", len(pieces), MAX_ARCHIVE_BYTES)
             # The timeout of requests restarts with each piece.
             if time.monotonic() > deadline:
                 raise requests.Timeout("the download takes too long")

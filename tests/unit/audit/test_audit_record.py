@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
 from kafkaform.audit.record import (
-    LONGEST_LINE,
+    MAX_LINE_BYTES,
     Author,
     create_run_id,
     describe_apply,
@@ -187,7 +187,7 @@ def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
     ended = ResourceResult(planned, Result.FAILED, done=done, not_done=in_doubt, in_doubt=in_doubt)
     lines = [*render_result("run.1", AT, ended)]
     assert len(lines) > 1
-    assert max(map(len, lines)) <= LONGEST_LINE
+    assert max(map(len, lines)) <= MAX_LINE_BYTES
     documents = [json.loads(line) for line in lines]
     assert [path for one in documents for path in one["in_doubt"]] == [*map(partition_path, offsets)]
     assert [path for one in documents for path in one["done"]] == ["offsets.orders"]
@@ -263,10 +263,10 @@ def test_a_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one(
     planned = PlannedChange(Delete(group, None, offsets, UPDATE.change.fields[0].assessment), Status.PLANNED)  # type: ignore[union-attr]
     intents = intent(planned)
     assert len(intents) > 1
-    assert max(map(len, intents)) <= LONGEST_LINE
+    assert max(map(len, intents)) <= MAX_LINE_BYTES
     results = result(planned, ResetOffsets(group, {(LONG, n): n for n in range(9_000)}))
     assert len(results) > 1
-    assert max(map(len, results)) <= LONGEST_LINE
+    assert max(map(len, results)) <= MAX_LINE_BYTES
     (entry,) = read(*intents, *results).entries
     assert {one.path: one.before for one in entry.fields} == offsets
     assert entry.complete
@@ -282,7 +282,7 @@ def test_long_values_and_foreign_words_are_bounded_in_a_record() -> None:
     long, short = "é" * 400_000, "x" * 50_000
     fields = tuple(FieldChange(f"config.c{n}", short, long) for n in range(9))
     lines = intent(PlannedChange(Update(REF, None, fields), Status.PLANNED))
-    assert max(map(len, lines)) <= LONGEST_LINE
+    assert max(map(len, lines)) <= MAX_LINE_BYTES
     (entry,) = read(*lines).entries
     assert [one.cut for one in entry.fields] == [True] * 9
     assert entry.fields[0].before == short

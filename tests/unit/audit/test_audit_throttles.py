@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
 from kafkaform.audit.entries import parse_record
 from kafkaform.audit.journal import FileSink, TopicSink
-from kafkaform.audit.record import LONGEST_LINE
+from kafkaform.audit.record import MAX_LINE_BYTES
 from kafkaform.audit.trail import read_record, read_trail
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.config.settings import AuditSettings
@@ -129,7 +129,7 @@ def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partit
     announced = AuditedThrottles(
         [Lines()], lambda: parse_record(lines, "here").throttles, "aaa", "memory"
     ).announce(throttles)
-    assert max(map(len, lines)) <= LONGEST_LINE
+    assert max(map(len, lines)) <= MAX_LINE_BYTES
     assert union(one.throttles for one in announced) == throttles
     log = parse_record(lines, "here")
     assert log.problems == ()

@@ -32,7 +32,13 @@ from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.writer import _send
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import group_messages, large_answers, message_schema, messages
-from kafkaform.cluster.wire.message_schema import LARGEST, RequestType, T, make_malformed_error, read_answer
+from kafkaform.cluster.wire.message_schema import (
+    MAX_RESPONSE_BYTES,
+    RequestType,
+    T,
+    make_malformed_error,
+    read_answer,
+)
 from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer, NotOffered
 from kafkaform.core.health import LogDir
 from kafkaform.core.lock import unguarded
@@ -526,7 +532,7 @@ def test_what_is_claimed_takes_no_memory() -> None:
 
 @pytest.mark.parametrize("largest", [request_type.largest for request_type, _, _ in SAMPLES])
 def test_no_answer_may_be_larger_than_what_clients_take(largest: int) -> None:
-    assert largest <= max(LARGEST, 100_000_000)
+    assert largest <= max(MAX_RESPONSE_BYTES, 100_000_000)
 
 
 # --- who reads them -------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ class Creating(Watched):
 def test_what_the_brokers_are_creating_is_read_again_and_never_refused(
     memory: MemoryCluster, shown_at: int, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validation, "_LEAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(validation, "_MIN_PAUSE_S", 0.0)
     monkeypatch.setattr(validation, "SHOWN_TIMEOUT_S", 600.0 if shown else 0.0)
     made(memory, "new", 3)
     told: list[str] = []

@@ -44,7 +44,7 @@ from kafkaform.core.plans import (
     PlannedChange,
     UndeclaredConfig,
 )
-from kafkaform.core.printable import LONGEST_LINE
+from kafkaform.core.printable import MAX_LINE_LENGTH
 from kafkaform.core.values import Value, asdict, replace
 from kafkaform.inspect.comparison import ComparedResource, Side, compare_sides
 from kafkaform.inspect.drift import Adoption, Drift, Unmanaged
@@ -615,4 +615,4 @@ def test_foreign_text_is_shown_up_to_a_length(scenes: Callable[[], Mapping[str, 
         for output_format in {"text", "markdown"} & {*RENDERERS[scene.report]} & {*scene.formats}:
             for width in (80, None):
                 shown = " ".join(scene.show(output_format, width=width).split())
-                assert max(map(len, re.findall(r"(?: ?x)+", shown)), default=0) <= LONGEST_LINE
+                assert max(map(len, re.findall(r"(?: ?x)+", shown)), default=0) <= MAX_LINE_LENGTH

@@ -34,7 +34,7 @@ from kafkaform.report.document import (
     split_spans,
 )
 from kafkaform.report.html import write_html
-from kafkaform.report.markdown import LEAST, write_markdown
+from kafkaform.report.markdown import MIN_LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from tests.support.builds import builds
 from tests.support.plans.strategies import BLOCK_STARTS, hostile_text
@@ -238,8 +238,10 @@ def test_sections_share_the_room_and_count_what_they_leave_out(number: int) -> N
             names, lambda name: Item(TextSpan(name, Role.CODE)), count_left_out(start, "see it"), share=share
         )
 
-    written = write_markdown(ReportDocument("t", [list_names("a", 0.5), list_names("b", 1.0)]), limit=LEAST)
-    assert len(written) <= LEAST
+    written = write_markdown(
+        ReportDocument("t", [list_names("a", 0.5), list_names("b", 1.0)]), limit=MIN_LIMIT
+    )
+    assert len(written) <= MIN_LIMIT
     for start in "ab":
         left_out = sum(
             int(n.replace(",", "")) for n in re.findall(rf"… ([0-9,]+) more {start}s? left out", written)

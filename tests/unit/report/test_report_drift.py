@@ -26,7 +26,7 @@ from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
 from kafkaform.report.drift_wording import since_field, since_whole, summary_sentence
 from kafkaform.report.findings import Workspace
-from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
 from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -368,10 +368,10 @@ def test_many_are_cut_with_a_word_on_how_many(memory: MemoryCluster) -> None:
     written = render_drift_markdown(drift, HEADER, HERE)
     assert len(written) <= LIMIT
     assert "more resources left out; `kafkaform drift --verbose` lists them" in written
-    short = render_drift_markdown(drift, HEADER, HERE, limit=LEAST)
-    assert len(short) <= LEAST
+    short = render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT)
+    assert len(short) <= MIN_LIMIT
     with pytest.raises(ValueError, match="too few"):
-        render_drift_markdown(drift, HEADER, HERE, limit=LEAST - 1)
+        render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT - 1)
 
 
 @given(drifts())

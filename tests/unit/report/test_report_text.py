@@ -38,7 +38,7 @@ from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import describe_extent, headline, summary_sentence
 from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
-from kafkaform.resources.values import LONGEST, fields_of, format_field, label, single
+from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, label, single
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -436,7 +436,7 @@ def test_long_values_are_cut_around_their_difference() -> None:
     assert shown.after is not None
     assert "A" in shown.before.short
     assert "B" in shown.after.short
-    assert len(str(shown)) < 4 * LONGEST
+    assert len(str(shown)) < 4 * MAX_VALUE_LENGTH
     assert "more characters" in str(shown)
 
 

@@ -100,9 +100,9 @@ def plan(
         )
     declared = [*declared]
     observation = cluster.observe([each.ref for each in declared], kinds=["Access", "Topic"])
-    facts = cluster.facts().with_part(ManifestScope(part))
+    facts = cluster.facts().add_part(ManifestScope(part))
     for fact in observation.parts:
-        facts = facts.with_part(fact)
+        facts = facts.add_part(fact)
     return plan_from(declared, observation, facts)
 
 

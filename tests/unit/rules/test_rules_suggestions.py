@@ -220,7 +220,7 @@ def rising(**more: Any) -> RuleContext:
 def short_of_replicas() -> RuleContext:
     brokers = tuple(Broker(number) for number in (1, 2, 3))
     layout = Layout(brokers, {"a": (health.part(0, 1, 1),)}, {})
-    return rising(facts=Facts("c", config_defaults={"Topic": {}}).with_part(ReplicaFacts(layout=layout)))
+    return rising(facts=Facts("c", config_defaults={"Topic": {}}).add_part(ReplicaFacts(layout=layout)))
 
 
 def with_gaps() -> RuleContext:

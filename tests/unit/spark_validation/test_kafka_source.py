@@ -43,7 +43,7 @@ def offsets_of(ranges: Sequence[Range]) -> Counter[tuple[int, int, int, int]]:
 )
 def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records: int, slots: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark_validation.kafka_source._LEAST_IN_TASK", 60)
+        patch.setattr("spark_validation.kafka_source._MIN_TASK_RECORDS", 60)
         patch.setattr("spark_validation.kafka_source._RANGE_COST", 5)
         plans = [planned(lengths, records) for lengths in topics]
         found = divide_into_tasks(plans, slots)

@@ -210,7 +210,7 @@ def analyse(
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     if arrivals is not None:
         result = _allow_for_doubt(result, arrivals, log)
-    if arrivals is not None and arrivals.asked and arrivals.unknown and arrivals.spread is Spread.UNKNOWN:
+    if arrivals is not None and arrivals.requested and arrivals.unknown and arrivals.spread is Spread.UNKNOWN:
         cause = SkewCause("unknown", wording.explain_unknown_period(arrivals.unknown))
         return replace(
             result,

@@ -84,7 +84,7 @@ class TopicArrivals:
             made.
         least: The fewest records that each partition may have got; None where `counts` are exact.
         most: The most, likewise.
-        asked: Whether a period was asked for: if it is not known (`unknown`), nor is the spread.
+        requested: Whether a period was asked for: if it is not known (`unknown`), nor is the spread.
         waits: A partition where the search by time may have met a transaction marker, by period.
         alternative: The arrivals since the last partitions were first written, if it is not known whether
             they were added then; or those of the whole period, if they are taken for added ones.
@@ -110,7 +110,7 @@ class TopicArrivals:
     recent: tuple[ArrivalPeriod, ...] = ()
     least: tuple[int, ...] | None = None
     most: tuple[int, ...] | None = None
-    asked: bool = False
+    requested: bool = False
     waits: Mapping[str, int] = field(default_factory=dict)
     alternative: TopicArrivals | None = None
     transactional: bool | None = None
@@ -148,7 +148,7 @@ class TopicArrivals:
             return Spread.UNKNOWN
         # Of a period that was asked for and is not known, these are all records since the topic was made.
         spread = judge_spread(self.counts)
-        return Spread.UNKNOWN if self.asked and self.unknown and spread is not Spread.LITTLE else spread
+        return Spread.UNKNOWN if self.requested and self.unknown and spread is not Spread.LITTLE else spread
 
     @property
     def is_doubtful(self) -> bool:
@@ -263,7 +263,7 @@ class _PeriodSearch:
         logs: The log of each partition.
         firsts: The time from which on each log has everything; None for one without a record or times.
         since_ms: The start of the period; None for all the time since the topic was made.
-        asked: Whether a period was asked for.
+        requested: Whether a period was asked for.
         covered_ms: Where all logs begin, whether partitions were added since or not.
         limited_by: The partition whose log begins last.
         added_ms: When the last partitions, from number `added_from` on, were first written.
@@ -277,7 +277,7 @@ class _PeriodSearch:
     logs: Sequence[LogEnds]
     firsts: tuple[int | None, ...] = ()
     since_ms: int | None = None
-    asked: bool = False
+    requested: bool = False
     covered_ms: int | None = None
     limited_by: int | None = None
     added_from: int | None = None
@@ -306,7 +306,7 @@ class _PeriodSearch:
             trimmed = limiting or trimmed
             self.limited_by = max(trimmed, key=trimmed.__getitem__, default=None)
             self.since_ms = None if self.limited_by is None else trimmed[self.limited_by]
-        self.asked = since_ms is not None
+        self.requested = since_ms is not None
         if since_ms is not None and since_ms > (self.since_ms or 0):
             self.since_ms, self.limited_by = since_ms, None
         self.covered_ms = self.since_ms
@@ -319,7 +319,7 @@ class _PeriodSearch:
             ),
             None,
         )
-        if timeless is not None and (self.asked or any(log_ends.start for log_ends in self.logs)):
+        if timeless is not None and (self.requested or any(log_ends.start for log_ends in self.logs)):
             self.unknown = wording.explain_no_times(timeless)
         elif self.since_ms is not None and self.since_ms > now_ms + CLOCK_TOLERANCE_MS:
             self.unknown = wording.explain_future_time(self.limited_by or 0)
@@ -479,7 +479,7 @@ class _PeriodSearch:
             recent if period is None else (*recent, ArrivalPeriod(MADE, None, now_ms, self.ever)),
             None if period is None else period.least,
             None if period is None else period.most,
-            self.asked,
+            self.requested,
             {labels[time]: number for time, number in self.waits.items() if time in labels},
         )
 
@@ -519,8 +519,8 @@ def find_arrivals(
     # An empty log has no first record, and brokers answer such a request with offset -1. The first record
     # that is not older than 1970 is the first one that is kept.
     filled = [partition for partition, ends in every.items() if ends.end > ends.start]
-    answers = find_offsets(dict.fromkeys(filled, 0))
-    firsts = {partition: time for partition, (_, time) in answers.items()}
+    responses = find_offsets(dict.fromkeys(filled, 0))
+    firsts = {partition: time for partition, (_, time) in responses.items()}
     trimmed = {partition: every[partition] for partition in firsts if _limits(every[partition])}
     late: Mapping[TopicPartition, int] = {}
     if read_records is not None:
@@ -540,11 +540,13 @@ def find_arrivals(
     time_search = TimeSearch(every, firsts, now_ms, find_offsets, read_records, ordered)
     # A request has one time for each partition, so that several times take several turns.
     for turn in range(max(map(len, times.values()), default=0)):
-        asked = {name: topic_times[turn] for name, topic_times in times.items() if turn < len(topic_times)}
+        requested = {
+            name: topic_times[turn] for name, topic_times in times.items() if turn < len(topic_times)
+        }
         begun = time_search.find(
-            {partition: asked[partition[0]] for partition in every if partition[0] in asked}
+            {partition: requested[partition[0]] for partition in every if partition[0] in requested}
         )
-        for name, time_ms in asked.items():
+        for name, time_ms in requested.items():
             search = searches[name]
             search.take(time_ms, [begun[name, number] for number in range(len(search.logs))], now_ms)
     return {name: _finish(name, logs[name], searches.get(name), now_ms) for name in logs}
@@ -601,7 +603,7 @@ def _pass_late_firsts(
     passed: dict[TopicPartition, int] = {}
     starts = {partition: (ends.start, firsts[partition]) for partition, ends in trimmed.items()}
     for _ in range(_STARTS):
-        answers = find_offsets(
+        responses = find_offsets(
             {
                 partition: time + max(1, FEW_KEPT * (now_ms - time) // (trimmed[partition].end - offset))
                 for partition, (offset, time) in starts.items()
@@ -609,9 +611,9 @@ def _pass_late_firsts(
             }
         )
         starts = {
-            partition: answer
-            for partition, answer in answers.items()
-            if answer[0] - starts[partition][0] < _FEW_AT_START and answer[1] <= now_ms
+            partition: response
+            for partition, response in responses.items()
+            if response[0] - starts[partition][0] < _FEW_AT_START and response[1] <= now_ms
         }
         passed.update({partition: time for partition, (_, time) in starts.items()})
         if not starts:

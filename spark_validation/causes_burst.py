@@ -40,7 +40,7 @@ MIN_LOG_MS = 60_000
 """A log that was written in less time shows its producers' batches, not bursts."""
 OFFSET_TIMES = 168
 """The number of times at which brokers are asked for offsets: every hour of a week."""
-MAX_ASKED_PARTITIONS = 1_000
+MAX_QUERIED_PARTITIONS = 1_000
 """The most partitions of a topic whose leaders are asked so often."""
 MIN_KEY_LIFT = 0.25
 """Brokers are asked where a key alone fills a partition to this part of the mean."""
@@ -339,18 +339,18 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
     largest = max((float(topic.key_loads(key, "records").sum()) for key in topic.counts.hot), default=0.0)
     if (
         topic.offsets_at is None
-        or not 2 <= topic.partitions <= MAX_ASKED_PARTITIONS
+        or not 2 <= topic.partitions <= MAX_QUERIED_PARTITIONS
         or largest * topic.partitions < MIN_KEY_LIFT * total
     ):
         return line
     times = np.linspace(line.edges[0], line.edges[-1], OFFSET_TIMES + 1)
-    answers: list[Sequence[int]] = []
+    responses: list[Sequence[int]] = []
     for time in times:
-        answer = topic.offsets_at(int(time))
-        if answer is None:
+        response = topic.offsets_at(int(time))
+        if response is None:
             return line
-        answers.append(answer)
-    offsets = np.array(answers, dtype=np.float64)
+        responses.append(response)
+    offsets = np.array(responses, dtype=np.float64)
     curves = []
     for curve in line.curves:
         span = topic.plan.spans[curve.partition]

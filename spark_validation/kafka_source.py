@@ -210,7 +210,7 @@ _SILENT_S = 30.0
 """Topics of which nothing arrives for so long fail."""
 _DOUBT_S = 3.0
 """After so long without a message, topics are checked for errors."""
-_ANSWER_S = 30.0
+_RESPONSE_TIMEOUT_S = 30.0
 
 _OPTIONS: Mapping[str, Any] = {
     # Nothing is committed: the group id is needed by librdkafka, and no group is joined.
@@ -225,7 +225,7 @@ _OPTIONS: Mapping[str, Any] = {
     "auto.offset.reset": "error",
     # Spark may pause between batches.
     "max.poll.interval.ms": 86_400_000,
-    # An answer without records shows the end of a log: it must not be late.
+    # A response without records shows the end of a log: it must not be late.
     "fetch.wait.max.ms": 20,
     # The delay of a fetch while enough is queued: with the default of a second, a round takes that long.
     "fetch.queue.backoff.ms": 2,
@@ -551,7 +551,7 @@ class _Round:
 
         try:
             named = self._topic_partition(*partition)
-            low, high = self._consumer.get_watermark_offsets(named, timeout=_ANSWER_S)
+            low, high = self._consumer.get_watermark_offsets(named, timeout=_RESPONSE_TIMEOUT_S)
         except KafkaException as error:
             failure = make_reading_error(error, partition[0])
             raise failure from None

@@ -26,7 +26,7 @@ _LARGE = 1024
 """A partition count above which only multiples are tried."""
 
 
-def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
+def candidate_counts(partitions: int, requested: Sequence[int]) -> tuple[int, ...]:
     """Choose partition counts to place keys on: those requested, the present one, and larger ones for advice.
 
     These are multiples (a key then moves only to new partitions), and counts with many divisors (consumer
@@ -35,17 +35,17 @@ def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
     Raises:
         ValueError: A requested count is below 1.
     """
-    for count in asked:
+    for count in requested:
         if count < 1:
             raise ValueError(f"{count} is not a partition count: it must be at least 1")
     if partitions < 1:
-        return tuple(sorted({*asked}))
+        return tuple(sorted({*requested}))
     # 2, 3, 4 and 1.5 times the present count, in the order of preference: only _MOST are kept.
     multiples = [partitions * halves // 2 for halves in (4, 6, 8, 3) if partitions * halves % 2 == 0]
     between = range(partitions + 1, _UP_TO * partitions) if partitions <= _LARGE else ()
     divisible = sorted(between, key=lambda count: (-_count_divisors(count), count))
     chosen = list(dict.fromkeys([partitions, *multiples, *divisible]))[:_MAX_COUNTS]
-    return tuple(sorted({*chosen, *asked}))
+    return tuple(sorted({*chosen, *requested}))
 
 
 def _count_divisors(count: int) -> int:

@@ -116,7 +116,7 @@ def not_judged(result: TopicResult) -> str | None:
     return {"empty": NO_RECORD, "too_little_data": TOO_LITTLE}.get(result.diagnosis)
 
 
-def lacks_answer(result: TopicResult) -> bool:
+def is_inconclusive(result: TopicResult) -> bool:
     """Return whether a judged topic lacks what was asked for: its spread, or the verdict on a limit."""
     return result.spread == _NOT_KNOWN or (result.policy is not None and result.policy.status == "unknown")
 

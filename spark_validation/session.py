@@ -55,7 +55,7 @@ def wait_for_executors(spark: SparkSession) -> None:
         time.sleep(_PAUSE_S)
 
 
-_ANSWER_S = 10.0
+_RESPONSE_TIMEOUT_S = 10.0
 # The default of spark.connect.grpc.binding.port.
 _CONNECT_PORT = 15002
 _KINDS = "local[N], spark://host:port, yarn, or k8s://https://host:port"
@@ -110,7 +110,7 @@ def _reach(addresses: Iterable[tuple[str, int]], what: str) -> None:
     why = ""
     for address in addresses:
         try:
-            socket.create_connection(address, timeout=_ANSWER_S).close()
+            socket.create_connection(address, timeout=_RESPONSE_TIMEOUT_S).close()
         except OSError as error:
             why = error.strerror or str(error)
         else:

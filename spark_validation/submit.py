@@ -36,7 +36,7 @@ from spark_validation.errors import JobFailed, SkewError, find_changed_topics, j
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
-from spark_validation.policy import lacks_answer, limits_of, verdict
+from spark_validation.policy import is_inconclusive, limits_of, verdict
 from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import hide_pandas_warning
 from spark_validation.text_files import read_file
@@ -311,7 +311,7 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     if table is not None:
         table.append(spark, metric_rows(report))
     # A report that lacks a topic matters more than a verdict on the others.
-    if failed or any(map(lacks_answer, results)):
+    if failed or any(map(is_inconclusive, results)):
         return FAILED
     return BEYOND_POLICY if any(result.policy and result.policy.status == "fail" for result in results) else 0
 

@@ -128,11 +128,11 @@ class TimeSearch:
             times: The time of each partition (ms since 1970); all partitions of a topic are among them.
             exactly: Go on where a result is exact for what was written since, but not for a short period.
         """
-        answers = self.find_offsets(
+        responses = self.find_offsets(
             {partition: time for partition, time in times.items() if partition in self.firsts}
         )
         uncertain = {
-            partition: time for partition, (_, time) in answers.items() if partition[0] not in self.ordered
+            partition: time for partition, (_, time) in responses.items() if partition[0] not in self.ordered
         }
         after = self.find_offsets(
             {partition: max(time, times[partition]) + 1 for partition, time in uncertain.items()}
@@ -140,7 +140,7 @@ class TimeSearch:
         beginnings = {}
         for partition in times:
             log = self.logs[partition]
-            offset = min(max(answers.get(partition, (log.end, 0))[0], log.start), log.end)
+            offset = min(max(responses.get(partition, (log.end, 0))[0], log.start), log.end)
             beginnings[partition] = Beginning(offset, offset, offset)
             if partition in uncertain:
                 latest = max(offset, min(after.get(partition, (log.end, 0))[0], log.end) - 1)
@@ -160,7 +160,7 @@ class TimeSearch:
             looked |= self._look_at_waits(beginnings, times, hidden, self.read_records)
         else:
             self._doubt_waits(beginnings)
-        nexts = {partition: after.get(partition, answer)[1] for partition, answer in answers.items()}
+        nexts = {partition: after.get(partition, response)[1] for partition, response in responses.items()}
         self._look_back(beginnings, times, nexts, most, looked)
         return beginnings
 
@@ -345,11 +345,11 @@ class TimeSearch:
             step = max(1, nexts.get(partition, time) - time, round(EXACT * (self.now_ms - time)))
             probes[partition] = max(time - step, self.firsts[partition])
         for _ in range(_TURNS):
-            answers = self.find_offsets(probes)
+            responses = self.find_offsets(probes)
             following: dict[TopicPartition, int] = {}
             for partition, probe in probes.items():
                 beginning, (low, high) = beginnings[partition], bounds[partition]
-                offset, at_ms = answers.get(partition, (beginning.offset, high))
+                offset, at_ms = responses.get(partition, (beginning.offset, high))
                 if offset < beginning.offset and at_ms < high:
                     beginning.earliest = max(beginning.earliest, offset + 1)
                     low = max(probe, at_ms) + 1

@@ -116,7 +116,7 @@ class ChangeExecution:
         if refused:
             self.deferred = ()  # a refused change is not one that is applied in part
 
-    def record_answer(self, operation: Operation, error: ClusterError | None) -> None:
+    def record_response(self, operation: Operation, error: ClusterError | None) -> None:
         """Record the answer to an operation that was sent."""
         if error is None:
             self.done.append(operation)

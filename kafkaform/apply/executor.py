@@ -55,7 +55,7 @@ MIN_PAUSE_S = 0.02
 MAX_PAUSE_S = 1.0
 """The most seconds between two readings."""
 
-_ANSWERS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
+_DEFINITE_ERRORS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
 
 
 class ApplyOptions(Value):
@@ -294,7 +294,7 @@ class _Run:
             change = self._changes[operation.ref]
             if operation.ref in report.outcomes:
                 outcome = report.outcomes[operation.ref]
-                change.record_answer(operation, outcome)
+                change.record_response(operation, outcome)
                 self._observer.finished(operation, outcome)
             else:
                 change.in_doubt.remove(operation)
@@ -311,7 +311,7 @@ class _Run:
             # The request failed as a whole, so the error is that of each of its operations.
             outcomes = [error] * len(batch)
         for operation, outcome in zip(batch, outcomes, strict=True):
-            self._changes[operation.ref].record_answer(operation, outcome)
+            self._changes[operation.ref].record_response(operation, outcome)
             self._observer.finished(operation, outcome)
         self._lost = _find_end(outcomes)
 
@@ -364,5 +364,5 @@ def _find_end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
         if isinstance(outcome, LockLost):
             return outcome
     # A refusal shows that the cluster is reachable; without any answer, sending more is useless.
-    answered = any(o is None or isinstance(o, _ANSWERS) for o in outcomes)
+    answered = any(o is None or isinstance(o, _DEFINITE_ERRORS) for o in outcomes)
     return None if answered else outcomes[0]

@@ -125,10 +125,12 @@ def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
-        asked, ignore = topics or ("*",), session.settings.ignore.names
-        patterns_only = all(map(is_glob, asked))
+        requested, ignore = topics or ("*",), session.settings.ignore.names
+        patterns_only = all(map(is_glob, requested))
         chosen = (
-            choose_by_pattern(cluster, asked, ignore) if patterns_only else choose(cluster, asked, (), ignore)
+            choose_by_pattern(cluster, requested, ignore)
+            if patterns_only
+            else choose(cluster, requested, (), ignore)
         )
         arrivals = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
         judged = [topic.name for topic in arrivals if topic.spread is Spread.UNEVEN or topic.name in topics]
@@ -296,11 +298,11 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
 
 
 def _ask_leaders(
-    topic: str, ask: Callable[..., Sequence[int] | None], *times_ms: int
+    topic: str, run: Callable[..., Sequence[int] | None], *times_ms: int
 ) -> Sequence[int] | None:
     """Ask for offsets by time; returns None and prints a line if leaders do not answer."""
     try:
-        return ask(*times_ms)
+        return run(*times_ms)
     except ClusterError as error:
         click.echo(printable(f"not read: the offsets of {topic} by time: {error.message}"), err=True)
         return None

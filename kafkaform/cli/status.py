@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from kafkaform.cli import completion
-from kafkaform.cli.fleet import Answer, Fleet, ask_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -215,10 +215,14 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     if options.all_clusters:
         if options.pause_s is not None:
             raise UsageError("--watch shows one cluster", hint="leave out --all-clusters")
-        ask = partial(
-            _answer, selected=selected, kind=kind, arrangement=arrangement, everything=options.everything
+        run = partial(
+            _run_on_cluster,
+            selected=selected,
+            kind=kind,
+            arrangement=arrangement,
+            everything=options.everything,
         )
-        return ask_all(where, ask, Fleet("status", options.output_format))
+        return run_on_all(where, run, Fleet("status", options.output_format))
     session = Session.start(where)
     target = session.require_cluster()
     if options.output_format == "text":
@@ -282,9 +286,9 @@ class _Arrangement(Value):
         return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
 
 
-def _answer(
+def _run_on_cluster(
     session: Session, *, selected: Selection, kind: str | None, arrangement: _Arrangement, everything: bool
-) -> Answer:
+) -> ClusterOutcome:
     """Read one of several clusters; its notes begin with its name."""
     target = session.require_cluster()
     desired = declared_if_any(session)
@@ -299,7 +303,7 @@ def _answer(
         for line in _list_notes(report):
             click.echo(f"cluster {printable(target.name)}: {line}", err=True)
 
-    return Answer(report, 0, {"globs": selection.globs}, print_notes)
+    return ClusterOutcome(report, 0, {"globs": selection.globs}, print_notes)
 
 
 def declared_if_any(session: Session) -> list[Desired] | None:

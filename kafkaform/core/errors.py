@@ -179,7 +179,7 @@ class NotOffered(ClusterError):  # noqa: N818
         self.request = request
 
 
-class MalformedAnswer(ClusterError):  # noqa: N818
+class MalformedResponse(ClusterError):  # noqa: N818
     """A response violates Kafka's protocol: it was damaged in transit, or the sender is not a broker."""
 
 

@@ -367,9 +367,9 @@ def _read_groups(
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
         if unlisted:  # either missing, or hidden from this account
-            answers = cluster.groups(unlisted)
+            responses = cluster.groups(unlisted)
             reading = GroupReading(
-                {**reading.groups, **answers.groups}, {**reading.denied, **answers.denied}, reading.unread
+                {**reading.groups, **responses.groups}, {**reading.denied, **responses.denied}, reading.unread
             )
     except ClusterError as error:
         unchecked[_GROUPS].append(f"groups: {error.message}")

@@ -136,13 +136,13 @@ def _require_matches(globs: Sequence[str], names: Collection[str], present: Coll
 
 
 def choose(
-    cluster: ClusterReader, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
+    cluster: ClusterReader, requested: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
 ) -> TopicSelection:
     """Find the topics to analyse.
 
     Args:
         cluster: The cluster.
-        asked: Names and globs; none for every declared topic that has a skew policy.
+        requested: Names and globs; none for every declared topic that has a skew policy.
         desired: The declared resources.
         ignore: Globs of topics that must be declared, or named in full, to be selected.
 
@@ -151,14 +151,14 @@ def choose(
         ClusterError: The cluster cannot be read.
     """
     with_skew_policy = list_topics_with_policy(desired)
-    if not asked and not with_skew_policy:
+    if not requested and not with_skew_policy:
         raise KafkaformError(
             "no declared topic has a skew policy, and no topic is named",
             hint="name topics (kafkaform skew orders.v1), or give manifests a policy:"
             " skew: {maxPartitionRatio: 2.0}",
         )
-    names = [text for text in asked if not is_glob(text)] if asked else with_skew_policy
-    globs = [text for text in asked if is_glob(text)]
+    names = [text for text in requested if not is_glob(text)] if requested else with_skew_policy
+    globs = [text for text in requested if is_glob(text)]
     declared = {d.ref.name for d in desired if KINDS[d.ref.kind].has_replicas and d.state is not None}
 
     def is_selected(ref: ResourceRef) -> bool:
@@ -184,7 +184,7 @@ def choose(
     missing = {ref.name: _explain_missing(ref, observation) for ref in refs if ref.name not in counts}
     for ref in refs:
         # A name that does not exist is a mistake. A hidden topic is reported beside the others.
-        if asked and ref.name in missing and ref not in observation.invisible:
+        if requested and ref.name in missing and ref not in observation.invisible:
             raise missing[ref.name]
     _require_matches(globs, counts, [ref.name for ref in observation.inventory])
     limits = {name: get_config(topic, "retention.bytes") for name, topic in observed.items()}

@@ -194,7 +194,7 @@ def _describe_causes(kind: Kind, path: str, context: UpdateContext) -> str:
     kind.field(path).judge(replace(context, before=before, after=after))
     values = [
         f"{dependency.removeprefix(CONFIG_PREFIX)} is {single(kind.name, dependency, value).short}"
-        for dependency in sorted(before.asked | after.asked)
+        for dependency in sorted(before.read_paths | after.read_paths)
         if dependency != path
         # A field that changes as well is in the plan itself.
         and (value := context.before.get(dependency)) == context.after.get(dependency) is not None
@@ -207,10 +207,10 @@ class _RecordingState(Mapping[str, FieldValue]):
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self.asked: set[str] = set()
+        self.read_paths: set[str] = set()
 
     def __getitem__(self, path: str) -> FieldValue:
-        self.asked.add(path)
+        self.read_paths.add(path)
         return self._state[path]
 
     def __iter__(self) -> Iterator[str]:

@@ -18,7 +18,7 @@ from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import describe_prediction, increase, limits_of, policy_unit, predict_increase
 from kafkaform.rules import Stage
-from spark_validation.policy import lacks_answer, not_judged, unknown_ratio
+from spark_validation.policy import is_inconclusive, not_judged, unknown_ratio
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def judge_report(
 
 def is_unknown(report: SkewReport) -> bool:
     """Return whether a judged report lacks what was asked for: exit code 1 of `kafkaform skew`."""
-    return any(map(lacks_answer, report.topics))
+    return any(map(is_inconclusive, report.topics))
 
 
 def is_beyond_policy(report: SkewReport) -> bool:

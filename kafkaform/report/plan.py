@@ -276,23 +276,23 @@ def _explain_field(field: FieldChange, planned: PlannedChange) -> list[Paragraph
     return below
 
 
-def _ask_consent(entry: Entry) -> list[Paragraph | Verbatim]:
+def _request_consent(entry: Entry) -> list[Paragraph | Verbatim]:
     """Return the flags, and the line of a manifest, that give the missing consents."""
     missing = entry.changes[0].missing
     if not missing:
         return []
     scope, flags = entry.allow_flags(missing)
-    asked: list[Paragraph | Verbatim] = [
+    requested: list[Paragraph | Verbatim] = [
         # Room for the flags of every resource: a command that is cut cannot be pasted.
         Verbatim(flags, f"consent{scope and f' {scope}'}", _MAX_DETAIL * len(entry.changes))
     ]
     lines = {write_annotation(change) for change in entry.changes}
     # Without a place in a manifest there is no line to write.
     if entry.shown.location and len(lines) == 1:
-        asked.append(Verbatim(lines.pop(), "or in metadata.annotations", _MAX_DETAIL))
+        requested.append(Verbatim(lines.pop(), "or in metadata.annotations", _MAX_DETAIL))
     elif entry.shown.location:
-        asked.append(Paragraph(EACH_ANNOTATION, "or"))
-    return asked
+        requested.append(Paragraph(EACH_ANNOTATION, "or"))
+    return requested
 
 
 def write_annotation(planned: PlannedChange) -> str:
@@ -345,7 +345,7 @@ def _describe_change(entry: Entry, column: int, *, verbose: bool) -> Subsection:
     blocks += _list_fields(entry, verbose=verbose)
     for given in entry.changes[0].given:
         blocks.append(Paragraph(TextSpan(given.reason, Role.GOOD), f"consent given to {given.hazard}"))
-    blocks += [*_ask_consent(entry), *([] if _is_planned(entry) else names)]
+    blocks += [*_request_consent(entry), *([] if _is_planned(entry) else names)]
     return Subsection(first.head, blocks, first.text, further=further, gap=first.gap)
 
 
@@ -547,7 +547,7 @@ def _describe_held(entry: Entry, part: Entry, stated: Mapping[ResourceRef, Seque
     if part.changes[0] is not entry.changes[0]:
         return Item(brief.head, "as above")
     hazards = list_codes(entry.changes[0].missing)
-    below = [*_list_risks(entry, stated), *_explain_status(entry), *_ask_consent(entry)]
+    below = [*_list_risks(entry, stated), *_explain_status(entry), *_request_consent(entry)]
     # Hazards are what consent is given to; without any, as in a refusal, the reason stands here.
     text = hazards or entry.shown.reason or ""
     if len(entry.changes) <= _NAMES_IN_HEAD:

@@ -112,7 +112,7 @@ def listening(serve: Callable[[socket.socket], None]) -> Iterator[str]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have answers waited for for a second, not for thirty."""
-    defaults: Any = Connection.ask.__kwdefaults__
+    defaults: Any = Connection.send.__kwdefaults__
     monkeypatch.setitem(defaults, "timeout_s", 1.0)
 
 

@@ -313,12 +313,12 @@ class Reassigner:
         if not partitions:
             return
         try:
-            answers = self._context.cluster.elect_leaders(partitions, self._context.guard)
+            responses = self._context.cluster.elect_leaders(partitions, self._context.guard)
         except LockLost:
             raise
         except ClusterError as error:
-            answers = dict.fromkeys(partitions, error)
-        failed = {key: error for key, error in answers.items() if error is not None}
+            responses = dict.fromkeys(partitions, error)
+        failed = {key: error for key, error in responses.items() if error is not None}
         if failed:
             names = listed([format_partition(key) for key in sorted(failed)])
             why = failed[min(failed)].message

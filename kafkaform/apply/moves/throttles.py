@@ -91,11 +91,11 @@ def select_unchanged(throttles: Throttles, present: Throttles) -> Throttles:
     return Throttles(rates, replicas)
 
 
-def other_rates(asked: Throttles, present: Throttles) -> Mapping[int, Rates]:
+def other_rates(wanted: Throttles, present: Throttles) -> Mapping[int, Rates]:
     """Return the present rates of brokers that differ from the requested ones."""
     return {
         broker: present.rates[broker]
-        for broker, rate in asked.rates.items()
+        for broker, rate in wanted.rates.items()
         if broker in present.rates and present.rates[broker] != rate
     }
 
@@ -266,20 +266,20 @@ class ThrottleManager:
     def _set_throttles(
         self, moves: Sequence[PartitionMove], rate: int, layout: Layout, keys: Collection[TopicPartition]
     ) -> None:
-        asked = compute_throttles(moves, rate, [broker.id for broker in layout.brokers])
+        wanted = compute_throttles(moves, rate, [broker.id for broker in layout.brokers])
         cluster, guard = self._context.cluster, self._context.guard
-        present = self._context.retry(lambda: cluster.throttles(asked.replicas))
+        present = self._context.retry(lambda: cluster.throttles(wanted.replicas))
         owned = self._find_ended(layout, keys) + self._set
         foreign = subtract_throttles(
             present, union(select_unchanged(entry.throttles, present) for entry in owned)
         )
         # A broker has one rate for all copies: one that others have set stays, and applies to these moves
         # too.
-        for broker, kept in other_rates(asked, foreign).items():
+        for broker, kept in other_rates(wanted, foreign).items():
             self._tell_once(
                 f"broker {broker} keeps the throttle that another client has set: {_format_rates(kept)}"
             )
-        ours = subtract_throttles(asked, foreign)
+        ours = subtract_throttles(wanted, foreign)
         if not ours:
             return
         if not self._context.throttle_journal.kept:

@@ -127,7 +127,7 @@ class AuditTopic:
             self._connection,
             Producer,
             {
-                # Brokers drop a batch that the client sends again after a lost answer: no line is recorded
+                # Brokers drop a batch that the client sends again after a lost response: no line is recorded
                 # twice.
                 "enable.idempotence": True,
                 "acks": "all",
@@ -139,10 +139,10 @@ class AuditTopic:
         )
 
     def _exists(self) -> bool:
-        answers = describe_topics(self._connection, [AUDIT_TOPIC.name])
-        if AUDIT_TOPIC.name in answers.denied:
-            raise name_right(answers.denied[AUDIT_TOPIC.name], "Metadata", AUDIT_TOPIC.name)
-        return AUDIT_TOPIC.name in answers.found
+        responses = describe_topics(self._connection, [AUDIT_TOPIC.name])
+        if AUDIT_TOPIC.name in responses.denied:
+            raise name_right(responses.denied[AUDIT_TOPIC.name], "Metadata", AUDIT_TOPIC.name)
+        return AUDIT_TOPIC.name in responses.found
 
     def _create(self) -> None:
         brokers = len(self._connection.cluster.brokers)

@@ -83,10 +83,10 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
 
 
 def _make_topic(connection: Connection) -> None:
-    answers = describe_topics(connection, [NAME])
-    if NAME in answers.found:
+    responses = describe_topics(connection, [NAME])
+    if NAME in responses.found:
         return
-    refusal: ClusterError | None = answers.denied.get(NAME)
+    refusal: ClusterError | None = responses.denied.get(NAME)
     if refusal is None:
         # A commit needs the topic to exist, but never writes to it: replicas only keep the topic from being
         # lost.

@@ -44,7 +44,7 @@ def log_in(settings: SaslSettings, address: tuple[str, int], tokens: TokenSource
         settings: How to log in.
         address: The broker's host and port.
         tokens: The source of OAUTHBEARER tokens.
-        send: Sends one message and returns the answer.
+        send: Sends one message and returns the response.
 
     Raises:
         LoginRefused: The broker refused the login.
@@ -117,12 +117,14 @@ def _log_in_by_scram(settings: SaslSettings, send: Send) -> None:
 def _log_in_by_token(token: Token, send: Send) -> None:
     # RFC 7628, section 3.1, with the extensions of KIP-342.
     pairs = {"auth": f"Bearer {token.value}", **token.extensions}
-    answer = send("\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode())
-    if not answer:
+    response = send(
+        "\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode()
+    )
+    if not response:
         return
     with suppress(RejectedError, ClusterError):
-        send(b"\x01")  # a broker expects this before it refuses; the reason was in the answer
-    raise RejectedError(answer.decode(errors="replace"))  # JSON; RFC 7628, section 3.2.2
+        send(b"\x01")  # a broker expects this before it refuses; the reason was in the response
+    raise RejectedError(response.decode(errors="replace"))  # JSON; RFC 7628, section 3.2.2
 
 
 def _log_in_by_kerberos(service: str, host: str, send: Send) -> None:
@@ -140,10 +142,10 @@ def _log_in_by_kerberos(service: str, host: str, send: Send) -> None:
             mech=gssapi.MechType.kerberos,
             usage="initiate",
         )
-        answer = send(context.step())
+        response = send(context.step())
         while not context.complete:
-            answer = send(context.step(answer) or b"")
-        layers = context.unwrap(answer).message
+            response = send(context.step(response) or b"")
+        layers = context.unwrap(response).message
         if len(layers) < 4 or not layers[0] & 1:
             raise _UnprovenError(
                 "the broker requires a Kerberos security layer; Kafka encrypts with TLS only"

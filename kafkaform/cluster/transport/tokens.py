@@ -184,10 +184,10 @@ def _fetch_from_endpoint(settings: OidcSettings, extensions: Mapping[str, str]) 
         document = json.loads(response.body)
     except (ValueError, RecursionError):
         document = None
-    answer: dict[str, object] = document if isinstance(document, dict) else {}
+    fields: dict[str, object] = document if isinstance(document, dict) else {}
     if response.status != 200:
-        raise _make_refusal(settings, where, response.status, answer)
-    value = answer.get("access_token")
+        raise _make_refusal(settings, where, response.status, fields)
+    value = fields.get("access_token")
     if not isinstance(value, str):
         raise AuthenticationFailed(
             f"{where} gave no access token", hint="check sasl.oauthbearer.token.endpoint.url"
@@ -196,10 +196,10 @@ def _fetch_from_endpoint(settings: OidcSettings, extensions: Mapping[str, str]) 
 
 
 def _make_refusal(
-    settings: OidcSettings, where: str, status: int, answer: Mapping[str, object]
+    settings: OidcSettings, where: str, status: int, fields: Mapping[str, object]
 ) -> AuthenticationFailed:
     """Return the error for an HTTP status, with the endpoint's message (RFC 6749, section 5.2)."""
-    words = [f"HTTP {status}", *(str(answer[key]) for key in ("error", "error_description") if key in answer)]
+    words = [f"HTTP {status}", *(str(fields[key]) for key in ("error", "error_description") if key in fields)]
     if 300 <= status < 400:
         words.append("redirects are not followed")
     # An endpoint may repeat the request, and with it the secret.

@@ -105,11 +105,11 @@ def find_merged_pull_request(github: GitHub, commit: str, branch: str | None) ->
         ForgeError: There is none, or GitHub does not respond.
     """
     purpose = RequestPurpose(f"find the pull request for {commit[:12]}", _PULLS_PERMISSION)
-    base = branch or github.ask(purpose, lambda: github.repository.default_branch)
+    base = branch or github.request(purpose, lambda: github.repository.default_branch)
     for attempt in range(_TRIES):
         if attempt:
             github.wait(TransientFailure(f"no pull request is listed for {commit[:12]} yet", _PAUSE_S))
-        if merged := github.ask(purpose, lambda: _find_pull_request(github, commit, base)):
+        if merged := github.request(purpose, lambda: _find_pull_request(github, commit, base)):
             return merged
     raise ForgeError(
         f"no pull request was merged into {base} as commit {commit[:12]}: no plan of it was reviewed",
@@ -188,7 +188,7 @@ def fetch_reviewed_plan(
     merged = find_merged_pull_request(github, commit, branch)
     purpose = RequestPurpose(f"fetch the plan of #{merged.number}", _PERMISSION)
     name = build_artefact_name(prefix, merged.number, merged.head)
-    artefacts = github.ask(purpose, lambda: _list_artefacts(github, name))
+    artefacts = github.request(purpose, lambda: _list_artefacts(github, name))
     objections: list[str] = []
     # The newest first: a run that was started again makes another plan for the same commit.
     for artefact in sorted(artefacts, key=lambda artefact: (artefact.made, artefact.id), reverse=True):
@@ -196,7 +196,7 @@ def fetch_reviewed_plan(
         if objection is None:
             if artefact.size > MAX_ARCHIVE_BYTES:
                 raise build_size_error(f"the artifact {name}", artefact.size, MAX_ARCHIVE_BYTES)
-            archive = github.ask(purpose, partial(_download, github, artefact.id))
+            archive = github.request(purpose, partial(_download, github, artefact.id))
             return FetchedPlan(read_plan(archive), merged.number, merged.head, run_url)
         objections.append(objection)
     if objections:
@@ -237,7 +237,7 @@ def _check_artefact(
     """Return the page of the run that made an artefact, and the reason not to use it, if any."""
     if artefact.is_expired:
         return "", "it has expired and was deleted by GitHub"
-    number, here = artefact.run, github.ask(purpose, lambda: github.repository.id)
+    number, here = artefact.run, github.request(purpose, lambda: github.repository.id)
     if number is None or artefact.run_repository != here:
         return "", "the workflow run that made it is not from this repository"
 
@@ -245,7 +245,7 @@ def _check_artefact(
         run = github.repository.get_workflow_run(number)
         return run.html_url, run.path.partition("@")[0], run.event, run.status, run.conclusion
 
-    url, path, event, status, conclusion = github.ask(purpose, read)
+    url, path, event, status, conclusion = github.request(purpose, read)
     expected = f".github/workflows/{workflow}"
     # A workflow file of the pull request itself could upload anything under this name.
     if path != expected or event != EVENT:

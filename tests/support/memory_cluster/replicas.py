@@ -205,7 +205,7 @@ class MovingReplicas(FaultInjection):
         contents.led.pop(partition, None)
 
     def _each(
-        self, partitions: Iterable[TopicPartition], ask: Callable[[TopicPartition], None], guard: Guard
+        self, partitions: Iterable[TopicPartition], send: Callable[[TopicPartition], None], guard: Guard
     ) -> dict[TopicPartition, ClusterError | None]:
         """Ask for one thing of partitions, in one request."""
         outcomes: dict[TopicPartition, ClusterError | None] = dict.fromkeys(partitions)
@@ -219,7 +219,7 @@ class MovingReplicas(FaultInjection):
                 if self._denied(CLUSTER):
                     raise denial(CLUSTER)
                 if failure is None or failure.carried_out:
-                    ask(partition)
+                    send(partition)
             except ClusterError as error:
                 outcomes[partition] = error
             else:

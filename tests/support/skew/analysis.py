@@ -153,7 +153,7 @@ def _period_unknown() -> TopicResult:
         ArrivalPeriod("hour", START_MS, START_MS + MANY, (), unknown=reason),
         ArrivalPeriod("day", START_MS, START_MS + MANY, counts, counts, most),
     )
-    arrivals = _arrived(topic, unknown=reason, asked=True, recent=recent)
+    arrivals = _arrived(topic, unknown=reason, requested=True, recent=recent)
     result = analysed(topic, limits=limits, log=LogFacts(arrivals))
     return replace(result, policy=verdict(result, limits))
 

@@ -40,7 +40,7 @@ class Brokers:
         self.is_offered = True
         self.properties = {"sasl.username": "root", "sasl.mechanism": "SCRAM-SHA-256"}
 
-    def ask_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
+    def send_to_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
         self.requests.append(request)
         if isinstance(self.answer, ClusterError):
             raise self.answer
@@ -58,7 +58,7 @@ class Brokers:
     def send(
         self, _: Connection, request_type: RequestType[Any], request: Any, __: Guard
     ) -> tuple[Any, bool]:
-        return self.ask_controller(request_type, request, 0), True
+        return self.send_to_controller(request_type, request, 0), True
 
     @property
     def connection(self) -> Connection:

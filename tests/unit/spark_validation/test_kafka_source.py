@@ -90,9 +90,9 @@ def test_of_windows_hardly_more_is_fetched_than_they_hold() -> None:
     """1,000 partitions, four windows of 250 records of 1 kB each."""
     plan = plan_windows([Span(n, 0, 10**6, 10**9) for n in range(1_000)], records=10**6, seed=1)
     for task in divide_into_tasks([plan], 4):
-        asked = make_fetch_options(task)
-        assert 250_000 <= asked["max.partition.fetch.bytes"] < 400_000
-        assert asked["queued.min.messages"] == 1
+        requested = make_fetch_options(task)
+        assert 250_000 <= requested["max.partition.fetch.bytes"] < 400_000
+        assert requested["queued.min.messages"] == 1
         assert [len(found) for found in divide_into_rounds(task)] == [250] * 4
 
 

@@ -247,10 +247,10 @@ def arrivals(name: str, since_ms: int | None = None, *, read: bool = False) -> T
 @pytest.mark.parametrize("name", SCENES)
 def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> None:
     known = SCENES[name][1] == KNOWN_BOTH or (SCENES[name][1] == READ and read)
-    asked = arrivals(name, NOW - HOUR, read=read)
-    assert (asked.unknown is None) is known
-    assert (asked.spread is not Spread.UNKNOWN) is known
-    for found in (asked, arrivals(name, read=read)):
+    requested = arrivals(name, NOW - HOUR, read=read)
+    assert (requested.unknown is None) is known
+    assert (requested.spread is not Spread.UNKNOWN) is known
+    for found in (requested, arrivals(name, read=read)):
         for period in found.periods:
             if period.unknown is not None:
                 assert not period.counts

@@ -14,7 +14,7 @@ from kafkaform.report.document import Item, Paragraph, ReportDocument, Role, Sec
 from kafkaform.report.equal_changes import Entry, group_equal, mask_name
 from kafkaform.report.page import render_page
 from kafkaform.report.sections import SYMBOLS
-from kafkaform.report.truncation import divide_listed, find_safe_sort, summarise_alike
+from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
 from kafkaform.resources.values import action_of, label, single
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
     from kafkaform.report.document import Inline
     from kafkaform.report.page import Page
-    from kafkaform.report.truncation import Sort
+    from kafkaform.report.truncation import Category
 
 FORMAT_VERSION = 1
 
@@ -88,14 +88,14 @@ def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | Non
     return render_page(ReportDocument("", blocks, summary=summary), width=width)
 
 
-def _count_key(outcome: ResourceResult) -> tuple[Sort, str, str | None] | None:
+def _count_key(outcome: ResourceResult) -> tuple[Category, str, str | None] | None:
     """Return the key under which a result is counted; None for one that needs attention."""
-    sort = find_safe_sort(outcome.planned)
+    category = find_category(outcome.planned)
     # A change that was carried out in part needs a look, whatever its risk was.
     half_done = outcome.deferred or (outcome.result is Result.NOT_TRIED and outcome.done)
-    if sort is None or half_done or outcome.result not in _SUMMED_UP:
+    if category is None or half_done or outcome.result not in _SUMMED_UP:
         return None
-    return sort, outcome.message, outcome.hint
+    return category, outcome.message, outcome.hint
 
 
 def apply_to_json(report: ApplyReport) -> str:

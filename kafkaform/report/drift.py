@@ -46,7 +46,7 @@ from kafkaform.report.sections import (
     list_unknown,
     list_unmanaged,
 )
-from kafkaform.report.truncation import divide_listed, find_safe_sort, summarise_alike
+from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from kafkaform.report.document import Block
     from kafkaform.report.page import Page
     from kafkaform.report.remediation import CommandContext, Remediation
-    from kafkaform.report.truncation import Sort
+    from kafkaform.report.truncation import Category
 
 _ROLES = {
     DriftVerdict.CLEAN: Role.VERY_GOOD,
@@ -140,11 +140,11 @@ def _build(
     return ReportDocument("kafkaform drift", blocks, headline(drift), about, origin, summary)
 
 
-def _count_key(drifted: ResourceDrift) -> Sort | None:
+def _count_key(drifted: ResourceDrift) -> Category | None:
     """Return the key under which drift is counted; None unless it is safe to restore and all declared."""
     # A config that nothing declares needs a decision, and its lines for the manifest.
     undeclared = any(field.left_alone for field in drifted.fields)
-    return None if drifted.planned is None or undeclared else find_safe_sort(drifted.planned)
+    return None if drifted.planned is None or undeclared else find_category(drifted.planned)
 
 
 def _describe_briefly(drifted: ResourceDrift) -> Item:

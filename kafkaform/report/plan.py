@@ -43,7 +43,7 @@ from kafkaform.report.sections import (
     list_unknown,
     list_unmanaged,
 )
-from kafkaform.report.truncation import SEE, divide_listed, find_safe_sort, left_out_changes, summarise_alike
+from kafkaform.report.truncation import SEE, divide_listed, find_category, left_out_changes, summarise_alike
 from kafkaform.resources import consent
 from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single
 
@@ -109,7 +109,7 @@ def render_plan(
     """
     findings = divide_findings(plan)
     *held, planned = _order_changes(plan, findings)
-    listed, summed_up = divide_listed(planned, find_safe_sort, verbose=verbose)
+    listed, summed_up = divide_listed(planned, find_category, verbose=verbose)
     # All places start at one column, unless a long name would push it too far.
     changes = (*chain(*held), *listed)
     column = min(64, max((cell_len(str(c.ref)) for c in changes), default=0) + 8)

@@ -42,7 +42,6 @@ ALLOWED: Mapping[str, str] = {
     "quoted": "used in f-strings of all rooms: `{quoted(name)}`",
     "started": "an event of an observer",
     "unguarded": "a guard that guards nothing, an adjective",
-    "wanted": "the resources that a plan wants to read, a set",
     "what": "what a rule would have checked, in the words of a message",
     "Partitions are offline.": "the text of a rule",
     "Partitions are under-replicated.": "the text of a rule",

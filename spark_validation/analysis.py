@@ -15,7 +15,7 @@ from spark_validation.advice import advise
 from spark_validation.arrivals import FEW_KEPT, Spread
 from spark_validation.causes_placement import by_chance, find_placement
 from spark_validation.diagnosis import diagnose
-from spark_validation.estimates import distinct_keys
+from spark_validation.estimates import estimate_distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.history import trace_keys
 from spark_validation.imbalance import measure_imbalance
@@ -129,8 +129,8 @@ def analyse(
     arrivals = log.arrivals
     weighting = Weighting.from_plan(plan, counts.records)
     records, size = estimates.estimate_totals(counts, weighting, log.exact)
-    partitions = estimates.partitions(counts, plan, weighting, log.exact)
-    hot = () if log.keys_withheld else estimates.hot_keys(counts, weighting)
+    partitions = estimates.estimate_partitions(counts, plan, weighting, log.exact)
+    hot = () if log.keys_withheld else estimates.estimate_hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
     result = TopicResult(
         name=name,
@@ -153,9 +153,9 @@ def analyse(
         partitions=partitions,
         by_records=measure_imbalance(records),
         by_bytes=measure_imbalance(size),
-        distinct_keys=distinct_keys(counts, weighting),
+        distinct_keys=estimate_distinct_keys(counts, weighting),
         sampled_distinct_keys=counts.distinct,
-        null_key_share=estimates.null_share(counts, weighting),
+        null_key_share=estimates.estimate_null_share(counts, weighting),
         partitioners=_partitioner_shares(counts),
         hot_keys=hot,
         what_if=(),

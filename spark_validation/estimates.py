@@ -64,7 +64,7 @@ def estimate_totals(
     )
 
 
-def partitions(
+def estimate_partitions(
     counts: KeyCounts, plan: SamplePlan, weighting: Weighting, exact: Sequence[int] | None = None
 ) -> tuple[PartitionResult, ...]:
     """Estimate every partition; arguments as of `estimate_totals`."""
@@ -106,13 +106,13 @@ def _estimate_records(total: ReplicatedTotals, offsets: int, sampled: int, read:
     return Estimate(value, min(value, max(share.low * offsets, float(sampled))), share.high * offsets)
 
 
-def null_share(counts: KeyCounts, weighting: Weighting) -> Estimate:
+def estimate_null_share(counts: KeyCounts, weighting: Weighting) -> Estimate:
     """Estimate the share of records without a key."""
     share = weighting.whole(counts.null_records) / weighting.whole(counts.records)
     return intervals.share_interval(share, weighting.windows if counts.records.any() else 0)
 
 
-def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...]:
+def estimate_hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...]:
     """Estimate the keys with the largest shares of records or of bytes, most records first."""
     records, size = weighting.whole(counts.records), weighting.whole(counts.bytes)
     by_replicate = (counts.records * weighting.weights[:, None]).sum(axis=0)
@@ -173,7 +173,7 @@ def _allow_for_choice(share: Estimate, read: int, farthest: float) -> Estimate:
     return Estimate(share.value, min(share.low, share.value * least), share.high)
 
 
-def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
+def estimate_distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
     """Estimate the distinct keys of the topic.
 
     Two estimators fit two kinds of topics. By records (Chao 1984: keys with one record in the sample, against

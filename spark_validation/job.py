@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from spark_validation import analysis, wording
 from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import FEW_KEPT
-from spark_validation.configuration import is_local, is_sensitive, secrets
+from spark_validation.configuration import find_secrets, is_local, is_sensitive
 from spark_validation.errors import ReadingFailed, SkewError, translate_error
 from spark_validation.kafka_client import executor_properties
 from spark_validation.kafka_source import find_dense
@@ -353,7 +353,7 @@ class _Job:
         except (Py4JError, PySparkException) as error:
             _log.debug("a job of %d topics", len(topics), exc_info=error)
             # Spark's errors do not say which topic failed, so that all topics of the job have the error.
-            hide = secrets(self.kafka)
+            hide = find_secrets(self.kafka)
             return {topic.name: translate_error(error, topic=topic.name, secrets=hide) for topic in topics}
         # After the job, as retention may remove records while it reads.
         now = self.spans_now([topic.name for topic in topics]) if self.spans_now else {}

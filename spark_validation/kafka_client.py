@@ -148,7 +148,7 @@ def _region(kafka: Mapping[str, str]) -> str:
     return region
 
 
-def options(kafka: Mapping[str, str]) -> dict[str, Any]:
+def make_client_options(kafka: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of a librdkafka client on this machine.
 
     librdkafka gets tokens of an OAuth 2.0 endpoint itself; those of a file and of AWS come from a callback.
@@ -413,7 +413,7 @@ def make_client(
                 "client.id": GROUP_ID,
                 # Brokers close idle connections (connections.max.idle.ms), which is no problem.
                 "log.connection.close": False,
-                **options(kafka),
+                **make_client_options(kafka),
                 # After the user's properties, which must not replace the collector of errors.
                 "error_cb": problems,
                 # Without a logger, librdkafka writes its log to stderr.

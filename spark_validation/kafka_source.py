@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_validation.configuration import hide_values, secrets
+from spark_validation.configuration import find_secrets, hide_values
 from spark_validation.counting import CellCounts
 from spark_validation.errors import ReadingFailed, SkewError, make_package_error
 
@@ -292,7 +292,7 @@ class RangeReader:
         self._names = names
         self._replicates = replicates
         self._kafka = kafka
-        self._secrets = secrets(kafka)
+        self._secrets = find_secrets(kafka)
         self._numbers = {name: number for number, name in enumerate(names)}
         self._lists: dict[int, _MessageLists] = defaultdict(_MessageLists)
         self._cells: dict[int, CellCounts] = defaultdict(CellCounts)

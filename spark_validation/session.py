@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_validation import jvm
-from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, configuration, zip_package
+from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, build_configuration, zip_package
 from spark_validation.errors import SparkMissing, SparkUnavailable
 
 if TYPE_CHECKING:
@@ -191,9 +191,9 @@ def hide_pandas_warning() -> Iterator[None]:
 def _own_session(settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
     """Start a session whose driver is a JVM of its own."""
     check_master(settings.effective_master)
-    wanted = configuration(settings, folder)
+    wanted = build_configuration(settings, folder)
     (folder / "local").mkdir()
-    with jvm.environment(settings, folder), jvm.start_gateway(settings, wanted, folder) as gateway:
+    with jvm.set_environment(settings, folder), jvm.start_gateway(settings, wanted, folder) as gateway:
         spark = _begin_session(gateway, wanted, settings, folder)
         try:
             if not settings.local:

@@ -105,17 +105,19 @@ def resources_of_kind(context: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def codes(context: click.Context, _incomplete: str) -> Iterable[str]:
     """Return the codes of rules, notes and the project's policies."""
-    from kafkaform.rules import entries
+    from kafkaform.rules import list_entries
 
-    return [*entries(), *(policy.code for policy in _settings(context).policies)]
+    return [*list_entries(), *(policy.code for policy in _settings(context).policies)]
 
 
 @_completion
 def health_codes(_context: click.Context, _incomplete: str) -> Iterable[str]:
     """Return the codes of health rules."""
-    from kafkaform.rules import Rule, Stage, entries
+    from kafkaform.rules import Rule, Stage, list_entries
 
-    return [code for code, rule in entries().items() if isinstance(rule, Rule) and rule.stage is Stage.HEALTH]
+    return [
+        code for code, rule in list_entries().items() if isinstance(rule, Rule) and rule.stage is Stage.HEALTH
+    ]
 
 
 def _settings(context: click.Context) -> Settings:

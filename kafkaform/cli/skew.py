@@ -31,15 +31,15 @@ from kafkaform.inspect.skew_input import (
     choose,
     choose_by_pattern,
     count_between,
-    declared_partitions,
+    find_declared_partitions,
+    find_limits,
+    find_recorded_increases,
     is_glob,
-    limits,
     list_consumers,
     list_topics_with_policy,
-    offsets_at,
     read_logs,
     read_new_records,
-    recorded_increases,
+    read_offsets_at,
 )
 from kafkaform.plan.planning import check_identity
 from spark_validation.arrivals import Spread
@@ -239,13 +239,13 @@ def _analyse_cluster(
             )
 
             def partition_changes(name: str) -> Sequence[PartitionChange]:
-                return recorded_increases(*records(), facts.cluster_id, name)
+                return find_recorded_increases(*records(), facts.cluster_id, name)
 
             requests = [
                 TopicRequest(
                     name,
                     _build_spans(logs),
-                    limits(desired, name),
+                    find_limits(desired, name),
                     _groups(desired, name),
                     partial(partition_changes, name),
                     LogFacts(
@@ -253,9 +253,11 @@ def _analyse_cluster(
                         None if name in chosen.unread else name in chosen.compacted,
                         chosen.retention_bytes.get(name),
                         count_between=partial(
-                            _ask_leaders, name, partial(count_between, cluster, reading, read_records, name)
+                            _query_leaders, name, partial(count_between, cluster, reading, read_records, name)
                         ),
-                        offsets_at=partial(_ask_leaders, name, partial(offsets_at, cluster, reading, name)),
+                        offsets_at=partial(
+                            _query_leaders, name, partial(read_offsets_at, cluster, reading, name)
+                        ),
                     ),
                     reading.arrivals[name].since_ms,
                 )
@@ -297,7 +299,7 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
     return read
 
 
-def _ask_leaders(
+def _query_leaders(
     topic: str, run: Callable[..., Sequence[int] | None], *times_ms: int
 ) -> Sequence[int] | None:
     """Ask for offsets by time; returns None and prints a line if leaders do not answer."""
@@ -390,9 +392,9 @@ def _analyse_files(
                         name,
                         job,
                         FileTopic(
-                            limits(desired, name),
+                            find_limits(desired, name),
                             options.partitions,
-                            declared_partitions(desired, name),
+                            find_declared_partitions(desired, name),
                             _groups(desired, name),
                         ),
                         tell,

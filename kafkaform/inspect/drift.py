@@ -343,9 +343,9 @@ def plan_adoption(drift: Drift) -> Adoption:
     for drifted in drift.resources:
         # Manifests declare resources that exist: a missing one can be adopted only by removing its manifest.
         if drifted.form is not Form.DIFFERS:
-            refused.append((drifted.ref, whole_obstacle(drifted)))
+            refused.append((drifted.ref, explain_whole_obstacle(drifted)))
         for field_drift in drifted.fields:
-            reason = obstacle(drifted.desired, field_drift)
+            reason = find_obstacle(drifted.desired, field_drift)
             if reason is None:
                 edits.append(Edit(drifted.ref, field_drift.change.path, field_drift.change.before))
             else:
@@ -359,14 +359,14 @@ def plan_adoption(drift: Drift) -> Adoption:
     return Adoption(tuple(edits), tuple(refused))
 
 
-def whole_obstacle(drifted: ResourceDrift) -> str:
+def explain_whole_obstacle(drifted: ResourceDrift) -> str:
     """Return why a resource that is missing, or should not exist, cannot be adopted."""
     if drifted.form is Form.MISSING:
         return "there is nothing on the cluster to adopt"
     return "its manifest declares only state: absent"
 
 
-def obstacle(desired: Desired, drifted: FieldDrift) -> str | None:
+def find_obstacle(desired: Desired, drifted: FieldDrift) -> str | None:
     """Return why no manifest can declare the live value of a field; None if one can."""
     path, live = drifted.change.path, drifted.change.before
     kind = KINDS[desired.ref.kind]

@@ -11,7 +11,7 @@ from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, spans
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -214,7 +214,7 @@ class _ChangeReversal(Value):
         return self._kind.field(path).equal(a, b)
 
     def _render(self, path: str, value: FieldValue) -> str:
-        return single(self.entry.ref.kind, path, value).short
+        return format_value(self.entry.ref.kind, path, value).short
 
     def _refuse(self, why: str) -> None:
         self.result.refused.append(f"{self.entry.id} {self.entry.ref}: {why}")

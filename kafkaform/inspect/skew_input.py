@@ -18,7 +18,7 @@ from kafkaform.inspect.arrivals import NO_SIZES, get_config, is_ordered, log_end
 from kafkaform.resources import KINDS, TOPIC, nearest_name, topic_ref
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
-from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, list_groups
 from spark_validation.arrivals import find_arrivals
 from spark_validation.errors import find_changed_topics
 from spark_validation.results import SkewLimits
@@ -215,7 +215,7 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
     )
 
 
-def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
+def find_limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     """Return the skew policy of a topic; default limits if it has none."""
     for declared in desired:
         if declared.ref == topic_ref(topic) and declared.state is not None:
@@ -223,7 +223,7 @@ def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     return SkewLimits()
 
 
-def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
+def find_declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
     """Return the partition count that a topic's manifest declares; None without one."""
     for declared in desired:
         if declared.ref == topic_ref(topic) and declared.state is not None:
@@ -238,7 +238,7 @@ def list_consumers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredCons
     their members.
     """
     consumers = []
-    for group in groups(RuleContext(tuple(desired))):
+    for group in list_groups(RuleContext(tuple(desired))):
         members = group.amount("members", "expected")
         if topic not in group.topics or not members:
             continue
@@ -389,10 +389,10 @@ def read_new_records(cluster: PartitionReader, before: TopicLogs, now_ms: int) -
         for log, old in zip(logs, before.logs[name], strict=True)
         if old.epoch is not None and log.epoch != old.epoch
     }
-    return new_records(before, after, cluster.epoch_ends(epochs))
+    return cut_to_new_records(before, after, cluster.epoch_ends(epochs))
 
 
-def new_records(
+def cut_to_new_records(
     before: TopicLogs, after: TopicLogs, epoch_ends: Mapping[TopicPartition, int] = NO_SIZES
 ) -> TopicLogs:
     """Return the logs with only the records written between two readings.
@@ -480,7 +480,9 @@ def count_between(
     return search.count_between(since_ms, until_ms)
 
 
-def offsets_at(cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms: int) -> tuple[int, ...]:
+def read_offsets_at(
+    cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms: int
+) -> tuple[int, ...]:
     """Return the first offset of each partition of a topic that is not older than a time (ms since 1970).
 
     Raises:
@@ -493,7 +495,7 @@ def offsets_at(cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms
     )
 
 
-def recorded_increases(
+def find_recorded_increases(
     entries: Iterable[AuditEntry], reports: Iterable[SkewReport], cluster_id: str, topic: str
 ) -> tuple[PartitionChange, ...]:
     """Return the recorded increases of a topic's partition count, oldest first.

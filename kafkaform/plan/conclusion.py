@@ -9,7 +9,7 @@ from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
 from kafkaform.resources import KINDS, topic_ref
-from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head
+from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, find_covering, split_head
 from kafkaform.resources.name_globs import matches
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
     unread = {assessment.hazard for assessment in assessed if assessment.data_unread}
     annotated = desired.intent.allow
     used = {
-        covering(annotated, hazard, binding) for hazard, bindings in needed.items() for binding in bindings
+        find_covering(annotated, hazard, binding)
+        for hazard, bindings in needed.items()
+        for binding in bindings
     }
     for head in sorted(set(annotated) - used):
         hazard, bound = split_head(head)
@@ -102,7 +104,7 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
         bindings = needed.get(hazard, ())
         if bindings:
             # It is for another cluster, or for an earlier value: the hazard here has a consent of its own.
-            if any(covering(annotated, hazard, binding) for binding in bindings) and bound:
+            if any(find_covering(annotated, hazard, binding) for binding in bindings) and bound:
                 continue
             lines = [
                 consent_line(hazard, binding, annotated[head] if not bound else WHY) for binding in bindings

@@ -36,11 +36,11 @@ from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.rights import grant
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
-from kafkaform.plan.policy import Policy, is_own, protection
+from kafkaform.plan.policy import Policy, find_protection, is_own
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
 from kafkaform.resources import KINDS, kind_order, topic_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order
-from kafkaform.resources.consent import covering
+from kafkaform.resources.consent import find_covering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ def add_tombstones(
         if (observed := observation.resources.get(tombstone.ref)) is not None
         and KINDS[tombstone.ref.kind].prunable
         and policy.owns.match(tombstone.ref)
-        and protection(tombstone, observed, policy) is None
+        and find_protection(tombstone, observed, policy) is None
     )
 
 
@@ -306,7 +306,7 @@ def _is_set_by_consent(desired: Desired, change: FieldChange) -> bool:
     if field.unseen_hazard is None or not field.is_unseen(change, change.before):
         return False
     binding = kind.binding(Update(desired.ref, None, (change,)), change)
-    return covering(desired.intent.allow, field.unseen_hazard, binding) is not None
+    return find_covering(desired.intent.allow, field.unseen_hazard, binding) is not None
 
 
 def _find_undeclared_configs(kind: Kind, state: State, observed: Observed) -> dict[str, FieldValue]:

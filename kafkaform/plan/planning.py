@@ -253,7 +253,7 @@ def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettin
 def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> Observation:
     """Read the declared and prunable resources, or those of a saved plan."""
     if request.saved is None:
-        refs = wanted(request.desired) | request.dropped
+        refs = list_resources_to_read(request.desired) | request.dropped
         declared: Mapping[ResourceRef, State] = {
             each.ref: each.state for each in request.desired if each.state is not None
         }
@@ -286,7 +286,7 @@ def move_options(settings: Settings, target: ClusterSettings | None) -> MoveOpti
     return target.moves if target is not None else MoveOptions(disk_reserve=settings.limits.disk_reserve)
 
 
-def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
+def list_resources_to_read(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     """Return the resources to read: the declared ones, and the topics that declared groups read."""
     refs = set()
     for declared in desired:
@@ -351,10 +351,14 @@ def _add_findings(
 ) -> Plan:
     """Add to a plan the findings of rules, and the groups that read changing topics."""
     if request.skew is not None:
-        from kafkaform.plan.skew_report import check_present_skew, notes
+        from kafkaform.plan.skew_report import check_present_skew, find_notes
 
-        findings = [*findings, *check_present_skew(context, settings), *notes(plan, context, request.skew)]
-    known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
+        findings = [
+            *findings,
+            *check_present_skew(context, settings),
+            *find_notes(plan, context, request.skew),
+        ]
+    known = {**rules.list_entries(), **{policy.code: policy for policy in settings.policies}}
     stages = (*BEFORE_CHANGES, Stage.CHANGES)
     findings = [*findings, *find_idle_waivers(context, findings, settings.rules, stages, known)]
     return replace(

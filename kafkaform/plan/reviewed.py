@@ -15,7 +15,7 @@ from kafkaform.plan.plan_header import describe_environment
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
 from kafkaform.resources.replicas.facts import PLACEMENT
-from kafkaform.resources.values import action_of, fields_of, label, single
+from kafkaform.resources.values import action_of, fields_of, format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -249,7 +249,7 @@ def _action(planned: PlannedChange) -> str:
 
 
 def _value(field: FieldChange, planned: PlannedChange, *, after: bool) -> str:
-    return single(planned.ref.kind, field.path, field.after if after else field.before).short
+    return format_value(planned.ref.kind, field.path, field.after if after else field.before).short
 
 
 def _consent(consent: Consent) -> str:

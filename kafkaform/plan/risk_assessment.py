@@ -31,7 +31,7 @@ from kafkaform.core.values import replace
 from kafkaform.plan.difference import Proposal, RiskIncrease, build_update_context
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UsageFacts
-from kafkaform.resources.values import single
+from kafkaform.resources.values import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -179,7 +179,7 @@ def _compare_field(
         sides = (was.effective_before, now.effective_before), (was.effective_after, now.effective_after)
         for (old, new), when in zip(sides, ("before", "after"), strict=True):
             if not kind.field(now.path).equal(old, new):
-                values = (single(kind.name, now.path, value).short for value in (new, old))
+                values = (format_value(kind.name, now.path, value).short for value in (new, old))
                 text = "the value of {} in force {} the change is {} now, and {} in the plan".format(
                     name, when, *values
                 )
@@ -193,7 +193,7 @@ def _describe_causes(kind: Kind, path: str, context: UpdateContext) -> str:
     before, after = _RecordingState(context.before), _RecordingState(context.after)
     kind.field(path).judge(replace(context, before=before, after=after))
     values = [
-        f"{dependency.removeprefix(CONFIG_PREFIX)} is {single(kind.name, dependency, value).short}"
+        f"{dependency.removeprefix(CONFIG_PREFIX)} is {format_value(kind.name, dependency, value).short}"
         for dependency in sorted(before.read_paths | after.read_paths)
         if dependency != path
         # A field that changes as well is in the plan itself.

@@ -18,7 +18,7 @@ from kafkaform.plan.plan_header import require_fresh
 from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import describe_prediction, increase, limits_of, policy_unit, predict_increase
 from kafkaform.rules import Stage
-from spark_validation.policy import is_inconclusive, not_judged, unknown_ratio
+from spark_validation.policy import explain_unjudged, explain_unknown_ratio, is_inconclusive
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
@@ -172,12 +172,12 @@ def is_beyond_policy(report: SkewReport) -> bool:
 def _build_verdict(topic: TopicResult, limits: SkewLimits, found: Iterable[Diagnostic]) -> SkewVerdict:
     """Return the verdict on a topic by the limits of its manifest; other findings do not count."""
     # Too few records for a verdict do not break a limit.
-    if (reason := not_judged(topic)) is not None:
+    if (reason := explain_unjudged(topic)) is not None:
         return SkewVerdict("pass", (reason,))
     about = [d for d in found if d.code in _LIMITS and getattr(limits, _LIMITS[d.code]) is not None]
     severities = {d.severity for d in about}
     status = "fail" if Severity.ERROR in severities else "warn" if Severity.WARNING in severities else "pass"
-    if status != "fail" and unknown_ratio(topic, limits) is not None:
+    if status != "fail" and explain_unknown_ratio(topic, limits) is not None:
         status = "unknown"
     return SkewVerdict(status, tuple(_format_message(d) for d in about))
 
@@ -190,7 +190,7 @@ def _format_message(diagnostic: Diagnostic) -> str:
 def index_measured_topics(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
     """Return the topics of a report that have enough records to be judged."""
     topics = report.topics if report is not None else ()
-    return {topic_ref(topic.name): topic for topic in topics if not_judged(topic) is None}
+    return {topic_ref(topic.name): topic for topic in topics if explain_unjudged(topic) is None}
 
 
 def check_present_skew(context: RuleContext, settings: Settings) -> Iterator[Diagnostic]:
@@ -206,7 +206,7 @@ def check_present_skew(context: RuleContext, settings: Settings) -> Iterator[Dia
         yield replace(finding, severity=Severity.WARNING) if softer else finding
 
 
-def notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diagnostic]:
+def find_notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diagnostic]:
     """Describe the gaps of the report, and its predictions for safe increases of partitions."""
     if report.cluster_id is None:
         text = "the skew report names no cluster: it was made from files"

@@ -15,7 +15,7 @@ from kafkaform.report.equal_changes import Entry, group_equal, mask_name
 from kafkaform.report.page import render_page
 from kafkaform.report.sections import SYMBOLS
 from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
-from kafkaform.resources.values import action_of, label, single
+from kafkaform.resources.values import action_of, format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -140,7 +140,7 @@ def apply_to_json(report: ApplyReport) -> str:
 def describe(operation: Operation) -> str:
     """Describe what an operation sets in a printable phrase."""
     kind = operation.ref.kind
-    return operation.words(lambda path, value: f"{label(path)} = {single(kind, path, value)}")
+    return operation.words(lambda path, value: f"{label(path)} = {format_value(kind, path, value)}")
 
 
 def _equality_key(outcome: ResourceResult) -> Hashable:

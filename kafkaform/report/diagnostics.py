@@ -17,7 +17,7 @@ from kafkaform.core.printable import MAX_LINE_LENGTH, clipped, plain_quotes, pri
 from kafkaform.core.wording import counted
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.findings import FurtherFindings, abridge_findings, divide_findings, wrap_findings
-from kafkaform.rules import entries
+from kafkaform.rules import list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def plan_to_sarif(plan: Plan, *, policies: Mapping[str, Rule] | None = None, wor
     """
     # A policy of the project is described like a rule: without it, the alert would have a code and no
     # explanation.
-    known: dict[str, Rule | Note] = {**entries(), **(policies or {})}
+    known: dict[str, Rule | Note] = {**list_entries(), **(policies or {})}
     return findings_to_sarif(wrap_findings(plan.diagnostics), known=known, workspace=workspace)
 
 

@@ -20,13 +20,13 @@ from kafkaform.report.document import (
     list_codes,
 )
 from kafkaform.report.drift_wording import (
-    declared_words,
-    form_words,
+    describe_field_since,
+    describe_form,
+    describe_resource_since,
+    format_declared,
+    format_live,
     headline,
-    live_words,
-    risks,
-    since_field,
-    since_whole,
+    list_risks,
     summary_sentence,
 )
 from kafkaform.report.markdown import LIMIT, write_markdown
@@ -150,7 +150,7 @@ def _count_key(drifted: ResourceDrift) -> Category | None:
 def _describe_briefly(drifted: ResourceDrift) -> Item:
     """Return one line, used when not everything fits."""
     name = TextSpan(str(drifted.ref), Role.NAME)
-    if form := form_words(drifted):
+    if form := describe_form(drifted):
         return Item(name, [form])
     return Item(name, list_codes((label(field.change.path) for field in drifted.fields), _VALUE))
 
@@ -165,13 +165,13 @@ def _describe_resource(drifted: ResourceDrift, context: CommandContext) -> Subse
     else:
         if location := drifted.desired.location:
             blocks.append(Item("declared", TextSpan(f"{location.file}:{location.line}", Role.PLACE)))
-        if since := since_whole(drifted):
+        if since := describe_resource_since(drifted):
             blocks.append(Item("since", since))
     restore = plan_restoration(drifted, context)
     # Both ways are always shown: which one is right, only a reader can decide.
-    blocks.append(_describe_remediation("restore", restore, risks(drifted), UNDECLARED_FIRST))
+    blocks.append(_describe_remediation("restore", restore, list_risks(drifted), UNDECLARED_FIRST))
     blocks.append(_describe_remediation("accept", plan_acceptance(drifted, context), (), BY_HAND))
-    form = TextSpan(form_words(drifted), Role.VERY_BAD)
+    form = TextSpan(describe_form(drifted), Role.VERY_BAD)
     return Subsection(TextSpan(str(drifted.ref), Role.NAME), blocks, form)
 
 
@@ -179,8 +179,8 @@ def _list_cells(drifted: ResourceDrift, field: FieldDrift) -> tuple[TextSpan, ..
     location = field.location if field.keys is not None else None
     return (
         TextSpan(label(field.change.path), Role.CODE),
-        TextSpan(declared_words(drifted.ref, field), Role.CODE, _VALUE),
-        TextSpan(live_words(drifted.ref, field), Role.UNEXPECTED, _VALUE),
+        TextSpan(format_declared(drifted.ref, field), Role.CODE, _VALUE),
+        TextSpan(format_live(drifted.ref, field), Role.UNEXPECTED, _VALUE),
         TextSpan(f"{location.file}:{location.line}" if location else "", Role.PLACE),
     )
 
@@ -190,7 +190,10 @@ def _describe_times(drifted: ResourceDrift) -> list[Item]:
     # Fields that one apply set differ since the same time, and would repeat a long sentence each.
     fields: dict[tuple[str, str], list[str]] = {}
     for field in drifted.fields:
-        for lead, text in ((" since", since_field(drifted.ref, field)), (" later", field.change.deferred)):
+        for lead, text in (
+            (" since", describe_field_since(drifted.ref, field)),
+            (" later", field.change.deferred),
+        ):
             if text:
                 fields.setdefault((lead, text), []).append(label(field.change.path))
     return [

@@ -12,13 +12,13 @@ from kafkaform.plan.plan_file import cluster_member, configuration_member
 from kafkaform.report.diagnostics import finding_to_json, write_commands
 from kafkaform.report.drift_wording import (
     count_drift,
-    declared_words,
-    form_words,
-    live_words,
-    since_field,
-    since_whole,
+    count_unmanaged,
+    describe_field_since,
+    describe_form,
+    describe_resource_since,
+    format_declared,
+    format_live,
     summary_sentence,
-    unmanaged_words,
 )
 from kafkaform.report.findings import ReportedFinding, wrap_findings
 from kafkaform.report.remediation import format_yaml, plan_acceptance, plan_restoration
@@ -168,7 +168,7 @@ def drift_to_github(drift: Drift, context: CommandContext, workspace: Workspace)
     if drift.unmanaged:
         severity = Severity.WARNING if drift.unmanaged_counts else Severity.INFO
         annotations.append(
-            Diagnostic(_TITLE, severity, f"{unmanaged_words(drift)}: no manifest declares them")
+            Diagnostic(_TITLE, severity, f"{count_unmanaged(drift)}: no manifest declares them")
         )
     lines = [*write_commands(wrap_findings((*annotations, *drift.notes)), workspace), summary_sentence(drift)]
     return "".join(f"{line}\n" for line in lines)
@@ -178,15 +178,15 @@ def _list_annotations(drifted: ResourceDrift, context: CommandContext) -> Iterat
     remediation = plan_restoration(drifted, context)
     restore = remediation.command or remediation.reason or ""
     if drifted.form is not Form.DIFFERS:
-        since = since_whole(drifted)
-        message = f"{drifted.ref} is {form_words(drifted)}{f' ({since})' if since else ''}"
+        since = describe_resource_since(drifted)
+        message = f"{drifted.ref} is {describe_form(drifted)}{f' ({since})' if since else ''}"
         yield _warning(message, drifted.desired.location, restore)
     for field in drifted.fields:
-        since = since_field(drifted.ref, field)
+        since = describe_field_since(drifted.ref, field)
         # Live first: an annotation is read beside the declared value.
         message = (
-            f"{drifted.ref}: {label(field.change.path)} is {live_words(drifted.ref, field)}, "
-            f"the manifest says {declared_words(drifted.ref, field)}{f' ({since})' if since else ''}"
+            f"{drifted.ref}: {label(field.change.path)} is {format_live(drifted.ref, field)}, "
+            f"the manifest says {format_declared(drifted.ref, field)}{f' ({since})' if since else ''}"
         )
         yield _warning(message, field.location, restore)
 

@@ -12,7 +12,7 @@ from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import FormattedValue, format_field, single
+from kafkaform.resources.values import FormattedValue, format_field, format_value
 
 if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef, Setting
@@ -75,7 +75,7 @@ def headline(drift: Drift) -> str:
     if counts.drifted:
         parts.append(f"drift in {counted(counts.drifted, 'resource')}")
     if drift.unmanaged_counts and counts.unmanaged:
-        parts.append(unmanaged_words(drift))
+        parts.append(count_unmanaged(drift))
     # First, as it limits all that follows.
     if counts.unknown:
         parts.insert(0, "incomplete")
@@ -89,7 +89,7 @@ def summary_sentence(drift: Drift) -> str:
     if counts.unknown:
         additions.append(f"{counted(counts.unknown, 'resource')} not visible to this account")
     if counts.unmanaged:
-        additions.append(unmanaged_words(drift))
+        additions.append(count_unmanaged(drift))
     also = f" Also {', '.join(additions)}." if additions else ""
     if not counts.drifted:
         state = "all as declared" if not counts.unknown else "as declared"
@@ -117,13 +117,13 @@ def _verdict_words(drift: Drift) -> str:
             return "No drift"
 
 
-def unmanaged_words(drift: Drift) -> str:
+def count_unmanaged(drift: Drift) -> str:
     """Count unmanaged resources: `2 unmanaged topics, 1 unmanaged group`."""
     kinds = Counter(ref.kind for ref in drift.unmanaged or ())
     return ", ".join(counted(count, f"unmanaged {KINDS[kind].words.noun}") for kind, count in kinds.items())
 
 
-def form_words(drifted: ResourceDrift) -> str:
+def describe_form(drifted: ResourceDrift) -> str:
     """Return the drift of a whole resource; empty if only fields differ."""
     match drifted.form:
         case Form.MISSING:
@@ -134,12 +134,12 @@ def form_words(drifted: ResourceDrift) -> str:
             return ""
 
 
-def live_words(ref: ResourceRef, field: FieldDrift) -> str:
+def format_live(ref: ResourceRef, field: FieldDrift) -> str:
     """Format the live value of a field."""
     return str(format_field(_wrap_change(ref, field), field.change).before)
 
 
-def declared_words(ref: ResourceRef, field: FieldDrift) -> str:
+def format_declared(ref: ResourceRef, field: FieldDrift) -> str:
     """Format the declared value of a field."""
     if field.declared:
         return str(format_field(_wrap_change(ref, field), field.change).after)
@@ -153,7 +153,7 @@ def _wrap_change(ref: ResourceRef, field: FieldDrift) -> Update:
     return Update(ref, None, (field.change,))
 
 
-def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
+def describe_field_since(ref: ResourceRef, field: FieldDrift) -> str | None:
     """Describe since when a field differs, by the record of applies; None without a record."""
     history = field.history
     if history is None:
@@ -170,7 +170,7 @@ def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
         return f"{apply_words(history.last)} began to change it, and was interrupted{changed}"
     if history.cause is DriftCause.NOT_VISIBLE:
         changed = "" if field.change.after == history.last.value else "; the manifest has also changed"
-        sent = single(ref.kind, field.change.path, history.last.value)
+        sent = format_value(ref.kind, field.change.path, history.last.value)
         return f"{apply_words(history.last)} sent {printable(sent.short)}, {_NEVER_SHOWN}{changed}"
     changed_field = KINDS[ref.kind].field(field.change.path)
     # Without a live value the field was removed, and the kind has the word for that.
@@ -184,7 +184,7 @@ def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
     return f"{apply} {value}; {later_change}{both}{source}"
 
 
-def since_whole(drifted: ResourceDrift) -> str | None:
+def describe_resource_since(drifted: ResourceDrift) -> str | None:
     """Describe since when a resource is missing or present; None without a record."""
     history = drifted.history
     if history is None:
@@ -206,7 +206,7 @@ def since_whole(drifted: ResourceDrift) -> str | None:
     return f"{apply} created or changed it; the manifest declares state: absent"
 
 
-def risks(drifted: ResourceDrift) -> tuple[str, ...]:
+def list_risks(drifted: ResourceDrift) -> tuple[str, ...]:
     """Return the risks of restoring the cluster that are not safe."""
     planned = drifted.planned
     if planned is None:
@@ -236,5 +236,5 @@ def _subject_words(setting: Setting) -> str:
 def _set_words(ref: ResourceRef, field: FieldDrift, setting: Setting) -> str:
     if setting.value is None:
         return "did not set it"
-    worded_value: FormattedValue = single(ref.kind, field.change.path, setting.value)
+    worded_value: FormattedValue = format_value(ref.kind, field.change.path, setting.value)
     return f"set {printable(worded_value.short)}"

@@ -12,7 +12,7 @@ from kafkaform.report.document import Role, TextSpan
 from kafkaform.report.equal_changes import describe_subject, group_equal, mask_name
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.sections import SYMBOLS
-from kafkaform.resources.values import Transition, describe_field, label, set_first, single
+from kafkaform.resources.values import Transition, describe_field, format_value, label, set_first
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
@@ -186,7 +186,7 @@ def _format_short(entry: AuditEntry, field: RecordedField) -> str:
     transition = _describe_transition(entry, field)
     if isinstance(transition, Transition) and transition.text:
         return transition.text
-    sides = (single(entry.ref.kind, field.path, value).short for value in (field.before, field.after))
+    sides = (format_value(entry.ref.kind, field.path, value).short for value in (field.before, field.after))
     return " → ".join(sides)
 
 
@@ -212,7 +212,7 @@ def _add_details(page: Page, entry: AuditEntry, undone_mark: str, in_doubt: Coll
 
 
 def _describe_transition(entry: AuditEntry, field: RecordedField) -> Transition | str:
-    before, after = (single(entry.ref.kind, field.path, value) for value in (field.before, field.after))
+    before, after = (format_value(entry.ref.kind, field.path, value) for value in (field.before, field.after))
     match entry.action:
         case "create":
             return set_first(entry.ref.kind, field.path, field.after)

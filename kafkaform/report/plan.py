@@ -45,7 +45,7 @@ from kafkaform.report.sections import (
 )
 from kafkaform.report.truncation import SEE, divide_listed, find_category, left_out_changes, summarise_alike
 from kafkaform.resources import consent
-from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single
+from kafkaform.resources.values import action_of, fields_of, format_value, is_deferred, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -235,7 +235,7 @@ def _quote(text: str) -> str:
 
 
 def _describe_undeclared(config: UndeclaredConfig) -> Item:
-    value = f"{label(config.path)} = {single(config.ref.kind, config.path, config.value)}"
+    value = f"{label(config.path)} = {format_value(config.ref.kind, config.path, config.value)}"
     return Item(TextSpan(str(config.ref), Role.CODE), TextSpan(value, Role.CODE, 300))
 
 

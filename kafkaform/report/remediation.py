@@ -10,7 +10,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command
-from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
+from kafkaform.inspect.drift import Form, explain_whole_obstacle, find_obstacle
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
 from kafkaform.resources.values import MAX_VALUE_LENGTH
@@ -109,15 +109,17 @@ def plan_acceptance(drifted: ResourceDrift, context: CommandContext) -> Remediat
     """Return the remediation that adopts the live values into the manifest."""
     match drifted.form:
         case Form.MISSING:
-            return Remediation(None, whole_obstacle(drifted), "declare state: absent, or delete the manifest")
+            return Remediation(
+                None, explain_whole_obstacle(drifted), "declare state: absent, or delete the manifest"
+            )
         case Form.PRESENT:
             return Remediation(
                 context.get(drifted.ref),
-                whole_obstacle(drifted),
+                explain_whole_obstacle(drifted),
                 "replace the manifest with the output of this command",
             )
         case Form.DIFFERS:
-            obstacles_by_field = [(field, obstacle(drifted.desired, field)) for field in drifted.fields]
+            obstacles_by_field = [(field, find_obstacle(drifted.desired, field)) for field in drifted.fields]
             # What can be adopted is adopted; the reason names what keeps the other fields from it.
             adoptable = [field for field, reason in obstacles_by_field if reason is None]
             adopt = (

@@ -22,7 +22,7 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.page import render_page
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import format_value, label
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def _other_row(resource: ResourceStatus) -> Row:
     if resource.observed is None:
         return (resource.ref.name, _MISSING)
     values = [
-        f"{label(path)} {single(resource.ref.kind, path, value).short}"
+        f"{label(path)} {format_value(resource.ref.kind, path, value).short}"
         for path, value in sorted(resource.observed.state.items())
     ]
     # Fewer than the limit, because the number of all of them takes a place, too.

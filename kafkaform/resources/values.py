@@ -92,7 +92,7 @@ def label(path: str) -> str:
     return clipped(path.removeprefix(CONFIG_PREFIX), 120) or '""'
 
 
-def single(kind: str, path: str, value: FieldValue) -> FormattedValue:
+def format_value(kind: str, path: str, value: FieldValue) -> FormattedValue:
     """Return a value as text."""
     raw = _format_raw(value)
     if len(raw) > MAX_VALUE_LENGTH:
@@ -110,12 +110,12 @@ def format_field(change: Change, field: FieldChange) -> Transition:
         case Update():
             return _format_update(kind, field)
         case Delete():
-            return Transition(single(kind, field.path, field.before), None)
+            return Transition(format_value(kind, field.path, field.before), None)
 
 
 def set_first(kind: str, path: str, value: FieldValue) -> Transition:
     """Return the value of a field of a new resource, as text."""
-    return Transition(None, single(kind, path, value), *describe_field(kind, path, None, value))
+    return Transition(None, format_value(kind, path, value), *describe_field(kind, path, None, value))
 
 
 def describe_field(

@@ -17,8 +17,8 @@ from kafkaform.resources import ACCESS, GROUP, TOPIC, topic_ref
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.spec import find_declaring
 from kafkaform.rules.catalogue import DeclaredResource, Finding, RuleContext, RuleOfEach, cache_result, rule
-from kafkaform.rules.group_values import groups
-from kafkaform.rules.topic_values import topics
+from kafkaform.rules.group_values import list_groups
+from kafkaform.rules.topic_values import list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def _list_acls_of_everyone(context: RuleContext) -> list[Acl]:
 @cache_result
 def _map_group_topics(context: RuleContext) -> Mapping[str, tuple[str, ...]]:
     """Return the topics that each declared group reads."""
-    return {group.name: GROUP.reads(group.desired.intent) for group in groups(context)}
+    return {group.name: GROUP.reads(group.desired.intent) for group in list_groups(context)}
 
 
 @principal_rule("KF601", Severity.WARNING)
@@ -250,7 +250,7 @@ def change_of_other_team(principal: DeclaredPrincipal) -> Iterator[Finding]:
 def _map_teams(context: RuleContext) -> tuple[list[str], dict[str, str]]:
     """Return the declared topics that have a team, sorted, and the team of each."""
     team_of = {
-        topic.name: topic.desired.intent.team for topic in topics(context) if topic.desired.intent.team
+        topic.name: topic.desired.intent.team for topic in list_topics(context) if topic.desired.intent.team
     }
     return sorted(team_of), team_of
 

@@ -10,7 +10,7 @@ from kafkaform.core.wording import counted, nearest, setting
 from kafkaform.resources import KINDS, topic_ref
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, DeclaredGroup, group_rule
-from kafkaform.rules.topic_values import DeclaredTopic, human, topics
+from kafkaform.rules.topic_values import DeclaredTopic, human, list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
                 yield Finding(text, f"remove {topic} from topics")
         elif not context.unread and not (context.subset and lives):
             # A topic that is on the cluster is not misspelt, so only others get a similar name as a hint.
-            near = nearest(topic, [each.name for each in topics(context)])
+            near = nearest(topic, [each.name for each in list_topics(context)])
             hint = "declare it, or waive the rule with its owner"
             if near and not lives:
                 hint = f"did you mean {near!r}?"

@@ -124,13 +124,13 @@ class DeclaredGroup(DeclaredResource):
 
 
 @cache_result
-def groups(context: RuleContext) -> list[DeclaredGroup]:
+def list_groups(context: RuleContext) -> list[DeclaredGroup]:
     """Return the declared groups, without tombstones and invalid manifests."""
     resources = context.of_kind(GROUP.name)
     return [DeclaredGroup(d, context) for d in resources if d.state is not None and not d.invalid]
 
 
-group_rule = RuleOfEach(groups)
+group_rule = RuleOfEach(list_groups)
 
 
 def short_assignors(strategy: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
 from kafkaform.core.wording import command, counted, listed
 from kafkaform.resources import KINDS, group_ref
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, Stage, rule
-from kafkaform.rules.group_values import DeclaredGroup, groups
+from kafkaform.rules.group_values import DeclaredGroup, list_groups
 from kafkaform.rules.topic_values import DeclaredTopic, human, topic_rule
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     manifest declares, only idle members are reported, as information. In share groups, several members
     read one partition.
     """
-    for group in groups(context):
+    for group in list_groups(context):
         yield from _compare_with_manifest(group)
     for name, live in context.groups.items():
         declared = context.declared.get(group_ref(name))

@@ -11,7 +11,7 @@ from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words, nearest, quoted
 from kafkaform.resources import KINDS, TOPIC
 from kafkaform.resources.name_globs import matches
-from kafkaform.rules import Finding, Rule, entries, plugins
+from kafkaform.rules import Finding, Rule, list_entries, plugins
 from kafkaform.rules.policy_fields import (
     LABEL_PREFIX,
     Constraint,
@@ -265,11 +265,11 @@ def check_severities(codes: Collection[str], policies: Iterable[Rule], report: R
     Raises:
         PluginFailed: A plug-in cannot be used.
     """
-    known = {**entries(), **{policy.code: policy for policy in policies}}
+    known = {**list_entries(), **{policy.code: policy for policy in policies}}
     # Loading plug-ins runs code of other distributions, and takes time that most runs can save.
     if any(plugins.CODE.fullmatch(code) and code not in known for code in codes):
         plugins.load()
-        known |= entries()
+        known |= list_entries()
     rules = [code for code, entry in known.items() if isinstance(entry, Rule)]
     for code in codes:
         if code not in known:

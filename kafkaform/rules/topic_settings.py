@@ -16,8 +16,8 @@ from kafkaform.rules.topic_values import (
     ConfigValue,
     DeclaredTopic,
     human,
+    list_topics,
     topic_rule,
-    topics,
 )
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _fold_names(context: RuleContext) -> tuple[set[str], dict[str, set[str]]]:
     """Return the names of live topics, and all names of topics by their name in metrics."""
     live = {ref.name for ref in context.inventory if KINDS[ref.kind].has_replicas}
     folded: dict[str, set[str]] = {}
-    for name in live | {topic.name for topic in topics(context)}:
+    for name in live | {topic.name for topic in list_topics(context)}:
         folded.setdefault(_fold(name), set()).add(name)
     return live, folded
 

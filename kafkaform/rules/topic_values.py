@@ -128,12 +128,12 @@ class DeclaredTopic(DeclaredResource):
 
 
 @cache_result
-def topics(context: RuleContext) -> list[DeclaredTopic]:
+def list_topics(context: RuleContext) -> list[DeclaredTopic]:
     """Return the declared topics, without tombstones."""
     return [DeclaredTopic(d, context) for d in context.of_kind(TOPIC.name) if d.state is not None]
 
 
-topic_rule = RuleOfEach(topics)
+topic_rule = RuleOfEach(list_topics)
 
 
 def human(name: str, value: int | str) -> str:

@@ -24,7 +24,7 @@ from kafkaform.plan.planning import BEFORE_CHANGES
 from kafkaform.plan.summary import DROPPED
 from kafkaform.resources import KINDS, list_references
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import format_value, label
 from kafkaform.rules import NOTES, RULES, check
 from kafkaform.vcs.repository import Repository
 
@@ -94,7 +94,7 @@ def _find_manual_changes(
         values = [compared.visible(value) for value in (field.before, declared, field.after)]
         # Neither the branch nor its base explains the live value, as far as a reading shows it.
         if not compared.equal(values[1], values[0]):
-            live, old, new = (single(planned.ref.kind, field.path, value).short for value in values)
+            live, old, new = (format_value(planned.ref.kind, field.path, value).short for value in values)
             yield Diagnostic(
                 "KF451",
                 Severity.WARNING,

@@ -100,7 +100,7 @@ def other_rates(wanted: Throttles, present: Throttles) -> Mapping[int, Rates]:
     }
 
 
-def partitions(throttles: Throttles) -> set[TopicPartition]:
+def list_partitions(throttles: Throttles) -> set[TopicPartition]:
     """Return the partitions in the lists of throttled replicas."""
     return {
         (topic, int(entry.partition(":")[0]))
@@ -144,7 +144,7 @@ class ThrottleManager:
         try:
             self._leftovers = [*self._context.throttle_journal.read_leftovers()]
             self.recorded = frozenset().union(
-                *(partitions(leftover.throttles) for leftover in self._leftovers)
+                *(list_partitions(leftover.throttles) for leftover in self._leftovers)
             )
         except KafkaformError as error:
             self._context.tell(f"cannot determine whether an earlier apply left throttles: {error.message}")
@@ -192,7 +192,9 @@ class ThrottleManager:
         """Find the throttles of killed applies whose partitions are no longer moved by others."""
         running = (layout.reassigning or {}).keys() - {*joined}
         return [
-            leftover for leftover in self._leftovers if running.isdisjoint(partitions(leftover.throttles))
+            leftover
+            for leftover in self._leftovers
+            if running.isdisjoint(list_partitions(leftover.throttles))
         ]
 
     def throttle(self, moves: Sequence[PartitionMove], layout: Layout) -> None:

@@ -38,7 +38,7 @@ from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import describe_extent, headline, summary_sentence
 from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
-from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, label, single
+from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value, label
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -422,9 +422,9 @@ def test_transitions(
 
 
 def test_counts_and_unknown_keys_are_shown_as_they_are() -> None:
-    assert str(single("Topic", "partitions", 12)) == "12"
-    assert str(single("Topic", "config.vendor.key.ms", "1000")) == "1000"
-    assert str(single("ConsumerGroup", "config.consumer.session.timeout.ms", "50000")) == "50s (50000)"
+    assert str(format_value("Topic", "partitions", 12)) == "12"
+    assert str(format_value("Topic", "config.vendor.key.ms", "1000")) == "1000"
+    assert str(format_value("ConsumerGroup", "config.consumer.session.timeout.ms", "50000")) == "50s (50000)"
     assert label("config.retention.ms") == "retention.ms"
 
 
@@ -551,8 +551,8 @@ def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
 def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
     field = FieldChange("config.retention.bytes", "2073741824", str(2 * 2**30))
     assert str(format_field(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
-    assert str(single("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
-    assert str(single("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"
+    assert str(format_value("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
+    assert str(format_value("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"
 
 
 def test_what_is_to_be_copied_is_never_wrapped_and_fields_keep_to_a_line() -> None:

@@ -20,12 +20,12 @@ from kafkaform.config.manifests.loader import Context
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.model import Desired, FieldChange, Intent, Location, ResourceRef, Update
 from kafkaform.core.values import replace
-from kafkaform.inspect.drift import FieldDrift, obstacle
+from kafkaform.inspect.drift import FieldDrift, find_obstacle
 from kafkaform.report.graph import build_graph, render_dot
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import ConfigSet, Field
 from kafkaform.resources.consumer_group import ConsumerGroupKind
-from kafkaform.resources.values import format_field, single
+from kafkaform.resources.values import format_field, format_value
 from kafkaform.rules.policy_fields import field_key
 from tests.support.golden import wording
 
@@ -285,8 +285,8 @@ def _quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_quota")
 def test_values_of_another_kind_are_worded_by_it() -> None:
-    assert single("Quota", "config.window.ms", "604800000").human == "7d"
-    assert single("Quota", "config.retention.ms", "604800000").human == "604800000"
+    assert format_value("Quota", "config.window.ms", "604800000").human == "7d"
+    assert format_value("Quota", "config.retention.ms", "604800000").human == "604800000"
     change = Update(QUOTA, None, (FieldChange("rate", 1, 2), FieldChange("placement", "1", "2")))
     rate, placement = (format_field(change, field) for field in change.fields)
     assert (rate.short, rate.each) == ("1 becomes 2", ("at once",))
@@ -306,8 +306,8 @@ def test_edits_and_adoption_ask_another_kind_what_a_manifest_holds() -> None:
     edits = [Edit(QUOTA, "rate", None), Edit(QUOTA, "partitions", 3)]
     assert [why for _, why in edit_manifests(edits, desired, Context()).refused] == wording
     (quota,) = desired
-    assert obstacle(quota, FieldDrift(FieldChange("load", 7, 1), declared=True)) == "load: 7 is measured"
-    assert obstacle(quota, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
+    assert find_obstacle(quota, FieldDrift(FieldChange("load", 7, 1), declared=True)) == "load: 7 is measured"
+    assert find_obstacle(quota, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
 
 
 @pytest.mark.usefixtures("_quota")

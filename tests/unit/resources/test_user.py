@@ -29,7 +29,7 @@ from kafkaform.plan.reviewed import compare
 from kafkaform.report.apply import apply_to_json, render_apply
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_json
-from kafkaform.report.drift_wording import since_field
+from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.history import history_to_json, render_history
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.report.prometheus import drift_metrics
@@ -386,7 +386,7 @@ def test_drift_says_that_a_password_was_changed(cluster: MemoryCluster, file: Pa
     assert plan_adoption(drift).refused == ((CHECKOUT, wording),)
     assert "User/checkout" in render_drift(drift, HEADER, HERE).plain
     # A refused login shows that one of the two changed, and not which.
-    assert (since_field(CHECKOUT, field) or "").partition("; ")[2] == wording
+    assert (describe_field_since(CHECKOUT, field) or "").partition("; ")[2] == wording
     assert "User/checkout" in render_drift_markdown(drift, HEADER, HERE)
     assert json.loads(drift_to_json(drift, HEADER, HERE))["resources"][0]["name"] == "checkout"
     assert 'user="checkout"' in drift_metrics(drift, "dev", 0)

@@ -758,5 +758,5 @@ def test_what_a_consent_that_covers_nothing_suggests_can_be_pasted(tmp_path: Pat
 def test_what_a_useless_waiver_suggests_can_be_pasted() -> None:
     waived = replace(declared("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
     stages = (rules.Stage.MANIFESTS,)
-    found = list(find_idle_waivers(RuleContext((waived,)), (), {}, stages, rules.entries()))
+    found = list(find_idle_waivers(RuleContext((waived,)), (), {}, stages, rules.list_entries()))
     assert [check_suggestion(str(one.suggestion)) for one in found] == [1, 0, 0]

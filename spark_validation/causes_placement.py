@@ -209,7 +209,7 @@ class LatestPartitioner:
     Attributes:
         main: The partitioner that explains most of them.
         known: The share that another known partitioner placed, corrected for chance.
-        other: The share that no known partitioner placed, likewise.
+        unknown: The share that no known partitioner placed, likewise.
         certain: Whether the newest part is long enough for the absence of misplaced records to be evidence.
         ended: The ends of the misplaced records before the newest part, for each partition where they show.
         times: How often misplaced records were seen, where they come back; 0 elsewhere.
@@ -217,7 +217,7 @@ class LatestPartitioner:
 
     main: str
     known: float
-    other: float
+    unknown: float
     certain: bool
     ended: tuple[Step, ...]
     times: int = 0
@@ -225,7 +225,7 @@ class LatestPartitioner:
     @property
     def single(self) -> bool:
         """Return whether one partitioner explains them all."""
-        return not self.known and not self.other
+        return not self.known and not self.unknown
 
 
 def _find_latest_partitioner(topic: SampledTopic, first: int) -> LatestPartitioner | None:
@@ -370,10 +370,10 @@ def find_placement(topic: SampledTopic) -> Placement:
     unknown = min(1.0, float(strange.sum()) / keyed * _unknown_factor(topic)) * unexplained
     if unknown < WORTH_NAMING:
         # A few strays, though they may be more than a few of the newest part alone.
-        return Placement(mix, replace(newest, other=0.0), repartition, 0.0, 0.0, ())
+        return Placement(mix, replace(newest, unknown=0.0), repartition, 0.0, 0.0, ())
     strays = _find_strays(topic, strange) if repartition is None and not mix.unknown else ()
     return Placement(
-        mix, newest, repartition, unknown, newest.other if repartition is None or first else 0.0, strays
+        mix, newest, repartition, unknown, newest.unknown if repartition is None or first else 0.0, strays
     )
 
 

@@ -276,7 +276,7 @@ class Section(Value, Generic[_T]):
         entries: What is listed.
         show: Writes an entry: as an item or another block, or as a row of the table if there are columns.
         title: The title; empty for a list without one.
-        remark: A sentence below the title.
+        subtitle: A sentence below the title.
         columns: The columns of a table.
         left_out: Writes the sentence on the entries that Markdown left out.
         brief: A shorter `show`, used in Markdown when not everything fits.
@@ -293,7 +293,7 @@ class Section(Value, Generic[_T]):
     # are.
     left_out: Callable[[Sequence[_T]], str] = lambda entries: f"… {len(entries):,} more left out"
     title: Inline = ""
-    remark: str = ""
+    subtitle: str = ""
     columns: Sequence[Column] = ()
     brief: Callable[[_T], Block | Row] | None = None
     share: float = 1.0

@@ -146,8 +146,8 @@ def _to_list(section: Section[Any]) -> BoundedList[Any]:
         tail = "\n</details>\n"
     if section.joined:
         tail = f"\n{tail}"
-    if section.remark:
-        head += f"{_capitalise(_write_text(section.remark))}\n\n"
+    if section.subtitle:
+        head += f"{_capitalise(_write_text(section.subtitle))}\n\n"
     if section.columns:
         head += _write_table_head(section.columns)
     return BoundedList(

@@ -460,9 +460,9 @@ def _add_section(page: Page, section: Section[Any], indent: int, *, verbose: boo
     hidden = f"… {len(entries) - few:,} more (--verbose lists them)" if few < len(entries) else ""
     if section.title:
         count = f": {len(entries):,}" if section.folded else ""
-        remark = f" ({section.remark})" if section.remark else ""
+        subtitle = f" ({section.subtitle})" if section.subtitle else ""
         page.start_block()
-        page.line(*_style_parts(section.title, "bold"), count and (count, "bold"), remark, indent=indent)
+        page.line(*_style_parts(section.title, "bold"), count and (count, "bold"), subtitle, indent=indent)
         indent = _indent_below(indent)
     elif not isinstance(blocks[0], Subsection):
         page.start_block()

@@ -221,7 +221,7 @@ def _list_context(
         _describe_undeclared,
         count_left_out("config", SEE),
         title="Configs that no manifest declares",
-        remark="on declared resources; reported, not changed",
+        subtitle="on declared resources; reported, not changed",
         share=0.3,
         few=_MAX_UNDECLARED,
         most=_MAX_UNDECLARED // 2,
@@ -463,7 +463,7 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         _describe_foreign,
         _count_changes(""),
         title="Not caused by this branch",
-        remark="they were due before it: the cluster was changed, or the manifests were not applied; "
+        subtitle="they were due before it: the cluster was changed, or the manifests were not applied; "
         "approving this plan approves them too",
         share=0.3,
     )

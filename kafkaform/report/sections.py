@@ -62,7 +62,7 @@ def list_unknown(refs: Sequence[ResourceRef], see: str, *, share: float = 0.3) -
         name_resource,
         count_left_out("resource", see),
         title=TextSpan("Not visible", Role.VERY_WARNING),
-        remark="they may or may not exist; not changed",
+        subtitle="they may or may not exist; not changed",
         # Not more than a part of the room: an account without rights would otherwise fill a comment with
         # names, and leave no room for the changes that it can see.
         share=share,

@@ -72,7 +72,7 @@ class Racks:
         used = self.count_by_rack(replicas)
         return min(sum(used.values()), self.count) - len(used)
 
-    def of(self, broker: int) -> str | int | None:
+    def find_rack(self, broker: int) -> str | int | None:
         """Return the rack of a broker; None for one that is down."""
         return self._of.get(broker)
 

@@ -76,7 +76,7 @@ def documents(draw: st.DrawFn) -> ReportDocument:
         st.booleans(),
         conclusion=st.lists(items, max_size=2),
     )
-    title: dict[str, Any] = {"title": draw(inline), "remark": draw(text), "folded": draw(st.booleans())}
+    title: dict[str, Any] = {"title": draw(inline), "subtitle": draw(text), "folded": draw(st.booleans())}
     sections: list[Block | Section[Any]] = [
         Section(draw(st.lists(blocks | subsections, max_size=4)), lambda entry: entry, **title),
         Section(draw(rows), lambda row: row, columns=COLUMNS, **title),
@@ -150,7 +150,7 @@ def outline_table(rows: Sequence[Row]) -> Iterator[str]:
 def outline_section(section: Section[Any]) -> Iterator[str]:
     titled = not is_blank(section.title)
     yield from ("details", "summary") if section.folded else ["h3"] * titled
-    yield from ["p"] * bool(section.remark)
+    yield from ["p"] * bool(section.subtitle)
     if section.columns:
         yield from outline_table(section.entries)
     elif section.joined:

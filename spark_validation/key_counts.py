@@ -40,7 +40,7 @@ def candidate_counts(partitions: int, requested: Sequence[int]) -> tuple[int, ..
             raise ValueError(f"{count} is not a partition count: it must be at least 1")
     if partitions < 1:
         return tuple(sorted({*requested}))
-    # 2, 3, 4 and 1.5 times the present count, in the order of preference: only _MOST are kept.
+    # 2, 3, 4 and 1.5 times the present count, in the order of preference: only _MAX_COUNTS are kept.
     multiples = [partitions * halves // 2 for halves in (4, 6, 8, 3) if partitions * halves % 2 == 0]
     between = range(partitions + 1, _UP_TO * partitions) if partitions <= _LARGE else ()
     divisible = sorted(between, key=lambda count: (-_count_divisors(count), count))

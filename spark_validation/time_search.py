@@ -128,15 +128,13 @@ class TimeSearch:
             times: The time of each partition (ms since 1970); all partitions of a topic are among them.
             exactly: Go on where a result is exact for what was written since, but not for a short period.
         """
-        responses = self.find_offsets(
-            {partition: time for partition, time in times.items() if partition in self.firsts}
-        )
+        in_logs = {partition: time for partition, time in times.items() if partition in self.firsts}
+        responses = self.find_offsets(in_logs)
         uncertain = {
             partition: time for partition, (_, time) in responses.items() if partition[0] not in self.ordered
         }
-        after = self.find_offsets(
-            {partition: max(time, times[partition]) + 1 for partition, time in uncertain.items()}
-        )
+        later = {partition: max(time, times[partition]) + 1 for partition, time in uncertain.items()}
+        after = self.find_offsets(later)
         beginnings = {}
         for partition in times:
             log = self.logs[partition]

@@ -288,9 +288,8 @@ def _stopped_half_way(ref: ResourceRef, change: FieldChange, latest: Setting) ->
     """Return whether the live value may come from the latest apply, whose result is not known."""
     recorded = FieldChange(change.path, latest.before, latest.value)
     # A move that was interrupted leaves values between the two.
-    return not latest.certain and KINDS[ref.kind].field(recorded.path).is_intermediate(
-        recorded, change.before
-    )
+    compared = KINDS[ref.kind].field(recorded.path)
+    return not latest.certain and compared.is_intermediate(recorded, change.before)
 
 
 def _is_not_visible(setting: Setting) -> bool:

@@ -206,9 +206,8 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
             f"topic {ref.name}: {observation.invisible[ref]}",
             hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
         )
-    near = nearest_name(
-        ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].has_replicas]
-    )
+    topics = [topic.name for topic in observation.inventory if KINDS[topic.kind].has_replicas]
+    near = nearest_name(ref.name, topics)
     return KafkaformError(
         f"there is no topic {ref.name!r} on the cluster",
         hint=f"did you mean {near}?" if near else "kafkaform get topics lists the names",

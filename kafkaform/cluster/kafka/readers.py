@@ -80,28 +80,22 @@ def read(
     """
     # Kinds without resources are not asked for: groups and quotas need rights that an account for topics may
     # lack.
-    requested: dict[str, dict[ResourceRef, State]] = {kind: {} for kind in kinds}
+    by_kind: dict[str, dict[ResourceRef, State]] = {kind: {} for kind in kinds}
     for ref, state in refs.items():
-        requested.setdefault(ref.kind, {})[ref] = state
+        by_kind.setdefault(ref.kind, {})[ref] = state
     readers = {**READERS, **prefetched}
     return _merge(
-        [
-            readers[kind].observe(connection, requested[kind], also)
-            for kind in sorted(requested, key=kind_order)
-        ]
+        [readers[kind].observe(connection, by_kind[kind], also) for kind in sorted(by_kind, key=kind_order)]
     )
 
 
 def read_fields(connection: Connection, fields: Mapping[ResourceRef, State]) -> Observation:
     """Read fields kind by kind, as `Cluster.observe_fields` does."""
-    requested: dict[str, dict[ResourceRef, State]] = {}
+    by_kind: dict[str, dict[ResourceRef, State]] = {}
     for ref, state in fields.items():
-        requested.setdefault(ref.kind, {})[ref] = state
+        by_kind.setdefault(ref.kind, {})[ref] = state
     return _merge(
-        [
-            READERS[kind].observe_fields(connection, requested[kind])
-            for kind in sorted(requested, key=kind_order)
-        ]
+        [READERS[kind].observe_fields(connection, by_kind[kind]) for kind in sorted(by_kind, key=kind_order)]
     )
 
 

@@ -49,7 +49,7 @@ from benchmarks.rounds import KAFKAFORM, Figures, measure_process, summarise_run
 from benchmarks.table import report_rows
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.apply.moves.throttle_journal import open_throttle_journal
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.lock import Holder
 from kafkaform.core.operations import MAX_WEIGHT
@@ -205,8 +205,8 @@ def delete(kafka: DevCluster, count: int) -> None:
 
 def forget(admin: AdminClient) -> None:
     """Empty the record of applies, once there is one."""
-    if TOPIC.name in admin.list_topics(timeout=LONGEST_S).topics:
-        (emptied,) = admin.delete_records([TopicPartition(TOPIC.name, 0, OFFSET_END)]).values()
+    if AUDIT_TOPIC.name in admin.list_topics(timeout=LONGEST_S).topics:
+        (emptied,) = admin.delete_records([TopicPartition(AUDIT_TOPIC.name, 0, OFFSET_END)]).values()
         emptied.result()
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from benchmarks import scene
 from benchmarks.rounds import KAFKAFORM, RAW, compare_medians, measure_process
 from benchmarks.table import report_rows
-from kafkaform.resources import reader_ref
+from kafkaform.resources import group_ref
 from kafkaform.resources.consumer_group.operations import ResetOffsets
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def commit_offsets(address: str, topics: int, groups: int) -> None:
     for number in range(groups):
         read = [f"bench.{(number * TOPICS_OF_A_GROUP + i) % topics:05d}" for i in range(TOPICS_OF_A_GROUP)]
         offsets = {(name, partition): 0 for name in read for partition in range(scene.PARTITIONS)}
-        resets.append(ResetOffsets(reader_ref(f"bench.group.{number:03d}"), offsets))
+        resets.append(ResetOffsets(group_ref(f"bench.group.{number:03d}"), offsets))
     with scene.connect(address) as cluster:
         outcomes = cluster.execute(resets)
     assert not any(outcomes), outcomes

@@ -52,7 +52,7 @@ from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
 from kafkaform.report.apply import render_apply
 from kafkaform.report.plan import render_plan
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -271,7 +271,7 @@ def create_topics(work: str, size: int, cluster: Cluster) -> list[str]:
     # One of three brokers holds a third of all replicas.
     names = [f"{work}.{number:05d}" for number in range(size * (BROKERS if work == "moves" else 1) // each)]
     if work != "creates":
-        for batch in batches(CreateTopic(placed_ref(name), PARTITIONS, 1, {}) for name in names):
+        for batch in batches(CreateTopic(topic_ref(name), PARTITIONS, 1, {}) for name in names):
             assert not any(cluster.execute(batch))
             shown = 0
             while shown < len(batch):  # brokers that lag behind by several requests become even slower
@@ -280,7 +280,7 @@ def create_topics(work: str, size: int, cluster: Cluster) -> list[str]:
                 )
     if isinstance(cluster, MemoryCluster):
         for name in names:
-            cluster.fill(placed_ref(name), PARTITIONS * PARTITION_BYTES)
+            cluster.fill(topic_ref(name), PARTITIONS * PARTITION_BYTES)
     return names
 
 
@@ -290,7 +290,7 @@ def make_plan(work: str, names: Sequence[str], cluster: Cluster) -> Plan:
         return make_rebalance(RebalanceRequest(("moves.*",), remove=frozenset({BROKERS})), cluster, None).plan
     count = PARTITIONS + ADDED * (work == "partitions")
     desired = [
-        Desired(placed_ref(name), {"partitions": count, "replicationFactor": 1}, Intent(keyed=False))
+        Desired(topic_ref(name), {"partitions": count, "replicationFactor": 1}, Intent(keyed=False))
         for name in names
     ]
     return build_plan(Request(desired, subset=True), cluster, Settings(), None)

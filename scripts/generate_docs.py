@@ -31,7 +31,7 @@ from kafkaform.config.client_properties.table import (
 )
 from kafkaform.core.rights import CLUSTER
 from kafkaform.resources.access.shorthand import list_own_rights
-from kafkaform.rules import Note, Rule, entries
+from kafkaform.rules import Note, Rule, list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -77,7 +77,7 @@ GROUPS = {
 
 def render_rule_catalogue() -> str:
     """Render every rule and note with its explanation, in groups."""
-    known = entries().values()
+    known = list_entries().values()
     strays = [entry.code for entry in known if entry.code[:3] not in GROUPS]
     assert not strays, f"{strays} are in no group"
     lines = [NOTE, f"# Rules\n\n{RULES_INTRODUCTION}"]

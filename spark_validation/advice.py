@@ -12,8 +12,14 @@ from spark_validation.imbalance import keys_needed, most_partitions
 from spark_validation.key_counts import suffix
 from spark_validation.policy import key_share_of, ratio_of
 from spark_validation.results import BurstFacts, Estimate, NullKeysFacts
-from spark_validation.salts import MOST_SALTS, split
-from spark_validation.sampled_topic import LEAST_LIFT, MEASURES, NULLS_WORTH_NAMING, STANDS_OUT, max_over_mean
+from spark_validation.salts import MAX_SALTS, split
+from spark_validation.sampled_topic import (
+    MEASURES,
+    MIN_HOT_KEY_LIFT,
+    NULLS_WORTH_NAMING,
+    STANDS_OUT,
+    max_over_mean,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -288,7 +294,10 @@ def hottest(result: TopicResult, by: str) -> list[HotKeyResult]:
         share = share_of(key, by)
         remaining -= share
         colder = max(1.0, result.distinct_keys.value - number)
-        if share < STANDS_OUT * max(0.0, remaining) / colder or share * len(result.partitions) < LEAST_LIFT:
+        if (
+            share < STANDS_OUT * max(0.0, remaining) / colder
+            or share * len(result.partitions) < MIN_HOT_KEY_LIFT
+        ):
             break
         hot.append(key)
     return hot
@@ -344,7 +353,7 @@ def salt_advice(
     if best is None:
         by = measures[0]
         largest = max((share_of(key, by) for key, _ in chosen), default=0.0)
-        yield wording.explain_no_split([key for key, _ in chosen], by, goal, largest, MOST_SALTS)
+        yield wording.explain_no_split([key for key, _ in chosen], by, goal, largest, MAX_SALTS)
     elif best.salts:
         split_keys = [chosen[number][1] for number in best.suffixes]
         is_text = all(own.is_text for own in split_keys)

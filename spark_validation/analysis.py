@@ -15,7 +15,7 @@ from spark_validation.advice import advise
 from spark_validation.arrivals import FEW_KEPT, Spread
 from spark_validation.causes_placement import by_chance, find_placement
 from spark_validation.diagnosis import diagnose
-from spark_validation.estimates import distinct_keys
+from spark_validation.estimates import estimate_distinct_keys
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.history import trace_keys
 from spark_validation.imbalance import measure_imbalance
@@ -38,7 +38,7 @@ from spark_validation.results import (
 from spark_validation.salts import partition_loads
 from spark_validation.sampled_topic import SampledTopic
 from spark_validation.time_search import KNOWN
-from spark_validation.windows import FEWEST_PER_PARTITION, larger_plan
+from spark_validation.windows import MIN_PER_PARTITION, larger_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ def sample_notes(counts: KeyCounts, plan: SamplePlan, log: LogFacts | None = Non
     records = int(counts.records.sum())
     if records < plan.records:
         yield wording.note_missing_records(records, plan.records)
-    if records and not all(plan.read_whole) and plan.replicates <= FEWEST_PER_PARTITION:
+    if records and not all(plan.read_whole) and plan.replicates <= MIN_PER_PARTITION:
         yield wording.note_few_windows(plan.replicates)
 
 
@@ -129,8 +129,8 @@ def analyse(
     arrivals = log.arrivals
     weighting = Weighting.from_plan(plan, counts.records)
     records, size = estimates.estimate_totals(counts, weighting, log.exact)
-    partitions = estimates.partitions(counts, plan, weighting, log.exact)
-    hot = () if log.keys_withheld else estimates.hot_keys(counts, weighting)
+    partitions = estimates.estimate_partitions(counts, plan, weighting, log.exact)
+    hot = () if log.keys_withheld else estimates.estimate_hot_keys(counts, weighting)
     shares = [partition.share.value for partition in partitions]
     result = TopicResult(
         name=name,
@@ -153,9 +153,9 @@ def analyse(
         partitions=partitions,
         by_records=measure_imbalance(records),
         by_bytes=measure_imbalance(size),
-        distinct_keys=distinct_keys(counts, weighting),
+        distinct_keys=estimate_distinct_keys(counts, weighting),
         sampled_distinct_keys=counts.distinct,
-        null_key_share=estimates.null_share(counts, weighting),
+        null_key_share=estimates.estimate_null_share(counts, weighting),
         partitioners=_partitioner_shares(counts),
         hot_keys=hot,
         what_if=(),
@@ -210,7 +210,7 @@ def analyse(
     result = replace(topic.result, causes=causes, diagnosis=causes[0].name)
     if arrivals is not None:
         result = _allow_for_doubt(result, arrivals, log)
-    if arrivals is not None and arrivals.asked and arrivals.unknown and arrivals.spread is Spread.UNKNOWN:
+    if arrivals is not None and arrivals.requested and arrivals.unknown and arrivals.spread is Spread.UNKNOWN:
         cause = SkewCause("unknown", wording.explain_unknown_period(arrivals.unknown))
         return replace(
             result,

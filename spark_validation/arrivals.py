@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from spark_validation import wording
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import ArrivalPeriod, ratio_of
-from spark_validation.time_search import CLOCK_TOLERANCE_MS, EXACT, FEW, KNOWN, LogEnds, TimeSearch
+from spark_validation.time_search import CLOCK_TOLERANCE_MS, EXACT, FEW_RECORDS, KNOWN, LogEnds, TimeSearch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -84,7 +84,7 @@ class TopicArrivals:
             made.
         least: The fewest records that each partition may have got; None where `counts` are exact.
         most: The most, likewise.
-        asked: Whether a period was asked for: if it is not known (`unknown`), nor is the spread.
+        requested: Whether a period was asked for: if it is not known (`unknown`), nor is the spread.
         waits: A partition where the search by time may have met a transaction marker, by period.
         alternative: The arrivals since the last partitions were first written, if it is not known whether
             they were added then; or those of the whole period, if they are taken for added ones.
@@ -110,7 +110,7 @@ class TopicArrivals:
     recent: tuple[ArrivalPeriod, ...] = ()
     least: tuple[int, ...] | None = None
     most: tuple[int, ...] | None = None
-    asked: bool = False
+    requested: bool = False
     waits: Mapping[str, int] = field(default_factory=dict)
     alternative: TopicArrivals | None = None
     transactional: bool | None = None
@@ -148,7 +148,7 @@ class TopicArrivals:
             return Spread.UNKNOWN
         # Of a period that was asked for and is not known, these are all records since the topic was made.
         spread = judge_spread(self.counts)
-        return Spread.UNKNOWN if self.asked and self.unknown and spread is not Spread.LITTLE else spread
+        return Spread.UNKNOWN if self.requested and self.unknown and spread is not Spread.LITTLE else spread
 
     @property
     def is_doubtful(self) -> bool:
@@ -233,7 +233,7 @@ def judge_spread(counts: Sequence[int]) -> Spread:
         counts: The records of each partition.
     """
     total = sum(counts)
-    if total < FEWEST_RECORDS:
+    if total < MIN_RECORDS:
         return Spread.LITTLE
     mean = total / len(counts)
     even = max(counts) <= max(EVEN_RATIO * mean, most_by_chance(mean, len(counts)))
@@ -263,7 +263,7 @@ class _PeriodSearch:
         logs: The log of each partition.
         firsts: The time from which on each log has everything; None for one without a record or times.
         since_ms: The start of the period; None for all the time since the topic was made.
-        asked: Whether a period was asked for.
+        requested: Whether a period was asked for.
         covered_ms: Where all logs begin, whether partitions were added since or not.
         limited_by: The partition whose log begins last.
         added_ms: When the last partitions, from number `added_from` on, were first written.
@@ -277,7 +277,7 @@ class _PeriodSearch:
     logs: Sequence[LogEnds]
     firsts: tuple[int | None, ...] = ()
     since_ms: int | None = None
-    asked: bool = False
+    requested: bool = False
     covered_ms: int | None = None
     limited_by: int | None = None
     added_from: int | None = None
@@ -306,7 +306,7 @@ class _PeriodSearch:
             trimmed = limiting or trimmed
             self.limited_by = max(trimmed, key=trimmed.__getitem__, default=None)
             self.since_ms = None if self.limited_by is None else trimmed[self.limited_by]
-        self.asked = since_ms is not None
+        self.requested = since_ms is not None
         if since_ms is not None and since_ms > (self.since_ms or 0):
             self.since_ms, self.limited_by = since_ms, None
         self.covered_ms = self.since_ms
@@ -319,7 +319,7 @@ class _PeriodSearch:
             ),
             None,
         )
-        if timeless is not None and (self.asked or any(log_ends.start for log_ends in self.logs)):
+        if timeless is not None and (self.requested or any(log_ends.start for log_ends in self.logs)):
             self.unknown = wording.explain_no_times(timeless)
         elif self.since_ms is not None and self.since_ms > now_ms + CLOCK_TOLERANCE_MS:
             self.unknown = wording.explain_future_time(self.limited_by or 0)
@@ -341,7 +341,7 @@ class _PeriodSearch:
             if not earlier < began <= now_ms:
                 continue
             rates = [ends.end / max(1, now_ms - began) for ends in logs]
-            if min(rates) * (began - earlier) < _MISSED or sum(ends.end for ends in logs) < FEWEST_RECORDS:
+            if min(rates) * (began - earlier) < _MISSED or sum(ends.end for ends in logs) < MIN_RECORDS:
                 continue
             together = all((first - began) * rate < _MISSED for first, rate in zip(later, rates, strict=True))
             if together and len(logs) > 1:
@@ -387,13 +387,13 @@ class _PeriodSearch:
         return tuple(ends.end for ends in self.logs)
 
     def take(self, since_ms: int, found: Sequence[Beginning], now_ms: int) -> None:
-        """Count records from the places where a time begins, unless these may be too far from the truth."""
+        """Count records from the offsets where a time begins, unless these may be too far from the truth."""
         counts = tuple(ends.end - at.offset for ends, at in zip(self.logs, found, strict=True))
         doubts = tuple(at.doubt for at in found)
         mean = fmean(counts)
         worst = max(range(len(doubts)), key=doubts.__getitem__)
         unknown = self._explain_hidden(counts, recent=since_ms not in {self.since_ms, self.added_ms})
-        if unknown is None and doubts[worst] > max(KNOWN * mean, FEW):
+        if unknown is None and doubts[worst] > max(KNOWN * mean, FEW_RECORDS):
             unknown = found[worst].explain(worst)
         if since_ms == self.since_ms:
             self.unknown = unknown
@@ -416,7 +416,7 @@ class _PeriodSearch:
         which. Where these are not known, a topic is called neither even nor uneven that may be the other, and
         the last hour and day are not known.
         """
-        most = max(KNOWN * fmean(counts), FEW)
+        most = max(KNOWN * fmean(counts), FEW_RECORDS)
         for number in self.list_emptied():
             if self.ever[number] - counts[number] <= most:
                 continue
@@ -479,7 +479,7 @@ class _PeriodSearch:
             recent if period is None else (*recent, ArrivalPeriod(MADE, None, now_ms, self.ever)),
             None if period is None else period.least,
             None if period is None else period.most,
-            self.asked,
+            self.requested,
             {labels[time]: number for time, number in self.waits.items() if time in labels},
         )
 
@@ -518,10 +518,10 @@ def find_arrivals(
     }
     # An empty log has no first record, and brokers answer such a request with offset -1. The first record
     # that is not older than 1970 is the first one that is kept.
-    filled = [place for place, ends in every.items() if ends.end > ends.start]
-    answers = find_offsets(dict.fromkeys(filled, 0))
-    firsts = {place: time for place, (_, time) in answers.items()}
-    trimmed = {place: every[place] for place in firsts if _limits(every[place])}
+    filled = [partition for partition, ends in every.items() if ends.end > ends.start]
+    responses = find_offsets(dict.fromkeys(filled, 0))
+    firsts = {partition: time for partition, (_, time) in responses.items()}
+    trimmed = {partition: every[partition] for partition in firsts if _limits(every[partition])}
     late: Mapping[TopicPartition, int] = {}
     if read_records is not None:
         read_records = _keep_records(read_records)
@@ -540,9 +540,13 @@ def find_arrivals(
     time_search = TimeSearch(every, firsts, now_ms, find_offsets, read_records, ordered)
     # A request has one time for each partition, so that several times take several turns.
     for turn in range(max(map(len, times.values()), default=0)):
-        asked = {name: topic_times[turn] for name, topic_times in times.items() if turn < len(topic_times)}
-        begun = time_search.find({place: asked[place[0]] for place in every if place[0] in asked})
-        for name, time_ms in asked.items():
+        requested = {
+            name: topic_times[turn] for name, topic_times in times.items() if turn < len(topic_times)
+        }
+        begun = time_search.find(
+            {partition: requested[partition[0]] for partition in every if partition[0] in requested}
+        )
+        for name, time_ms in requested.items():
             search = searches[name]
             search.take(time_ms, [begun[name, number] for number in range(len(search.logs))], now_ms)
     return {name: _finish(name, logs[name], searches.get(name), now_ms) for name in logs}
@@ -552,12 +556,18 @@ def _keep_records(read_records: ReadRecords) -> ReadRecords:
     """Return a reader that keeps what it read: searches for several times often look at the same records."""
     kept: dict[tuple[TopicPartition, int], Sequence[tuple[int, int]]] = {}
 
-    def read(places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
-        missing = {place: offset for place, offset in places.items() if (place, offset) not in kept}
+    def read(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+        missing = {
+            partition: offset for partition, offset in offsets.items() if (partition, offset) not in kept
+        }
         if missing:
             records = read_records(missing)
-            kept.update({(place, missing[place]): own for place, own in records.items()})
-        return {place: kept[place, offset] for place, offset in places.items() if (place, offset) in kept}
+            kept.update({(partition, missing[partition]): own for partition, own in records.items()})
+        return {
+            partition: kept[partition, offset]
+            for partition, offset in offsets.items()
+            if (partition, offset) in kept
+        }
 
     return read
 
@@ -574,8 +584,8 @@ def _read_firsts(
 
     Records that were removed may be as late as any of these, but for one, which may be ahead.
     """
-    records = read_records({place: ends.start for place, ends in trimmed.items()}) if trimmed else {}
-    return {place: sorted(time for _, time in own)[-2:][0] for place, own in records.items() if own}
+    records = read_records({partition: ends.start for partition, ends in trimmed.items()}) if trimmed else {}
+    return {partition: sorted(time for _, time in own)[-2:][0] for partition, own in records.items() if own}
 
 
 def _pass_late_firsts(
@@ -591,21 +601,21 @@ def _pass_late_firsts(
     nothing, even where there was none.
     """
     passed: dict[TopicPartition, int] = {}
-    starts = {place: (ends.start, firsts[place]) for place, ends in trimmed.items()}
+    starts = {partition: (ends.start, firsts[partition]) for partition, ends in trimmed.items()}
     for _ in range(_STARTS):
-        answers = find_offsets(
+        responses = find_offsets(
             {
-                place: time + max(1, FEW_KEPT * (now_ms - time) // (trimmed[place].end - offset))
-                for place, (offset, time) in starts.items()
-                if trimmed[place].end > offset
+                partition: time + max(1, FEW_KEPT * (now_ms - time) // (trimmed[partition].end - offset))
+                for partition, (offset, time) in starts.items()
+                if trimmed[partition].end > offset
             }
         )
         starts = {
-            place: answer
-            for place, answer in answers.items()
-            if answer[0] - starts[place][0] < _FEW_AT_START and answer[1] <= now_ms
+            partition: response
+            for partition, response in responses.items()
+            if response[0] - starts[partition][0] < _FEW_AT_START and response[1] <= now_ms
         }
-        passed.update({place: time for place, (_, time) in starts.items()})
+        passed.update({partition: time for partition, (_, time) in starts.items()})
         if not starts:
             break
     return passed

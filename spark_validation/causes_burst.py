@@ -16,7 +16,7 @@ import numpy as np
 
 from spark_validation.key_counts import NEVER
 from spark_validation.results import BurstFacts, SkewCause
-from spark_validation.sampled_topic import LEAST_LIFT, NULLS_WORTH_NAMING, SampledTopic
+from spark_validation.sampled_topic import MIN_HOT_KEY_LIFT, NULLS_WORTH_NAMING, SampledTopic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 INTERVALS = 48
 """Intervals of time; a burst that is much shorter than one is not found."""
-FINER = 4
+TAIL_SUBDIVISIONS = 4
 """So many of the last intervals are each divided into as many: a burst that has just begun lies only
 there."""
-MOST_POINTS = 4096
+MAX_TIMELINE_POINTS = 4096
 """The most times at which the records of all partitions are added up to place intervals. All ends of windows
 would be 16 for each partition: time and memory would grow with the square of the partitions."""
-FEWEST_TIMES = 4
+MIN_TIMES_PER_REPLICATE = 4
 """The fewest distinct timestamps per replicate that are fine enough."""
-LEAST_MS = 60_000
+MIN_LOG_MS = 60_000
 """A log that was written in less time shows its producers' batches, not bursts."""
 OFFSET_TIMES = 168
 """The number of times at which brokers are asked for offsets: every hour of a week."""
-MAX_ASKED_PARTITIONS = 1_000
+MAX_QUERIED_PARTITIONS = 1_000
 """The most partitions of a topic whose leaders are asked so often."""
 MIN_KEY_LIFT = 0.25
 """Brokers are asked where a key alone fills a partition to this part of the mean."""
@@ -52,8 +52,10 @@ SAMPLING_DEVIATIONS = 3.0
 """The standard errors by which what offsets show of a key may differ from what was sampled of it."""
 MIN_SHOWN_BY_OFFSETS = 0.5
 """The least part of it that they must show: of a key that is always there they show nothing."""
-OUT_OF_ORDER = 0.1
-"""The part of windows that may overlap the one before, by more than this part of the whole time."""
+MAX_OVERLAP_FRACTION = 0.1
+"""A window that overlaps the one before by less than this part of the whole time is in order."""
+MAX_SHARE_OUT_OF_ORDER = 0.1
+"""The part of windows, or of offsets that were searched by time, that may be out of order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,13 +140,14 @@ def window_times(topic: SampledTopic) -> Floats | None:
         windows[:, :, 1] = np.where(wrong, next_ends, windows[:, :, 1])
     duration = float(np.nanmax(windows) - np.nanmin(windows))
     distinct = len(np.unique(windows[known]))
-    if duration < LEAST_MS or distinct < FEWEST_TIMES * topic.layout.replicates:
+    if duration < MIN_LOG_MS or distinct < MIN_TIMES_PER_REPLICATE * topic.layout.replicates:
         return None
     # Records with old times bend the beginnings, records with times in the future the ends.
     begin, end = (np.where([True, False], windows, np.nan), np.where([False, True], windows, np.nan))
-    if _backwards(end, 0.0) != _backwards(begin, 0.0) or _backwards(windows, 0.0) > OUT_OF_ORDER:
+    if _backwards(end, 0.0) != _backwards(begin, 0.0) or _backwards(windows, 0.0) > MAX_SHARE_OUT_OF_ORDER:
         windows = min(end, begin, key=lambda side: (_backwards(side, 0.0), _unevenness(side)))
-    return None if _backwards(windows, OUT_OF_ORDER * duration) > OUT_OF_ORDER else windows
+    share = _backwards(windows, MAX_OVERLAP_FRACTION * duration)
+    return None if share > MAX_SHARE_OUT_OF_ORDER else windows
 
 
 def _backwards(windows: Floats, tolerance: float) -> float:
@@ -219,19 +222,19 @@ def _curve(windows: Sequence[Window], times: Floats, earliest: float, latest: fl
     far as the pace between these gives, but not before `earliest` or after `latest`.
     """
     replicates = np.repeat(np.array([window.replicate for window in windows], dtype=np.int64), 2)
-    places = np.array([(window.start, window.end) for window in windows], dtype=np.float64).reshape(-1)
+    bounds = np.array([(window.start, window.end) for window in windows], dtype=np.float64).reshape(-1)
     at = times[replicates[::2]].reshape(-1)
     known = np.isfinite(at)
     if not known.any():
         return None
     # Times of windows may overlap a little; offsets never go back, so the curve must not either.
     ascending = np.maximum.accumulate(at[known])
-    filled = np.interp(places, places[known], ascending)
-    pace = _pace(ascending[[0, -1]], places[known][[0, -1]])
-    filled += pace * (np.minimum(places - places[known][0], 0) + np.maximum(places - places[known][-1], 0))
+    filled = np.interp(bounds, bounds[known], ascending)
+    pace = _pace(ascending[[0, -1]], bounds[known][[0, -1]])
+    filled += pace * (np.minimum(bounds - bounds[known][0], 0) + np.maximum(bounds - bounds[known][-1], 0))
     filled = filled.clip(earliest, latest)
     filled[known] = ascending
-    return OffsetCurve(windows[0].partition, filled, places, replicates)
+    return OffsetCurve(windows[0].partition, filled, bounds, replicates)
 
 
 def _start(topic: SampledTopic, curve: OffsetCurve) -> float:
@@ -266,14 +269,14 @@ def _pace(times: Floats, offsets: Floats) -> float:
 def _edges(curves: tuple[OffsetCurve, ...], topic: SampledTopic, low: float, high: float) -> Floats:
     points = np.unique(np.concatenate([[low, high], *[curve.times for curve in curves]]).clip(low, high))
     density = topic.per_offset(topic.counts.records)
-    if len(points) > MOST_POINTS:
-        points = points[np.linspace(0, len(points) - 1, MOST_POINTS).astype(np.int64)]
+    if len(points) > MAX_TIMELINE_POINTS:
+        points = points[np.linspace(0, len(points) - 1, MAX_TIMELINE_POINTS).astype(np.int64)]
     total = np.zeros(len(points))
     for curve in curves:
         total += np.interp(points, curve.times, _accumulate(curve, density))
     total -= total[0]
     parts = np.arange(INTERVALS + 1.0)
-    newest = np.arange(INTERVALS - FINER, INTERVALS, 1 / FINER)
+    newest = np.arange(INTERVALS - TAIL_SUBDIVISIONS, INTERVALS, 1 / TAIL_SUBDIVISIONS)
     # The inverse of the cumulated records: equal steps of records become times.
     edges = np.interp(np.union1d(parts, newest) / INTERVALS * total[-1], total, points)
     return np.asarray(np.unique(edges), dtype=np.float64)
@@ -314,13 +317,13 @@ INTERPOLATED = 4.0
 """By records, the peak must also be so many median absolute deviations above the expected: a simulated log
 that was written on and off was called bursty in 9 of 60 samples without this, and in 1 with it; bursts were
 found as before."""
-BESIDE = 3.0
+MIN_CROSS_PARTITION_MADS = 3.0
 """The peak must also be so many median absolute deviations of the same time above the expected."""
-FEWEST_BESIDE = 6
+MIN_COMPARED_PARTITIONS = 6
 """The fewest partitions whose deviations at the same time are compared."""
 MIN_PEAK_CONTRAST = 2.0
 """A key's peak must have so many times what the steepest of half of the replicates have."""
-MOST_OF_IT = 0.5
+MIN_KEY_SURPLUS_SHARE = 0.5
 """The part of a partition's surplus in a burst that one key must have, to be named as its cause."""
 
 
@@ -336,18 +339,18 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
     largest = max((float(topic.key_loads(key, "records").sum()) for key in topic.counts.hot), default=0.0)
     if (
         topic.offsets_at is None
-        or not 2 <= topic.partitions <= MAX_ASKED_PARTITIONS
+        or not 2 <= topic.partitions <= MAX_QUERIED_PARTITIONS
         or largest * topic.partitions < MIN_KEY_LIFT * total
     ):
         return line
     times = np.linspace(line.edges[0], line.edges[-1], OFFSET_TIMES + 1)
-    answers: list[Sequence[int]] = []
+    responses: list[Sequence[int]] = []
     for time in times:
-        answer = topic.offsets_at(int(time))
-        if answer is None:
+        response = topic.offsets_at(int(time))
+        if response is None:
             return line
-        answers.append(answer)
-    offsets = np.array(answers, dtype=np.float64)
+        responses.append(response)
+    offsets = np.array(responses, dtype=np.float64)
     curves = []
     for curve in line.curves:
         span = topic.plan.spans[curve.partition]
@@ -355,7 +358,7 @@ def refine_timeline(topic: SampledTopic, line: Timeline) -> Timeline:
         window = np.searchsorted(curve.offsets, at).clip(max=len(curve.offsets) - 1)
         # A record ahead of its time hides the records behind it from a search by time.
         off = np.abs(np.interp(curve.times, times, at) - curve.offsets) * topic.layout.replicates
-        if np.mean(off > span.readable) > OUT_OF_ORDER:
+        if np.mean(off > span.readable) > MAX_SHARE_OUT_OF_ORDER:
             return line
         curves.append(OffsetCurve(curve.partition, times, at, curve.replicates[window]))
     return Timeline(tuple(curves), line.partitions, times, line.windows, exact=True)
@@ -419,7 +422,10 @@ def find_peaks(topic: SampledTopic, line: Timeline) -> dict[str, float]:
     everything = arrivals.sum(axis=0)
     peak_ratios = {}
     for key in topic.counts.hot:
-        if float(topic.key_loads(key, "records").sum()) * topic.partitions < LEAST_LIFT * everything.sum():
+        if (
+            float(topic.key_loads(key, "records").sum()) * topic.partitions
+            < MIN_HOT_KEY_LIFT * everything.sum()
+        ):
             continue
         key_records, _ = sum_part(topic, line, key.records, topic.counts.records)
         mass = key_records.sum(axis=0)
@@ -614,7 +620,7 @@ def _find_by_records(topic: SampledTopic, line: Timeline) -> BurstFacts | None:
     for key in topic.counts.hot:
         records = sum_part(topic, line, key.records, topic.counts.records)[0][partition]
         steady = float(records.sum()) * float(in_all[within].sum()) / float(in_all.sum())
-        if float(records[within].sum()) - steady >= MOST_OF_IT * surplus:
+        if float(records[within].sum()) - steady >= MIN_KEY_SURPLUS_SHARE * surplus:
             return replace(strongest, key_hash=key.key_hash, key_length=key.length)
     return strongest
 
@@ -657,12 +663,12 @@ def _exceeds_same_time(mass: Floats, expected: Floats, intervals: Bools) -> Bool
     """
     filled, logs = _log_ratios(mass, expected)
     beyond = filled.copy()
-    if len(mass) < FEWEST_BESIDE:
+    if len(mass) < MIN_COMPARED_PARTITIONS:
         return beyond
     for interval in np.flatnonzero(intervals):
         near = slice(max(0, interval - 1), interval + 2)
         middle, deviation = _middle_and_deviation(logs[:, near][filled[:, near]])
-        beyond[:, interval] &= logs[:, interval] - middle > BESIDE * deviation
+        beyond[:, interval] &= logs[:, interval] - middle > MIN_CROSS_PARTITION_MADS * deviation
     return beyond
 
 
@@ -734,7 +740,7 @@ def _find_by_replicate(topic: SampledTopic) -> BurstFacts | None:
         share = records / np.maximum(totals, 1e-12)
         steepest = np.maximum(steepest, np.where(_odds(share) >= ODDS * _odds(np.array(usual)), share, 0.0))
         peak = int(np.argmax(share))
-        if usual * topic.partitions < LEAST_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
+        if usual * topic.partitions < MIN_HOT_KEY_LIFT or share[peak] * topic.partitions < KEY_PEAK_RATIO:
             continue
         # The key's part of the records read from its partitions: windows without records, as of aborted
         # transactions, are no evidence about the key.

@@ -11,7 +11,7 @@ import numpy as np
 from spark_validation.causes_repartition import (
     BEYOND_CHANCE,
     ENOUGH,
-    LEAST_ASCRIBED,
+    MIN_ASCRIBED_SHARE,
     MISFIT_RECORDS,
     UNLIKELY,
     WORTH_NAMING,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SHARED_RECORDS = 0.02
 """From this share of records, keys on several partitions show that keys do not decide the partition."""
-FEWEST_KEYS = 8
+MIN_KEYS = 8
 """The fewest keys that do not lie by chance where a partitioner or an earlier count puts them."""
 OF_MEDIAN = math.sqrt(math.pi / 2)
 """The standard deviation of a median over that of a mean, of many normal values."""
@@ -118,16 +118,16 @@ def _divide_shares(
     """
     # Java's is called the main one wherever it is at work: advice is to adopt it, as most clients can.
     main = "murmur2" if "murmur2" in beyond else max(fits, key=lambda name: fits[name])
-    if main not in beyond and unknown >= LEAST_ASCRIBED:
+    if main not in beyond and unknown >= MIN_ASCRIBED_SHARE:
         return main, {"other": 1.0}
     foreign = min(1.0, (1 - fits[main]) / (1 - chance))
     secondary = {name: fit for name, fit in beyond.items() if name != main}
-    if unknown < LEAST_ASCRIBED * foreign:
+    if unknown < MIN_ASCRIBED_SHARE * foreign:
         unknown = 0.0
         if not secondary:
             # With so few keys chance hides which one it is, but it must be a known one: the best fit.
             secondary = {max(set(fits) - {main}, key=lambda name: fits[name]): 1.0}
-    if not secondary or unknown > (1 - LEAST_ASCRIBED) * foreign:
+    if not secondary or unknown > (1 - MIN_ASCRIBED_SHARE) * foreign:
         return main, {main: 1 - foreign, "other": foreign}
     total = sum(secondary.values())
     shares = {main: 1 - foreign} | {
@@ -143,7 +143,7 @@ def _unknown_factor(topic: SampledTopic) -> float:
     to.
     """
     records = topic.counts.misfits[:, MISFIT_RECORDS].astype(np.float64)
-    if not len(records) or float(records.sum()) ** 2 / float((records**2).sum()) < FEWEST_KEYS:
+    if not len(records) or float(records.sum()) ** 2 / float((records**2).sum()) < MIN_KEYS:
         return 1.0
     return 1 / chance_of_none(topic.partitions)
 
@@ -203,13 +203,13 @@ MOSTLY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class LatestPartitioner:
     """The partitioners of the newest part of the log.
 
     Attributes:
         main: The partitioner that explains most of them.
         known: The share that another known partitioner placed, corrected for chance.
-        other: The share that no known partitioner placed, likewise.
+        unknown: The share that no known partitioner placed, likewise.
         certain: Whether the newest part is long enough for the absence of misplaced records to be evidence.
         ended: The ends of the misplaced records before the newest part, for each partition where they show.
         times: How often misplaced records were seen, where they come back; 0 elsewhere.
@@ -217,7 +217,7 @@ class Newest:
 
     main: str
     known: float
-    other: float
+    unknown: float
     certain: bool
     ended: tuple[Step, ...]
     times: int = 0
@@ -225,10 +225,10 @@ class Newest:
     @property
     def single(self) -> bool:
         """Return whether one partitioner explains them all."""
-        return not self.known and not self.other
+        return not self.known and not self.unknown
 
 
-def _find_newest(topic: SampledTopic, first: int) -> Newest | None:
+def _find_latest_partitioner(topic: SampledTopic, first: int) -> LatestPartitioner | None:
     """Estimate the newest part's partitioners; None where no record has a key, or there is one partition."""
     wrong = (topic.keyed - topic.counts.fits)[:, first:]
     keyed = topic.keyed[first:]
@@ -255,9 +255,9 @@ def _find_newest(topic: SampledTopic, first: int) -> Newest | None:
     # Of another partitioner's records, one in n lies by chance where this one puts it.
     foreign = min(1.0, misplaced / (1 - 1 / topic.partitions))
     # Of the records of no known partitioner some lie by chance where another one puts them.
-    known = foreign - unknown if foreign - unknown >= 2 * LEAST_ASCRIBED * foreign else 0.0
+    known = foreign - unknown if foreign - unknown >= 2 * MIN_ASCRIBED_SHARE * foreign else 0.0
     before = float(of_each[number, :begin].sum()) / max(1.0, float(by_replicate[:begin].sum()))
-    return Newest(
+    return LatestPartitioner(
         list(PARTITIONERS)[number],
         known if known >= WORTH_NAMING else 0.0,
         unknown if unknown >= WORTH_NAMING else 0.0,
@@ -294,7 +294,7 @@ def _count_returns(topic: SampledTopic, wrong: Floats, keyed: Floats, first: int
     usual = keyed * float(wrong.sum() / keyed[there].sum())
     gone = np.count_nonzero(inner & ~there & (usual >= ENOUGH / 2))
     varies = np.median(np.nan_to_num(dispersion(wrong * inner, keyed * inner)))
-    if gone <= LEAST_ASCRIBED * np.count_nonzero(inner) and varies < CLUMPED:
+    if gone <= MIN_ASCRIBED_SHARE * np.count_nonzero(inner) and varies < CLUMPED:
         return 0
     begins, ends = topic.counts.first_ms[first:], topic.counts.last_ms[first:]
     order = np.argsort(begins[there])
@@ -321,7 +321,7 @@ class Placement:
     """
 
     mix: PartitionerMix | None
-    newest: Newest | None
+    newest: LatestPartitioner | None
     repartition: Repartition | None
     unknown: float
     unknown_now: float
@@ -355,12 +355,13 @@ def find_placement(topic: SampledTopic) -> Placement:
     if not topic.keyed[first:].any():
         # Nothing was written since the increase: earlier records show the partitioners.
         first = 0
-    mix, newest = partitioner_mix(topic, first), _find_newest(topic, first)
-    if repartition is not None and first == 0 and repartition.explains > 1 - LEAST_ASCRIBED:
+    mix, newest = partitioner_mix(topic, first), _find_latest_partitioner(topic, first)
+    if repartition is not None and first == 0 and repartition.explains > 1 - MIN_ASCRIBED_SHARE:
         # Records that the earlier count placed are no evidence of another partitioner.
         main = repartition.increases[-1].partitioners[0]
         shared = topic.counts.shared_records / max(1.0, float(topic.keyed.sum()))
-        mix, newest = PartitionerMix(main, 0.0, {main: 1.0}, shared), Newest(main, 0.0, 0.0, False, ())
+        mix = PartitionerMix(main, 0.0, {main: 1.0}, shared)
+        newest = LatestPartitioner(main, 0.0, 0.0, False, ())
     keyed = float(topic.weigh(topic.keyed).sum())
     if mix is None or newest is None or keyed <= 0:
         return Placement(None, None, None, 0.0, 0.0, ())
@@ -369,10 +370,10 @@ def find_placement(topic: SampledTopic) -> Placement:
     unknown = min(1.0, float(strange.sum()) / keyed * _unknown_factor(topic)) * unexplained
     if unknown < WORTH_NAMING:
         # A few strays, though they may be more than a few of the newest part alone.
-        return Placement(mix, replace(newest, other=0.0), repartition, 0.0, 0.0, ())
+        return Placement(mix, replace(newest, unknown=0.0), repartition, 0.0, 0.0, ())
     strays = _find_strays(topic, strange) if repartition is None and not mix.unknown else ()
     return Placement(
-        mix, newest, repartition, unknown, newest.other if repartition is None or first else 0.0, strays
+        mix, newest, repartition, unknown, newest.unknown if repartition is None or first else 0.0, strays
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORTH_NAMING = 0.001
 """The share from which records that one partitioner does not explain are reported. A partitioner explains all
 of its own records exactly, so that this excludes a few strays, not chance."""
-LEAST_ASCRIBED = 0.05
+MIN_ASCRIBED_SHARE = 0.05
 """The share of the misplaced records from which a partitioner is one of those at work."""
 UNLIKELY = 0.01
 """The probability below which a coincidence is ruled out."""
@@ -85,19 +85,19 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
     rows = topic.counts.misfits
     if not len(rows) or none < WORTH_NAMING * keyed:
         return None
-    left = np.ones(len(rows), dtype=bool)
+    unexplained = np.ones(len(rows), dtype=bool)
     candidates: list[_EarlierCount] = []
-    # Each round explains at least LEAST_ASCRIBED of the rows, or it is the last.
-    while left.sum() >= max(1.0, LEAST_ASCRIBED * len(rows)):
-        earlier = _find_best(topic, left)
+    # Each round explains at least MIN_ASCRIBED_SHARE of the rows, or it is the last.
+    while unexplained.sum() >= max(1.0, MIN_ASCRIBED_SHARE * len(rows)):
+        earlier = _find_best(topic, unexplained)
         if earlier is None:
             break
         candidates.append(earlier)
-        left &= ~earlier.fit
+        unexplained &= ~earlier.fit
     if not candidates:
         return None
     # The search took the best fit first; in the end each record belongs to the largest count that fits.
-    candidates, left = _assign_rows(topic, candidates)
+    candidates, unexplained = _assign_rows(topic, candidates)
     counts = sorted({earlier.count for earlier in candidates})
     later = dict(zip(counts, [*counts[1:], topic.partitions], strict=True))
     records = rows[:, MISFIT_RECORDS]
@@ -109,7 +109,7 @@ def find_repartition(topic: SampledTopic) -> Repartition | None:
             for count, after in later.items()
         ),
         float(topic.weigh(misplaced).sum() / topic.weigh(topic.keyed).sum()),
-        1 - float(records[left].sum()) / float(records.sum()),
+        1 - float(records[unexplained].sum()) / float(records.sum()),
         newest.steps,
     )
 
@@ -123,39 +123,41 @@ def _assign_rows(topic: SampledTopic, candidates: list[_EarlierCount]) -> tuple[
     Returns:
         The counts that still explain enough, ascending, and the rows that are left.
     """
-    kept, left = _divide_rows(topic, candidates)
+    kept, unexplained = _divide_rows(topic, candidates)
     on = topic.counts.misfits[:, MISFIT_COLUMNS.index("partition")]
     for earlier in kept:
         smaller = max((rival.count for rival in kept if rival.count < earlier.count), default=0)
         if np.mean(on[earlier.fit] >= smaller) <= (1 - NEARLY_ALL) * (1 - smaller / earlier.count):
             return _assign_rows(topic, [rival for rival in candidates if rival.count != earlier.count])
-    return kept, left
+    return kept, unexplained
 
 
 def _divide_rows(topic: SampledTopic, candidates: list[_EarlierCount]) -> tuple[list[_EarlierCount], Bools]:
     """Give rows to counts as `_assign_rows` does, as if all counts had existed."""
-    left = np.ones(len(topic.counts.misfits), dtype=bool)
+    unexplained = np.ones(len(topic.counts.misfits), dtype=bool)
     kept: list[_EarlierCount] = []
     for count in sorted({earlier.count for earlier in candidates}, reverse=True):
         at_count = [
-            _test_count(topic, earlier.partitioner, count, left, earlier.known)
+            _test_count(topic, earlier.partitioner, count, unexplained, earlier.known)
             for earlier in candidates
-            if earlier.count == count and _fit_rows(topic, earlier.partitioner, count)[left].any()
+            if earlier.count == count and _fit_rows(topic, earlier.partitioner, count)[unexplained].any()
         ]
-        at_count = [earlier for earlier in at_count if earlier.fit.sum() >= LEAST_ASCRIBED * len(left)]
+        at_count = [
+            earlier for earlier in at_count if earlier.fit.sum() >= MIN_ASCRIBED_SHARE * len(unexplained)
+        ]
         for earlier in at_count:
-            left &= ~earlier.fit
+            unexplained &= ~earlier.fit
         # Ascending, though the largest count takes its rows first.
         kept = at_count + kept
-    return kept, left
+    return kept, unexplained
 
 
-def _find_best(topic: SampledTopic, left: Bools) -> _EarlierCount | None:
+def _find_best(topic: SampledTopic, unexplained: Bools) -> _EarlierCount | None:
     """Find the partitioner and earlier count that explain most of the rows left; None where none does.
 
     Of equal ones it is the largest count: the increase from it came last.
     """
-    rows = topic.counts.misfits[left]
+    rows = topic.counts.misfits[unexplained]
     on = rows[:, MISFIT_COLUMNS.index("partition")]
     hashes = reduce_misfits(rows)
     known = {change.before: change for change in topic.partition_changes}
@@ -168,7 +170,7 @@ def _find_best(topic: SampledTopic, left: Bools) -> _EarlierCount | None:
             if count == 1 and number != now:
                 continue
             fit = int(np.count_nonzero(hashed % count == on))
-            if fit >= LEAST_ASCRIBED * len(topic.counts.misfits):
+            if fit >= MIN_ASCRIBED_SHARE * len(topic.counts.misfits):
                 explained.append((fit, count in known, count, -number))
     # Between a recorded count and another, the recorded one, unless it explains less by far.
     explained.sort(
@@ -180,7 +182,7 @@ def _find_best(topic: SampledTopic, left: Bools) -> _EarlierCount | None:
         beyond = deviations > FAR_BEYOND_CHANCE
         if deviations <= BEYOND_CHANCE and fit < NEARLY_ALL * len(rows):
             continue
-        earlier = _test_count(topic, -negative, count, left, known.get(count) if recorded else None)
+        earlier = _test_count(topic, -negative, count, unexplained, known.get(count) if recorded else None)
         # Records that end when partitions begin are no coincidence either.
         if not (beyond or earlier.in_time or fit >= NEARLY_ALL * len(rows)):
             continue
@@ -211,10 +213,10 @@ def _deviations(on: Int64s, fit: Bools, count: int) -> float:
 
 
 def _test_count(
-    topic: SampledTopic, number: int, count: int, left: Bools, known: PartitionChange | None
+    topic: SampledTopic, number: int, count: int, unexplained: Bools, known: PartitionChange | None
 ) -> _EarlierCount:
     rows = topic.counts.misfits
-    fit = left & _fit_rows(topic, number, count)
+    fit = unexplained & _fit_rows(topic, number, count)
     last = int(rows[fit, MISFIT_COLUMNS.index("last_ms")].max())
     first = int(topic.counts.first_ms[count:].min())
     in_time = first < NEVER and last - first < _overlap_ms(topic)

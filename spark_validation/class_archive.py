@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 _SUFFIX = ".jsa"
 _FAILED = ".failed"
 _SIZE = ".size"
-_AGAIN_S = 86_400
+_RETRY_AFTER_S = 86_400
 """The time after which a failed archive is tried again."""
-_NICE = 10
+_NICENESS = 10
 _ROWS = 20_000
 _children: list[subprocess.Popen[bytes]] = []
 """The processes that were started; they outlive this one."""
@@ -76,7 +76,7 @@ def is_usable(file: Path) -> bool:
     )
 
 
-def make_later(file: Path, java_home: Path | None) -> bool:
+def build_in_background(file: Path, java_home: Path | None) -> bool:
     """Make an archive in a process of its own, which outlives this one.
 
     Returns:
@@ -84,7 +84,7 @@ def make_later(file: Path, java_home: Path | None) -> bool:
     """
     failed = file.with_suffix(_FAILED)
     with contextlib.suppress(FileNotFoundError):
-        if time.time() - failed.stat().st_mtime < _AGAIN_S:
+        if time.time() - failed.stat().st_mtime < _RETRY_AFTER_S:
             return False
     if is_usable(file):
         return False
@@ -188,12 +188,12 @@ def _exercise(spark: SparkSession) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Make the archive for `make_later`, and leave a file with the error if that fails."""
+    """Make the archive for `build_in_background`, and leave a file with the error if that fails."""
     from spark_validation.errors import SkewError
 
     file, java_home = Path(arguments[0]), Path(arguments[1]) if arguments[1] else None
     # The command that started this still measures, on the same processors.
-    os.nice(_NICE)
+    os.nice(_NICENESS)
     try:
         make(file, java_home)
     except (SkewError, OSError) as error:

@@ -28,7 +28,7 @@ def is_sensitive(name: str) -> bool:
     return re.search(SENSITIVE, name) is not None
 
 
-def secrets(properties: Mapping[str, str]) -> frozenset[str]:
+def find_secrets(properties: Mapping[str, str]) -> frozenset[str]:
     """Return the values that must not be shown: those of sensitive names."""
     return frozenset(value for name, value in properties.items() if value and is_sensitive(name))
 
@@ -92,7 +92,7 @@ class SessionSettings:
         return self.master or self.conf.get("spark.master") or f"local[{2 * _cores()}]"
 
 
-def configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
+def build_configuration(settings: SessionSettings, folder: Path) -> dict[str, str]:
     """Return the Spark settings of a session with a JVM of its own: ours, overridden by the user's.
 
     Args:

@@ -26,7 +26,7 @@ from spark_validation.hashing import (
 from spark_validation.key_counts import (
     HOT_BY_BYTES,
     HOT_KEYS,
-    LONGEST_SALTED,
+    MAX_SALTED_KEY_BYTES,
     MISFIT_COLUMNS,
     MULTIPLICITIES,
     NEVER,
@@ -258,7 +258,7 @@ class _RowCounter:
 
     def _place_suffixes(self, codes: list[int]) -> dict[int, dict[int, Int64s]]:
         """Return `HotKey.suffixed` of keys by their code."""
-        short = [code for code in codes if self.keys.lengths[code] <= LONGEST_SALTED]
+        short = [code for code in codes if self.keys.lengths[code] <= MAX_SALTED_KEY_BYTES]
         suffixes = [b"", *(suffix(number).encode() for number in range(SUFFIXES))]
         salted = Keys.from_list([key + end for key in map(self.keys.key_at, short) for end in suffixes])
         suffixed: dict[int, dict[int, Int64s]] = {code: {} for code in codes}
@@ -495,15 +495,15 @@ def group_cells(table: Any, partitions: int, replicates: int) -> Rows | None:
     pair = np.asarray(encoded.indices).astype(np.int64) * partitions + cell // replicates
     pairs, first_row, row = np.unique(pair, return_index=True, return_inverse=True)
     count = len(pairs)
-    place = row * replicates + cell % replicates
+    cells = row * replicates + cell % replicates
     earliest, latest = np.full(count, NEVER), np.full(count, -1, dtype=np.int64)
     np.minimum.at(earliest, row, first)
     np.maximum.at(latest, row, last)
     return Rows(
         keys.take(first_row),
         pairs % partitions,
-        _sum_cells(place, records, count, replicates),
-        _sum_cells(place, size, count, replicates),
+        _sum_cells(cells, records, count, replicates),
+        _sum_cells(cells, size, count, replicates),
         earliest,
         latest,
         first_ms,

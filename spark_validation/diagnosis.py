@@ -13,7 +13,7 @@ from spark_validation.causes_repartition import repartition_cause
 from spark_validation.hashing import PARTITIONERS
 from spark_validation.history import trace
 from spark_validation.imbalance import expected_ratio
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import (
     BalancedFacts,
     EmptyFacts,
@@ -34,7 +34,7 @@ from spark_validation.sampled_topic import (
     SampledTopic,
     max_over_mean,
 )
-from spark_validation.windows import FEWEST_PER_PARTITION
+from spark_validation.windows import MIN_PER_PARTITION
 
 if TYPE_CHECKING:
     from spark_validation.causes_burst import Timeline
@@ -79,7 +79,7 @@ def diagnose(
     if not int(topic.counts.records.sum()):
         return (SkewCause("empty", facts=EmptyFacts(topic.plan.records)),)
     if topic.spread is Spread.LITTLE:
-        facts = LittleDataFacts(round(float(topic.written.sum())), FEWEST_RECORDS)
+        facts = LittleDataFacts(round(float(topic.written.sum())), MIN_RECORDS)
         return (SkewCause("too_little_data", facts=facts),)
     ranked = _rank_placement(topic, placement, line)
     repartitioned = any(cause.name == "repartitioned" for _, cause in ranked)
@@ -87,7 +87,7 @@ def diagnose(
     uneven = any(topic.skewed(by) for by in MEASURES)
     if uneven and topic.result.keys_withheld is not None:
         ranked.append((FULL, _unexplained_cause(topic, placement)))
-    nulls = null_cause(topic, windows)
+    nulls = find_null_keys_cause(topic, windows)
     if nulls is not None:
         rank = topic.result.null_key_share.value if nulls.explains is None else nulls.explains
         nulls = _add_history(topic, line, nulls, topic.counts.null_records, topic.counts.records)
@@ -151,7 +151,7 @@ def _rank_skew(
     ranked: list[tuple[float, SkewCause]] = []
     if topic.result.keys_withheld is not None:
         return ranked
-    hot = hot_keys(topic)
+    hot = find_hot_keys(topic)
     # A partition increase changes all shares at one time, which is no burst.
     burst = None if repartitioned else causes_burst.find_burst(topic, windows, fine)
     if burst is not None:
@@ -166,11 +166,11 @@ def _rank_skew(
         if hot is not None and burst.key_hash in {key.key_hash for key in hot.keys}:
             rank = max(rank, hot.explains)
         ranked.append((rank, cause))
-    few = few_cause(topic)
+    few = find_few_keys_cause(topic)
     if few is not None:
         ranked.append((few.explains or 0.0, few))
     if hot is not None:
-        ranked.append((hot.explains, hot_cause(topic, line, hot)))
+        ranked.append((hot.explains, make_hot_keys_cause(topic, line, hot)))
         # One key may be hot by records, and another by bytes.
         for by in (by for by in MEASURES if by != hot.by and topic.skewed(by)):
             by_measure = topic.hot_keys[by]
@@ -180,11 +180,13 @@ def _rank_skew(
                 and further
                 and (further[0] is by_measure.keys[0] or not topic.is_large(further[0], hot.by))
             ):
-                ranked.append((min(hot.explains, by_measure.explains), hot_cause(topic, line, by_measure)))
+                ranked.append(
+                    (min(hot.explains, by_measure.explains), make_hot_keys_cause(topic, line, by_measure))
+                )
     return ranked
 
 
-def few_cause(topic: SampledTopic) -> SkewCause | None:
+def find_few_keys_cause(topic: SampledTopic) -> SkewCause | None:
     """Return the cause, if keys are so few that chance would make the skew even of equal keys."""
     distinct = topic.result.distinct_keys.value
     by = next((by for by in MEASURES if topic.skewed(by)), None)
@@ -209,7 +211,7 @@ def few_cause(topic: SampledTopic) -> SkewCause | None:
     return SkewCause("few_keys", explains=explains, facts=facts)
 
 
-def null_cause(topic: SampledTopic, windows: Timeline | None) -> SkewCause | None:
+def find_null_keys_cause(topic: SampledTopic, windows: Timeline | None) -> SkewCause | None:
     """Return the cause, if more records than strays have no key."""
     share = topic.result.null_key_share.value
     if share < NULLS_WORTH_NAMING:
@@ -244,7 +246,7 @@ def _find_chosen_partitions(topic: SampledTopic, windows: Timeline | None) -> tu
             return ()
     total = loads.sum(axis=0)
     above = loads[:, total > 0] * topic.partitions > EVEN_RATIO * total[total > 0]
-    if above.shape[1] < FEWEST_PER_PARTITION:
+    if above.shape[1] < MIN_PER_PARTITION:
         return ()
     chosen = above.mean(axis=1) >= MIN_CHOSEN_TIME_FRACTION
     alone = chosen.any() and nulls[chosen].min() >= MIN_CHOSEN_RATIO * nulls[~chosen].max(initial=0.0)
@@ -292,7 +294,7 @@ def _balanced_cause(topic: SampledTopic) -> SkewCause:
     return SkewCause("balanced", facts=facts)
 
 
-def hot_keys(topic: SampledTopic) -> HotKeys | None:
+def find_hot_keys(topic: SampledTopic) -> HotKeys | None:
     """Find the few keys that cause the skew; None where none do.
 
     They are measured by bytes where these are far more uneven, or else by records.
@@ -307,7 +309,7 @@ def hot_keys(topic: SampledTopic) -> HotKeys | None:
     return None
 
 
-def hot_cause(topic: SampledTopic, line: Timeline | None, hot: HotKeys) -> SkewCause:
+def make_hot_keys_cause(topic: SampledTopic, line: Timeline | None, hot: HotKeys) -> SkewCause:
     """Return the cause that these keys are, with its history."""
     ratio = topic.ratio(hot.by)
     keys = [

@@ -61,7 +61,7 @@ class JobFailed(SkewError):  # noqa: N818
 
 
 _DEEPEST = 30
-_LONGEST = 300
+_MAX_QUOTED_LENGTH = 300
 
 _MEMORY = "java.lang.OutOfMemoryError"
 _CAUSE = re.compile(r"^(?:Caused by: )?([a-z]\w*(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
@@ -89,7 +89,7 @@ class JavaCause:
         """Its class and the first line of its message."""
         first = next((line.strip() for line in self.message.splitlines() if line.strip()), "")
         short = self.names[0].rpartition(".")[2]
-        return f"{short}: {first[:_LONGEST]}" if first else short
+        return f"{short}: {first[:_MAX_QUOTED_LENGTH]}" if first else short
 
 
 def translate_error(error: BaseException, *, topic: str, secrets: Iterable[str] = ()) -> SkewError:
@@ -159,7 +159,8 @@ def _translate_python_error(text: str, secrets: Iterable[str]) -> SkewError:
     lines = _PYTHON_ERROR.findall(text.partition(_PYTHON)[2])
     last = lines[-1] if lines else _first_text_line(text)
     return JobFailed(
-        f"Python failed on Spark's executors: {hide_values(last, secrets)[:_LONGEST]}", hint=_executor_hint()
+        f"Python failed on Spark's executors: {hide_values(last, secrets)[:_MAX_QUOTED_LENGTH]}",
+        hint=_executor_hint(),
     )
 
 
@@ -194,7 +195,7 @@ def _executor_hint() -> str:
 
 
 def _first_text_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_LONGEST]
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_MAX_QUOTED_LENGTH]
 
 
 def to_parts(error: SkewError) -> list[str | None]:

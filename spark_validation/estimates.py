@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_validation.windows import SamplePlan
 
 
-MOST_HOT = 20
+MAX_HOT_KEYS = 20
 """The number of frequent keys that are shown."""
 CHOSEN_BY_CHANCE = 100
 """A key with fewer records in the sample may look frequent by chance. With so many, its share is off by a
@@ -64,7 +64,7 @@ def estimate_totals(
     )
 
 
-def partitions(
+def estimate_partitions(
     counts: KeyCounts, plan: SamplePlan, weighting: Weighting, exact: Sequence[int] | None = None
 ) -> tuple[PartitionResult, ...]:
     """Estimate every partition; arguments as of `estimate_totals`."""
@@ -106,13 +106,13 @@ def _estimate_records(total: ReplicatedTotals, offsets: int, sampled: int, read:
     return Estimate(value, min(value, max(share.low * offsets, float(sampled))), share.high * offsets)
 
 
-def null_share(counts: KeyCounts, weighting: Weighting) -> Estimate:
+def estimate_null_share(counts: KeyCounts, weighting: Weighting) -> Estimate:
     """Estimate the share of records without a key."""
     share = weighting.whole(counts.null_records) / weighting.whole(counts.records)
     return intervals.share_interval(share, weighting.windows if counts.records.any() else 0)
 
 
-def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...]:
+def estimate_hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...]:
     """Estimate the keys with the largest shares of records or of bytes, most records first."""
     records, size = weighting.whole(counts.records), weighting.whole(counts.bytes)
     by_replicate = (counts.records * weighting.weights[:, None]).sum(axis=0)
@@ -125,7 +125,7 @@ def hot_keys(counts: KeyCounts, weighting: Weighting) -> tuple[HotKeyResult, ...
     # How far a Poisson count may be below what it should be, in one of so many keys (Boole's inequality).
     farthest = NormalDist().inv_cdf(1.0 - intervals.TAIL / max(2, counts.distinct))
     # Intervals only for those that are shown: there may be a thousand topics.
-    chosen = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MOST_HOT]
+    chosen = sorted(counts.hot, key=lambda key: (-larger_share(key), key.digest))[:MAX_HOT_KEYS]
     results = [_estimate_hot_key(key, records, size, by_replicate, weighting, farthest) for key in chosen]
     return tuple(sorted(results, key=lambda key: (-key.share.value, key.key_hash)))
 
@@ -148,7 +148,7 @@ def _estimate_hot_key(
     # By replicates: `analysis` replaces it where timestamps show when the key was hot.
     peak = float(np.divide(own, by_replicate, out=np.zeros(len(own)), where=by_replicate > 0).max())
     by_partition = key.records.sum(axis=1)
-    places = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
+    order = np.argsort(-by_partition, kind="stable")[: np.count_nonzero(by_partition)]
     return HotKeyResult(
         key_hash=key.key_hash,
         key_length=key.length,
@@ -156,7 +156,7 @@ def _estimate_hot_key(
         key=None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
         share=share,
         byte_share=byte_share,
-        partitions=tuple(places.tolist()),
+        partitions=tuple(order.tolist()),
         slices_seen=int(np.count_nonzero(key.records.sum(axis=0))),
         peak=peak / share.value if share.value > 0 else 0.0,
     )
@@ -173,7 +173,7 @@ def _allow_for_choice(share: Estimate, read: int, farthest: float) -> Estimate:
     return Estimate(share.value, min(share.low, share.value * least), share.high)
 
 
-def distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
+def estimate_distinct_keys(counts: KeyCounts, weighting: Weighting) -> Estimate:
     """Estimate the distinct keys of the topic.
 
     Two estimators fit two kinds of topics. By records (Chao 1984: keys with one record in the sample, against

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NOTHING = "-"
 """The placeholder for an unknown figure."""
 # Further ones would show the rounding of floating point.
-_MOST_PLACES = 12
+_MAX_DECIMALS = 12
 
 
 def percent(share: float, limit: float | None = None) -> str:
@@ -57,7 +57,7 @@ def _format_number(number: float, places: int, limit: float | None) -> str:
 
 
 def _reads_as(number: float, limit: float, places: int) -> bool:
-    return places < _MOST_PLACES and number != limit and f"{number:.{places}f}" == f"{limit:.{places}f}"
+    return places < _MAX_DECIMALS and number != limit and f"{number:.{places}f}" == f"{limit:.{places}f}"
 
 
 def count(value: float | None) -> str:

@@ -17,7 +17,7 @@ from spark_validation.errors import ReadingFailed
 from spark_validation.job import report_progress, task_slots
 from spark_validation.key_counts import CountsLayout, candidate_counts
 from spark_validation.measure import count_records
-from spark_validation.windows import MOST_PER_PARTITION, SamplePlan, Span, Window
+from spark_validation.windows import MAX_PER_PARTITION, SamplePlan, Span, Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +141,7 @@ def _make_type_error(name: str, present: dict[str, T.DataType], path: str, wante
 
 
 _NAMED = 5
-_MOST_PARTITIONS = 100_000
+_MAX_PARTITIONS = 100_000
 _DAMAGED = "_not_json"
 _SPARK_ERRORS = (PySparkException, Py4JError)
 _COUNT = "a whole number of at least 0"
@@ -282,7 +282,7 @@ def run_file(
             files.name, counts, declared.partitions, declared.declared_partitions
         )
         # Two at least: a standard error needs a difference.
-        replicates = max(2, min(MOST_PER_PARTITION, sum(counts.values())))
+        replicates = max(2, min(MAX_PER_PARTITION, sum(counts.values())))
         plan = _make_plan(counts, count, replicates, settings.seed)
         layout = CountsLayout(
             count,
@@ -340,7 +340,7 @@ def _count_partitions(rows: DataFrame, name: str) -> dict[int, int]:
     sums = F.count(F.lit(1)), F.count("flawed"), F.min("flawed")
     # Where the column is not the partition, it may have as many values as records: the driver takes no more
     # than a topic can have, and one to see that there are more.
-    groups = rows.groupBy("partition").agg(*sums).limit(_MOST_PARTITIONS + 1).collect()
+    groups = rows.groupBy("partition").agg(*sums).limit(_MAX_PARTITIONS + 1).collect()
     if not groups:
         raise ReadingFailed(f"{name} contains no records", hint="there is nothing to analyse")
     flaws = {flaw for *_, flaw in groups if flaw is not None}
@@ -369,7 +369,7 @@ def _choose_partition_count(
         return given, []
     if declared is not None and declared >= least:
         return declared, []
-    if least > _MOST_PARTITIONS:
+    if least > _MAX_PARTITIONS:
         raise ReadingFailed(
             f"{path} has records of partition {least - 1}", hint="no topic has that many partitions"
         )

@@ -111,13 +111,13 @@ class _Words:
         self.words: list[tuple[UInt32s, list[int]]] = []
         starts = keys.starts[self.order]
         for offset in range(0, int(self.lengths[0]) if len(keys) else 0, 4):
-            having = [self.count_longer(offset + byte) for byte in range(4)]
-            word = np.zeros(having[0], dtype=np.uint32)
-            for byte, count in enumerate(having):
+            longer_counts = [self.count_longer(offset + byte) for byte in range(4)]
+            word = np.zeros(longer_counts[0], dtype=np.uint32)
+            for byte, count in enumerate(longer_counts):
                 word[:count] |= keys.data[starts[:count] + (offset + byte)].astype(np.uint32) << np.uint32(
                     8 * byte
                 )
-            self.words.append((word, having))
+            self.words.append((word, longer_counts))
 
     def count_longer(self, length: int) -> int:
         """Return the number of keys that have more bytes than this."""
@@ -143,8 +143,8 @@ def _murmur2(keys: _Words, multiply: Callable[[UInt32s], UInt32s], *, repeats_ta
         repeats_tail: Whether the last bytes, fewer than four, are taken for a word, too.
     """
     hashes = _SEED ^ keys.lengths.astype(np.uint32)
-    for word, having in keys.words:
-        reach, whole = len(word), having[3]
+    for word, longer_counts in keys.words:
+        reach, whole = len(word), longer_counts[3]
         taken = reach if repeats_tail else whole
         mixed_word = multiply(word[:taken])
         mixed_word ^= mixed_word >> np.uint32(24)
@@ -176,15 +176,15 @@ def _crc32(keys: _Words) -> UInt32s:
     2005.
     """
     hashes = np.full(len(keys.lengths), 0xFFFFFFFF, dtype=np.uint32)
-    for word, having in keys.words:
-        whole = having[3]
+    for word, longer_counts in keys.words:
+        whole = longer_counts[3]
         register = hashes[:whole] ^ word[:whole]
         hashes[:whole] = 0
         # The first byte of a word is followed by three others: it takes the table with three zero bytes.
         for byte, table in enumerate(reversed(_CRC_TABLES)):
             hashes[:whole] ^= table[_byte(register, byte)]
         for byte in range(3):
-            partial = slice(whole, having[byte])
+            partial = slice(whole, longer_counts[byte])
             at = _byte(hashes[partial], 0) ^ _byte(word[partial], byte)
             hashes[partial] = _CRC_TABLES[0][at] ^ hashes[partial] >> np.uint32(8)
     return ~hashes
@@ -194,8 +194,8 @@ def _fnv1a(keys: _Words) -> UInt32s:
     """Return the 32-bit FNV-1a of each key."""
     # The offset basis and the prime of 32-bit FNV (Fowler, Noll and Vo).
     hashes = np.full(len(keys.lengths), 2166136261, dtype=np.uint32)
-    for word, having in keys.words:
-        for byte, count in enumerate(having):
+    for word, longer_counts in keys.words:
+        for byte, count in enumerate(longer_counts):
             hashes[:count] ^= _byte(word[:count], byte)
             hashes[:count] *= np.uint32(16777619)
     return hashes
@@ -216,12 +216,12 @@ def _xxhash32(keys: _Words) -> UInt32s:
             lane[:] = _rotate(lane + word[:count] * _XX[1], 13) * _XX[0]
         hashes[: striped[0]] = sum(_rotate(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
     hashes += keys.lengths.astype(np.uint32)
-    for number, (word, having) in enumerate(keys.words):
+    for number, (word, longer_counts) in enumerate(keys.words):
         done = striped[number // 4] if number // 4 < len(striped) else 0
-        whole = slice(done, having[3])
+        whole = slice(done, longer_counts[3])
         hashes[whole] = _rotate(hashes[whole] + word[whole] * _XX[2], 17) * _XX[3]
         for byte in range(3):
-            partial = slice(having[3], having[byte])
+            partial = slice(longer_counts[3], longer_counts[byte])
             hashes[partial] = _rotate(hashes[partial] + _byte(word[partial], byte) * _XX[4], 11) * _XX[0]
     for shift, multiplier in ((15, _XX[1]), (13, _XX[2])):
         hashes ^= hashes >> np.uint32(shift)

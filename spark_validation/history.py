@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from spark_validation.causes_burst import count_share, sum_part
-from spark_validation.sampled_topic import LEAST_LIFT, MEASURES
+from spark_validation.sampled_topic import MEASURES, MIN_HOT_KEY_LIFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +75,7 @@ def trace_keys(topic: SampledTopic, line: Timeline | None) -> Histories:
         return {}
     traced = {}
     for by in MEASURES:
-        whole, least = getattr(topic.counts, by), LEAST_LIFT * float(topic.loads(by).mean())
+        whole, least = getattr(topic.counts, by), MIN_HOT_KEY_LIFT * float(topic.loads(by).mean())
         traced[by] = {
             key.key_hash: history
             for key in topic.counts.hot
@@ -97,9 +97,9 @@ def trace(
         whole: What was read of all (partitions by replicates).
         size: The size of a record of the part: its bytes, or 1 where records are counted.
     """
-    in_part, by_offsets = sum_part(topic, line, part, whole)
-    in_whole, records = (line.sum_all(topic, counts) for counts in (whole, topic.counts.records))
-    parts, wholes = in_part.sum(axis=0), in_whole.sum(axis=0)
+    part_sums, by_offsets = sum_part(topic, line, part, whole)
+    whole_sums, records = (line.sum_all(topic, counts) for counts in (whole, topic.counts.records))
+    parts, wholes = part_sums.sum(axis=0), whole_sums.sum(axis=0)
     overall = float(parts.sum()) / max(float(wholes.sum()), 1e-12)
     unit = BY_OFFSETS_UNIT if by_offsets else _unit(topic, line, part / size, whole / size)
     levels = [*_divide(parts, wholes, 0, len(parts), size * unit)]
@@ -123,7 +123,7 @@ def trace(
     if len(there) > 1 and (is_high or edges[-1] - edges[last] <= MAX_ABSENCE_RATIO * max(away)):
         when = np.concatenate([np.arange(start, end) for start, end in there])
         return ShareHistory(float(parts[when].sum() / wholes[when].sum()), overall, times=len(there))
-    now = count_share(topic, line, levels[-1], in_part, in_whole, records)
+    now = count_share(topic, line, levels[-1], part_sums, whole_sums, records)
     return ShareHistory(
         shares[-1] if now is None else now,
         overall,

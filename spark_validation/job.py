@@ -15,13 +15,13 @@ from pyspark.errors import PySparkException
 from spark_validation import analysis, wording
 from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import FEW_KEPT
-from spark_validation.configuration import is_local, is_sensitive, secrets
+from spark_validation.configuration import find_secrets, is_local, is_sensitive
 from spark_validation.errors import ReadingFailed, SkewError, translate_error
 from spark_validation.kafka_client import executor_properties
 from spark_validation.kafka_source import find_dense
 from spark_validation.key_counts import CountsLayout, KeyCounts, candidate_counts
 from spark_validation.measure import CountedTopic, count_topics
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.windows import plan_windows
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def run_topics(
     return outcomes
 
 
-_LEAST_COVERED = 0.9
+_MIN_COVERED_SHARE = 0.9
 """The part of the arrivals whose partitions must have records that compaction has not reached."""
 
 
@@ -275,8 +275,8 @@ def readable_requests(
         written = sum(span.records for span in spans)
         # A few records do not show the keys of all that were removed.
         covered = sum(span.records for span in spans if span.readable >= min(FEW_KEPT, span.records))
-        if sum(span.readable for span in spans) >= min(written, FEWEST_RECORDS) and (
-            covered >= _LEAST_COVERED * written
+        if sum(span.readable for span in spans) >= min(written, MIN_RECORDS) and (
+            covered >= _MIN_COVERED_SHARE * written
         ):
             readable.append(replace(request, spans=spans))
         else:
@@ -353,7 +353,7 @@ class _Job:
         except (Py4JError, PySparkException) as error:
             _log.debug("a job of %d topics", len(topics), exc_info=error)
             # Spark's errors do not say which topic failed, so that all topics of the job have the error.
-            hide = secrets(self.kafka)
+            hide = find_secrets(self.kafka)
             return {topic.name: translate_error(error, topic=topic.name, secrets=hide) for topic in topics}
         # After the job, as retention may remove records while it reads.
         now = self.spans_now([topic.name for topic in topics]) if self.spans_now else {}

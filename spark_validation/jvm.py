@@ -48,7 +48,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 
 
 @contextmanager
-def environment(settings: SessionSettings, folder: Path) -> Iterator[None]:
+def set_environment(settings: SessionSettings, folder: Path) -> Iterator[None]:
     """Set the environment in which PySpark starts a JVM, and restore it afterwards.
 
     Args:

@@ -43,7 +43,7 @@ T = TypeVar("T")
 GROUP_ID = "kafkaform-skew"
 """A consumer must have a group. It never joins or commits, so that the account needs no right on it."""
 
-ANSWER_S = 30.0
+RESPONSE_TIMEOUT_S = 30.0
 _FIRST_TURN_S = 0.5
 """The first timeout of a request, which doubles with each attempt up to ANSWER_S in all."""
 
@@ -148,7 +148,7 @@ def _region(kafka: Mapping[str, str]) -> str:
     return region
 
 
-def options(kafka: Mapping[str, str]) -> dict[str, Any]:
+def make_client_options(kafka: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of a librdkafka client on this machine.
 
     librdkafka gets tokens of an OAuth 2.0 endpoint itself; those of a file and of AWS come from a callback.
@@ -380,7 +380,7 @@ class Problems:
             raise make_reading_error(self._final, topic)
 
     def make_silence_error(self, topic: str, waited_s: float) -> ReadingFailed:
-        """Return the error for records or answers that did not come, with librdkafka's reason if any."""
+        """Return the error for records or responses that did not come, with librdkafka's reason if any."""
         if self._last is not None:
             return make_reading_error(self._last, topic)
         return ReadingFailed(
@@ -413,7 +413,7 @@ def make_client(
                 "client.id": GROUP_ID,
                 # Brokers close idle connections (connections.max.idle.ms), which is no problem.
                 "log.connection.close": False,
-                **options(kafka),
+                **make_client_options(kafka),
                 # After the user's properties, which must not replace the collector of errors.
                 "error_cb": problems,
                 # Without a logger, librdkafka writes its log to stderr.
@@ -480,7 +480,7 @@ class OffsetReader:
         Raises:
             ReadingFailed: No broker answers, or access is denied.
         """
-        cluster: Any = self._ask(lambda timeout: self._client.list_topics(timeout=timeout), "")
+        cluster: Any = self._request(lambda timeout: self._client.list_topics(timeout=timeout), "")
         cluster_id: str | None = cluster.cluster_id
         return cluster_id
 
@@ -489,8 +489,8 @@ class OffsetReader:
         # A consumer has no request for ids; this client is asked for no offsets.
         admin, _ = make_client(AdminClient, self._kafka)
         ids: dict[str, str] = {}
-        asked = admin.describe_topics(TopicCollection([*topics]), request_timeout=ANSWER_S)
-        for topic, future in asked.items():
+        requested = admin.describe_topics(TopicCollection([*topics]), request_timeout=RESPONSE_TIMEOUT_S)
+        for topic, future in requested.items():
             try:
                 ids[topic] = str(future.result().topic_id)
             except KafkaException as error:
@@ -541,57 +541,61 @@ class OffsetReader:
         Raises:
             ReadingFailed: No broker answers, or access is denied.
         """
-        answers = self._list_offsets(times)
-        for (topic, _), answer in answers.items():
-            if answer.error is not None:
-                raise make_reading_error(answer.error, topic)
-        offsets = {place: answer.offset for place, answer in answers.items() if answer.offset >= 0}
+        responses = self._list_offsets(times)
+        for (topic, _), response in responses.items():
+            if response.error is not None:
+                raise make_reading_error(response.error, topic)
+        offsets = {
+            partition: response.offset for partition, response in responses.items() if response.offset >= 0
+        }
         read = self.read_records(offsets, 1)
         for topic, number in offsets.keys() - read.keys():
             self._problems.check(topic)
-            raise self._problems.make_silence_error(f"{topic}:{number}", ANSWER_S)
-        return {place: (offsets[place], records[0][1]) for place, records in read.items() if records}
+            raise self._problems.make_silence_error(f"{topic}:{number}", RESPONSE_TIMEOUT_S)
+        return {
+            partition: (offsets[partition], records[0][1]) for partition, records in read.items() if records
+        }
 
     def read_records(
-        self, places: Mapping[tuple[str, int], int], count: int = NEIGHBOURS
+        self, offsets: Mapping[tuple[str, int], int], count: int = NEIGHBOURS
     ) -> dict[tuple[str, int], list[tuple[int, int]]]:
         """Read the first records of partitions from given offsets on.
 
         Args:
-            places: The offset of each partition.
+            offsets: The offset of each partition.
             count: The most records of a partition.
 
         Returns:
             The offsets and times of the records (ms since 1970). Partitions that cannot be read are left out.
         """
-        records: dict[tuple[str, int], list[tuple[int, int]]] = {place: [] for place in places}
-        if not places:
+        records: dict[tuple[str, int], list[tuple[int, int]]] = {partition: [] for partition in offsets}
+        if not offsets:
             return records
-        waiting = {*places}
-        self._client.assign([TopicPartition(*place, offset) for place, offset in places.items()])
+        waiting = {*offsets}
+        self._client.assign([TopicPartition(*partition, offset) for partition, offset in offsets.items()])
         try:
-            deadline = time.monotonic() + ANSWER_S
+            deadline = time.monotonic() + RESPONSE_TIMEOUT_S
             while waiting and time.monotonic() < deadline:
                 done = []
                 for message in self._client.consume(min(count * len(waiting), _MESSAGES), _POLL_S):
-                    place: Any = message.topic(), message.partition()
+                    partition: Any = message.topic(), message.partition()
                     error = message.error()
-                    if place not in waiting:
+                    if partition not in waiting:
                         continue
                     if error is None:
-                        records[place].append((message.offset() or 0, message.timestamp()[1]))
+                        records[partition].append((message.offset() or 0, message.timestamp()[1]))
                     elif error.code() != KafkaError._PARTITION_EOF:
-                        del records[place]
-                    if error is not None or len(records[place]) >= count:
-                        waiting.discard(place)
-                        done.append(TopicPartition(*place))
+                        del records[partition]
+                    if error is not None or len(records[partition]) >= count:
+                        waiting.discard(partition)
+                        done.append(TopicPartition(*partition))
                 # Or it goes on fetching them.
                 if done:
                     self._client.incremental_unassign(done)
         finally:
             # The consumer would go on fetching these partitions.
             self._client.unassign()
-        return {place: own for place, own in records.items() if place not in waiting}
+        return {partition: own for partition, own in records.items() if partition not in waiting}
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Read the configs of topics that are in force; a topic whose configs may not be read is left out."""
@@ -599,9 +603,9 @@ class OffsetReader:
             return {}
         # A consumer has no request for configs; this client is asked for no offsets.
         admin, _ = make_client(AdminClient, self._kafka)
-        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        requested = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         configs: dict[str, dict[str, str]] = {}
-        for resource, future in admin.describe_configs(asked, request_timeout=ANSWER_S).items():
+        for resource, future in admin.describe_configs(requested, request_timeout=RESPONSE_TIMEOUT_S).items():
             try:
                 entries = future.result()
             except KafkaException as error:
@@ -612,7 +616,7 @@ class OffsetReader:
         return configs
 
     def _partitions(self, topic: str) -> list[int]:
-        metadata = self._ask(lambda timeout: self._client.list_topics(topic, timeout=timeout), topic)
+        metadata = self._request(lambda timeout: self._client.list_topics(topic, timeout=timeout), topic)
         described = metadata.topics[topic]
         if described.error is not None:
             raise make_reading_error(described.error, topic)
@@ -633,11 +637,13 @@ class OffsetReader:
         if not times:
             return {}
         topic = next(iter(times))[0]
-        asked = [TopicPartition(name, number, time_ms) for (name, number), time_ms in times.items()]
-        answer = self._ask(lambda timeout: self._client.offsets_for_times(asked, timeout=timeout), topic)
-        return {(offset.topic, offset.partition): offset for offset in answer}
+        requested = [TopicPartition(name, number, time_ms) for (name, number), time_ms in times.items()]
+        response = self._request(
+            lambda timeout: self._client.offsets_for_times(requested, timeout=timeout), topic
+        )
+        return {(offset.topic, offset.partition): offset for offset in response}
 
-    def _ask(self, request: Callable[[float], T], topic: str) -> T:
+    def _request(self, request: Callable[[float], T], topic: str) -> T:
         """Send a request with growing timeouts, so that denied access is reported before the time is up.
 
         Args:
@@ -651,12 +657,12 @@ class OffsetReader:
             except KafkaException as error:
                 self._client.poll(0)  # has the client report its problems
                 self._problems.check(topic)
-                if _code(error) in _MOVED and time.monotonic() - began < ANSWER_S:
-                    # The answer comes at once; the client then asks for the new leader.
+                if _code(error) in _MOVED and time.monotonic() - began < RESPONSE_TIMEOUT_S:
+                    # The response comes at once; the client then asks for the new leader.
                     time.sleep(turn_s)
                 elif _code(error) not in _LATE | _UNREACHABLE:
                     raise make_reading_error(error, topic) from None
             waited_s = time.monotonic() - began
-            if waited_s >= ANSWER_S:
-                raise self._problems.make_silence_error(topic, ANSWER_S)
-            turn_s = min(2 * turn_s, max(ANSWER_S - waited_s, _FIRST_TURN_S))
+            if waited_s >= RESPONSE_TIMEOUT_S:
+                raise self._problems.make_silence_error(topic, RESPONSE_TIMEOUT_S)
+            turn_s = min(2 * turn_s, max(RESPONSE_TIMEOUT_S - waited_s, _FIRST_TURN_S))

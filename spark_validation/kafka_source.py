@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_validation.configuration import hide_values, secrets
+from spark_validation.configuration import find_secrets, hide_values
 from spark_validation.counting import CellCounts
 from spark_validation.errors import ReadingFailed, SkewError, make_package_error
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from spark_validation.windows import SamplePlan, Span
 
-MOST_HELD = 500_000
+MAX_HELD_GROUPS = 500_000
 """Groups that a task holds before it passes them on: about 50 MB."""
 
 # Records of a task: some ten seconds' work, which is lost if the task is.
-_MOST_IN_TASK = 3_000_000
+_MAX_TASK_RECORDS = 3_000_000
 # Records that are read in the time that another consumer takes to start.
-_LEAST_IN_TASK = 50_000
+_MIN_TASK_RECORDS = 50_000
 # Larger records count for more than one; so a task has at most about 1 GB.
 _BYTES_OF_RECORD = 350
 _RANGE_COST = 1_000
@@ -124,7 +124,7 @@ def divide_into_tasks(plans: Sequence[SamplePlan], slots: int) -> list[list[Rang
     if not total:
         return []
     # More tasks than slots only if one would be too long: each starts a consumer, which takes time.
-    count = max(math.ceil(total / _MOST_IN_TASK), min(slots, math.ceil(total / _LEAST_IN_TASK)))
+    count = max(math.ceil(total / _MAX_TASK_RECORDS), min(slots, math.ceil(total / _MIN_TASK_RECORDS)))
     # Rounds of equally many tasks keep all slots busy to the end.
     count = count if count <= slots else math.ceil(count / slots) * slots
     room = share = math.ceil(total / count)
@@ -135,8 +135,8 @@ def divide_into_tasks(plans: Sequence[SamplePlan], slots: int) -> list[list[Rang
         following = waiting.pop()
         if following.cost > room and len(divided) < count:
             # A range is not cut for a few records: each end costs a request.
-            parts = following.cut(room) if room > _LEAST_IN_TASK // 2 else None
-            if parts is not None and following.cost - room > _LEAST_IN_TASK // 2:
+            parts = following.cut(room) if room > _MIN_TASK_RECORDS // 2 else None
+            if parts is not None and following.cost - room > _MIN_TASK_RECORDS // 2:
                 following, remainder = parts
                 waiting.append(remainder)
         divided[-1].append(following)
@@ -210,7 +210,7 @@ _SILENT_S = 30.0
 """Topics of which nothing arrives for so long fail."""
 _DOUBT_S = 3.0
 """After so long without a message, topics are checked for errors."""
-_ANSWER_S = 30.0
+_RESPONSE_TIMEOUT_S = 30.0
 
 _OPTIONS: Mapping[str, Any] = {
     # Nothing is committed: the group id is needed by librdkafka, and no group is joined.
@@ -225,7 +225,7 @@ _OPTIONS: Mapping[str, Any] = {
     "auto.offset.reset": "error",
     # Spark may pause between batches.
     "max.poll.interval.ms": 86_400_000,
-    # An answer without records shows the end of a log: it must not be late.
+    # A response without records shows the end of a log: it must not be late.
     "fetch.wait.max.ms": 20,
     # The delay of a fetch while enough is queued: with the default of a second, a round takes that long.
     "fetch.queue.backoff.ms": 2,
@@ -233,14 +233,14 @@ _OPTIONS: Mapping[str, Any] = {
     "topic.metadata.propagation.max.ms": 3_000,
 }
 # A long range is a stream: the fetcher runs ahead of the grouping, within 64 MB.
-_LONG: Mapping[str, Any] = {
+_LONG_RANGE_OPTIONS: Mapping[str, Any] = {
     "max.partition.fetch.bytes": 4 * 2**20,
     "fetch.max.bytes": 64 * 2**20,
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 64 * 2**10,
 }
-_LEAST_FETCH = 64 * 2**10
-_MOST_FETCH = 4 * 2**20
+_MIN_FETCH_BYTES = 64 * 2**10
+_MAX_FETCH_BYTES = 4 * 2**20
 _UNKNOWN_FETCH = 2**20
 
 
@@ -249,13 +249,13 @@ def make_fetch_options(ranges: Sequence[Range]) -> dict[str, Any]:
     # A consumer keeps its options for all rounds of its task, so that one long range decides them.
     lengths = [part.end - part.start for part in ranges]
     if max(lengths) >= _ALONE:
-        return dict(_LONG)
+        return dict(_LONG_RANGE_OPTIONS)
     expected = max(
         _UNKNOWN_FETCH if part.record_bytes is None else part.record_bytes * length * 1.25
         for part, length in zip(ranges, lengths, strict=True)
     )
     return {
-        "max.partition.fetch.bytes": int(min(max(expected, _LEAST_FETCH), _MOST_FETCH)),
+        "max.partition.fetch.bytes": int(min(max(expected, _MIN_FETCH_BYTES), _MAX_FETCH_BYTES)),
         "fetch.max.bytes": 32 * 2**20,
         # A partition is asked for more when all of it is taken, and not before.
         "queued.min.messages": 1,
@@ -292,7 +292,7 @@ class RangeReader:
         self._names = names
         self._replicates = replicates
         self._kafka = kafka
-        self._secrets = secrets(kafka)
+        self._secrets = find_secrets(kafka)
         self._numbers = {name: number for number, name in enumerate(names)}
         self._lists: dict[int, _MessageLists] = defaultdict(_MessageLists)
         self._cells: dict[int, CellCounts] = defaultdict(CellCounts)
@@ -364,8 +364,8 @@ class RangeReader:
             lists.counts.append(len(messages))
         else:
             offsets = list(map(_OFFSET, messages))
-            places = np.searchsorted(offsets, part.edges)
-            for replicate, (begin, end) in zip(part.replicates, pairwise(places.tolist()), strict=True):
+            indices = np.searchsorted(offsets, part.edges)
+            for replicate, (begin, end) in zip(part.replicates, pairwise(indices.tolist()), strict=True):
                 lists.cells.append(base + replicate)
                 lists.counts.append(end - begin)
         lists.keys += map(_KEY, messages)
@@ -381,10 +381,10 @@ class RangeReader:
             self._group(topic)
         self._listed = 0
         # Rows are an upper bound of the groups, and cheap; grouping again to count them is not.
-        if sum(cells.rows for cells in self._cells.values()) < 2 * MOST_HELD:
+        if sum(cells.rows for cells in self._cells.values()) < 2 * MAX_HELD_GROUPS:
             return
         tables = [(topic, cells.table()) for topic, cells in self._cells.items()]
-        if sum(table.num_rows for _, table in tables) >= MOST_HELD:
+        if sum(table.num_rows for _, table in tables) >= MAX_HELD_GROUPS:
             self._cells.clear()
             yield from tables
 
@@ -413,7 +413,7 @@ class _Round:
         self._consumer = consumer
         self._problems = problems
         self._errors = KafkaError
-        self._place = TopicPartition
+        self._topic_partition = TopicPartition
         self._open = {(reader._names[part.topic], part.partition): part for part in ranges}
         self._only = next(iter(self._open)) if len(self._open) == 1 else None
         self._ended: list[tuple[str, int]] = []
@@ -422,7 +422,7 @@ class _Round:
 
     def read(self) -> Iterator[tuple[int, Any]]:
         self._consumer.assign(
-            [self._place(topic, part, wanted.start) for (topic, part), wanted in self._open.items()]
+            [self._topic_partition(topic, part, wanted.start) for (topic, part), wanted in self._open.items()]
         )
         while self._open:
             messages = self._next()
@@ -487,72 +487,73 @@ class _Round:
         by_partition: dict[tuple[str, int], list[Any]] = defaultdict(list)
         for message in messages:
             by_partition[message.topic(), message.partition()].append(message)
-        for place, own in by_partition.items():
-            self._take_range(place, own)
+        for partition, own in by_partition.items():
+            self._take_range(partition, own)
 
-    def _take_range(self, place: tuple[str, int], messages: list[Any]) -> None:
-        wanted = self._open.get(place)
+    def _take_range(self, partition: tuple[str, int], messages: list[Any]) -> None:
+        wanted = self._open.get(partition)
         # Messages of a range that has ended may still be queued.
         if wanted is None:
             return
         self._reader._take(wanted, messages)
         if messages[-1].offset() >= wanted.end - 1:
-            self._end(place)
+            self._end(partition)
 
-    def _end(self, place: tuple[str, int]) -> None:
-        del self._open[place]
-        self._ended.append(place)
+    def _end(self, partition: tuple[str, int]) -> None:
+        del self._open[partition]
+        self._ended.append(partition)
 
     def _stop_fetching(self) -> None:
         """Stop fetching ranges that have ended; the next round's assignment ends the last one."""
         if self._ended and self._open:
-            self._consumer.incremental_unassign([self._place(*place) for place in self._ended])
+            self._consumer.incremental_unassign([self._topic_partition(*ended) for ended in self._ended])
         self._ended.clear()
 
     def _handle_event(self, event: Any) -> None:
         """Handle what comes in place of a message: the end of a partition, or an error."""
-        error, place = event.error(), (event.topic(), event.partition())
-        wanted = self._open.get(place)
+        error, partition = event.error(), (event.topic(), event.partition())
+        wanted = self._open.get(partition)
         code = error.code()
         if code == self._errors._PARTITION_EOF:
-            if wanted is not None and (event.offset() >= wanted.end or self._is_cut(place, wanted)):
-                self._end(place)
+            if wanted is not None and (event.offset() >= wanted.end or self._is_cut(partition, wanted)):
+                self._end(partition)
         elif code == self._errors._AUTO_OFFSET_RESET:
             if wanted is not None:
-                self._skip_removed(place, wanted)
-        elif place[0] is None:
+                self._skip_removed(partition, wanted)
+        elif partition[0] is None:
             # An error of the client and not of a topic, such as a lost broker, may pass by itself.
             self._problems(error)
         else:
             from spark_validation.kafka_client import HARMLESS, make_reading_error
 
             if code not in HARMLESS:
-                self._fail_topic(place[0], make_reading_error(error, place[0]))
+                self._fail_topic(partition[0], make_reading_error(error, partition[0]))
 
-    def _is_cut(self, place: tuple[str, int], wanted: Range) -> bool:
+    def _is_cut(self, partition: tuple[str, int], wanted: Range) -> bool:
         """Return whether a log ends before a range does; a new leader may not have its end yet."""
-        _, high = self._watermarks(place)
+        _, high = self._watermarks(partition)
         return high < wanted.end
 
-    def _skip_removed(self, place: tuple[str, int], wanted: Range) -> None:
+    def _skip_removed(self, partition: tuple[str, int], wanted: Range) -> None:
         """Continue after the records that retention has removed."""
-        low, high = self._watermarks(place)
+        low, high = self._watermarks(partition)
         # Removed beyond the range, or emptied: there is nothing left of it.
         if not wanted.start <= low < min(wanted.end, high):
-            self._end(place)
+            self._end(partition)
             return
-        self._consumer.incremental_unassign([self._place(*place)])
-        self._consumer.incremental_assign([self._place(*place, low)])
+        self._consumer.incremental_unassign([self._topic_partition(*partition)])
+        self._consumer.incremental_assign([self._topic_partition(*partition, low)])
 
-    def _watermarks(self, place: tuple[str, int]) -> tuple[int, int]:
+    def _watermarks(self, partition: tuple[str, int]) -> tuple[int, int]:
         from confluent_kafka import KafkaException
 
         from spark_validation.kafka_client import make_reading_error
 
         try:
-            low, high = self._consumer.get_watermark_offsets(self._place(*place), timeout=_ANSWER_S)
+            named = self._topic_partition(*partition)
+            low, high = self._consumer.get_watermark_offsets(named, timeout=_RESPONSE_TIMEOUT_S)
         except KafkaException as error:
-            failure = make_reading_error(error, place[0])
+            failure = make_reading_error(error, partition[0])
             raise failure from None
         return low, high
 
@@ -561,8 +562,8 @@ class _Round:
             return
         self._reader._fail(self._reader._numbers[topic], error)
         # A list of them, as _end removes them from _open.
-        for place in [place for place in self._open if place[0] == topic]:
-            self._end(place)
+        for partition in [partition for partition in self._open if partition[0] == topic]:
+            self._end(partition)
 
 
 # --- compacted logs --------------------------------------------------------------------------------

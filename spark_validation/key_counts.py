@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 # Each candidate costs every reducer a placement of all its keys, in time and in memory.
-_MOST = 8
+_MAX_COUNTS = 8
 _UP_TO = 4
 _LARGE = 1024
 """A partition count above which only multiples are tried."""
 
 
-def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
+def candidate_counts(partitions: int, requested: Sequence[int]) -> tuple[int, ...]:
     """Choose partition counts to place keys on: those requested, the present one, and larger ones for advice.
 
     These are multiples (a key then moves only to new partitions), and counts with many divisors (consumer
@@ -35,17 +35,17 @@ def candidate_counts(partitions: int, asked: Sequence[int]) -> tuple[int, ...]:
     Raises:
         ValueError: A requested count is below 1.
     """
-    for count in asked:
+    for count in requested:
         if count < 1:
             raise ValueError(f"{count} is not a partition count: it must be at least 1")
     if partitions < 1:
-        return tuple(sorted({*asked}))
-    # 2, 3, 4 and 1.5 times the present count, in the order of preference: only _MOST are kept.
+        return tuple(sorted({*requested}))
+    # 2, 3, 4 and 1.5 times the present count, in the order of preference: only _MAX_COUNTS are kept.
     multiples = [partitions * halves // 2 for halves in (4, 6, 8, 3) if partitions * halves % 2 == 0]
     between = range(partitions + 1, _UP_TO * partitions) if partitions <= _LARGE else ()
     divisible = sorted(between, key=lambda count: (-_count_divisors(count), count))
-    chosen = list(dict.fromkeys([partitions, *multiples, *divisible]))[:_MOST]
-    return tuple(sorted({*chosen, *asked}))
+    chosen = list(dict.fromkeys([partitions, *multiples, *divisible]))[:_MAX_COUNTS]
+    return tuple(sorted({*chosen, *requested}))
 
 
 def _count_divisors(count: int) -> int:
@@ -65,7 +65,7 @@ MISFITS = 1_000
 MISFIT_COLUMNS = ("order", *HASHES, "partition", "records", "first_ms", "last_ms")
 SUFFIXES = 64
 """The number of suffixes tried with a frequent key: on a dozen partitions they reach every one."""
-LONGEST_SALTED = 1024
+MAX_SALTED_KEY_BYTES = 1024
 """The most bytes of a key that is tried with suffixes."""
 HOT_BY_BYTES = 25
 """The number of keys with the most bytes that are examined, too."""
@@ -106,7 +106,7 @@ class HotKey:
         bytes: Their keys' and values' bytes, alike.
         suffixed: By the number of each partitioner that may be the topic's, the partition on which it puts
             the key, and then the key with each suffix of `suffix` (1 + SUFFIXES); none for a key of more than
-            LONGEST_SALTED bytes.
+            MAX_SALTED_KEY_BYTES bytes.
         is_text: Whether it takes a suffix (`takes_suffix`).
     """
 

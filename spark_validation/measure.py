@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 RECORDS_PER_REDUCER = 750_000
 """About 250 MB of a Python worker where every record has a key of its own."""
-FEWEST_PER_REDUCER = 100_000
+MIN_RECORDS_PER_REDUCER = 100_000
 """Records that are counted in the time that another reducer takes to start."""
-MOST_COLLECTED = 16
+MAX_COLLECTED_COUNTS = 16
 """The most `KeyCounts` of a topic that come to the driver: more are merged before, so that its memory does
 not grow."""
 
@@ -124,7 +124,7 @@ def count_records(records: DataFrame, layout: CountsLayout, *, count: int, slots
         cells = CellCounts()
         for batch in batches:
             add_batch(cells, batch, replicates)
-            if cells.rows >= kafka_source.MOST_HELD:
+            if cells.rows >= kafka_source.MAX_HELD_GROUPS:
                 yield _blocks(0, cells.table(), reducers, labels)
                 cells = CellCounts()
         if cells.rows:
@@ -160,7 +160,7 @@ def divide(records: Sequence[int], slots: int) -> Reducers:
         slots: The number of tasks that run at a time.
     """
     total = sum(records)
-    most = min(RECORDS_PER_REDUCER, max(FEWEST_PER_REDUCER, -(-total // slots)))
+    most = min(RECORDS_PER_REDUCER, max(MIN_RECORDS_PER_REDUCER, -(-total // slots)))
     count = max(1, -(-total // most))
     # Topics are laid end to end and cut into equal lengths, so that small neighbours share a reducer.
     before = itertools.accumulate(records, initial=0)
@@ -180,11 +180,11 @@ def spark_labels(count: int) -> list[int]:
     labels: dict[int, int] = {}
     for first in itertools.count(0, 1024):
         values = np.arange(first, first + 1024, dtype=np.uint32)
-        for value, place in zip(values.tolist(), (_murmur3(values) % count).tolist(), strict=True):
-            labels.setdefault(place, value)
+        for value, bucket in zip(values.tolist(), (_murmur3(values) % count).tolist(), strict=True):
+            labels.setdefault(bucket, value)
         if len(labels) == count:
             break
-    return [labels[place] for place in range(count)]
+    return [labels[bucket] for bucket in range(count)]
 
 
 def _murmur3(values: Any) -> Any:
@@ -252,8 +252,8 @@ def _reduce(
 
     counts = blocks.repartition(reducers.count, "reducer").mapInArrow(reduce_blocks, _COUNTS)
     # Counts of many reducers of one topic are added up on executors, not one after another by the driver.
-    if max(map(len, reducers.of)) > MOST_COLLECTED:
-        counts = counts.repartition(MOST_COLLECTED).mapInArrow(merge_rows, _COUNTS)
+    if max(map(len, reducers.of)) > MAX_COLLECTED_COUNTS:
+        counts = counts.repartition(MAX_COLLECTED_COUNTS).mapInArrow(merge_rows, _COUNTS)
     rows = ((row.topic, bytes(row.counts or b""), row.failure) for row in counts.collect())
     totals = _merge_counts(rows, layouts)
     # A topic without a record in its windows has sent no block.

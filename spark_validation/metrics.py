@@ -135,7 +135,7 @@ def _add_up(estimates: Iterable[Estimate]) -> Estimate:
 
 
 FORMATS = ("parquet", "delta", "iceberg")
-_MOST_READ = 200_000
+_MAX_ROWS_READ = 200_000
 _DDL = (
     "cluster_id string, topic string, partition int, metric string, value double, low double, high double, "
     "sampled_at timestamp, day date"
@@ -168,11 +168,11 @@ class MetricsTable:
     """A table of metrics.
 
     Attributes:
-        place: The path of its folder; of Iceberg the table's name, such as `lake.kafka.skew`.
+        location: The path of its folder; of Iceberg the table's name, such as `lake.kafka.skew`.
         format: One of FORMATS.
     """
 
-    place: str
+    location: str
     format: str = "parquet"
 
     def check(self, spark: SparkSession) -> None:
@@ -195,7 +195,7 @@ class MetricsTable:
             # Of one partition, and so of one file for each day.
             frame = spark.createDataFrame(_arrow_table(rows)).coalesce(1)
             if self.format == "iceberg":
-                table = frame.writeTo(self.place)
+                table = frame.writeTo(self.location)
                 # append() fails without a table, and createOrReplace() would drop its rows.
                 if exists:
                     table.append()
@@ -204,7 +204,7 @@ class MetricsTable:
             else:
                 # INT96, Spark's default, is what other readers of Parquet warn of.
                 spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-                frame.write.format(self.format).mode("append").partitionBy("day").save(self.place)
+                frame.write.format(self.format).mode("append").partitionBy("day").save(self.location)
 
     def read(
         self, spark: SparkSession, cluster_id: str | None, topics: Collection[str], metrics: Collection[str]
@@ -230,7 +230,7 @@ class MetricsTable:
             # As a number: collect() returns timestamps without a zone, in that of this machine.
             at = F.unix_micros("sampled_at").alias("at")
             newest = rows.select("topic", "metric", "value", "low", "high", at).orderBy(F.desc("at"))
-            newest_rows = newest.limit(_MOST_READ).collect()
+            newest_rows = newest.limit(_MAX_ROWS_READ).collect()
         return tuple(
             MetricRow(
                 cluster_id,
@@ -262,7 +262,7 @@ class MetricsTable:
             import pyarrow.parquet as pq
 
             for day in sorted({row.day for row in rows}):
-                folder = Path(self.place) / f"day={day}"
+                folder = Path(self.location) / f"day={day}"
                 folder.mkdir(parents=True, exist_ok=True)
                 # Readers skip names with an underscore, and so files that are incomplete.
                 name = f"part-{uuid.uuid4()}.parquet"
@@ -283,7 +283,7 @@ class MetricsTable:
             if self._read_schema() is None:
                 return ()
             # Unfinished files are left out by their underscore; to check each would open it once more.
-            table = ds.dataset(self.place, format="parquet", exclude_invalid_files=False)
+            table = ds.dataset(self.location, format="parquet", exclude_invalid_files=False)
             own = (
                 ds.field("cluster_id").is_null()
                 if cluster_id is None
@@ -308,10 +308,10 @@ class MetricsTable:
         """Return the schema of a file of the table; None if it has none yet."""
         import pyarrow.parquet as pq
 
-        folder = Path(self.place)
+        folder = Path(self.location)
         if (folder / "_delta_log").exists():
             raise JobFailed(
-                f"{self.place} is a Delta table", hint="--arrivals appends to Parquet tables alone"
+                f"{self.location} is a Delta table", hint="--arrivals appends to Parquet tables alone"
             )
         file = next((file for file in folder.glob("day=*/*.parquet") if not file.name.startswith("_")), None)
         if file is None:
@@ -320,7 +320,7 @@ class MetricsTable:
         schema = pq.read_schema(file)
         if {field.name: field.type for field in schema} != wanted:
             raise JobFailed(
-                f"{self.place} has other columns than metrics have",
+                f"{self.location} has other columns than metrics have",
                 hint=f"give --metrics a place of its own; its columns are {_DDL}",
             )
         return schema
@@ -338,20 +338,20 @@ class MetricsTable:
             yield
         except (OSError, pa.ArrowException) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise JobFailed(f"metrics cannot be {action}: {self.place}: {reason}") from error
+            raise JobFailed(f"metrics cannot be {action}: {self.location}: {reason}") from error
 
     def _load_checked(self, spark: SparkSession) -> DataFrame | None:
         """Return the table; None if there is none yet."""
-        if self.format == "parquet" and _load(spark, "text", f"{self.place}/_delta_log") is not None:
+        if self.format == "parquet" and _load(spark, "text", f"{self.location}/_delta_log") is not None:
             # Spark would add files that are not in Delta's log.
-            raise JobFailed(f"{self.place} is a Delta table", hint="give --metrics-format delta")
-        table = _load(spark, self.format, self.place)
+            raise JobFailed(f"{self.location} is a Delta table", hint="give --metrics-format delta")
+        table = _load(spark, self.format, self.location)
         if table is None:
             return None
         columns = {field.name: field.dataType.simpleString() for field in table.schema.fields}
         if columns != _COLUMNS:
             raise JobFailed(
-                f"{self.place} has other columns than metrics have: {_describe_difference(columns)}",
+                f"{self.location} has other columns than metrics have: {_describe_difference(columns)}",
                 hint=f"give --metrics a place of its own; its columns are {_DDL}",
             )
         return table
@@ -381,7 +381,7 @@ class MetricsTable:
             )
         reason = causes[-1].line if causes else next(iter(str(error).splitlines()), type(error).__name__)
         return JobFailed(
-            f"metrics cannot be {action}: {self.place}: {reason}",
+            f"metrics cannot be {action}: {self.location}: {reason}",
             hint="give a path or a table that Spark is configured for and this account may write to",
         )
 
@@ -395,12 +395,12 @@ _NO_JARS = (
 )
 
 
-def _load(spark: SparkSession, kind: str, place: str) -> DataFrame | None:
+def _load(spark: SparkSession, kind: str, location: str) -> DataFrame | None:
     """Return the table at a place; None if there is none."""
     from pyspark.errors import AnalysisException
 
     try:
-        table = spark.read.table(place) if kind == "iceberg" else spark.read.format(kind).load(place)
+        table = spark.read.table(location) if kind == "iceberg" else spark.read.format(kind).load(location)
         # Over Spark Connect, only this asks the server.
         _ = table.schema
     except AnalysisException as error:

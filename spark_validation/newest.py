@@ -11,7 +11,7 @@ import numpy as np
 from spark_validation.arrivals import EVEN_RATIO, HOUR_MS, most_by_chance
 from spark_validation.causes_burst import count_share
 from spark_validation.intervals import Z
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import Estimate, NewestPart
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _find_newest(topic: SampledTopic, line: Timeline) -> Timeline | None:
         mean = float(records.mean())
         enough = most_by_chance(mean, topic.partitions) <= EVEN_RATIO * mean
         read = float((records / np.maximum(topic.weights, 1.0)).sum())
-        if since > line.edges[0] and enough and read >= FEWEST_RECORDS:
+        if since > line.edges[0] and enough and read >= MIN_RECORDS:
             return newest
     return None
 

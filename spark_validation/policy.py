@@ -30,7 +30,7 @@ NOW = "now"
 CHOICES = {"by": ("records", "bytes"), "of": ("period", NOW)}
 """What limits are about, by the names of manifests and of SkewLimits: the default first."""
 
-FEWEST_RECORDS = 300
+MIN_RECORDS = 300
 """The fewest records whose spread is judged."""
 
 _NOT_KNOWN = "not known"
@@ -38,7 +38,7 @@ NO_RECORD = "there is no record to judge"
 NEWEST_UNKNOWN = (
     "the last hour and the last tenth of the records have too few to judge, or times do not show these"
 )
-TOO_LITTLE = f"there are fewer than {FEWEST_RECORDS} records, which is too little data to judge"
+TOO_LITTLE = f"there are fewer than {MIN_RECORDS} records, which is too little data to judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +97,31 @@ def limits_of(policy: Mapping[str, object]) -> SkewLimits:
     return SkewLimits(**limits, **chosen)  # type: ignore[arg-type]  # minDistinctKeys was made an int
 
 
-def verdict(result: TopicResult, limits: SkewLimits) -> SkewVerdict:
+def judge(result: TopicResult, limits: SkewLimits) -> SkewVerdict:
     """Return the verdict on a topic by its limits."""
     from spark_validation.results import SkewVerdict  # which plans do not need
 
-    if (reason := not_judged(result)) is not None:
+    if (reason := explain_unjudged(result)) is not None:
         return SkewVerdict("pass", (reason,))
-    broken = tuple(broken_limits(result, limits))
-    unknown = unknown_ratio(result, limits)
+    broken = tuple(find_broken_limits(result, limits))
+    unknown = explain_unknown_ratio(result, limits)
     status = "fail" if any(limit.certain for limit in broken) else "warn" if broken else "pass"
     if unknown is not None and status != "fail":
         status = "unknown"
     return SkewVerdict(status, (*(limit.message for limit in broken), *([unknown] if unknown else [])))
 
 
-def not_judged(result: TopicResult) -> str | None:
+def explain_unjudged(result: TopicResult) -> str | None:
     """Return why a topic is not judged by any limit; None if it is."""
     return {"empty": NO_RECORD, "too_little_data": TOO_LITTLE}.get(result.diagnosis)
 
 
-def lacks_answer(result: TopicResult) -> bool:
+def is_inconclusive(result: TopicResult) -> bool:
     """Return whether a judged topic lacks what was asked for: its spread, or the verdict on a limit."""
     return result.spread == _NOT_KNOWN or (result.policy is not None and result.policy.status == "unknown")
 
 
-def unknown_ratio(result: TopicResult, limits: SkewLimits) -> str | None:
+def explain_unknown_ratio(result: TopicResult, limits: SkewLimits) -> str | None:
     """Return the sentence on a limit of the ratio that cannot be checked; None if there is no such limit."""
     from spark_validation.wording import state_unknown_ratio
 
@@ -135,7 +135,7 @@ def unknown_ratio(result: TopicResult, limits: SkewLimits) -> str | None:
     return state_unknown_ratio(result.name, limits.max_partition_ratio, limits.by, reason)
 
 
-def broken_limits(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimit]:
+def find_broken_limits(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimit]:
     """Yield the limits that a topic with records breaks, surely or perhaps.
 
     Limits that are surely broken in the whole period and surely kept in its newest part, or the other way,
@@ -146,7 +146,7 @@ def broken_limits(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLim
         {limit.name: limit for limit in _find_broken(result, judged)} for judged in (limits, opposite)
     )
     yield from broken.values()
-    if result.now is None or unknown_ratio(result, limits) is not None:
+    if result.now is None or explain_unknown_ratio(result, limits) is not None:
         return
     from spark_validation.wording import state_disagreement
 
@@ -180,7 +180,7 @@ def _find_broken(result: TopicResult, limits: SkewLimits) -> Iterator[BrokenLimi
         if result.now is None:
             limits = replace(limits, max_key_share=None)
         result = judge_now(result)
-    if limits.max_partition_ratio is not None and unknown_ratio(result, limits) is None:
+    if limits.max_partition_ratio is not None and explain_unknown_ratio(result, limits) is None:
         yield from _check_partition_ratio(result, limits.max_partition_ratio, limits)
     if limits.max_key_share is not None:
         yield from _check_key_share(result, limits.max_key_share, limits)

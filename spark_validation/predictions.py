@@ -13,7 +13,7 @@ import numpy as np
 from spark_validation import intervals, wording
 from spark_validation.arrivals import EVEN_RATIO, Spread
 from spark_validation.imbalance import expected_ratio, max_mean_ratio
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import WhatIf
 from spark_validation.sampled_topic import max_over_mean
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from spark_validation.sampled_topic import SampledTopic
 
 
-MOST_UNEXPLAINED = 0.05
+MAX_UNEXPLAINED_SHARE = 0.05
 """The share of records with a key, corrected for chance, that no known partitioner may have placed: all on
 one of 12 partitions, they would add 0.6 to a ratio."""
-MOST_UNEVEN = EVEN_RATIO - 1
+MAX_STICKY_IMBALANCE = EVEN_RATIO - 1
 """The most by which batches of records without a key may raise the ratio predicted without them."""
 FARTHEST = 2
 """The multiple of the present partition count on which that is judged: the usual increase."""
@@ -69,14 +69,14 @@ def _divide_evenly(total: ReplicatedTotals, count: int) -> ReplicatedTotals:
 def find_withheld_reason(topic: SampledTopic, placement: Placement, weighting: Weighting) -> str | None:
     """Return why no prediction of another partition count holds for a topic; None if they do."""
     if topic.spread is Spread.LITTLE:
-        return wording.explain_little_data(FEWEST_RECORDS)
+        return wording.explain_little_data(MIN_RECORDS)
     if topic.result.keys_withheld is not None:
         return topic.result.keys_withheld
     if topic.partitions < 2:
         return None
-    if placement.unknown > MOST_UNEXPLAINED:
+    if placement.unknown > MAX_UNEXPLAINED_SHARE:
         return wording.explain_unknown_partitioner(placement.unknown)
-    if _null_excess(topic, weighting) > MOST_UNEVEN:
+    if _null_excess(topic, weighting) > MAX_STICKY_IMBALANCE:
         fullest = max_over_mean(topic.nulls("records"))
         return wording.explain_uneven_nulls(topic.result.null_key_share.value, fullest)
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_validation.hashing import PARTITIONERS
-from spark_validation.sampled_topic import FEWEST_OF_KEY, MEASURES
+from spark_validation.sampled_topic import MEASURES, MIN_RECORDS_OF_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_validation.key_counts import Floats
     from spark_validation.sampled_topic import SampledTopic
 
-MOST_SALTS = 50
+MAX_SALTS = 50
 """The most salts of all keys together that are advised: a reader of a key must read all of its salts."""
 
 
@@ -104,7 +104,7 @@ def partition_loads(topic: SampledTopic, partitioner: str | None, histories: His
     mostly_text = 2 * sum(key.is_text for key in topic.counts.hot) >= len(topic.counts.hot)
     keys = {}
     for key in topic.counts.hot:
-        if key.records.sum() < FEWEST_OF_KEY or (predicted and number not in key.suffixed):
+        if key.records.sum() < MIN_RECORDS_OF_KEY or (predicted and number not in key.suffixed):
             continue
         own = np.stack([topic.key_loads(key, by) for by in MEASURES])
         is_text = key.is_text and mostly_text
@@ -145,7 +145,7 @@ def split(
         key_share: The largest share of one key allowed, by the first of the measures.
 
     Returns:
-        None where not even MOST_SALTS suffice, or where the fullest partition has none of the keys.
+        None where not even MAX_SALTS suffice, or where the fullest partition has none of the keys.
     """
     chosen_loads = loads[[*measures]]
     unit = chosen_loads.shape[1] / np.maximum(chosen_loads.sum(axis=1, keepdims=True), 1e-12)
@@ -154,7 +154,7 @@ def split(
     most = key_share * level.shape[1]
     # The rounding of a quotient must not cost a further salt.
     salts = [max(1, int(np.ceil(float(part[0].sum()) / most - 1e-9))) for part in parts]
-    while sum(count for count in salts if count > 1) <= MOST_SALTS:
+    while sum(count for count in salts if count > 1) <= MAX_SALTS:
         placed, chosen, on = _place_salts(level, keys, parts, salts)
         measure, fullest = np.unravel_index(int(np.argmax(placed)), placed.shape)
         if placed[measure, fullest] <= ratio:
@@ -186,10 +186,10 @@ def _place_salts(
         taken: list[int] = []
         for _ in range(salts[number]):
             after = (placed[:, suffixed] + size[:, None]).max(axis=0)
-            place = int(np.argmin(np.where(free, after, np.inf)))
-            free[place] = False
-            taken.append(int(suffixed[place]) if known is None else place)
-            placed[:, suffixed[place]] += size
-            on[number][:, suffixed[place]] += size
+            index = int(np.argmin(np.where(free, after, np.inf)))
+            free[index] = False
+            taken.append(int(suffixed[index]) if known is None else index)
+            placed[:, suffixed[index]] += size
+            on[number][:, suffixed[index]] += size
         chosen[number] = tuple(sorted(taken))
     return placed, chosen, on

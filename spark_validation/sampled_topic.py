@@ -11,7 +11,7 @@ import numpy as np
 from spark_validation.arrivals import EVEN_RATIO, Spread, judge_spread
 from spark_validation.imbalance import chance_limit, expected_ratio
 from spark_validation.key_counts import estimate_squares
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ NULLS_WORTH_NAMING = 0.01
 """The share of records without a key from which they are a cause: one in a hundred is no stray producer."""
 SURELY = 1 + (EVEN_RATIO - 1) / 2
 """The least lower bound of an uneven ratio: half of the excess is then no sampling error."""
-MOST_BY_CHANCE = 1.5
+MAX_CHANCE_RATIO = 1.5
 """Up to this ratio, what so many equal keys make by chance is as even as these keys can be. Beyond it, they
 are too few for the partitions."""
 CHANCE_IS_ENOUGH = 0.5
@@ -33,15 +33,15 @@ CHANCE_IS_ENOUGH = 0.5
 STANDS_OUT = 3.0
 """A key is hot if its share is so many times that of the average key less frequent than it: equal keys,
 however few, are not."""
-LEAST_LIFT = 0.05
+MIN_HOT_KEY_LIFT = 0.05
 """A hot key must also alone fill a partition to this part of the mean: less shows in no ratio."""
 CLUMPED = 3.0
 """From this dispersion on (`dispersion`), records come in batches."""
-MOST_OF_IT = 0.75
+ENOUGH_EXPLAINED_SHARE = 0.75
 """Keys are added, largest first, until they explain this part of the excess."""
 WORTH_NAMING = 0.25
 """Keys that explain less of the excess are no cause of it."""
-FEWEST_OF_KEY = 5
+MIN_RECORDS_OF_KEY = 5
 """A key with fewer records in the sample is not hot: no split divides one large record."""
 MANY_KEYS_PER_PARTITION = 20
 """So many keys for each partition are not few, though the fullest of many is far above the mean."""
@@ -169,7 +169,7 @@ class SampledTopic:
         keys = self.result.distinct_keys.value
         return (
             keys < MANY_KEYS_PER_PARTITION * self.partitions
-            and expected_ratio(keys, self.partitions) > MOST_BY_CHANCE
+            and expected_ratio(keys, self.partitions) > MAX_CHANCE_RATIO
         )
 
     def chance_limit(self, by: str) -> float:
@@ -183,7 +183,7 @@ class SampledTopic:
     def is_large(self, key: HotKey, by: str) -> bool:
         """Return whether a key alone makes its partition uneven."""
         load, mean = float(self.key_loads(key, by).sum()), float(self.loads(by).mean())
-        return load > (EVEN_RATIO - 1) * mean and bool(key.records.sum() >= FEWEST_OF_KEY)
+        return load > (EVEN_RATIO - 1) * mean and bool(key.records.sum() >= MIN_RECORDS_OF_KEY)
 
     def _find_chance_limit(self, by: str) -> float:
         keyed = float((self.loads(by) - self.nulls(by)).sum())
@@ -192,7 +192,7 @@ class SampledTopic:
         for key in self.counts.hot:
             is_large = self.is_large(key, by)
             # What is known of a key from a few sampled records is in the squares.
-            if not is_large and not whole and key.records.sum() < FEWEST_OF_KEY:
+            if not is_large and not whole and key.records.sum() < MIN_RECORDS_OF_KEY:
                 if key.records.sum() == 1:
                     single = max(single, float(self.key_loads(key, by).sum()))
                 continue
@@ -226,7 +226,7 @@ class SampledTopic:
             # A further key on other partitions lowers the mean alone, and explains no more.
             if best is None or explains > best.explains:
                 best = HotKeys(tuple(chosen), tuple(shares), by, explains)
-            if explains >= MOST_OF_IT:
+            if explains >= ENOUGH_EXPLAINED_SHARE:
                 break
         return best if best is not None and best.explains >= WORTH_NAMING else None
 
@@ -244,16 +244,16 @@ class SampledTopic:
         for number, (key, share) in enumerate(shares, start=1):
             remaining -= share
             average = max(remaining, 0.0) / (distinct - number) if distinct > number else 0.0
-            if share < STANDS_OUT * average or share * self.partitions < LEAST_LIFT:
+            if share < STANDS_OUT * average or share * self.partitions < MIN_HOT_KEY_LIFT:
                 break
-            if key.records.sum() >= FEWEST_OF_KEY:
+            if key.records.sum() >= MIN_RECORDS_OF_KEY:
                 prominent.append((key, share))
         return prominent
 
     @cached_property
     def spread(self) -> Spread:
         """The verdict on how evenly the records or bytes that were written lie on partitions."""
-        if float(self.written.sum()) < FEWEST_RECORDS:
+        if float(self.written.sum()) < MIN_RECORDS:
             return Spread.LITTLE
         return Spread.UNEVEN if any(self.skewed(by) for by in MEASURES) else Spread.EVEN
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_validation import jvm
-from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, configuration, zip_package
+from spark_validation.configuration import SESSION_SETTINGS, SessionSettings, build_configuration, zip_package
 from spark_validation.errors import SparkMissing, SparkUnavailable
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def wait_for_executors(spark: SparkSession) -> None:
         time.sleep(_PAUSE_S)
 
 
-_ANSWER_S = 10.0
+_RESPONSE_TIMEOUT_S = 10.0
 # The default of spark.connect.grpc.binding.port.
 _CONNECT_PORT = 15002
 _KINDS = "local[N], spark://host:port, yarn, or k8s://https://host:port"
@@ -110,7 +110,7 @@ def _reach(addresses: Iterable[tuple[str, int]], what: str) -> None:
     why = ""
     for address in addresses:
         try:
-            socket.create_connection(address, timeout=_ANSWER_S).close()
+            socket.create_connection(address, timeout=_RESPONSE_TIMEOUT_S).close()
         except OSError as error:
             why = error.strerror or str(error)
         else:
@@ -123,7 +123,7 @@ _CONNECT = {"grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "goo
 _STOP_S = 15.0
 _START_S = {"local": 60.0, "spark": 30.0}
 # YARN and Kubernetes may let an application wait in a queue.
-_LONGEST_START_S = 300.0
+_MAX_START_S = 300.0
 
 
 @contextmanager
@@ -191,9 +191,9 @@ def hide_pandas_warning() -> Iterator[None]:
 def _own_session(settings: SessionSettings, folder: Path) -> Iterator[SparkSession]:
     """Start a session whose driver is a JVM of its own."""
     check_master(settings.effective_master)
-    wanted = configuration(settings, folder)
+    wanted = build_configuration(settings, folder)
     (folder / "local").mkdir()
-    with jvm.environment(settings, folder), jvm.start_gateway(settings, wanted, folder) as gateway:
+    with jvm.set_environment(settings, folder), jvm.start_gateway(settings, wanted, folder) as gateway:
         spark = _begin_session(gateway, wanted, settings, folder)
         try:
             if not settings.local:
@@ -212,15 +212,15 @@ def _begin_session(
     from pyspark.sql import SparkSession
 
     interrupted = signal.getsignal(signal.SIGINT)
-    patience = _START_S.get(settings.effective_master.partition(":")[0].partition("[")[0], _LONGEST_START_S)
+    patience = _START_S.get(settings.effective_master.partition(":")[0].partition("[")[0], _MAX_START_S)
     late = threading.Event()
 
-    def give_up() -> None:
+    def kill_gateway() -> None:
         late.set()
         gateway.proc.kill()
 
     # A call into the JVM has no timeout: only the end of the process makes it return.
-    timer = threading.Timer(patience, give_up)
+    timer = threading.Timer(patience, kill_gateway)
     timer.start()
     try:
         SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(wanted.items())), gateway=gateway)

@@ -36,7 +36,7 @@ from spark_validation.errors import JobFailed, SkewError, find_changed_topics, j
 from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
 from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
-from spark_validation.policy import lacks_answer, limits_of, verdict
+from spark_validation.policy import is_inconclusive, judge, limits_of
 from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import hide_pandas_warning
 from spark_validation.text_files import read_file
@@ -61,7 +61,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(WRONG_USAGE, f"error: {message}\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     arguments = _Parser(
         prog="spark_validation", description="Measure how evenly written records spread over partitions."
@@ -120,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-def job_settings(given: argparse.Namespace) -> JobSettings:
+def read_job_settings(given: argparse.Namespace) -> JobSettings:
     """Return the settings that the arguments give."""
     return JobSettings(
         records=given.records,
@@ -251,9 +251,9 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         SystemExit: The arguments are wrong.
     """
-    given = parser().parse_args(arguments)
+    given = build_parser().parse_args(arguments)
     if not (given.topics or given.policies or given.policy_file):
-        parser().error("give --topic, or a topic with a --policy")
+        build_parser().error("give --topic, or a topic with a --policy")
     try:
         with hide_pandas_warning(), _session() as spark:
             return write_report(spark, given)
@@ -297,7 +297,7 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     if table is not None:
         table.check(spark)
     kafka = client_properties(given)
-    settings = job_settings(given)
+    settings = read_job_settings(given)
     admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
     ids = admin.topic_ids(topics)
@@ -311,7 +311,7 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     if table is not None:
         table.append(spark, metric_rows(report))
     # A report that lacks a topic matters more than a verdict on the others.
-    if failed or any(map(lacks_answer, results)):
+    if failed or any(map(is_inconclusive, results)):
         return FAILED
     return BEYOND_POLICY if any(result.policy and result.policy.status == "fail" for result in results) else 0
 
@@ -388,7 +388,7 @@ def _judge(
             hint = f" ({outcome.hint})" if outcome.hint else ""
             sys.stderr.write(f"not read: {outcome.message}{hint}\n")
             continue
-        policy = verdict(outcome, policies[topic]) if topic in policies else None
+        policy = judge(outcome, policies[topic]) if topic in policies else None
         results.append(replace(outcome, policy=policy))
         if policy is not None and policy.status != "pass":
             sys.stderr.writelines(f"{policy.status}: {reason}\n" for reason in policy.reasons)

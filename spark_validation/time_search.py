@@ -5,7 +5,7 @@ the records of a log are in order and none is missing. It is too early where a r
 than those after it (a clock that is ahead, a record in the future), or is a transaction marker, which has the
 broker's time and not that of the records. It is too late where the first records of that time have been
 removed (compaction), or where all records come some time after their timestamps. So the records found before
-and after that place are searched, too: the offsets between them are how far the result may be wrong.
+and after that offset are searched, too: the offsets between them are how far the result may be wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ReadRecords: TypeAlias = Callable[
 """Takes an offset of each partition; returns the offsets and times of the first records from there on. Leaves
 out partitions that cannot be read."""
 
-FEW = 5
+FEW_RECORDS = 5
 """So many records more or less in a partition matter nowhere."""
 EXACT = 0.005
 """Up to this part of the mean of partitions, a count counts as exact."""
@@ -40,9 +40,9 @@ KNOWN = 0.1
 _LONG_WAIT = 10
 """A wait for the next record that is so many times the mean one is long: by chance, that has a probability of
 exp(-10)."""
-_LEAST_WAIT = 0.01
+_MIN_WAIT_SHARE = 0.01
 """The least part of the whole time that a long wait takes."""
-_MOST_PARTITIONS = 0.5
+_PAUSED_SHARE = 0.5
 """Where so many partitions of a topic have no record for a while, its producers paused."""
 _PROBED_PARTITIONS = 32
 """So many of the partitions of a pause are enough to show that it is one, instead of times that mislead."""
@@ -71,7 +71,7 @@ class LogEnds:
 
 @dataclass(slots=True)
 class Beginning:
-    """The place in a log where a time begins.
+    """The offset in a log where a time begins.
 
     Attributes:
         offset: The first offset that was written since that time.
@@ -128,31 +128,37 @@ class TimeSearch:
             times: The time of each partition (ms since 1970); all partitions of a topic are among them.
             exactly: Go on where a result is exact for what was written since, but not for a short period.
         """
-        answers = self.find_offsets({place: time for place, time in times.items() if place in self.firsts})
-        unsure = {place: time for place, (_, time) in answers.items() if place[0] not in self.ordered}
-        after = self.find_offsets({place: max(time, times[place]) + 1 for place, time in unsure.items()})
+        in_logs = {partition: time for partition, time in times.items() if partition in self.firsts}
+        responses = self.find_offsets(in_logs)
+        uncertain = {
+            partition: time for partition, (_, time) in responses.items() if partition[0] not in self.ordered
+        }
+        later = {partition: max(time, times[partition]) + 1 for partition, time in uncertain.items()}
+        after = self.find_offsets(later)
         beginnings = {}
-        for place in times:
-            log = self.logs[place]
-            offset = min(max(answers.get(place, (log.end, 0))[0], log.start), log.end)
-            beginnings[place] = Beginning(offset, offset, offset)
-            if place in unsure:
-                latest = max(offset, min(after.get(place, (log.end, 0))[0], log.end) - 1)
-                if unsure[place] > self.now_ms + CLOCK_TOLERANCE_MS:
+        for partition in times:
+            log = self.logs[partition]
+            offset = min(max(responses.get(partition, (log.end, 0))[0], log.start), log.end)
+            beginnings[partition] = Beginning(offset, offset, offset)
+            if partition in uncertain:
+                latest = max(offset, min(after.get(partition, (log.end, 0))[0], log.end) - 1)
+                if uncertain[partition] > self.now_ms + CLOCK_TOLERANCE_MS:
                     latest = log.end  # those that are even later are no newer
-                wait_ms = self._find_wait(log.end - offset, times[place], unsure[place])
-                beginnings[place] = Beginning(offset, offset, latest, wait_ms)
+                wait_ms = self._find_wait(log.end - offset, times[partition], uncertain[partition])
+                beginnings[partition] = Beginning(offset, offset, latest, wait_ms)
         most = dict.fromkeys(times, 1.0) if exactly else self._tolerances(beginnings)
         looked: set[TopicPartition] = set()
         if self.read_records is not None:
             hidden = {
-                place for place, beginning in beginnings.items() if self._is_hidden(beginning, most[place])
+                partition
+                for partition, beginning in beginnings.items()
+                if self._is_hidden(beginning, most[partition])
             }
             looked = self._look(beginnings, times, hidden, self.read_records)
             looked |= self._look_at_waits(beginnings, times, hidden, self.read_records)
         else:
             self._doubt_waits(beginnings)
-        nexts = {place: after.get(place, answer)[1] for place, answer in answers.items()}
+        nexts = {partition: after.get(partition, response)[1] for partition, response in responses.items()}
         self._look_back(beginnings, times, nexts, most, looked)
         return beginnings
 
@@ -164,22 +170,23 @@ class TimeSearch:
             until_ms: The end, exclusive.
         """
         if any(
-            log.start and self.firsts.get(place, since_ms) >= since_ms for place, log in self.logs.items()
+            log.start and self.firsts.get(partition, since_ms) >= since_ms
+            for partition, log in self.logs.items()
         ):
             return None  # some of these records may have been removed
         first, last = (
             self.find(dict.fromkeys(self.logs, time), exactly=True) for time in (since_ms, until_ms)
         )
-        counts = tuple(max(0, last[place].offset - first[place].offset) for place in self.logs)
-        doubt = max(first[place].doubt + last[place].doubt for place in self.logs)
-        return counts if doubt <= max(FEW, KNOWN * fmean(counts)) else None
+        counts = tuple(max(0, last[partition].offset - first[partition].offset) for partition in self.logs)
+        doubt = max(first[partition].doubt + last[partition].doubt for partition in self.logs)
+        return counts if doubt <= max(FEW_RECORDS, KNOWN * fmean(counts)) else None
 
     def _find_wait(self, records: int, since_ms: int, at_ms: int) -> int | None:
         """Return the time until a record if that is long for the pace of those after it, or negative."""
         length_ms, wait_ms = max(1, self.now_ms - since_ms), at_ms - since_ms
         mean_ms = length_ms / (records + 1)
-        long_ms = max(_LONG_WAIT * mean_ms, _LEAST_WAIT * length_ms)
-        return wait_ms if records > FEW and not 0 <= wait_ms <= long_ms else None
+        long_ms = max(_LONG_WAIT * mean_ms, _MIN_WAIT_SHARE * length_ms)
+        return wait_ms if records > FEW_RECORDS and not 0 <= wait_ms <= long_ms else None
 
     def _look_at_waits(
         self,
@@ -195,33 +202,37 @@ class TimeSearch:
         """
         waits: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
         partitions = Counter(topic for topic, _ in beginnings)
-        for place, beginning in beginnings.items():
-            if beginning.wait_ms is not None and place not in hidden:
-                waits[place[0]][place] = beginning.wait_ms
+        for partition, beginning in beginnings.items():
+            if beginning.wait_ms is not None and partition not in hidden:
+                waits[partition[0]][partition] = beginning.wait_ms
         paused: dict[str, list[TopicPartition]] = {}
         for topic, own in waits.items():
             typical = median(own.values())
-            near = [place for place, wait in own.items() if abs(wait - typical) <= abs(_LEAST_WAIT * typical)]
-            if len(near) >= max(_MOST_PARTITIONS * partitions[topic], 2 * _PROBED_PARTITIONS):
+            near = [
+                partition
+                for partition, wait in own.items()
+                if abs(wait - typical) <= abs(_MIN_WAIT_SHARE * typical)
+            ]
+            if len(near) >= max(_PAUSED_SHARE * partitions[topic], 2 * _PROBED_PARTITIONS):
                 step = len(near) // _PROBED_PARTITIONS
-                paused[topic] = [place for number, place in enumerate(near) if number % step]
-        likely = {place for own in paused.values() for place in own}
-        probed = {place for own in waits.values() for place in own} - likely
+                paused[topic] = [partition for number, partition in enumerate(near) if number % step]
+        likely = {partition for own in paused.values() for partition in own}
+        probed = {partition for own in waits.values() for partition in own} - likely
         looked = self._look(beginnings, times, probed, read_records)
         misled = {topic for topic, _ in looked}
-        doubtful = {place for place in likely if place[0] in misled}
+        doubtful = {partition for partition in likely if partition[0] in misled}
         looked |= self._look(beginnings, times, doubtful, read_records)
-        for place in likely - doubtful:
-            beginnings[place].wait_ms = None
+        for partition in likely - doubtful:
+            beginnings[partition].wait_ms = None
         return looked
 
     def _tolerances(self, beginnings: Mapping[TopicPartition, Beginning]) -> dict[TopicPartition, float]:
         """Return by how much each result may be wrong and still count as exact."""
         counts: dict[str, list[int]] = defaultdict(list)
-        for place, beginning in beginnings.items():
-            counts[place[0]].append(self.logs[place].end - beginning.offset)
+        for partition, beginning in beginnings.items():
+            counts[partition[0]].append(self.logs[partition].end - beginning.offset)
         most = {topic: max(1.0, EXACT * fmean(own)) for topic, own in counts.items()}
-        return {place: most[place[0]] for place in beginnings}
+        return {partition: most[partition[0]] for partition in beginnings}
 
     def _doubt_waits(self, beginnings: Mapping[TopicPartition, Beginning]) -> None:
         """Doubt records that are late where most partitions of the topic had some before.
@@ -232,9 +243,9 @@ class TimeSearch:
         waits: dict[str, list[bool]] = defaultdict(list)
         for (topic, _), beginning in beginnings.items():
             waits[topic].append(beginning.wait_ms is not None)
-        for place, beginning in beginnings.items():
-            if beginning.wait_ms is not None and fmean(waits[place[0]]) < _MOST_PARTITIONS:
-                beginning.latest = self.logs[place].end
+        for partition, beginning in beginnings.items():
+            if beginning.wait_ms is not None and fmean(waits[partition[0]]) < _PAUSED_SHARE:
+                beginning.latest = self.logs[partition].end
 
     def _look(
         self,
@@ -251,55 +262,57 @@ class TimeSearch:
             The logs where the time begins elsewhere.
         """
         bounds = {
-            place: (beginnings[place].offset, self.logs[place].end) for place in beginnings if place in probed
+            partition: (beginnings[partition].offset, self.logs[partition].end)
+            for partition in beginnings
+            if partition in probed
         }
         # Where records cannot be read, and where all are newer, a time begins where the search found it.
-        places: dict[TopicPartition, Beginning] = {}
+        narrowed: dict[TopicPartition, Beginning] = {}
         spreads: dict[TopicPartition, list[float]] = defaultdict(list)
         # Most searches are not misled: once the middle is newer, longer steps lead to the beginning.
         parts = dict.fromkeys(bounds, 2)
         while probes := {
-            place: low + (high - low) // parts[place] if high - low > FEW else low
-            for place, (low, high) in bounds.items()
+            partition: low + (high - low) // parts[partition] if high - low > FEW_RECORDS else low
+            for partition, (low, high) in bounds.items()
             if high > low
         }:
             records = read_records(probes)
-            for place, probe in probes.items():
-                if place not in records:
-                    places.pop(place, None)
-                    del bounds[place]
+            for partition, probe in probes.items():
+                if partition not in records:
+                    narrowed.pop(partition, None)
+                    del bounds[partition]
                     continue
-                low, high = bounds[place]
-                own = [(offset, time) for offset, time in records[place] if offset < high]
-                ordered = sorted(time for _, time in own) or [times[place]]
+                low, high = bounds[partition]
+                own = [(offset, time) for offset, time in records[partition] if offset < high]
+                ordered = sorted(time for _, time in own) or [times[partition]]
                 middle = median(ordered)
-                spreads[place].append(ordered[-2:][0] - middle)
-                at = places.setdefault(place, Beginning(high, low, high))
-                if middle >= times[place]:
-                    bounds[place], parts[place] = (low, probe), _LONG_STEP
-                    newer = (offset for offset, time in own if time >= times[place])
+                spreads[partition].append(ordered[-2:][0] - middle)
+                at = narrowed.setdefault(partition, Beginning(high, low, high))
+                if middle >= times[partition]:
+                    bounds[partition], parts[partition] = (low, probe), _LONG_STEP
+                    newer = (offset for offset, time in own if time >= times[partition])
                     at.offset = at.latest = next(newer, at.offset)
                 else:
                     # Half of the records that were read are older, at least up to the middle.
                     low = at.earliest = max(probe, own[(len(own) - 1) // 2][0]) + 1
-                    bounds[place], parts[place] = (low, high), 2
+                    bounds[partition], parts[partition] = (low, high), 2
         looked = set()
-        for place, at in places.items():
-            first = beginnings[place]
+        for partition, at in narrowed.items():
+            first = beginnings[partition]
             if at.earliest == first.offset:
                 first.latest, first.wait_ms = first.offset, None
                 continue
             # Where times are far from in order, half of the records are so much older than the newest.
-            log, length_ms = self.logs[place], max(1, self.now_ms - times[place])
-            behind = round((log.end - at.offset) * median(spreads[place]) / length_ms)
+            log, length_ms = self.logs[partition], max(1, self.now_ms - times[partition])
+            behind = round((log.end - at.offset) * median(spreads[partition]) / length_ms)
             at.earliest = min(at.earliest, max(log.start, at.offset - behind))
-            beginnings[place] = at
-            looked.add(place)
+            beginnings[partition] = at
+            looked.add(partition)
         return looked
 
     def _is_hidden(self, found: Beginning, most: float) -> bool:
         """Return whether the time may begin far behind the record that was found."""
-        return found.latest - found.offset > max(FEW, most * KNOWN / EXACT)
+        return found.latest - found.offset > max(FEW_RECORDS, most * KNOWN / EXACT)
 
     def _look_back(
         self,
@@ -309,43 +322,45 @@ class TimeSearch:
         most: Mapping[TopicPartition, float],
         looked: Collection[TopicPartition],
     ) -> None:
-        """Find the record before each place: all offsets between them may have been written since.
+        """Find the record before each offset: all offsets between them may have been written since.
 
         First as far back as the next record is ahead, which is enough if records come at a steady pace; then
         four times as far, until there is one; then by halving the time between, until that is close enough.
         """
         bounds: dict[TopicPartition, tuple[int, int]] = {}
         probes: dict[TopicPartition, int] = {}
-        for place, time in times.items():
-            beginning, log = beginnings[place], self.logs[place]
+        for partition, time in times.items():
+            beginning, log = beginnings[partition], self.logs[partition]
             # More is known where records were read, and where their times are the brokers'.
-            known = place in looked or place[0] in self.ordered
-            if known or beginning.offset == log.start or place not in self.firsts:
+            known = partition in looked or partition[0] in self.ordered
+            if known or beginning.offset == log.start or partition not in self.firsts:
                 continue
             # Compaction may have removed all records before the one that was found.
             beginning.earliest = log.start
-            if self.firsts[place] >= time:
+            if self.firsts[partition] >= time:
                 continue
-            bounds[place] = self.firsts[place], time
-            step = max(1, nexts.get(place, time) - time, round(EXACT * (self.now_ms - time)))
-            probes[place] = max(time - step, self.firsts[place])
+            bounds[partition] = self.firsts[partition], time
+            step = max(1, nexts.get(partition, time) - time, round(EXACT * (self.now_ms - time)))
+            probes[partition] = max(time - step, self.firsts[partition])
         for _ in range(_TURNS):
-            answers = self.find_offsets(probes)
+            responses = self.find_offsets(probes)
             following: dict[TopicPartition, int] = {}
-            for place, probe in probes.items():
-                beginning, (low, high) = beginnings[place], bounds[place]
-                offset, at_ms = answers.get(place, (beginning.offset, high))
+            for partition, probe in probes.items():
+                beginning, (low, high) = beginnings[partition], bounds[partition]
+                offset, at_ms = responses.get(partition, (beginning.offset, high))
                 if offset < beginning.offset and at_ms < high:
                     beginning.earliest = max(beginning.earliest, offset + 1)
                     low = max(probe, at_ms) + 1
                 else:
                     high = probe
-                bounds[place] = low, high
-                if beginning.offset - beginning.earliest <= most[place] or low >= high:
+                bounds[partition] = low, high
+                if beginning.offset - beginning.earliest <= most[partition] or low >= high:
                     continue
                 # Back by steps that grow, as long as there is none; then the middle.
-                back = times[place] - 4 * (times[place] - high)
-                following[place] = back if low == self.firsts[place] and back > low else (low + high) // 2
+                back = times[partition] - 4 * (times[partition] - high)
+                following[partition] = (
+                    back if low == self.firsts[partition] and back > low else (low + high) // 2
+                )
             if not following:
                 break
             probes = following

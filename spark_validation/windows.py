@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 WINDOWS = 128
 """Windows of a whole topic, unless its partitions are too many for that: each costs a seek and a task."""
-FEWEST_PER_PARTITION = 4
+MIN_PER_PARTITION = 4
 """The fewest windows of a partition that show the variance between windows."""
-MOST_PER_PARTITION = 16
-MOST_OF_LARGER = 32
+MAX_PER_PARTITION = 16
+MAX_PER_PARTITION_LATER = 32
 """The most windows of a partition in a further sample, which has up to twice as many as the one before: where
 records come in stretches, the number of windows counts, and not their length."""
 SMALLEST = 25
 """The fewest records of a window that are worth its seek."""
-MOST_GROWTH = 20
+MAX_GROWTH = 20
 """The most times the offsets of a sample that the next one has: few records are poor evidence of the rest."""
 
 
@@ -146,8 +146,8 @@ def plan_windows(spans: Sequence[Span], *, records: int, seed: int) -> SamplePla
     total = sum(span.readable for span in spans)
     share = min(1.0, records / total) if total else 1.0
     filled = sum(1 for span in spans if span.readable)
-    # About WINDOWS in all; above 32 partitions more, as each has at least FEWEST_PER_PARTITION.
-    replicates = max(FEWEST_PER_PARTITION, min(MOST_PER_PARTITION, WINDOWS // max(1, filled)))
+    # About WINDOWS in all; above 32 partitions more, as each has at least MIN_PER_PARTITION.
+    replicates = max(MIN_PER_PARTITION, min(MAX_PER_PARTITION, WINDOWS // max(1, filled)))
     wanted = [max(round(span.readable * share), SMALLEST * replicates) for span in spans]
     return _place_windows(spans, replicates, wanted, seed)
 
@@ -161,17 +161,17 @@ def larger_plan(plan: SamplePlan, sampled: Sequence[int], *, share: float) -> Sa
     Args:
         plan: The plan that was read.
         sampled: The records that were read (partitions).
-        share: The part of every partition that is wanted; none gets more than MOST_GROWTH times its offsets.
+        share: The part of every partition that is wanted; none gets more than MAX_GROWTH times its offsets.
     """
     records_each = (
         share * sum(map(operator.mul, plan.weights, sampled)) / max(1, np.count_nonzero(plan.weights))
     )
-    fitting = min(MOST_OF_LARGER, 2 * plan.replicates, int(records_each / SMALLEST))
+    fitting = min(MAX_PER_PARTITION_LATER, 2 * plan.replicates, int(records_each / SMALLEST))
     replicates = max(plan.replicates, fitting)
     least = SMALLEST * replicates
     wanted = [
         min(
-            MOST_GROWTH * offsets,
+            MAX_GROWTH * offsets,
             max(
                 math.ceil(span.readable * share),
                 # Without a record, the density is unknown, and as much is read as may be.

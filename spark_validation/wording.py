@@ -49,13 +49,13 @@ DIAGNOSES = {
     "empty": "empty",
 }
 """The diagnoses in words."""
-_MOST_KEYS = 3
+_MAX_KEYS = 3
 """The most keys that a sentence names."""
-_MOST_STEPS = 3
+_MAX_STEPS = 3
 """The most partitions whose offsets a sentence gives."""
-_MOST_PARTITIONS = 8
+_MAX_PARTITIONS = 8
 """The most partitions that a note names one by one."""
-_MOST_LOST = 5
+_MAX_LOST = 5
 _FINER_KEY = "choose a finer key for all, such as one with a second field"
 # By hash: three of the seven partitioners differ only in what they make of FNV-1a's sign.
 _HASH_NAMES = ("murmur2", "CRC32", "FNV-1a", "kafkajs's LegacyPartitioner", "xxHash32")
@@ -132,7 +132,7 @@ def name_key(key: HotKeyResult | KeyShare | BurstFacts) -> str:
     return f"key {key.key_hash}" if key.key_length else "the empty key"
 
 
-def _name_partitions(partitions: Sequence[int], most: int = _MOST_PARTITIONS) -> str:
+def _name_partitions(partitions: Sequence[int], most: int = _MAX_PARTITIONS) -> str:
     if len(partitions) > most:
         return f"{len(partitions)} partitions"
     return f"partition{'s' if partitions[1:] else ''} {join_items([str(number) for number in partitions])}"
@@ -232,7 +232,7 @@ def _describe_unexplained(facts: UnexplainedFacts) -> str:
 
 
 def _describe_hot_keys(facts: HotKeysFacts) -> str:
-    keys, named = facts.keys, facts.keys[:_MOST_KEYS]
+    keys, named = facts.keys, facts.keys[:_MAX_KEYS]
     if len(keys) == 1:
         subject, it = f"{_capitalise(name_key(keys[0]))} has", "it"
     else:
@@ -377,9 +377,9 @@ def _name_briefly(partitioner: str) -> str:
 
 
 def _describe_offsets(steps: Sequence[Step]) -> str:
-    shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in steps[:_MOST_STEPS]]
-    if len(steps) > _MOST_STEPS:
-        return f"in partition {', '.join(shown)}, and in {len(steps) - _MOST_STEPS} more"
+    shown = [f"{step.partition} between {step.start:,} and {step.end:,}" for step in steps[:_MAX_STEPS]]
+    if len(steps) > _MAX_STEPS:
+        return f"in partition {', '.join(shown)}, and in {len(steps) - _MAX_STEPS} more"
     return f"in partition {join_items(shown)}"
 
 
@@ -609,11 +609,11 @@ def advise_split(
         known: Whether the partitioner is known, so that the suffixes hold for every producer.
     """
     parts: list[str] = []
-    for key, suffixes in splits[:_MOST_KEYS]:
+    for key, suffixes in splits[:_MAX_KEYS]:
         noun = "" if parts else " salts"
         named = f" ({join_items(suffixes)})" if known else ""
         parts.append(f"{name_key(key)} into {len(suffixes)}{noun}{named}")
-    counts = [len(suffixes) for _, suffixes in splits[_MOST_KEYS:]]
+    counts = [len(suffixes) for _, suffixes in splits[_MAX_KEYS:]]
     if counts:
         into = f"{min(counts)} to {max(counts)} each" if min(counts) < max(counts) else f"{counts[0]} each"
         parts.append(f"{len(counts)} more keys into {into}" if counts[1:] else f"1 more key into {counts[0]}")
@@ -768,8 +768,8 @@ def note_few_windows(windows: int) -> str:
 
 def note_removed_records(offsets: int, lost: int, partitions: Sequence[int]) -> str:
     """State that retention removed records during the reading."""
-    named = ", ".join(str(partition) for partition in partitions[:_MOST_LOST])
-    further = f" and {len(partitions) - _MOST_LOST} more" if len(partitions) > _MOST_LOST else ""
+    named = ", ".join(str(partition) for partition in partitions[:_MAX_LOST])
+    further = f" and {len(partitions) - _MAX_LOST} more" if len(partitions) > _MAX_LOST else ""
     return (
         f"retention removed records while the topic was being read: of {offsets:,} offsets requested,"
         f" up to {lost:,} were removed (partition{'s' if partitions[1:] else ''} {named}{further}); the "

@@ -40,11 +40,11 @@ class ChangeExecution:
 
     Attributes:
         planned: The change.
-        left: The remaining change, set by `check`; None if nothing remains.
+        remaining: The remaining change, set by `check`; None if nothing remains.
         operations: The operations of the remaining change, set by `check`.
         done: Operations that were carried out.
-        unsure: Operations that were sent, and may have been carried out or not.
-        in_part: Operations that were refused, but not for all of their partitions.
+        in_doubt: Operations that were sent, and may have been carried out or not.
+        partial: Operations that were refused, but not for all of their partitions.
         moves: Moves of replicas that were passed to the reassigner.
         deferred: Fields that still differ, and that no operation changes.
         invisible: Operations that brokers acknowledged, and that the last reading does not show.
@@ -54,11 +54,11 @@ class ChangeExecution:
     """
 
     planned: PlannedChange
-    left: PlannedChange | None = None
+    remaining: PlannedChange | None = None
     operations: tuple[Operation, ...] = ()
     done: list[Operation] = field(default_factory=list)
-    unsure: list[Operation] = field(default_factory=list)
-    in_part: list[Operation] = field(default_factory=list)
+    in_doubt: list[Operation] = field(default_factory=list)
+    partial: list[Operation] = field(default_factory=list)
     moves: list[Reassign] = field(default_factory=list)
     deferred: tuple[FieldChange, ...] = ()
     invisible: list[Operation] = field(default_factory=list)
@@ -71,14 +71,14 @@ class ChangeExecution:
     @property
     def sent(self) -> bool:
         """Return whether an operation was sent that may have been carried out."""
-        return bool(self.done or self.unsure)
+        return bool(self.done or self.in_doubt)
 
     @property
     def open_moves(self) -> list[Reassign]:
         """The moves of replicas that may have begun and are not done."""
         return [operation for operation in self.moves if operation not in self.done]
 
-    def settle(self, result: Result, message: str = "", hint: str | None = None) -> None:
+    def finish(self, result: Result, message: str = "", hint: str | None = None) -> None:
         """End the execution with this result."""
         self.result, self.message, self.hint = result, message, hint
 
@@ -91,23 +91,23 @@ class ChangeExecution:
         """
         remaining = find_remaining(self.planned.change, observation, unseen_is_open=not done)
         if isinstance(remaining, Superseded):
-            self.settle(Result.MOVED, remaining.reason, remaining.hint)
+            self.finish(Result.MOVED, remaining.reason, remaining.hint)
             return
         self.deferred = remaining.deferred
         if remaining.change is None:
-            self.settle(Result.ALREADY)
+            self.finish(Result.ALREADY)
         else:
             whole = remaining.change is self.planned.change
-            self.left = self.planned if whole else replace(self.planned, change=remaining.change)
+            self.remaining = self.planned if whole else replace(self.planned, change=remaining.change)
             planned = self.planned.operations if whole else None
             self.operations = (
                 KINDS[self.planned.ref.kind].operations(remaining.change) if planned is None else planned
             )
 
-    def hold_back(self) -> None:
+    def skip(self) -> None:
         """End before anything is sent, as the change waits for consent or is refused."""
         refused = self.planned.status is Status.REFUSED
-        self.settle(
+        self.finish(
             Result.REFUSED if refused else Result.NEEDS_CONSENT,
             self.planned.reason or "",
             self.planned.remedy if refused else None,
@@ -116,15 +116,15 @@ class ChangeExecution:
         if refused:
             self.deferred = ()  # a refused change is not one that is applied in part
 
-    def record_answer(self, operation: Operation, error: ClusterError | None) -> None:
+    def record_response(self, operation: Operation, error: ClusterError | None) -> None:
         """Record the answer to an operation that was sent."""
         if error is None:
             self.done.append(operation)
         # After any other error, such as a lost connection, only a reading can show what the brokers did.
         if error is None or isinstance(error, NOT_CARRIED_OUT):
-            self.unsure.remove(operation)
-        if error is not None and error.in_part:
-            self.in_part.append(operation)
+            self.in_doubt.remove(operation)
+        if error is not None and error.is_partial:
+            self.partial.append(operation)
         self.error = error
 
     def read_back(self, observation: Observation, *, in_place: bool = True) -> None:
@@ -143,8 +143,8 @@ class ChangeExecution:
             return
         if remaining.change is None and not in_place:
             self.unverified = "its replicas are still being moved, or moved back"
-            if self.error is not None and not (self.unsure or self.in_part):
-                self.settle(Result.FAILED, self.error.message, self.error.hint)
+            if self.error is not None and not (self.in_doubt or self.partial):
+                self.finish(Result.FAILED, self.error.message, self.error.hint)
             return
         self.deferred = remaining.deferred
         unfinished = []
@@ -152,44 +152,44 @@ class ChangeExecution:
             missing = list_fields(remaining.change)
             unfinished = [operation for operation in self.operations if operation.is_open(missing)]
         # The request was not answered, and the reading shows its result: it was carried out.
-        for operation in [o for o in self.unsure if o not in unfinished]:
-            self.unsure.remove(operation)
+        for operation in [o for o in self.in_doubt if o not in unfinished]:
+            self.in_doubt.remove(operation)
             self.done.append(operation)
         self.invisible = [operation for operation in self.done if operation in unfinished]
         if remaining.change is None:
             # Such as moves that continued after the lock was lost, and have ended since then.
-            self.done += [operation for operation in self.in_part if operation not in self.done]
-            self.settle(Result.APPLIED if self.done else Result.ALREADY)
+            self.done += [operation for operation in self.partial if operation not in self.done]
+            self.finish(Result.APPLIED if self.done else Result.ALREADY)
         # Readings lag behind writes: 12,000 new partitions showed after 11 to 36 s (measured on 4.3.1). So
         # this is no failure yet.
-        elif self.unsure or self.invisible:
+        elif self.in_doubt or self.invisible:
             self.unverified = "the cluster does not show the change yet"
         elif self.error is not None:
-            self.settle(Result.FAILED, self.error.message, self.error.hint)
+            self.finish(Result.FAILED, self.error.message, self.error.hint)
         else:
-            self.settle(Result.FAILED, "stopped halfway", RETRY_HINT)
+            self.finish(Result.FAILED, "stopped halfway", RETRY_HINT)
 
-    def unreadable(self, error: ClusterError) -> None:
+    def record_unreadable(self, error: ClusterError) -> None:
         """Record that the cluster could not be read; end the execution if nothing was sent."""
         self.unverified = error.message
         if self.error is not None and not self.sent:
-            self.settle(Result.FAILED, self.error.message, self.error.hint)
+            self.finish(Result.FAILED, self.error.message, self.error.hint)
 
     def abandon(self) -> None:
         """Record that the user stopped waiting for a reading: nothing shows what was acknowledged."""
         self.unverified = "abandoned while verifying it"
-        self.unsure += self.done
+        self.in_doubt += self.done
         self.done, self.invisible = [], []
 
-    def give_up(self) -> None:
+    def mark_unverified(self) -> None:
         """End the execution as failed, as it was not verified."""
         unverified = f"{'accepted, not visible' if self.invisible else 'not verified'}: {self.unverified}"
         # An acknowledgement proves nothing against later readings: whether these were carried out is unknown.
         for operation in self.invisible:
             self.done.remove(operation)
-            self.unsure.append(operation)
+            self.in_doubt.append(operation)
         message = unverified if self.error is None else f"{self.error.message}; {unverified}"
-        self.settle(Result.FAILED, message, RETRY_HINT)
+        self.finish(Result.FAILED, message, RETRY_HINT)
 
     def build_result(self) -> ResourceResult:
         """Build the result to report."""
@@ -203,7 +203,7 @@ class ChangeExecution:
             tuple(
                 operation
                 for operation in self.operations
-                if operation not in self.done and (operation in self.unsure or operation in self.in_part)
+                if operation not in self.done and (operation in self.in_doubt or operation in self.partial)
             ),
             self.deferred,
         )
@@ -213,13 +213,13 @@ class ChangeExecution:
         # Brokers with auto.create.topics.enable create a topic again as soon as a producer requests its
         # metadata.
         if isinstance(self.planned.change, Delete) and superseded is REPLACED and self.sent:
-            self.done, self.unsure = list(self.operations), []
-            self.settle(Result.FAILED, _RECREATED.reason, _RECREATED.hint)
+            self.done, self.in_doubt = list(self.operations), []
+            self.finish(Result.FAILED, _RECREATED.reason, _RECREATED.hint)
         elif self.sent:
             # Another value than both: others changed it after the brokers had acknowledged it.
             self.unverified, self.invisible = superseded.reason, []
         else:
-            self.settle(Result.MOVED, superseded.reason, superseded.hint)
+            self.finish(Result.MOVED, superseded.reason, superseded.hint)
 
 
 class Observer:

@@ -36,7 +36,7 @@ class EarlierApplies(Value):
     entries: Sequence[AuditEntry] = ()
     kept: AuditSettings = _NOWHERE
 
-    def settle(self, cluster: Cluster, run: str) -> tuple[AuditEntry, ...]:
+    def record_results(self, cluster: Cluster, run: str) -> tuple[AuditEntry, ...]:
         """Record the result of every change in doubt that the cluster shows as carried out.
 
         A change that the cluster shows only in part, or not at all, stays open: it may have been made and
@@ -53,7 +53,7 @@ class EarlierApplies(Value):
             AuditError: The record cannot be written.
             ClusterError: The cluster cannot be read.
         """
-        changes = {entry.id: (entry, _rebuild_change(entry)) for entry in self._find_unsettled()}
+        changes = {entry.id: (entry, _rebuild_change(entry)) for entry in self._find_open()}
         # Without a record to write to, the result could not be kept, so the cluster is not read.
         if not changes or not self.kept.enabled:
             return ()
@@ -62,16 +62,16 @@ class EarlierApplies(Value):
             fields.setdefault(change.ref, {}).update(list_fields(change))
         # One reading for all of them, as every apply does this.
         observation = cluster.observe_fields(fields)
-        settled = [
+        recorded = [
             entry
             for entry, change in changes.values()
             if find_remaining(change, observation, unseen_is_open=True) == RemainingChange(None)
         ]
         at = format_timestamp(datetime.now(UTC))
-        lines = [line for entry in settled for line in entry.render_confirmation(at, run)]
+        lines = [line for entry in recorded for line in entry.render_confirmation(at, run)]
         for sink in create_sinks(cluster, self.kept) if lines else ():
             sink.append(lines)
-        return tuple(settled)
+        return tuple(recorded)
 
     def find_spent(self, digest: str, created_at: str) -> dict[ResourceRef, AuditEntry]:
         """Return the changes of a plan that an apply has carried out in full, each with its latest entry.
@@ -93,7 +93,7 @@ class EarlierApplies(Value):
             and not _is_after(made, _parse_time(entry.outcome.at))
         }
 
-    def _find_unsettled(self) -> list[AuditEntry]:
+    def _find_open(self) -> list[AuditEntry]:
         """Find the changes in doubt that no later apply has superseded; oldest first.
 
         A later apply that changes a field, or creates a resource, has seen that the cluster lacks it: the

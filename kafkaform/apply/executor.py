@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
 VERIFY_TIMEOUT_S = SETTLE_TIMEOUT_S
 """The seconds that readings may show no progress before the remaining changes count as not verified."""
-LEAST_PAUSE_S = 0.02
+MIN_PAUSE_S = 0.02
 """The least seconds between two readings."""
-LONGEST_PAUSE_S = 1.0
+MAX_PAUSE_S = 1.0
 """The most seconds between two readings."""
 
-_ANSWERS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
+_DEFINITE_ERRORS = (RequestRejected, NotOffered, PermissionDenied, MovesUnfinished)
 
 
 class ApplyOptions(Value):
@@ -147,7 +147,7 @@ class _Run:
             # 4. Remove throttles that an apply which died has left.
             self._recover_throttles()
         except KeyboardInterrupt:
-            self._give_up_waiting()
+            self._stop_waiting()
         # 5. Verify: read back what was sent, until all of it shows.
         self._verify()
         # 6. Report the result of every change.
@@ -159,7 +159,7 @@ class _Run:
         # Before the reading, as a plan whose changes are all refused needs none.
         for change in self._changes.values():
             if change.planned.status is Status.REFUSED:
-                change.hold_back()
+                change.skip()
         to_check = self._list_open()
         if not to_check:
             return
@@ -168,21 +168,23 @@ class _Run:
             # A change that is done needs no consent: a plan that was applied is a no-op.
             change.check(observation, done=change.planned.ref in self._done)
             if change.result is None and change.planned.status is not Status.PLANNED:
-                change.hold_back()
+                change.skip()
 
     def _record_intent(self) -> None:
         intended = [
-            change.left for change in self._list_open() if change.operations and change.left is not None
+            change.remaining
+            for change in self._list_open()
+            if change.operations and change.remaining is not None
         ]
         # After a stop nothing will be sent, and an intent without a result would leave the change in doubt.
         if intended and not self._stop.is_set():
             self._journal.intend(intended)
 
-    def _give_up_waiting(self) -> None:
+    def _stop_waiting(self) -> None:
         """Record that the user stopped waiting for answers."""
         self._interrupted = True
         for change in self._list_open():
-            if change.unsure:
+            if change.in_doubt:
                 change.error = OutcomeUnknown("abandoned while waiting for the answer")
 
     def _verify(self) -> None:
@@ -190,7 +192,7 @@ class _Run:
         for change in self._list_open():
             # Nothing of it was sent, so there is nothing to read back.
             if not change.sent and (change.error is None or isinstance(change.error, LockLost)):
-                change.settle(Result.NOT_TRIED, *self._why_not_tried())
+                change.finish(Result.NOT_TRIED, *self._why_not_tried())
         try:
             self._read_back(self._list_open)
         except KeyboardInterrupt:
@@ -198,7 +200,7 @@ class _Run:
             for change in self._list_open():
                 change.abandon()
         for change in self._list_open():
-            change.give_up()
+            change.mark_unverified()
 
     def _list_open(self) -> list[ChangeExecution]:
         return [change for change in self._changes.values() if change.result is None]
@@ -268,7 +270,7 @@ class _Run:
 
     def _move(self, work: Sequence[Reassign]) -> None:
         for operation in work:
-            self._changes[operation.ref].unsure.append(operation)
+            self._changes[operation.ref].in_doubt.append(operation)
             self._changes[operation.ref].moves.append(operation)
         self._note(work, self._reassigner.run(work))
 
@@ -281,7 +283,7 @@ class _Run:
         ready = [operation for operation in batch if operation.ref in in_sync]
         late = [operation for operation in batch if operation.ref not in in_sync]
         for operation in late:
-            self._changes[operation.ref].unsure.append(operation)
+            self._changes[operation.ref].in_doubt.append(operation)
         self._note(late, report)
         if ready:  # empty after an interruption
             self._send(ready)
@@ -292,24 +294,24 @@ class _Run:
             change = self._changes[operation.ref]
             if operation.ref in report.outcomes:
                 outcome = report.outcomes[operation.ref]
-                change.record_answer(operation, outcome)
+                change.record_response(operation, outcome)
                 self._observer.finished(operation, outcome)
             else:
-                change.unsure.remove(operation)
+                change.in_doubt.remove(operation)
         self._interrupted = self._interrupted or report.interrupted
         self._lost = _find_end(list(report.outcomes.values())) if report.outcomes else self._lost
 
     def _send(self, batch: Sequence[Operation]) -> None:
         # Recorded before anything is sent: an interrupt can come at any point from here on.
         for operation in batch:
-            self._changes[operation.ref].unsure.append(operation)
+            self._changes[operation.ref].in_doubt.append(operation)
         try:
             outcomes = self._cluster.execute(batch, self._guard)
         except ClusterError as error:
             # The request failed as a whole, so the error is that of each of its operations.
             outcomes = [error] * len(batch)
         for operation, outcome in zip(batch, outcomes, strict=True):
-            self._changes[operation.ref].record_answer(operation, outcome)
+            self._changes[operation.ref].record_response(operation, outcome)
             self._observer.finished(operation, outcome)
         self._lost = _find_end(outcomes)
 
@@ -336,24 +338,24 @@ class _Run:
                 )
             except ClusterError as error:
                 for change in waiting:
-                    change.unreadable(error)
+                    change.record_unreadable(error)
             else:
                 for change in waiting:
                     moved = change.planned.ref not in misplaced
                     change.read_back(observation, in_place=moved)
                     if change.result is None and not moved and self._interrupted:
-                        change.give_up()  # the user has stopped waiting
+                        change.mark_unverified()  # the user has stopped waiting
             # The time limit is for a standstill: a cluster that shows one topic after the other may take as
             # long as it needs.
-            left = len(which())
-            if left < len(waiting):
+            remaining = len(which())
+            if remaining < len(waiting):
                 deadline = self._clock.now() + VERIFY_TIMEOUT_S
             elif self._clock.now() >= deadline:
                 return
-            if left:
+            if remaining:
                 # A fifth of the time so far: the verification ends at most that much later than possible.
                 waited = self._clock.now() - begun
-                self._clock.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
+                self._clock.sleep(min(max(waited / 5, MIN_PAUSE_S), MAX_PAUSE_S))
 
 
 def _find_end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
@@ -362,5 +364,5 @@ def _find_end(outcomes: Sequence[ClusterError | None]) -> ClusterError | None:
         if isinstance(outcome, LockLost):
             return outcome
     # A refusal shows that the cluster is reachable; without any answer, sending more is useless.
-    answered = any(o is None or isinstance(o, _ANSWERS) for o in outcomes)
+    answered = any(o is None or isinstance(o, _DEFINITE_ERRORS) for o in outcomes)
     return None if answered else outcomes[0]

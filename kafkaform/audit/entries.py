@@ -35,14 +35,14 @@ class AuditResult(Value):
         at: When the result was recorded (RFC 3339 in UTC).
         message: The reason, where the change did not succeed.
         done: The paths of the fields that were changed, also where others were not.
-        unsure: The paths of the fields for which no response came: they may have been changed or not.
+        in_doubt: The paths of the fields for which no response came: they may have been changed or not.
     """
 
     result: str
     at: str
     message: str = ""
     done: frozenset[str] = frozenset()
-    unsure: frozenset[str] = frozenset()
+    in_doubt: frozenset[str] = frozenset()
 
 
 class AuditEntry(Value):
@@ -108,8 +108,8 @@ class AuditEntry(Value):
         """The fields that may have been changed or not."""
         if self.outcome is None:
             return self.fields
-        unsure = self.outcome.unsure - self.outcome.done
-        return tuple(field for field in self.fields if field.path in unsure)
+        in_doubt = self.outcome.in_doubt - self.outcome.done
+        return tuple(field for field in self.fields if field.path in in_doubt)
 
     @property
     def is_open(self) -> bool:
@@ -169,7 +169,7 @@ def parse_record(lines: Iterable[str], where: str) -> AuditRecord:
     """Parse lines of the record.
 
     Of several intents or results of a change, the first one counts. A later result can still confirm fields
-    that the first one was unsure of.
+    that the first one left in doubt.
 
     Args:
         lines: Oldest first.
@@ -303,21 +303,21 @@ def _parse_throttles(document: Mapping[str, Any]) -> Throttles:
 def _parse_result(parts: Mapping[int, Any]) -> AuditResult:
     first = parts[min(parts)]
     done = frozenset[str]().union(*(part["done"] for part in parts.values()))
-    unsure = frozenset[str]().union(*(part.get("unsure", ()) for part in parts.values()))
-    return AuditResult(first["result"], first["at"], first["message"] or "", done, unsure - done)
+    in_doubt = frozenset[str]().union(*(part.get("in_doubt", ()) for part in parts.values()))
+    return AuditResult(first["result"], first["at"], first["message"] or "", done, in_doubt - done)
 
 
 def _confirm_fields(
     outcome: AuditResult, later: Sequence[Any], fields: Sequence[RecordedField]
 ) -> AuditResult:
-    """Move fields that later results confirm from `unsure` to `done`."""
+    """Move fields that later results confirm from `in_doubt` to `done`."""
     for document in later:
-        confirmed = outcome.unsure.intersection(document["done"])
+        confirmed = outcome.in_doubt.intersection(document["done"])
         if confirmed:
             done = outcome.done | confirmed
-            # Only what was unsure can be confirmed: fields that certainly failed stay failed.
+            # Only what was in doubt can be confirmed: fields that certainly failed stay failed.
             complete = all(field.path in done for field in fields)
             message = "; ".join(filter(None, (outcome.message, document["message"])))
             result = document["result"] if complete else outcome.result
-            outcome = AuditResult(result, outcome.at, message, done, outcome.unsure - confirmed)
+            outcome = AuditResult(result, outcome.at, message, done, outcome.in_doubt - confirmed)
     return outcome

@@ -16,7 +16,7 @@ from kafkaform.audit.record import (
     render_intent,
     render_result,
 )
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.core.apply_result import ResourceResult, Result
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.core.values import Value
@@ -74,13 +74,13 @@ class TopicSink(Value):
             hint = error.hint
             if isinstance(error, PermissionDenied):
                 hint = (
-                    f"grant Write on the topic {TOPIC.name} (and Create, until it exists), keep the record "
-                    f"in a file instead (`audit: {{topic: false, file: PATH}}`), {_OTHERWISE}"
+                    f"grant Write on the topic {AUDIT_TOPIC.name} (and Create, until it exists), keep the "
+                    f"record in a file instead (`audit: {{topic: false, file: PATH}}`), {_OTHERWISE}"
                 ) + (f"; {error.hint}" if error.hint else "")
             raise AuditError(
-                f"the record in the topic {TOPIC.name} cannot be written: {error.message}", hint=hint
+                f"the record in the topic {AUDIT_TOPIC.name} cannot be written: {error.message}", hint=hint
             ) from error
-        _log_written(lines, f"topic {TOPIC.name}", begun)
+        _log_written(lines, f"topic {AUDIT_TOPIC.name}", begun)
 
 
 class FileSink(Value):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 # Brokers accept batches of 1,048,588 bytes by default, and librdkafka sends up to 1,000,000; both limits are
 # named message.max.bytes.
-LONGEST_LINE = 900_000
+MAX_LINE_BYTES = 900_000
 """The most bytes of a line."""
 
 RESULTS = {
@@ -58,12 +58,12 @@ _Json: TypeAlias = dict[str, Any]
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS = 7  # of seconds since 1970, which suffice for a thousand years
 _RANDOM_DIGITS = 4
-_LONGEST_VALUE = 100_000  # bytes of JSON
-_KEPT = 10_000  # characters of a value that is cut
-_LARGEST_FILE = 1 << 30  # bytes; more would not fit into the memory of a CI job
-_PROSE = 2_000
-_WORD = 250
-_LONGEST_CHARACTER = 12  # in JSON: a surrogate pair is two \uXXXX escapes
+_MAX_VALUE_BYTES = 100_000  # bytes of JSON
+_KEPT_LENGTH = 10_000  # characters of a value that is cut
+_MAX_FILE_BYTES = 1 << 30  # bytes; more would not fit into the memory of a CI job
+_MAX_REASON_LENGTH = 2_000
+_MAX_DETAIL_LENGTH = 250
+_MAX_CHARACTER_BYTES = 12  # in JSON: a surrogate pair is two \uXXXX escapes
 _ENCODER = json.JSONEncoder(separators=(",", ":"))  # json.dumps would create one for each line
 
 
@@ -86,9 +86,11 @@ def describe_apply(
 ) -> _Json:
     """Return the part that all intents of one apply share."""
     return {
-        "who": author.who[:_WORD],
-        "host": author.host[:_WORD],
-        "ci": None if author.ci is None else {"system": author.ci, "url": author.url and author.url[:_PROSE]},
+        "who": author.who[:_MAX_DETAIL_LENGTH],
+        "host": author.host[:_MAX_DETAIL_LENGTH],
+        "ci": None
+        if author.ci is None
+        else {"system": author.ci, "url": author.url and author.url[:_MAX_REASON_LENGTH]},
         "commit": commit,
         "plan": plan,
         "tool_version": tool,
@@ -111,7 +113,10 @@ def render_intent(
         "action": action_of(change),
         "risk": risk_of(change).label,
         "fields": [_encode_field(f) for f in fields_of(change) if f.deferred is None],
-        "consent": [{"hazard": c.hazard[:_WORD], "reason": c.reason[:_PROSE]} for c in consents],
+        "consent": [
+            {"hazard": c.hazard[:_MAX_DETAIL_LENGTH], "reason": c.reason[:_MAX_REASON_LENGTH]}
+            for c in consents
+        ],
     }
     return _render_lines(document, "fields")
 
@@ -123,12 +128,12 @@ def render_result(change_id: str, at: str, ended: ResourceResult) -> Iterator[st
         "kind": ended.planned.ref.kind,
         "name": ended.planned.ref.name,
         "result": RESULTS[ended.result],
-        "message": ended.message[:_PROSE] or None,
+        "message": ended.message[:_MAX_REASON_LENGTH] or None,
         "done": _list_paths(ended.done, ended),
     }
-    if ended.unsure:
-        document["unsure"] = _list_paths(ended.unsure, ended)
-    return _render_lines(document, "done", "unsure")
+    if ended.in_doubt:
+        document["in_doubt"] = _list_paths(ended.in_doubt, ended)
+    return _render_lines(document, "done", "in_doubt")
 
 
 def render_confirmation(
@@ -168,15 +173,15 @@ def _build_head(record: str, change_id: str, at: str) -> _Json:
 def _encode_field(field: FieldChange) -> _Json:
     values = {"before": field.before, "after": field.after}
     cut = [side for side, value in values.items() if _is_long(value)]
-    kept = {side: str(value)[:_KEPT] if side in cut else value for side, value in values.items()}
+    kept = {side: str(value)[:_KEPT_LENGTH] if side in cut else value for side, value in values.items()}
     return {"path": field.path, **kept, **({"cut": cut} if cut else {})}
 
 
 def _is_long(value: FieldValue) -> bool:
     # Only values that could be too long are encoded to find out.
-    if not isinstance(value, str) or len(value) * _LONGEST_CHARACTER < _LONGEST_VALUE:
+    if not isinstance(value, str) or len(value) * _MAX_CHARACTER_BYTES < _MAX_VALUE_BYTES:
         return False
-    return len(encode_json(value)) > _LONGEST_VALUE
+    return len(encode_json(value)) > _MAX_VALUE_BYTES
 
 
 def _list_paths(operations: Iterable[Operation], ended: ResourceResult) -> list[str]:
@@ -191,14 +196,14 @@ def _list_paths(operations: Iterable[Operation], ended: ResourceResult) -> list[
 def _render_lines(document: _Json, *keys: str) -> Iterator[str]:
     """Render a document as one line, or as several that share out the items of `keys` if one is too long."""
     line = encode_json(document)
-    if len(line) <= LONGEST_LINE:
+    if len(line) <= MAX_LINE_BYTES:
         yield line
         return
     present = [key for key in keys if key in document]
     parts: list[dict[str, list[Any]]] = [{key: [] for key in present}]
     # With the greatest numbers of parts that may be needed, so that no line grows beyond the limit when the
     # real ones are filled in.
-    room = LONGEST_LINE - len(encode_json({**document, **parts[0], "part": 10**6, "parts": 10**6}))
+    room = MAX_LINE_BYTES - len(encode_json({**document, **parts[0], "part": 10**6, "parts": 10**6}))
     used = 0
     for key in present:
         for item in document[key]:
@@ -301,7 +306,7 @@ def read_lines(file: Path) -> list[str]:
         AuditError: The file cannot be read.
     """
     try:
-        raw = read_file(file, _LARGEST_FILE, pipes=False)
+        raw = read_file(file, _MAX_FILE_BYTES, pipes=False)
     except FileNotFoundError:
         return []
     except OSError as error:

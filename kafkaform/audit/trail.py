@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
 from kafkaform.audit.record import read_lines
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Setting
 from kafkaform.core.values import replace
@@ -136,12 +136,12 @@ def _read_topic(cluster: AuditReader) -> AuditRecord:
         lines = cluster.read_audit()
     except PermissionDenied as error:
         raise AuditError(
-            f"the record in the topic {TOPIC.name} cannot be read: {error.message}",
-            hint=f"grant Read on the topic {TOPIC.name}; if no record is kept, set `audit: {{topic: false}}`"
-            + (f"; {error.hint}" if error.hint else ""),
+            f"the record in the topic {AUDIT_TOPIC.name} cannot be read: {error.message}",
+            hint=f"grant Read on the topic {AUDIT_TOPIC.name}; if no record is kept, "
+            "set `audit: {topic: false}`" + (f"; {error.hint}" if error.hint else ""),
         ) from error
     except ClusterError as error:
         raise AuditError(
-            f"the record in the topic {TOPIC.name} cannot be read: {error.message}", hint=error.hint
+            f"the record in the topic {AUDIT_TOPIC.name} cannot be read: {error.message}", hint=error.hint
         ) from error
-    return _parse(lines, f"topic {TOPIC.name}", begun)
+    return _parse(lines, f"topic {AUDIT_TOPIC.name}", begun)

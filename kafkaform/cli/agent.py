@@ -256,7 +256,7 @@ def _describe_held_back(planned: PlannedChange) -> ResourceResult:
     deferred = tuple(field for field in fields_of(planned.change) if field.deferred is not None)
     if planned.status is not Status.PLANNED:
         execution = ChangeExecution(planned)
-        execution.hold_back()
+        execution.skip()
         return execution.build_result()
     if deferred:
         return ResourceResult(planned, Result.ALREADY, deferred=deferred)

@@ -28,7 +28,7 @@ from kafkaform.cli.output import format_option, header, show, tell, verbose_opti
 from kafkaform.cli.plan import Scope, plan_now
 from kafkaform.cli.plan_verification import TrustPolicy, enter_plan_environment, require_same, trust_options
 from kafkaform.cli.progress import ended_by_sigterm, interruptible, progress
-from kafkaform.cli.safeguards import Safeguards, refuse_undone, safeguard_options, settle
+from kafkaform.cli.safeguards import Safeguards, record_results, refuse_undone, safeguard_options
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal, read_answer
@@ -40,7 +40,7 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, short_commit
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan
-from kafkaform.plan.gate import find_idle_grants, hold_back, moves_data
+from kafkaform.plan.gate import find_idle_grants, moves_data, refuse_while_unhealthy
 from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.plan.planning import Request, check_identity, make_plan
@@ -239,7 +239,7 @@ def carry_out(
             )
             # Before the first change: the results of earlier applies are read from the cluster, and a change
             # of this apply would be taken for one of theirs.
-            settle(earlier, cluster, journal.run)
+            record_results(earlier, cluster, journal.run)
             throttle_journal = safeguards.throttle_journal(cluster, target, candidate.plan, journal.run)
             report = _execute(
                 candidate, cluster, guard, journal, throttle_journal, target.moves, stop or Event()
@@ -516,7 +516,7 @@ def _hold_back_moves(plan: Plan, session: Session, cluster: HealthReader) -> Pla
         return plan
     from kafkaform.inspect.health_check import critical_findings
 
-    return hold_back(plan, critical_findings(cluster, session.settings, session.target))
+    return refuse_while_unhealthy(plan, critical_findings(cluster, session.settings, session.target))
 
 
 # --- confirmation ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from kafkaform.cli.options import ClusterSelector, SectionedCommand, where_optio
 from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
 from kafkaform.core.acls import OPERATIONS, parse_operation, parse_principal
-from kafkaform.core.authorizer import AccessAnswer, AccessRequest, Authorizer, GrantList
+from kafkaform.core.authorizer import AccessCheck, AccessRequest, Authorizer, GrantList
 from kafkaform.core.errors import UsageError
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources.acl_resources import parse_resource
@@ -63,11 +63,11 @@ def can(
     reading, authorizer = _read(where, output_format)
     request = AccessRequest(known, checked, resource_type, name)
     by_host = {} if host else authorizer.decide_by_host(request)
-    answer = AccessAnswer(
+    check = AccessCheck(
         request, host, authorizer.decide(request, host or ""), by_host, authorizer.settings, reading.unknown
     )
-    show("access", output_format, answer)
-    return _EXIT_CODES[answer.decision.is_allowed]
+    show("access", output_format, check)
+    return _EXIT_CODES[check.decision.is_allowed]
 
 
 @click.command(cls=SectionedCommand)

@@ -75,7 +75,7 @@ def client_config(
 
 
 def _find_group(name: str, desired: Sequence[Desired]) -> Desired:
-    groups = {declared.ref.name: declared for declared in desired if KINDS[declared.ref.kind].reader}
+    groups = {declared.ref.name: declared for declared in desired if KINDS[declared.ref.kind].has_members}
     group = groups.get(name)
     if group is None:
         near = nearest_name(name, groups)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkaform.config.settings import find_settings
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.wording import pluralize
-from kafkaform.resources import KINDS, placed_ref, reader_ref
+from kafkaform.resources import KINDS, group_ref, topic_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Source: TypeAlias = Callable[[click.Context, str], Iterable[str]]
     Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
 
-_PLAIN = re.compile(r"[A-Za-z0-9._/@%+=,-]+")
+_SHELL_WORD = re.compile(r"[A-Za-z0-9._/@%+=,-]+")
 """A plain word of a shell: other characters in a completed name might be executed."""
 
 
@@ -39,7 +39,7 @@ def _completion(source: Source) -> Completion:
             names = {name for name in source(context, incomplete) if name.startswith(incomplete)}
         except Exception:  # noqa: BLE001 - see above: nothing may be printed
             return []
-        return sorted(filter(_PLAIN.fullmatch, names))
+        return sorted(filter(_SHELL_WORD.fullmatch, names))
 
     return complete
 
@@ -78,13 +78,13 @@ def names(context: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def topics(context: click.Context, incomplete: str) -> Iterable[str]:
     """Return the names of declared topics."""
-    return (ref.name for ref in _find_declared(context, incomplete) if ref == placed_ref(ref.name))
+    return (ref.name for ref in _find_declared(context, incomplete) if ref == topic_ref(ref.name))
 
 
 @_completion
 def groups(context: click.Context, incomplete: str) -> Iterable[str]:
     """Return the names of declared groups."""
-    return (ref.name for ref in _find_declared(context, incomplete) if ref == reader_ref(ref.name))
+    return (ref.name for ref in _find_declared(context, incomplete) if ref == group_ref(ref.name))
 
 
 @_completion
@@ -105,17 +105,19 @@ def resources_of_kind(context: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def codes(context: click.Context, _incomplete: str) -> Iterable[str]:
     """Return the codes of rules, notes and the project's policies."""
-    from kafkaform.rules import entries
+    from kafkaform.rules import list_entries
 
-    return [*entries(), *(policy.code for policy in _settings(context).policies)]
+    return [*list_entries(), *(policy.code for policy in _settings(context).policies)]
 
 
 @_completion
 def health_codes(_context: click.Context, _incomplete: str) -> Iterable[str]:
     """Return the codes of health rules."""
-    from kafkaform.rules import Rule, Stage, entries
+    from kafkaform.rules import Rule, Stage, list_entries
 
-    return [code for code, rule in entries().items() if isinstance(rule, Rule) and rule.stage is Stage.HEALTH]
+    return [
+        code for code, rule in list_entries().items() if isinstance(rule, Rule) and rule.stage is Stage.HEALTH
+    ]
 
 
 def _settings(context: click.Context) -> Settings:

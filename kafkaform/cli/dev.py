@@ -295,7 +295,7 @@ def _require_options(
     status = cluster.status()
     advice = f"stop it, then start it again: {dev_command('down', cluster.directory)}"
     if status.health is not DevClusterStatus.RUNNING:
-        silent = [str(node.id) for node in status.nodes if not node.answers]
+        silent = [str(node.id) for node in status.nodes if not node.responds]
         raise DevClusterError(
             f"the cluster in {cluster.directory} is {status.health}: no answer from node {', '.join(silent)}",
             hint=advice,
@@ -329,7 +329,7 @@ def _require_options(
 def _render_text(status: ClusterStatus) -> str:
     lines = [f"{status.health}  {status.bootstrap_servers}  (cluster {status.cluster_id})"]
     for node in status.nodes:
-        state = "stopped" if node.pid is None else "running" if node.answers else "no answer"
+        state = "stopped" if node.pid is None else "running" if node.responds else "no answer"
         process = "" if node.pid is None else f"  pid {node.pid}"
         where = f"{node.address}  {node.rack}  Kafka {node.kafka_version}"
         lines.append(f"  node {node.id}  {where}  {state}{process}  {node.log}")
@@ -351,7 +351,7 @@ def _build_json(directory: Path, status: ClusterStatus | None) -> dict[str, obje
                 "rack": node.rack,
                 "kafka_version": node.kafka_version,
                 "pid": node.pid,
-                "answers": node.answers,
+                "answers": node.responds,
                 "log": str(node.log),
             }
             for node in status.nodes

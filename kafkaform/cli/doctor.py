@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.fleet import Answer, Fleet, ask_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -124,12 +124,12 @@ def doctor(
     if options.all_clusters:
         require_files(paths, "--all-clusters reads the manifests once for each cluster")
 
-        def ask(session: Session) -> Answer:
+        def run(session: Session) -> ClusterOutcome:
             # Clusters are examined in threads, and a live line of each would overwrite those of the others.
             report = examine(session, animated=False)
-            return Answer(report, _CODES[report.verdict], {"name": session.require_cluster().name})
+            return ClusterOutcome(report, _CODES[report.verdict], {"name": session.require_cluster().name})
 
-        return ask_all(where, ask, Fleet("doctor", output.output_format, output.verbose, output.out))
+        return run_on_all(where, run, Fleet("doctor", output.output_format, output.verbose, output.out))
     session = Session.start(where)
     target = session.require_cluster()
     if output.output_format == "text":
@@ -207,8 +207,8 @@ def _progress(
         with Console(stderr=True, highlight=False).status("Reading") as status:
 
             def show(outcome: HealthReport | ClusterError) -> None:
-                left = format_duration(max(0, round(deadline - time.monotonic())) * 1000)
-                status.update(escape(f"{_describe_outcome(outcome, name)}, {left} left"))
+                remaining = format_duration(max(0, round(deadline - time.monotonic())) * 1000)
+                status.update(escape(f"{_describe_outcome(outcome, name)}, {remaining} left"))
 
             yield show
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkaform.cli.fleet import Answer, Fleet, ask_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
 from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
@@ -35,7 +35,7 @@ from kafkaform.core.errors import AuditError, UsageError
 from kafkaform.core.values import Value, replace
 from kafkaform.inspect.drift import Drift, DriftVerdict, Unmanaged, find_drift, has_drift
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.drift_ways import CommandContext
+from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import listed_kinds
 from kafkaform.rules import plugins
 
@@ -181,15 +181,15 @@ def _compare_all(
         raise UsageError("--adopt writes what one cluster has", hint="leave out --all-clusters")
     require_files(paths, "--all-clusters reads the manifests once for each cluster")
 
-    def ask(session: Session) -> Answer:
+    def run(session: Session) -> ClusterOutcome:
         notifier = Notifier.prepare(session, wanted=notify)
         with notifier.report_errors(NotifiedEvent.DRIFT_UNKNOWN):
             result = compare(session)
         options = _build_renderer_options(paths, session)
         finish = partial(_notify, notifier, result, options["header"].commit)
-        return Answer(result, _CODES[result.verdict], options, finish)
+        return ClusterOutcome(result, _CODES[result.verdict], options, finish)
 
-    return ask_all(where, ask, fleet)
+    return run_on_all(where, run, fleet)
 
 
 def _compare(

@@ -11,7 +11,7 @@ import click
 
 from kafkaform.cli.terminal import colours, prose_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
-from kafkaform.core.printable import LONGEST_LINE, clipped, wrap_text
+from kafkaform.core.printable import MAX_LINE_LENGTH, clipped, wrap_text
 
 if TYPE_CHECKING:
     from kafkaform.config.client_properties import Resolved
@@ -100,11 +100,11 @@ class ErrorHandler:
         self._print_line(message, f"{label} ")
         if hint:
             # Hints are our own text, without secrets.
-            click.echo(_wrap("hint: ", clipped(hint, LONGEST_LINE)), err=True)
+            click.echo(_wrap("hint: ", clipped(hint, MAX_LINE_LENGTH)), err=True)
 
     def _print_line(self, text: str, lead: str = "") -> None:
         # Without `color`, click removes the colours where stderr is no terminal.
-        line = clipped(self.redact(text), LONGEST_LINE)
+        line = clipped(self.redact(text), MAX_LINE_LENGTH)
         click.echo(_wrap(lead, line), err=True, color=True if colours(sys.stderr) else None)
 
 

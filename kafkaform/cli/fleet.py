@@ -32,7 +32,7 @@ _PRECEDENCE = (1, 2, 0)
 """The exit codes by precedence: an error, then changes, drift or bad health, then success."""
 
 
-class Answer(Value):
+class ClusterOutcome(Value):
     """The outcome of a command for one cluster.
 
     Attributes:
@@ -67,14 +67,14 @@ class Fleet(Value):
     manifests_from: Path | None = None
 
 
-def ask_all(where: ClusterSelector, ask: Callable[[Session], Answer], fleet: Fleet) -> int:
+def run_on_all(where: ClusterSelector, run: Callable[[Session], ClusterOutcome], fleet: Fleet) -> int:
     """Run a command for every cluster of the configuration, and print one report.
 
     If it fails for one cluster, it still runs for the others.
 
     Args:
         where: The options of the command line; they may not choose a cluster or an environment.
-        ask: A function that runs the command for one cluster; called in a thread of its own.
+        run: A function that runs the command for one cluster; called in a thread of its own.
         fleet: The command and its output.
 
     Returns:
@@ -98,26 +98,30 @@ def ask_all(where: ClusterSelector, ask: Callable[[Session], Answer], fleet: Fle
     plugins.load()  # once, and not from several threads
     context = click.get_current_context()
     with ThreadPoolExecutor(min(len(clusters), _AT_ONCE)) as pool:
-        answers = list(pool.map(partial(_answer, context, where, ask, fleet.manifests_from), clusters))
-    errors = [answer for answer in answers if isinstance(answer, UsageError)]
+        outcomes = list(
+            pool.map(partial(_run_on_cluster, context, where, run, fleet.manifests_from), clusters)
+        )
+    errors = [outcome for outcome in outcomes if isinstance(outcome, UsageError)]
     # A wrong option is wrong for every cluster: one error, and not one per cluster. If it fails for some
     # only, such as one without manifests, the others are reported.
-    if len(errors) == len(answers):
+    if len(errors) == len(outcomes):
         raise errors[0]
     # Failures are part of the report, so they do not pass the error handler on their way to stderr.
     error_handler = context.find_object(ErrorHandler) or ErrorHandler()
     members = [
-        ClusterReport(name, cluster.environment, answer.content, partial(_render, fleet, answer))
-        if isinstance(answer, Answer)
-        else _build_failed(name, cluster.environment, answer, error_handler)
-        for (name, cluster), answer in zip(clusters.items(), answers, strict=True)
+        ClusterReport(name, cluster.environment, outcome.content, partial(_render, fleet, outcome))
+        if isinstance(outcome, ClusterOutcome)
+        else _build_failed(name, cluster.environment, outcome, error_handler)
+        for (name, cluster), outcome in zip(clusters.items(), outcomes, strict=True)
     ]
     # One report at the end, in the order of the configuration, however fast each cluster answers.
     show("fleet", fleet.output_format, members, out=fleet.out, command=fleet.command, verbose=fleet.verbose)
-    for answer in answers:
-        if isinstance(answer, Answer) and answer.finish is not None:
-            answer.finish()
-    return combine_exit_codes(answer.code if isinstance(answer, Answer) else 1 for answer in answers)
+    for outcome in outcomes:
+        if isinstance(outcome, ClusterOutcome) and outcome.finish is not None:
+            outcome.finish()
+    return combine_exit_codes(
+        outcome.code if isinstance(outcome, ClusterOutcome) else 1 for outcome in outcomes
+    )
 
 
 def combine_exit_codes(codes: Iterable[int]) -> int:
@@ -165,25 +169,25 @@ def _check(where: ClusterSelector, fleet: Fleet) -> None:
         )
 
 
-def _answer(
+def _run_on_cluster(
     context: click.Context,
     where: ClusterSelector,
-    ask: Callable[[Session], Answer],
+    run: Callable[[Session], ClusterOutcome],
     manifests_from: Path | None,
     name: str,
-) -> Answer | KafkaformError:
+) -> ClusterOutcome | KafkaformError:
     # click's context is per thread; without it, secrets of this thread would not be redacted.
     push_context(context)
     try:
-        return ask(Session.start(replace(where, cluster_name=name), manifests_from=manifests_from))
+        return run(Session.start(replace(where, cluster_name=name), manifests_from=manifests_from))
     except KafkaformError as error:
         return error
     finally:
         pop_context()
 
 
-def _render(fleet: Fleet, answer: Answer, **options: object) -> Page | str:
-    return render(fleet.command, fleet.output_format, answer.content, **{**answer.options, **options})
+def _render(fleet: Fleet, outcome: ClusterOutcome, **options: object) -> Page | str:
+    return render(fleet.command, fleet.output_format, outcome.content, **{**outcome.options, **options})
 
 
 def _build_failed(

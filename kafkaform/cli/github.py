@@ -13,7 +13,7 @@ import click
 
 from kafkaform.cli.output import tell
 from kafkaform.core.errors import ForgeError, KafkaformError, UsageError
-from kafkaform.core.files import LARGEST_FILE, read_file, write_file
+from kafkaform.core.files import MAX_FILE_BYTES, read_file, write_file
 from kafkaform.core.printable import printable
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _connect(repository: str | None) -> GitHub:
 def read_markdown(file: Path) -> str:
     """Read the text of a comment; raises KafkaformError if there is none."""
     try:
-        text = sys.stdin.read(LARGEST_FILE) if str(file) == "-" else read_file(file).decode("utf-8")
+        text = sys.stdin.read(MAX_FILE_BYTES) if str(file) == "-" else read_file(file).decode("utf-8")
     except OSError as error:
         raise KafkaformError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -15,7 +15,7 @@ from kafkaform.config.settings import find_settings
 from kafkaform.core.printable import printable
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.graph import LiveGraph, build_graph
-from kafkaform.resources import listed_kinds, reader_ref
+from kafkaform.resources import group_ref, listed_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,4 +65,4 @@ def _read(session: Session, kinds: Collection[str]) -> LiveGraph:
         reading = cluster.groups()
     for name, reason in sorted(reading.denied.items()):
         click.echo(printable(f"not read: group {name}: {reason}"), err=True)
-    return LiveGraph(inventory, {reader_ref(name): group.lags for name, group in reading.groups.items()})
+    return LiveGraph(inventory, {group_ref(name): group.lags for name, group in reading.groups.items()})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from kafkaform.cli.fleet import Answer, Fleet, ask_all, path_part
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, path_part, run_on_all
 from kafkaform.cli.options import (
     KINDS_BY_NOUN,
     ClusterSelector,
@@ -181,8 +181,8 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
     if given.all_clusters and given.defaults:
         raise UsageError("--defaults is about one cluster", hint="name one: --cluster")
     if given.all_clusters:
-        ask = partial(_import_one, options=options, parent=given.out or _PARENT_OF_CLUSTERS)
-        return ask_all(where, ask, Fleet("import", "text"))
+        run = partial(_import_one, options=options, parent=given.out or _PARENT_OF_CLUSTERS)
+        return run_on_all(where, run, Fleet("import", "text"))
     session = Session.start(where) if conversion is None else Session.start_offline(where)
     if conversion is None:
         session.require_cluster()
@@ -239,7 +239,7 @@ def _print_defaults(session: Session, options: _Options) -> int:
     return 0
 
 
-def _import_one(session: Session, *, options: _Options, parent: Path) -> Answer:
+def _import_one(session: Session, *, options: _Options, parent: Path) -> ClusterOutcome:
     """Import one of several clusters into a folder of its own, whose manifests are the only ones read."""
     name = session.require_cluster().name
     folder = parent / path_part(name, "--all-clusters")
@@ -251,12 +251,12 @@ def _import_one(session: Session, *, options: _Options, parent: Path) -> Answer:
         for line in list_problems(made):
             click.echo(f"cluster {printable(name)}: {line}", err=True)
 
-    return Answer(made, _exit_code(made), {"folder": folder, "dry_run": options.dry_run}, print_next)
+    return ClusterOutcome(made, _exit_code(made), {"folder": folder, "dry_run": options.dry_run}, print_next)
 
 
 def _exit_code(made: Import) -> int:
-    incomplete = made.unread or made.undeclarable or made.unlike or made.unconverted or not made.is_complete
-    return int(bool(incomplete))
+    problems = made.unread or made.undeclarable or made.not_converged or made.unconverted
+    return int(bool(problems) or not made.is_complete)
 
 
 def _import(session: Session, folder: Path, manifests: Sequence[Path], options: _Options) -> Import:
@@ -279,7 +279,7 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
         made = replace(
             made,
             partial=(),
-            unlike={},
+            not_converged={},
             undeclarable={},
             unconverted=conversion.list_unconverted(made),
             notes=tuple(map(str, conversion.notes.remarks)),

@@ -10,7 +10,7 @@ from kafkaform.cli.options import option_group, parse_milliseconds
 from kafkaform.core.errors import UsageError
 from kafkaform.core.units import parse_size
 from kafkaform.core.values import Value, replace
-from kafkaform.resources.replicas.moves import MOST_PARTITIONS, WhenBusy, parse_rate
+from kafkaform.resources.replicas.moves import MAX_BATCH_PARTITIONS, WhenBusy, parse_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ _OPTIONS = (
     throttle_option,
     click.option(
         "--batch-partitions",
-        type=click.IntRange(1, MOST_PARTITIONS),
+        type=click.IntRange(1, MAX_BATCH_PARTITIONS),
         metavar="N",
         help="How many partitions to move at a time.  [default: from kafkaform.yaml, or 50]",
     ),

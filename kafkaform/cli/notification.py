@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 _TIMEOUT_S = 10.0
-_LONGEST = 1_000
+_MAX_SUMMARY_LENGTH = 1_000
 """The most characters of a summary."""
 
 notify_option = click.option(
@@ -110,7 +110,9 @@ class Notifier(Value):
             "cluster": self.target.name,
             "environment": self.environment,
             "commit": self.commit,
-            "summary": clipped(handler.redact(summary) if handler is not None else summary, _LONGEST),
+            "summary": clipped(
+                handler.redact(summary) if handler is not None else summary, _MAX_SUMMARY_LENGTH
+            ),
             "link": detect_author(os.environ).url,
         }
         headers = {"Content-Type": "application/json", "User-Agent": f"kafkaform/{__version__}"}

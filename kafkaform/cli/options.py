@@ -67,7 +67,7 @@ SECTIONS = {
 }
 """The sections of a long help with their options; `plan --max-age` holds for that command only."""
 
-_LONG = 10
+_MIN_OPTIONS_FOR_SECTIONS = 10
 """The number of options from which a help has sections."""
 
 
@@ -78,7 +78,7 @@ class SectionedCommand(click.Command):
         """Write the options, in sections if there are many."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         # A short help is easier to read as one list.
-        if len(options) < _LONG:
+        if len(options) < _MIN_OPTIONS_FOR_SECTIONS:
             super().format_options(ctx, formatter)
             return
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *SECTIONS)}

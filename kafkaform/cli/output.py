@@ -18,7 +18,7 @@ from kafkaform.cli.terminal import WIDEST, colours, prose_width, table_width
 from kafkaform.config.manifests.files import CONFIG_FILE, DASH, NO_CONFIG_FILE
 from kafkaform.core.errors import InvalidInput, KafkaformError, RepositoryError
 from kafkaform.core.files import write_file
-from kafkaform.core.printable import LONGEST_LINE, clipped
+from kafkaform.core.printable import MAX_LINE_LENGTH, clipped
 from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def print_text(text: Text | Page, *, err: bool = False) -> None:
 
 def tell(text: str) -> None:
     """Print a line on stderr."""
-    click.echo(clipped(text, LONGEST_LINE), err=True)
+    click.echo(clipped(text, MAX_LINE_LENGTH), err=True)
 
 
 def tell_configuration(settings: Settings) -> None:

@@ -208,17 +208,19 @@ def plan(
     make = partial(_make_plan, scope=scope, exact=files.out is not None, purpose=saving.signed_for)
     judge = partial(exit_code, detailed=output.detailed_exitcode, strict=output.strict)
     if scope_options.all_clusters:
-        from kafkaform.cli.fleet import Answer, Fleet, ask_all, plan_path
+        from kafkaform.cli.fleet import ClusterOutcome, Fleet, plan_path, run_on_all
 
-        def ask(session: Session) -> Answer:
+        def run(session: Session) -> ClusterOutcome:
             made, about = make(session)
             file = files.out and plan_path(files.out, session.require_cluster().name)
-            return Answer(made, judge(made), {"header": about}, partial(saving.save, made, about, file))
+            return ClusterOutcome(
+                made, judge(made), {"header": about}, partial(saving.save, made, about, file)
+            )
 
         fleet = Fleet(
             "plan", output.output_format, output.verbose, manifests_from=scope_options.manifests_from
         )
-        return ask_all(where, ask, fleet)
+        return run_on_all(where, run, fleet)
     with problems_as_annotations(output.output_format):
         session = Session.start(where, manifests_from=scope_options.manifests_from)
         made, about = make(session)

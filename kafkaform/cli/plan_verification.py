@@ -61,7 +61,7 @@ class TrustPolicy(Value):
             paths = list(session.settings.manifests)
             if session.settings.file is not None:
                 paths.append(Path(session.settings.file))
-            checkout = Checkout.of(Repository.find(Path.cwd()), paths)
+            checkout = Checkout.read(Repository.find(Path.cwd()), paths)
         age = target.max_plan_age if self.max_age is None else self.max_age
         terms = TrustRequirements(
             read_public_keys(key) if key is not None else None,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _STEPS = 10
-_LEAST_STEP = 100
+_MIN_STEP = 100
 _EVERY_S = 10.0
 """The interval of lines about the progress of moves, where there is no bar."""
 _WIDE = 110
@@ -111,7 +111,7 @@ class _Lines(Watcher):
 
     def started(self, operations: int) -> None:
         self._total = operations
-        self._step = max(_LEAST_STEP, operations // _STEPS)
+        self._step = max(_MIN_STEP, operations // _STEPS)
         if operations:
             click.echo(f"applying: {counted(operations, 'operation')}", err=True)
 

@@ -21,7 +21,7 @@ from kafkaform.core.values import Value
 from kafkaform.inspect.resets import ResetRequest, make_reset, parse_topics, read_offsets, write_offsets
 from kafkaform.plan.gate import find_idle_grants
 from kafkaform.plan.plan_signature import Purpose
-from kafkaform.resources import reader_ref
+from kafkaform.resources import group_ref
 from kafkaform.resources.consent import Grant, grant_of
 from kafkaform.rules import plugins
 
@@ -32,14 +32,14 @@ class ResetTarget(Value):
     """The offsets to reset, and their new position.
 
     Attributes:
-        place: The new position.
+        position: The new position.
         shift_by: The number of records to move it by.
         from_file: A file of offsets.
         topics: Only these topics and partitions.
         allow: Consents, as they are written.
     """
 
-    place: str | None
+    position: str | None
     shift_by: int | None
     from_file: Path | None
     topics: tuple[str, ...]
@@ -82,7 +82,7 @@ class ResetOutput(Value):
     "target",
     click.option(
         "--to",
-        "place",
+        "position",
         metavar="PLACE",
         help="The new position: earliest, latest, current, an offset, a time (2026-11-01T00:00:00Z), or e.g. "
         "6h-ago.",
@@ -131,7 +131,7 @@ def reset(
     saving = Saving.prepare(files.out, files.sign_key, Purpose.APPLY)
     request = _build_request(
         group,
-        target.place,
+        target.position,
         target.shift_by,
         target.from_file,
         target.topics,
@@ -144,7 +144,7 @@ def reset(
         # One time for all partitions: `6h-ago` must mean the same in each.
         now_ms = int(time.time() * 1000)
         made = make_reset(request, cluster, session.settings, session.target, now_ms, tell=tell)
-    for line in find_idle_grants(request.allow, made.plan, [reader_ref(group)]):
+    for line in find_idle_grants(request.allow, made.plan, [group_ref(group)]):
         tell(line)
     about = header(session, purpose=saving.signed_for)
     if files.export is not None:
@@ -160,13 +160,13 @@ def reset(
 
 def _build_request(
     group: str,
-    place: str | None,
+    position: str | None,
     shift_by: int | None,
     from_file: Path | None,
     topics: tuple[str, ...],
     allow: tuple[Grant, ...],
 ) -> ResetRequest:
-    given = {"--to": place, "--shift-by": shift_by, "--from-file": from_file}
+    given = {"--to": position, "--shift-by": shift_by, "--from-file": from_file}
     targets = [option for option, value in given.items() if value is not None]
     if len(targets) > 1:
         raise UsageError(f"{' and '.join(targets)} cannot be combined", hint="give one of them")
@@ -177,8 +177,8 @@ def _build_request(
     try:
         chosen = parse_topics(topics)
         target: OffsetSpec | None = ShiftBy(shift_by) if shift_by is not None else None
-        if place is not None:
-            target = parse_offset(place)
+        if position is not None:
+            target = parse_offset(position)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if from_file is None:

@@ -14,7 +14,7 @@ from kafkaform.core.errors import InvalidInput, UsageError
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import nearest
 from kafkaform.report.rules import CatalogueEntry
-from kafkaform.rules import Note, Rule, entries, plugins
+from kafkaform.rules import Note, Rule, list_entries, plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ def _read_settings(config_file: Path | None) -> Settings:
 def _list_rules(settings: Settings) -> dict[str, CatalogueEntry]:
     sources = plugins.load()
     policies = {policy.code: policy for policy in settings.policies}
-    known: dict[str, Rule | Note] = {**entries(), **policies}
+    known: dict[str, Rule | Note] = {**list_entries(), **policies}
     return {
         code: CatalogueEntry(
             entry,

@@ -231,16 +231,16 @@ def _describe_apply(entry: AuditEntry) -> str:
     return f"was applied on {when.replace('T', ' ')} UTC by {who} ({command('history', run)})"
 
 
-def settle(earlier: EarlierApplies, cluster: Cluster, run: str) -> None:
+def record_results(earlier: EarlierApplies, cluster: Cluster, run: str) -> None:
     """Record the results that earlier applies left open; errors are printed, and do not stop this apply."""
     try:
-        settled = earlier.settle(cluster, run)
+        recorded = earlier.record_results(cluster, run)
     except (AuditError, ClusterError) as error:
         tell(f"results of earlier applies that are not recorded stay unrecorded: {error.message}")
         return
     # One line per apply, in the order of the record: an apply that was killed may leave many results open.
-    for past_run in dict.fromkeys(entry.run for entry in settled):
-        count = sum(entry.run == past_run for entry in settled)
+    for past_run in dict.fromkeys(entry.run for entry in recorded):
+        count = sum(entry.run == past_run for entry in recorded)
         tell(
             f"apply {clipped(past_run, _MAX_LENGTH)} left the result of {counted(count, 'change')} open: "
             "applied, and recorded now"

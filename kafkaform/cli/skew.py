@@ -31,15 +31,15 @@ from kafkaform.inspect.skew_input import (
     choose,
     choose_by_pattern,
     count_between,
-    declared_partitions,
+    find_declared_partitions,
+    find_limits,
+    find_recorded_increases,
     is_glob,
-    limits,
+    list_consumers,
     list_topics_with_policy,
-    offsets_at,
     read_logs,
     read_new_records,
-    readers,
-    recorded_increases,
+    read_offsets_at,
 )
 from kafkaform.plan.planning import check_identity
 from spark_validation.arrivals import Spread
@@ -125,10 +125,12 @@ def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
-        asked, ignore = topics or ("*",), session.settings.ignore.names
-        patterns_only = all(map(is_glob, asked))
+        requested, ignore = topics or ("*",), session.settings.ignore.names
+        patterns_only = all(map(is_glob, requested))
         chosen = (
-            choose_by_pattern(cluster, asked, ignore) if patterns_only else choose(cluster, asked, (), ignore)
+            choose_by_pattern(cluster, requested, ignore)
+            if patterns_only
+            else choose(cluster, requested, (), ignore)
         )
         arrivals = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
         judged = [topic.name for topic in arrivals if topic.spread is Spread.UNEVEN or topic.name in topics]
@@ -237,13 +239,13 @@ def _analyse_cluster(
             )
 
             def partition_changes(name: str) -> Sequence[PartitionChange]:
-                return recorded_increases(*records(), facts.cluster_id, name)
+                return find_recorded_increases(*records(), facts.cluster_id, name)
 
             requests = [
                 TopicRequest(
                     name,
                     _build_spans(logs),
-                    limits(desired, name),
+                    find_limits(desired, name),
                     _groups(desired, name),
                     partial(partition_changes, name),
                     LogFacts(
@@ -251,9 +253,11 @@ def _analyse_cluster(
                         None if name in chosen.unread else name in chosen.compacted,
                         chosen.retention_bytes.get(name),
                         count_between=partial(
-                            _ask_leaders, name, partial(count_between, cluster, reading, read_records, name)
+                            _query_leaders, name, partial(count_between, cluster, reading, read_records, name)
                         ),
-                        offsets_at=partial(_ask_leaders, name, partial(offsets_at, cluster, reading, name)),
+                        offsets_at=partial(
+                            _query_leaders, name, partial(read_offsets_at, cluster, reading, name)
+                        ),
                     ),
                     reading.arrivals[name].since_ms,
                 )
@@ -288,19 +292,19 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
 
     connect = cache(lambda: OffsetReader(kafka))
 
-    def read(places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
+    def read(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
         with _skew_errors():
-            return connect().read_records(places)
+            return connect().read_records(offsets)
 
     return read
 
 
-def _ask_leaders(
-    topic: str, ask: Callable[..., Sequence[int] | None], *times_ms: int
+def _query_leaders(
+    topic: str, run: Callable[..., Sequence[int] | None], *times_ms: int
 ) -> Sequence[int] | None:
     """Ask for offsets by time; returns None and prints a line if leaders do not answer."""
     try:
-        return ask(*times_ms)
+        return run(*times_ms)
     except ClusterError as error:
         click.echo(printable(f"not read: the offsets of {topic} by time: {error.message}"), err=True)
         return None
@@ -374,10 +378,10 @@ def _analyse_files(
     from spark_validation.errors import SkewError
     from spark_validation.files import FileTopic, open_files, run_file
 
-    job, place = _build_job(options), _resolve_source(source, options)
+    job, location = _build_job(options), _resolve_source(source, options)
 
     def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
-        files = open_files(spark, place, topics, called=source)
+        files = open_files(spark, location, topics, called=source)
         results: dict[str, TopicResult | SkewError] = {}
         for name in files.topics:
             with progress(name) as tell:
@@ -388,9 +392,9 @@ def _analyse_files(
                         name,
                         job,
                         FileTopic(
-                            limits(desired, name),
+                            find_limits(desired, name),
                             options.partitions,
-                            declared_partitions(desired, name),
+                            find_declared_partitions(desired, name),
                             _groups(desired, name),
                         ),
                         tell,
@@ -490,7 +494,7 @@ def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
 
     return tuple(
         ReaderGroup(group.name, group.assignor, group.members)
-        for group in readers(desired, topic)
+        for group in list_consumers(desired, topic)
         if group.assignor in ASSIGNORS
     )
 

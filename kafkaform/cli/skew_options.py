@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_MOST_PARTITIONS = 100_000
+_MAX_PARTITIONS = 100_000
 _RECORDS = 1_000_000
-_LEAST_WATCHED_MS = 1_000
-_MOST_WATCHED_MS = 24 * 3_600_000
+_MIN_WATCHED_MS = 1_000
+_MAX_WATCHED_MS = 24 * 3_600_000
 
 
 class SkewOptions(Value):
@@ -171,7 +171,7 @@ _OPTIONS = (
     ),
     click.option(
         "--partitions",
-        type=click.IntRange(1, _MOST_PARTITIONS),
+        type=click.IntRange(1, _MAX_PARTITIONS),
         metavar="N",
         help="With --from: the partition count of the topic.  [default: as declared, else as found in the "
         "records]",
@@ -233,8 +233,8 @@ def resolve_options(given: GivenOptions, topics: Sequence[str]) -> SkewOptions:
     _check_together(given, topics)
     artefacts = {"json": given.json_file, "markdown": given.markdown_file, "html": given.html_file}
     written = {form: path for form, path in artefacts.items() if path is not None}
-    places = [*written.values(), *([given.out] if given.out else [])]
-    if len({place.absolute() for place in places}) < len(places):
+    locations = [*written.values(), *([given.out] if given.out else [])]
+    if len({location.absolute() for location in locations}) < len(locations):
         raise UsageError(
             "two reports cannot be written to the same file", hint="use a different file for each"
         )
@@ -343,8 +343,8 @@ def _check_arrivals(given: GivenOptions) -> None:
             f"--arrivals reads no record and cannot be combined with {unused[0]}",
             hint="it takes --since, --format text or json, --out, --verbose, --history and --metrics",
         )
-    places = [place for place in (given.history, given.metrics) if place is not None]
-    if given.metrics_format not in {None, FORMATS[0]} or any(map(URL.match, places)):
+    locations = [location for location in (given.history, given.metrics) if location is not None]
+    if given.metrics_format not in {None, FORMATS[0]} or any(map(URL.match, locations)):
         raise UsageError(
             "--arrivals starts no Spark, and appends metrics to Parquet folders of this machine alone",
             hint="leave --arrivals out, or give a folder without --metrics-format",
@@ -365,28 +365,28 @@ def _is_given(value: object) -> bool:
     return value is not None and value is not False and value not in ((), "text")
 
 
-def _build_table(place: str, given: GivenOptions) -> MetricsTable:
+def _build_table(location: str, given: GivenOptions) -> MetricsTable:
     """Build a table of metrics; a local path is made absolute, as Spark runs in another folder."""
     here = given.remote is None and (given.master or "local").startswith("local")
     kind = given.metrics_format or FORMATS[0]
-    if here and kind != "iceberg" and not URL.match(place):
-        return MetricsTable(str(Path(place).absolute()), kind)
-    return MetricsTable(place, kind)
+    if here and kind != "iceberg" and not URL.match(location):
+        return MetricsTable(str(Path(location).absolute()), kind)
+    return MetricsTable(location, kind)
 
 
-def _find_metrics_table(place: str, given: GivenOptions) -> MetricsTable | None:
+def _find_metrics_table(location: str, given: GivenOptions) -> MetricsTable | None:
     """Return the table of metrics for trends; None if the place is a folder of reports.
 
     Raises:
         UsageError: The place is a file.
     """
-    folder = Path(place)
+    folder = Path(location)
     if folder.is_file():
-        raise UsageError(f"--history {quoted(place)} is a file", hint="give a folder")
-    if place == given.metrics or URL.match(place) or any(folder.glob("day=*")):
-        return _build_table(place, given)
-    by_name = given.metrics_format == "iceberg" and "." in place and "/" not in place
-    return _build_table(place, given) if by_name and not folder.exists() else None
+        raise UsageError(f"--history {quoted(location)} is a file", hint="give a folder")
+    if location == given.metrics or URL.match(location) or any(folder.glob("day=*")):
+        return _build_table(location, given)
+    by_name = given.metrics_format == "iceberg" and "." in location and "/" not in location
+    return _build_table(location, given) if by_name and not folder.exists() else None
 
 
 def _parse_since(text: str) -> int:
@@ -418,7 +418,7 @@ def _parse_watch(text: str) -> int:
         length_ms = parse_duration(text)
     except ValueError as error:
         raise UsageError(f"--watch: {error}", hint="write e.g. 10m") from error
-    if not _LEAST_WATCHED_MS <= length_ms <= _MOST_WATCHED_MS:
+    if not _MIN_WATCHED_MS <= length_ms <= _MAX_WATCHED_MS:
         raise UsageError(f"--watch {quoted(text)} is not between 1s and 24h")
     return length_ms
 
@@ -428,13 +428,13 @@ def _parse_what_if(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         # int() takes quadratic time in the number of digits.
         number = part.strip()
-        if not number.isascii() or not number.isdecimal() or len(number) > len(str(_MOST_PARTITIONS)):
+        if not number.isascii() or not number.isdecimal() or len(number) > len(str(_MAX_PARTITIONS)):
             raise UsageError(
                 f"--what-if: {quoted(number)} is not a partition count",
-                hint=f"write numbers from 1 to {_MOST_PARTITIONS}, such as 12,24,48",
+                hint=f"write numbers from 1 to {_MAX_PARTITIONS}, such as 12,24,48",
             )
-        if not 1 <= int(number) <= _MOST_PARTITIONS:
-            raise UsageError(f"--what-if: {number} is not between 1 and {_MOST_PARTITIONS}")
+        if not 1 <= int(number) <= _MAX_PARTITIONS:
+            raise UsageError(f"--what-if: {number} is not between 1 and {_MAX_PARTITIONS}")
         counts.add(int(number))
     return tuple(sorted(counts))
 

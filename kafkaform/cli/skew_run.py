@@ -158,11 +158,11 @@ def keep_class_archive(action: str) -> int:
 
 def _make_class_archive(settings: SessionSettings, options: SkewOptions) -> None:
     """Build the archive of Spark's classes for the next run, in the background; not in CI."""
-    from spark_validation.class_archive import archive_file, make_later
+    from spark_validation.class_archive import archive_file, build_in_background
 
     if not settings.local or options.class_archive != "auto" or os.environ.get("CI"):
         return
-    make_later(archive_file(class_archive_folder(), settings.java_home), settings.java_home)
+    build_in_background(archive_file(class_archive_folder(), settings.java_home), settings.java_home)
 
 
 def _exchange_metrics(

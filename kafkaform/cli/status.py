@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from kafkaform.cli import completion
-from kafkaform.cli.fleet import Answer, Fleet, ask_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -40,7 +40,7 @@ from kafkaform.inspect.resource_status import (
 )
 from kafkaform.plan.planning import check_identity
 from kafkaform.report.status import render_status, status_to_json
-from kafkaform.resources import KINDS, PLACED, READER
+from kafkaform.resources import GROUP, KINDS, TOPIC
 from kafkaform.resources.name_globs import NO_GLOBS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 _DEFAULT_PAUSE_S = 2.0
-_LEAST_PAUSE_S = 0.1
+_MIN_PAUSE_S = 0.1
 _KINDS = {KINDS[kind].words.noun: kind for kind in KINDS} | {kind: kind for kind in KINDS}
 
 
@@ -65,9 +65,9 @@ def _parse_seconds(_context: click.Context, _option: click.Parameter, given: str
     except ValueError:
         seconds = 0.0
     # float() also accepts inf and nan; every comparison with nan is false, so that it is refused here, too.
-    if not _LEAST_PAUSE_S <= seconds < float("inf"):
+    if not _MIN_PAUSE_S <= seconds < float("inf"):
         raise UsageError(
-            f"--watch {given}: not a number of seconds (at least {_LEAST_PAUSE_S})",
+            f"--watch {given}: not a number of seconds (at least {_MIN_PAUSE_S})",
             hint="write names before --watch",
         )
     return seconds
@@ -215,10 +215,14 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     if options.all_clusters:
         if options.pause_s is not None:
             raise UsageError("--watch shows one cluster", hint="leave out --all-clusters")
-        ask = partial(
-            _answer, selected=selected, kind=kind, arrangement=arrangement, everything=options.everything
+        run = partial(
+            _run_on_cluster,
+            selected=selected,
+            kind=kind,
+            arrangement=arrangement,
+            everything=options.everything,
         )
-        return ask_all(where, ask, Fleet("status", options.output_format))
+        return run_on_all(where, run, Fleet("status", options.output_format))
     session = Session.start(where)
     target = session.require_cluster()
     if options.output_format == "text":
@@ -262,9 +266,9 @@ class _Arrangement(Value):
             UsageError: None of the chosen kinds does.
         """
         kinds = (chosen,) if chosen else list_shown_kinds(desired)
-        needed = {"--lagging": READER.name} if self.lagging else {}
+        needed = {"--lagging": GROUP.name} if self.lagging else {}
         if self.order is not Order.NAME:
-            kind = READER.name if self.order is Order.LAG else PLACED.name
+            kind = GROUP.name if self.order is Order.LAG else TOPIC.name
             needed[f"--sort {self.order}"] = kind
         for option, kind in needed.items():
             if kind not in kinds:
@@ -282,9 +286,9 @@ class _Arrangement(Value):
         return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
 
 
-def _answer(
+def _run_on_cluster(
     session: Session, *, selected: Selection, kind: str | None, arrangement: _Arrangement, everything: bool
-) -> Answer:
+) -> ClusterOutcome:
     """Read one of several clusters; its notes begin with its name."""
     target = session.require_cluster()
     desired = declared_if_any(session)
@@ -299,7 +303,7 @@ def _answer(
         for line in _list_notes(report):
             click.echo(f"cluster {printable(target.name)}: {line}", err=True)
 
-    return Answer(report, 0, {"globs": selection.globs}, print_notes)
+    return ClusterOutcome(report, 0, {"globs": selection.globs}, print_notes)
 
 
 def declared_if_any(session: Session) -> list[Desired] | None:

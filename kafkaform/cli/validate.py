@@ -77,7 +77,7 @@ def validate(
             plugins.load()
             unknown = _unknown_environment(settings, environment)
             subset = Session(settings, None, environment).is_subset(paths, ())
-            known = rules.entries() | {policy.code: policy for policy in settings.policies}
+            known = rules.list_entries() | {policy.code: policy for policy in settings.policies}
             known_environment = environment is not None and unknown is None
             # An unknown environment is an error, but the manifests are still checked, so that one run shows
             # all errors.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.apply_result import RECORD_TOPIC
 from kafkaform.core.model import Create
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.replicas.facts import MIN_ISR, REPLICATION_FACTOR
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
 
 
-TOPIC = placed_ref(RECORD_TOPIC)
+AUDIT_TOPIC = topic_ref(RECORD_TOPIC)
 """The topic of the record, as a resource."""
 
 _REPLICAS = 3
 # Kafka's default of message.max.bytes. It is set in case the brokers' is lower: a line has up to 900,000
 # bytes.
-_LARGEST_BATCH = 1_048_588
+_MAX_BATCH_BYTES = 1_048_588
 
 
 def make_audit_topic_creation(brokers: int, without: Collection[str] = ()) -> Operation:
@@ -45,10 +45,10 @@ def make_audit_topic_creation(brokers: int, without: Collection[str] = ()) -> Op
         # A line counts as written once two brokers have it. With fewer than three, one that is down would
         # stop applies.
         MIN_ISR: "2" if replicas > 2 else "1",
-        "config.max.message.bytes": str(_LARGEST_BATCH),
+        "config.max.message.bytes": str(_MAX_BATCH_BYTES),
     }
     wanted = {path: value for path, value in state.items() if path not in without}
-    (operation,) = KINDS[TOPIC.kind].operations(Create(TOPIC, wanted))
+    (operation,) = KINDS[AUDIT_TOPIC.kind].operations(Create(AUDIT_TOPIC, wanted))
     return operation
 
 

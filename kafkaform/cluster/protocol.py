@@ -50,7 +50,7 @@ def none_besides(_: ResourceRef) -> bool:
 def reject_duplicates(request: Sequence[Operation]) -> dict[int, RequestRejected]:
     """Return an error for each operation whose subject occurs twice in one request, by `id` of the operation.
 
-    Brokers refuse such requests too (INVALID_REQUEST), with one answer for all of them.
+    Brokers refuse such requests too (INVALID_REQUEST), with one response for all of them.
     """
     times = Counter(operation.subject for operation in request)
     return {
@@ -139,7 +139,7 @@ class ResourceWriter(ResourceReader, Protocol):
             guard: Called before each request; once it raises `LockLost`, no further one is sent.
 
         Returns:
-            For each operation None if it was carried out, or the error: `OutcomeUnknown` if no answer came
+            For each operation None if it was carried out, or the error: `OutcomeUnknown` if no response came
             in time, `LockLost` if it was not sent.
 
         Raises:

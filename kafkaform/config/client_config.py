@@ -83,7 +83,7 @@ def expand_assignors(strategy: str) -> str:
 
 def raise_rejections(group: Desired, rejections: Iterable[tuple[str, str, str]]) -> None:
     """Raise InvalidInput if there are rejections: the setting, the problem, and a hint each."""
-    problems = [Problem(message, group.place(f"client.{name}"), hint) for name, message, hint in rejections]
+    problems = [Problem(message, group.locate(f"client.{name}"), hint) for name, message, hint in rejections]
     if problems:
         raise InvalidInput(problems)
 
@@ -177,7 +177,7 @@ def build_librdkafka_settings(group: Desired, without: Collection[str] = ()) -> 
     if protocol not in {"classic", "consumer"}:
         message = f"a client of librdkafka cannot be a member of a {protocol} group"
         raise InvalidInput(
-            [Problem(message, group.place("protocol"), "export it for Java: --format properties")]
+            [Problem(message, group.locate("protocol"), "export it for Java: --format properties")]
         )
     # librdkafka accepts some settings that the protocol has no use for. They are rejected as for Java, so
     # that a manifest is right for every client.

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform.config import client_properties
+from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import CONFIG_FILE, read_bytes
 from kafkaform.config.manifests.loader import Context, check_environment, make_relative, merge, suggest_names
-from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.webhook import parse_webhook
@@ -120,7 +120,7 @@ class Settings(Value):
         environments: The allowed environments; None without a configuration file.
         clusters: The clusters by name.
         defaults: For each kind, its layer in normal form and those of environments.
-        default_places: For each kind with defaults, their places in the file.
+        default_locations: For each kind with defaults, their places in the file.
         undeclared: The default of `spec.undeclared`.
         owns: Globs of the resources that pruning may delete.
         protected: Globs of the resources that are never deleted.
@@ -137,7 +137,7 @@ class Settings(Value):
     environments: tuple[str, ...] | None = None
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
     defaults: Mapping[str, tuple[Layer, Mapping[str, Layer]]] = field(default_factory=dict)
-    default_places: Mapping[str, FieldPlaces] = field(default_factory=dict)
+    default_locations: Mapping[str, FieldLocations] = field(default_factory=dict)
     undeclared: Undeclared = Undeclared.REPORT
     owns: NameGlobs = NO_GLOBS
     protected: tuple[str, ...] = ()
@@ -177,9 +177,9 @@ class Settings(Value):
             raise InvalidInput([make_relative(folder, problem) for problem in error.problems]) from error
         # By their data: comments and layout have no effect.
         difference = _compare_configurations(file, proposed)
-        places = {
+        locations = {
             kind: replace(each, document=replace(each.document, file=file.name))
-            for kind, each in settings.default_places.items()
+            for kind, each in settings.default_locations.items()
         }
         return replace(
             settings,
@@ -188,7 +188,7 @@ class Settings(Value):
             clusters=self.clusters,
             root=folder,
             branch=difference,
-            default_places=places,
+            default_locations=locations,
         )
 
     @property
@@ -212,8 +212,10 @@ class Settings(Value):
         for kind, (base, overrides) in self.defaults.items():
             over = overrides.get(environment) if environment is not None else None
             layers[kind] = (base,) if over is None else (base, over)
-        places = {kind: replace(each, environment=environment) for kind, each in self.default_places.items()}
-        return Context(self.environments, environment, layers, self.undeclared, self.root, places)
+        locations = {
+            kind: replace(each, environment=environment) for kind, each in self.default_locations.items()
+        }
+        return Context(self.environments, environment, layers, self.undeclared, self.root, locations)
 
     def select_cluster(self, name: str | None) -> ClusterSettings | None:
         """Return the cluster of this name, or the only one without a name; None if there are none.
@@ -261,10 +263,10 @@ class Settings(Value):
             subset=subset,
             unread=unread,
             defaults={
-                (kind, path): place
-                for kind, places in context.default_places.items()
+                (kind, path): location
+                for kind, locations in context.default_locations.items()
                 for path in _list_fields(merge(context.defaults.get(kind, ())))
-                if (place := places.find(path)) is not None
+                if (location := locations.find(path)) is not None
             },
         )
 
@@ -409,8 +411,8 @@ def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> 
             for c in clusters
         },
         defaults=_parse_defaults(document, data.get("defaults", {}), known, problems),
-        default_places={
-            kind: FieldPlaces(document, KINDS[kind].format.shorthands, None, ("defaults", kind))
+        default_locations={
+            kind: FieldLocations(document, KINDS[kind].format.shorthands, None, ("defaults", kind))
             for kind in data.get("defaults", {})
         },
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
@@ -434,8 +436,8 @@ def _parse_clusters(
         path = ("clusters", name)
         environment = cluster.get("environment")
         if environment is not None and environments is not None:
-            place = (*path, "environment")
-            problems.extend(check_environment(document, place, environment, environments, key=False))
+            steps = (*path, "environment")
+            problems.extend(check_environment(document, steps, environment, environments, key=False))
         client, flaws = client_properties.parse(cluster["client"], partial(_locate_property, document, name))
         problems.extend(flaws)
         forbid = tuple(cluster.get("forbid", ()))
@@ -538,8 +540,8 @@ def _parse_policies(
     for number, policy in enumerate(policies):
         for index, name in enumerate(policy.get("environments", ())):
             if environments is not None:
-                place = ("policies", number, "environments", index)
-                problems.extend(check_environment(document, place, name, environments, key=False))
+                steps = ("policies", number, "environments", index)
+                problems.extend(check_environment(document, steps, name, environments, key=False))
     return read_policies(policies, document.create_reporter(("policies",), problems))
 
 
@@ -559,9 +561,9 @@ def _parse_defaults(
         base = kind.format.normalise(spec, document.create_reporter(path, problems))
         overrides: dict[str, Layer] = {}
         for environment, layer in spec.get("overrides", {}).items():
-            place = (*path, "overrides", environment)
+            steps = (*path, "overrides", environment)
             if environments is not None:
-                problems.extend(check_environment(document, place, environment, environments, key=True))
-            overrides[environment] = kind.format.normalise(layer, document.create_reporter(place, problems))
+                problems.extend(check_environment(document, steps, environment, environments, key=True))
+            overrides[environment] = kind.format.normalise(layer, document.create_reporter(steps, problems))
         layers[name] = base, overrides
     return layers

@@ -30,7 +30,7 @@ _RIGHTS = {
 }
 """The types of resources with their operations, by their words in a path."""
 _EMPTY = '""'
-_PLAIN = re.compile(r"[A-Za-z0-9._*-]+", re.ASCII)
+_UNRESERVED = re.compile(r"[A-Za-z0-9._*-]+", re.ASCII)
 _PATTERN = re.compile(
     r"(allow|deny) (\w+) on (?:cluster|([a-z-]+)( prefix)? (\S+))(?: from (\S+))?", re.ASCII
 )
@@ -121,7 +121,7 @@ def is_covered(acl: Acl, acls: Iterable[Acl]) -> bool:
 
 @lru_cache(1 << 14)
 def _encode(name: str) -> str:
-    if _PLAIN.fullmatch(name):  # nearly all names, in a fifth of the time
+    if _UNRESERVED.fullmatch(name):  # nearly all names, in a fifth of the time
         return name
     if not name:
         return _EMPTY

@@ -42,7 +42,7 @@ class ResourceResult(Value):
         hint: What to do about it.
         done: The operations that were carried out, even if others of the change were not.
         not_done: The operations that were not carried out, or whose outcome is unknown.
-        unsure: The operations of `not_done` that were sent: they may have taken effect, in full or in part.
+        in_doubt: The operations of `not_done` that were sent: they may have taken effect, in full or in part.
         deferred: Fields that still differ, and that this version does not change.
     """
 
@@ -52,7 +52,7 @@ class ResourceResult(Value):
     hint: str | None = None
     done: tuple[Operation, ...] = ()
     not_done: tuple[Operation, ...] = ()
-    unsure: tuple[Operation, ...] = ()
+    in_doubt: tuple[Operation, ...] = ()
     deferred: tuple[FieldChange, ...] = ()
 
 

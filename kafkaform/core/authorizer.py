@@ -223,7 +223,7 @@ def includes(acl: Acl, operation: str) -> bool:
     return acl.is_allowed and acl.operation in IMPLYING.get(operation, ())
 
 
-class AccessAnswer(Value):
+class AccessCheck(Value):
     """The answer to whether a principal may do something.
 
     Attributes:

@@ -125,11 +125,11 @@ class ClusterError(KafkaformError):
     """The Kafka cluster rejected a request, or did not answer.
 
     Attributes:
-        in_part: Whether a part of the request was carried out, or may have been.
+        is_partial: Whether a part of the request was carried out, or may have been.
     """
 
     # An apply reports a change that may have taken effect in part differently from one that was not sent.
-    in_part = False
+    is_partial = False
 
 
 class Unreachable(ClusterError):  # noqa: N818
@@ -179,7 +179,7 @@ class NotOffered(ClusterError):  # noqa: N818
         self.request = request
 
 
-class MalformedAnswer(ClusterError):  # noqa: N818
+class MalformedResponse(ClusterError):  # noqa: N818
     """A response violates Kafka's protocol: it was damaged in transit, or the sender is not a broker."""
 
 

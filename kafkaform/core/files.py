@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-LARGEST_FILE = 256 * 1024**2
+MAX_FILE_BYTES = 256 * 1024**2
 """In bytes; the plan of ten thousand new topics has less than a tenth of it."""
 
 _USUAL_BYTES = 64 * 1024
@@ -29,7 +29,7 @@ class UnsuitableFileError(OSError):
     """A file is not a regular one, or is too large; the reason is its `strerror`."""
 
 
-def read_file(path: Path | str, largest: int = LARGEST_FILE, *, pipes: bool = True) -> bytes:
+def read_file(path: Path | str, largest: int = MAX_FILE_BYTES, *, pipes: bool = True) -> bytes:
     """Read a regular file, or a pipe that this process was started with, as by `<(command)`.
 
     Reading anything else could wait forever (a named pipe, a terminal) or never end (/dev/zero).
@@ -52,15 +52,15 @@ def read_file(path: Path | str, largest: int = LARGEST_FILE, *, pipes: bool = Tr
             os.set_blocking(descriptor, True)
         else:
             require_regular(descriptor, path)
-        parts, left = [], largest + 1
+        parts, allowed = [], largest + 1
         part_bytes = max(_USUAL_BYTES, about.st_size)
         # A pipe returns less at a time than it has, and the size of a file below /proc is 0.
-        while left and (part := os.read(descriptor, min(part_bytes, left))):
+        while allowed and (part := os.read(descriptor, min(part_bytes, allowed))):
             parts.append(part)
-            left -= len(part)
+            allowed -= len(part)
     finally:
         os.close(descriptor)
-    if not left:
+    if not allowed:
         limit = f"{largest >> 20} MiB" if largest >> 20 else f"{largest >> 10} KiB"
         raise UnsuitableFileError(errno.EFBIG, f"larger than {limit}", str(path))
     return b"".join(parts)

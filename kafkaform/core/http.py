@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.request import Request
 
-_LARGEST = 1 << 24
+_MAX_RESPONSE_BYTES = 1 << 24
 """The most bytes of a response."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -48,7 +48,7 @@ def send_request(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     tls: SSLContext | None = None,
-    largest: int = _LARGEST,
+    largest: int = _MAX_RESPONSE_BYTES,
 ) -> HttpResponse:
     """Send a request by http or https.
 
@@ -69,7 +69,7 @@ def send_request(
 
     result: Future[HttpResponse] = Future()
 
-    def settle() -> None:
+    def run() -> None:
         try:
             request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 - `_exchange` has no other schemes
             result.set_result(_exchange(request, timeout_s, tls, largest))
@@ -77,7 +77,7 @@ def send_request(
             result.set_exception(error)
 
     # In a thread, because the timeout of a socket starts anew with every byte.
-    Thread(target=settle, daemon=True).start()
+    Thread(target=run, daemon=True).start()
     try:
         return result.result(timeout_s)
     except (OSError, HTTPException, ValueError) as error:  # ValueError: an invalid host name

@@ -39,7 +39,7 @@ _INTRODUCTION_S = 1.0
 
 # In bytes, of `who` and of `purpose`. Brokers accept 4,096 bytes of metadata with an offset
 # (offset.metadata.max.bytes).
-_LONGEST = 300
+_MAX_FIELD_BYTES = 300
 
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ def _lock_held_error(holder: Holder, waited: float) -> LockHeld:
 
 
 def _clip_bytes(text: str) -> str:
-    return text.encode(errors="replace")[:_LONGEST].decode(errors="ignore")
+    return text.encode(errors="replace")[:_MAX_FIELD_BYTES].decode(errors="ignore")
 
 
 def _format_seconds(seconds: int) -> str:

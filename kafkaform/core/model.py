@@ -158,7 +158,7 @@ class Intent(Value):
         return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")
 
 
-class Places(Protocol):
+class Locations(Protocol):
     """The locations of a manifest's fields, by paths such as `config.retention.ms` or `metadata.name`."""
 
     def __call__(self, path: str) -> Location:
@@ -179,7 +179,7 @@ class Desired(Value):
         state: The managed fields; None for a tombstone (`state: absent`).
         intent: The intended use of the resource.
         location: The start of the manifest.
-        places: The locations of fields in the manifest.
+        locations: The locations of fields in the manifest.
         invalid: Whether the manifest has problems, so that only its name is known.
     """
 
@@ -187,26 +187,26 @@ class Desired(Value):
     state: State | None
     intent: Intent = Intent()
     location: Location | None = None
-    places: Places | None = None
+    locations: Locations | None = None
     invalid: bool = False
 
     # Two manifests that declare the same are equal wherever they are written.
     __eq__, __hash__ = compare_fields("ref", "state", "intent", "location", "invalid")
 
-    def place(self, path: str) -> Location | None:
+    def locate(self, path: str) -> Location | None:
         """Return the location of a field (`config.retention.ms`, `members.expected`, `metadata.name`).
 
         If the manifest does not set it, as with a default of kafkaform.yaml, it is the nearest parent's.
         """
-        return self.places(path) if self.places is not None else self.location
+        return self.locations(path) if self.locations is not None else self.location
 
     def keys(self, path: str) -> tuple[str, ...] | None:
         """Return the keys that lead to a field; None if the manifest does not set it."""
-        return self.places.keys(path) if self.places is not None else None
+        return self.locations.keys(path) if self.locations is not None else None
 
     def nearest(self, keys: Sequence[str | int]) -> Location | None:
         """Return the location of the value below these keys, or of its nearest parent."""
-        return self.places.nearest(keys) if self.places is not None else self.location
+        return self.locations.nearest(keys) if self.locations is not None else self.location
 
 
 class Live(Value):
@@ -361,7 +361,7 @@ class Facts(Value):
         # The part's defaults stand for "not read", so that callers need no case for it.
         return value if isinstance(value, part) else part()
 
-    def having(self, part: object) -> Facts:
+    def add_part(self, part: object) -> Facts:
         """Return the facts with this part, in place of one of the same type."""
         return replace(self, parts={**self.parts, type(part): part})
 

@@ -35,14 +35,14 @@ class Latest(Value):
         return "latest"
 
 
-class Current(Value):
+class CurrentOffset(Value):
     """The group's committed offset."""
 
     def __str__(self) -> str:
         return "current"
 
 
-class AtTime(Value):
+class AbsoluteTime(Value):
     """The first record that is not older than a time, in milliseconds since 1970 (UTC)."""
 
     ms: int
@@ -52,7 +52,7 @@ class AtTime(Value):
         return text.replace("+00:00", "Z")
 
 
-class Ago(Value):
+class RelativeTime(Value):
     """The first record that is not older than a number of milliseconds."""
 
     ms: int
@@ -79,9 +79,9 @@ class ShiftBy(Value):
         return f"shift-by {self.records:+d}"
 
 
-InitialSpec: TypeAlias = Earliest | Latest | AtTime | Ago
+InitialSpec: TypeAlias = Earliest | Latest | AbsoluteTime | RelativeTime
 """The offsets at which a new group can start."""
-OffsetSpec: TypeAlias = InitialSpec | Current | AtOffset | ShiftBy
+OffsetSpec: TypeAlias = InitialSpec | CurrentOffset | AtOffset | ShiftBy
 """The offsets to which a group can be reset."""
 
 
@@ -92,7 +92,7 @@ def parse_initial(text: str) -> InitialSpec:
         ValueError: The text is not a valid initial offset.
     """
     spec = _parse(text.strip())
-    if isinstance(spec, Earliest | Latest | AtTime | Ago):
+    if isinstance(spec, Earliest | Latest | AbsoluteTime | RelativeTime):
         return spec
     raise ValueError(f"{quoted(text)} is not a valid initial offset; write earliest, latest, {_TIMES}")
 
@@ -116,7 +116,7 @@ def parse_offset(text: str) -> OffsetSpec:
 
 def _parse(text: str) -> OffsetSpec | None:
     """Parse any offset; return None for other text, raise ValueError for a recognised but impossible one."""
-    for plain in (Earliest(), Latest(), Current()):
+    for plain in (Earliest(), Latest(), CurrentOffset()):
         if text == str(plain):
             return plain
     # Before times: `20261101` is also a date of ISO 8601.
@@ -125,7 +125,7 @@ def _parse(text: str) -> OffsetSpec | None:
     if match := _SHIFT.fullmatch(text):
         return ShiftBy(_require_long(int(match[1]), text))
     if match := _AGO.fullmatch(text):
-        return Ago(_require_long(parse_duration(match[1]), text))
+        return RelativeTime(_require_long(parse_duration(match[1]), text))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -139,7 +139,7 @@ def _parse(text: str) -> OffsetSpec | None:
     # Kafka reads the times -1 and -2 as the end and the start of the log.
     if not 0 <= ms <= _LAST:
         raise ValueError(f"{quoted(text)} is not between the years 1970 and 9999 (UTC)")
-    return AtTime(ms)
+    return AbsoluteTime(ms)
 
 
 def _require_long(number: int, text: str) -> int:
@@ -151,9 +151,9 @@ def _require_long(number: int, text: str) -> int:
 def time_of(spec: OffsetSpec, now_ms: int) -> int | None:
     """Return the time of a spec, in milliseconds since 1970; None if it has none."""
     match spec:
-        case AtTime(ms):
+        case AbsoluteTime(ms):
             return ms
-        case Ago(ms):
+        case RelativeTime(ms):
             return max(0, now_ms - ms)
         case _:
             return None

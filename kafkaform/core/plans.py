@@ -120,7 +120,7 @@ class UndeclaredConfig(Value, order=True):
     value: str
 
 
-class Reader(Value):
+class AffectedConsumer(Value):
     """A declared group that reads topics which change.
 
     Attributes:
@@ -162,7 +162,7 @@ class Plan(Value):
     broker_validated: bool = False
     unknown: tuple[ResourceRef, ...] = ()
     subset: bool = False
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[AffectedConsumer, ...] = ()
     unvalidated: tuple[ResourceRef, ...] = ()
 
     def select_by_status(self, status: Status) -> tuple[PlannedChange, ...]:

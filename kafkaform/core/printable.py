@@ -39,13 +39,13 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-LONGEST_LINE = 4_000
+MAX_LINE_LENGTH = 4_000
 """The most characters of a message."""
-LONGEST_WORD = 400
+MAX_WORD_LENGTH = 400
 """The most characters of a word that is shown in full; a topic's name has at most 249."""
 _WORD_ENDS = 160, 80
 """The characters that are shown of a longer word, at its start and at its end."""
-_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+_OVERLONG_WORD = re.compile(rf"\S{{{MAX_WORD_LENGTH + 1},}}")
 
 
 def printable(text: str) -> str:
@@ -56,7 +56,7 @@ def printable(text: str) -> str:
     """
     whole = escape_text(text)
     # Most texts are short: nothing is searched in them.
-    return whole if len(whole) <= LONGEST_WORD else _LONG_WORD.sub(_shorten_word, whole)
+    return whole if len(whole) <= MAX_WORD_LENGTH else _OVERLONG_WORD.sub(_shorten_word, whole)
 
 
 def _shorten_word(match: re.Match[str]) -> str:
@@ -76,7 +76,7 @@ def escape_text(text: str) -> str:
 
 def clipped(text: str, limit: int) -> str:
     """Return printable text of at most `limit` characters, followed by the number of omitted ones."""
-    if limit > LONGEST_WORD:
+    if limit > MAX_WORD_LENGTH:
         text = printable(text)
     if len(text) <= limit and len(whole := printable(text)) <= limit:
         return whole

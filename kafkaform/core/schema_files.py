@@ -44,7 +44,7 @@ _RULES = {
     "minProperties": "must not be empty",
     "uniqueItems": "contains a duplicate",
 }
-_LONGEST_KEY = 60
+_MAX_KEY_LENGTH = 60
 
 
 @functools.cache
@@ -103,7 +103,7 @@ def first_problem(name: str, document: object) -> str | None:
             place, text = f"{place}.{missing}".removeprefix("."), "missing"
         case "additionalProperties":
             known = cast("Any", error.schema).get("properties", {})
-            text = f"unknown key {clipped(min(key for key in value if key not in known), _LONGEST_KEY)!r}"
+            text = f"unknown key {clipped(min(key for key in value if key not in known), _MAX_KEY_LENGTH)!r}"
         case "dependentRequired":
             place = min(cast("Any", error.validator_value))
             text = describe_error(error)

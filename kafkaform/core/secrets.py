@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HIDDEN = "<hidden>"
 """The replacement of a secret in output."""
 
-_LARGEST_FILE = 1 << 20
+_MAX_FILE_BYTES = 1 << 20
 """In bytes; keys and passwords are smaller."""
 _ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 _FILE = re.compile(r"file:(\S.*)", re.DOTALL)
@@ -124,4 +124,4 @@ def read_secret_file(path: str) -> str:
         OSError: It cannot be read, or is larger.
         ValueError: It is not UTF-8.
     """
-    return read_file(Path(path).expanduser(), _LARGEST_FILE).decode("utf-8")
+    return read_file(Path(path).expanduser(), _MAX_FILE_BYTES).decode("utf-8")

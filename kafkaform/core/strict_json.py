@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Object: TypeAlias = dict[str, Any]
 
-_LARGEST = 2**63
+_MAX_INTEGER = 2**63
 """No number of Kafka's is larger."""
 NEWER_HINT = "use the version of kafkaform that made it, or a newer one"
 """The hint for a document whose format is newer than what this version reads."""
@@ -108,8 +108,8 @@ def parse_document(
     try:
         document = parse_json(text, fractions=fractions)
     except MalformedJson as malformed:
-        place = f"{where}:{malformed.line}:{malformed.column}" if malformed.line else where
-        raise error(f"{place}: not a valid {noun}: {malformed.problem}", hint=again) from malformed
+        position = f"{where}:{malformed.line}:{malformed.column}" if malformed.line else where
+        raise error(f"{position}: not a valid {noun}: {malformed.problem}", hint=again) from malformed
     version = document.get("format_version") if isinstance(document, dict) else None
     # type() and not isinstance(), as True is an int to Python.
     if not isinstance(document, dict) or type(version) is not int or version < 1:
@@ -161,7 +161,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> Object:
 
 def _parse_integer(number: str) -> int:
     # Python refuses to parse thousands of digits.
-    if len(number) > _MAX_DIGITS or abs(value := int(number)) > _LARGEST:
+    if len(number) > _MAX_DIGITS or abs(value := int(number)) > _MAX_INTEGER:
         raise _BadToken(number, f"the number {clipped(number, 40)} is too large")
     return value
 

@@ -96,5 +96,5 @@ def group_by_producer(transactions: Iterable[OpenTransaction]) -> list[list[Open
 
 def list_places(transactions: Iterable[OpenTransaction]) -> str:
     """List the partitions of transactions: `orders:0 from offset 5, orders:1 from offset 7 and 3 more`."""
-    places = [f"{t.partition[0]}:{t.partition[1]} from offset {t.start:,}" for t in transactions]
-    return listed(places, noun="partition")
+    starts = [f"{t.partition[0]}:{t.partition[1]} from offset {t.start:,}" for t in transactions]
+    return listed(starts, noun="partition")

@@ -39,7 +39,7 @@ _FORMAT_SIZE = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB")
 # No number in Kafka has more digits; without a limit, int() of a long one takes quadratic time.
 _PLACES = 19
 _NUMBER = rf"(?:\d{{1,{_PLACES}}}(?:\.\d{{1,{_PLACES}}})?)"
-_LONGEST_AGE_MS = 100_000 * 86_400_000  # within the range of datetime
+_MAX_AGE_MS = 100_000 * 86_400_000  # within the range of datetime
 _WHOLE = re.compile(rf"\d{{1,{_PLACES}}}", re.ASCII)
 _DURATION = re.compile(rf"(?:{_NUMBER} ?[a-z]+ ?)+", re.ASCII)
 _PART = re.compile(rf"({_NUMBER}) ?([a-z]+)", re.ASCII)
@@ -73,7 +73,7 @@ def parse_age(text: str) -> int:
         ValueError: It is not a duration, or longer than a hundred thousand days.
     """
     milliseconds = parse_duration(text)
-    if milliseconds > _LONGEST_AGE_MS:
+    if milliseconds > _MAX_AGE_MS:
         raise ValueError(f"{quoted(text)} is too long; leave it out for any age")
     return milliseconds
 

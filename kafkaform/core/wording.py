@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 
-FEW = 5
+MAX_LISTED = 5
 """The most names that a message lists."""
 DIRTY = "-dirty"
 """The suffix of a commit whose files have uncommitted changes, as of `git describe`."""
 DEV_DIRECTORY = Path(".kafkaform") / "dev"
 """The default directory of a `kafkaform dev` cluster."""
 _COMMIT = 12
-_PLAIN = re.compile(r"-?[\w.][\w.+/-]*(?: [\w.+/-]+)*", re.ASCII)
+_UNQUOTED = re.compile(r"-?[\w.][\w.+/-]*(?: [\w.+/-]+)*", re.ASCII)
 """Matches a value that YAML needs no quotes for, even within braces."""
 # What JSON leaves as it is, and a terminal or YAML 1.1 takes for control characters or line breaks.
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff]")
@@ -40,7 +40,7 @@ def pluralize(noun: str) -> str:
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
-def listed(names: Collection[str], few: int = FEW, *, noun: str = "") -> str:
+def listed(names: Collection[str], few: int = MAX_LISTED, *, noun: str = "") -> str:
     """Join the first names and the number of the others: `a, b and 3 more`, or `3 more topics` of a noun."""
     first = [*names][:few]
     omitted = len(names) - len(first)
@@ -135,7 +135,7 @@ def double_quoted(text: str) -> str:
 def setting(path: str, value: object) -> str:
     """Return a line of a manifest's `spec:` as code: `partitions: 12`, `config: {segment.ms: 6h}`."""
     section, dot, name = path.partition(".")
-    text = str(value) if _PLAIN.fullmatch(str(value)) else double_quoted(str(value))
+    text = str(value) if _UNQUOTED.fullmatch(str(value)) else double_quoted(str(value))
     return code(f"{section}: {{{name}: {text}}}" if dot else f"{section}: {text}")
 
 

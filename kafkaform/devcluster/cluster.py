@@ -316,8 +316,8 @@ class DevCluster:
                     rack=node.rack,
                     kafka_version=node.kafka_version,
                     pid=running[node][-1].pid if running[node] else None,
-                    answers=bool(running[node])
-                    and readiness.answers(node, self.cluster_id, expected={node.id}),
+                    responds=bool(running[node])
+                    and readiness.responds(node, self.cluster_id, expected={node.id}),
                     log=self.log_file(node.id),
                 )
                 for node in self.nodes

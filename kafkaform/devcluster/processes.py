@@ -38,7 +38,7 @@ _META = "meta.properties"
 _FORMAT_S = 120
 _KILL_S = 10
 _POLL_S = 0.05
-_LONGEST = 400
+_MAX_LINE_LENGTH = 400
 _WITHOUT_NOTES = "-Xlog:cds*=off"
 """Java notes each class that it cannot archive, and an archive that does not fit."""
 _THROWN = re.compile(r"(Caused by: )?[\w.$]+(Exception|Error)\b(:|$)")
@@ -64,8 +64,8 @@ def find_failure_line(path: Path) -> str:
     lines = [line.strip() for line in read_tail(path, 500) if line.strip()]
     for is_failure in (_THROWN.match, _LOUD.search):
         if failures := [line for line in lines if is_failure(line)]:
-            return failures[-1][:_LONGEST]
-    return lines[-1][:_LONGEST] if lines else "its log is empty"
+            return failures[-1][:_MAX_LINE_LENGTH]
+    return lines[-1][:_MAX_LINE_LENGTH] if lines else "its log is empty"
 
 
 class NodeLogReader:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _API_KEY = 60
-_LARGEST_ANSWER = 1 << 20
+_MAX_RESPONSE_BYTES = 1 << 20
 
 
 class InvalidResponse(ValueError):  # noqa: N818
@@ -55,7 +55,7 @@ def read_membership(host: str, port: int, *, timeout_s: float) -> BrokersInServi
     with socket.create_connection((host, port), timeout=timeout_s) as connection:
         connection.sendall(struct.pack(">i", len(message)) + message)
         (size,) = struct.unpack(">i", _receive(connection, 4))
-        if not 0 < size <= _LARGEST_ANSWER:
+        if not 0 < size <= _MAX_RESPONSE_BYTES:
             raise InvalidResponse(f"invalid response size: {size} bytes")
         return _parse(_Reader(_receive(connection, size)))
 
@@ -70,23 +70,23 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return received
 
 
-def _parse(answer: _Reader) -> BrokersInService:
-    answer.read_number("i")  # correlation id
-    answer.skip_tags()
-    answer.read_number("i")  # throttle time
-    error = answer.read_number("h")
-    message = answer.read_text()
+def _parse(response: _Reader) -> BrokersInService:
+    response.read_number("i")  # correlation id
+    response.skip_tags()
+    response.read_number("i")  # throttle time
+    error = response.read_number("h")
+    message = response.read_text()
     if error != 0:
         raise InvalidResponse(f"error {error}: {message}")
-    cluster_id = answer.read_text() or ""
-    answer.read_number("i")  # controller
+    cluster_id = response.read_text() or ""
+    response.read_number("i")  # controller
     brokers = set()
-    for _ in range(answer.read_varint() - 1):
-        brokers.add(answer.read_number("i"))
-        answer.read_text()  # host
-        answer.read_number("i")  # port
-        answer.read_text()  # rack
-        answer.skip_tags()
+    for _ in range(response.read_varint() - 1):
+        brokers.add(response.read_number("i"))
+        response.read_text()  # host
+        response.read_number("i")  # port
+        response.read_text()  # rack
+        response.skip_tags()
     return BrokersInService(cluster_id, frozenset(brokers))
 
 
@@ -129,16 +129,16 @@ class _Reader:
 
 
 _POLL_S = 0.1
-_ANSWER_S = 2.0
+_RESPONSE_TIMEOUT_S = 2.0
 
 
-def answers(node: DevBroker, cluster_id: str, *, expected: Collection[int]) -> bool:
+def responds(node: DevBroker, cluster_id: str, *, expected: Collection[int]) -> bool:
     """Return whether a node responds as a member of this cluster and reports all expected brokers.
 
     An empty `cluster_id` matches any cluster.
     """
     try:
-        membership = read_membership(HOST, node.port, timeout_s=_ANSWER_S)
+        membership = read_membership(HOST, node.port, timeout_s=_RESPONSE_TIMEOUT_S)
     except (OSError, InvalidResponse):
         return False
     return (not cluster_id or membership.cluster_id == cluster_id) and membership.broker_ids.issuperset(
@@ -170,7 +170,7 @@ def wait_for_nodes(
                     f"node {node.id} exited while it was starting: {find_failure_line(log)}",
                     hint=f"see {log}",
                 )
-        waiting = [node for node in waiting if not answers(node, cluster_id, expected=expected)]
+        waiting = [node for node in waiting if not responds(node, cluster_id, expected=expected)]
         if waiting and time.monotonic() > deadline:
             log = log_files[waiting[0]]
             raise DevClusterError(

@@ -193,14 +193,14 @@ class DevClusterStatus(StrEnum):
 
 
 class NodeStatus(Value):
-    """The status of a node; `pid` is None without a process, `answers` is True if it serves requests."""
+    """The status of a node; `pid` is None without a process, `responds` is True if it serves requests."""
 
     id: int
     address: str
     rack: str
     kafka_version: str
     pid: int | None
-    answers: bool
+    responds: bool
     log: Path
 
 
@@ -220,5 +220,7 @@ class ClusterStatus(Value):
         if len(alive) < len(self.nodes):
             return DevClusterStatus.PARTIAL
         return (
-            DevClusterStatus.RUNNING if all(node.answers for node in alive) else DevClusterStatus.UNRESPONSIVE
+            DevClusterStatus.RUNNING
+            if all(node.responds for node in alive)
+            else DevClusterStatus.UNRESPONSIVE
         )

@@ -9,7 +9,7 @@ from kafkaform.cluster.protocol import PartitionReader, ResourceReader
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.values import replace
-from kafkaform.resources import PLACED, placed_ref
+from kafkaform.resources import TOPIC, topic_ref
 from spark_validation.arrivals import FEW_KEPT, Spread, find_arrivals
 from spark_validation.time_search import LogEnds
 
@@ -67,7 +67,8 @@ def _read_sizes_of_emptied(
     """Read the bytes of the partitions of topics of which one keeps next to no record, and had some."""
     emptied = {name for (name, _), span in spans.items() if span.start and span.end - span.start < FEW_KEPT}
     try:
-        return cluster.partition_sizes([place for place in spans if place[0] in emptied]) if emptied else {}
+        partitions = [partition for partition in spans if partition[0] in emptied]
+        return cluster.partition_sizes(partitions) if partitions else {}
     except ClusterError:
         return {}  # unknown, as for accounts that may not describe the cluster
 
@@ -76,7 +77,7 @@ def _find_ordered(cluster: ResourceReader, names: Sequence[str]) -> frozenset[st
     """Return the topics whose records have the broker's times, in order and without gaps of compaction."""
     if not names:
         return frozenset()
-    observation = cluster.observe([placed_ref(name) for name in names], kinds=[PLACED.name])
+    observation = cluster.observe([topic_ref(name) for name in names], kinds=[TOPIC.name])
     return frozenset(ref.name for ref, topic in observation.resources.items() if is_ordered(topic))
 
 

@@ -64,7 +64,7 @@ class Unmanaged(StrEnum):
     ERROR = "error"
 
 
-class Past(Value):
+class FieldHistory(Value):
     """The recorded history of a live value.
 
     Attributes:
@@ -86,17 +86,17 @@ class FieldDrift(Value):
         change: The change from the live value to the declared one.
         declared: Whether a manifest or default declares it; if not, it was set on the cluster.
         left_alone: Whether an apply does not change it.
-        place: The place in the manifest that sets it, or the nearest one around it.
+        location: The place in the manifest that sets it, or the nearest one around it.
         keys: The path of keys in the manifest; None where the manifest does not set it.
-        past: The recorded history; None where no record was read.
+        history: The recorded history; None where no record was read.
     """
 
     change: FieldChange
     declared: bool
     left_alone: bool = False
-    place: Location | None = None
+    location: Location | None = None
     keys: tuple[str, ...] | None = None
-    past: Past | None = None
+    history: FieldHistory | None = None
 
 
 class ResourceDrift(Value):
@@ -107,14 +107,14 @@ class ResourceDrift(Value):
         form: The form of the drift.
         fields: The fields that differ; none where the whole resource does.
         planned: The change that an apply would make; None for no change.
-        past: The recorded history of a whole resource; None where no record was read.
+        history: The recorded history of a whole resource; None where no record was read.
     """
 
     desired: Desired
     form: Form
     fields: tuple[FieldDrift, ...] = ()
     planned: PlannedChange | None = None
-    past: Past | None = None
+    history: FieldHistory | None = None
 
     @property
     def ref(self) -> ResourceRef:
@@ -213,11 +213,11 @@ def _find_resource_drift(
 ) -> ResourceDrift:
     match planned.change if planned is not None else None:
         case Create(state=state):
-            past = _find_resource_past(desired.ref, state, trail, live=False)
-            return ResourceDrift(desired, Form.MISSING, (), planned, past)
+            history = _find_resource_history(desired.ref, state, trail, live=False)
+            return ResourceDrift(desired, Form.MISSING, (), planned, history)
         case Delete(state=state):
-            past = _find_resource_past(desired.ref, state, trail, live=True)
-            return ResourceDrift(desired, Form.PRESENT, (), planned, past)
+            history = _find_resource_history(desired.ref, state, trail, live=True)
+            return ResourceDrift(desired, Form.PRESENT, (), planned, history)
         case Update(fields=fields):
             # Fields that a plan only adds to reach another one, such as places for more replicas, are no
             # drift.
@@ -247,13 +247,13 @@ def _is_chosen(desired: Desired, change: FieldChange) -> bool:
 def _find_field_drift(
     desired: Desired, change: FieldChange, trail: Trail | None, *, left_alone: bool
 ) -> FieldDrift:
-    past = None if trail is None else find_past(desired.ref, change, trail)
+    history = None if trail is None else find_history(desired.ref, change, trail)
     path = change.path
     declared = desired.state is not None and path in desired.state
-    return FieldDrift(change, declared, left_alone, desired.place(path), desired.keys(path), past)
+    return FieldDrift(change, declared, left_alone, desired.locate(path), desired.keys(path), history)
 
 
-def find_past(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
+def find_history(ref: ResourceRef, change: FieldChange, trail: Trail) -> FieldHistory:
     """Return the recorded history of a live value, and the side that changed since."""
 
     def equal(a: FieldValue, b: FieldValue) -> bool:
@@ -263,31 +263,33 @@ def find_past(ref: ResourceRef, change: FieldChange, trail: Trail) -> Past:
     # The brokers acknowledged it, or did not answer, and no reading showed it, as none does now: nothing
     # shows that another one changed the field.
     if recorded and _is_not_visible(recorded[0]) and equal(recorded[0].before, change.before):
-        return Past(DriftCause.NOT_VISIBLE, recorded[0])
+        return FieldHistory(DriftCause.NOT_VISIBLE, recorded[0])
     if recorded and _stopped_half_way(ref, change, recorded[0]):
-        return Past(DriftCause.INTERRUPTED, recorded[0])
+        return FieldHistory(DriftCause.INTERRUPTED, recorded[0])
     # An apply without a known result counts only if its value is the live one: then it was carried out.
     settings = [setting for setting in recorded if setting.certain or equal(setting.value, change.before)]
     if not settings:
-        return Past(DriftCause.UNRECORDED)
+        return FieldHistory(DriftCause.UNRECORDED)
     last = settings[0]
     if equal(last.value, change.before):
         # The live value is what the last apply set, so that the manifest has changed since.
-        return Past(DriftCause.MANIFEST, last)
+        return FieldHistory(DriftCause.MANIFEST, last)
     # Somebody may have set back the value of an earlier apply.
     source = next((s for s in settings if s.certain and equal(s.value, change.before)), None)
     field = KINDS[ref.kind].field(change.path)
     if field.visible(change.before) == field.visible(change.after):
         # Such as a refused login: the password of the cluster was changed, or the declared one.
-        return Past(DriftCause.UNDECIDED, last, source)
-    return Past(DriftCause.CLUSTER if equal(last.value, change.after) else DriftCause.BOTH, last, source)
+        return FieldHistory(DriftCause.UNDECIDED, last, source)
+    cause = DriftCause.CLUSTER if equal(last.value, change.after) else DriftCause.BOTH
+    return FieldHistory(cause, last, source)
 
 
 def _stopped_half_way(ref: ResourceRef, change: FieldChange, latest: Setting) -> bool:
     """Return whether the live value may come from the latest apply, whose result is not known."""
     recorded = FieldChange(change.path, latest.before, latest.value)
     # A move that was interrupted leaves values between the two.
-    return not latest.certain and KINDS[ref.kind].field(recorded.path).on_the_way(recorded, change.before)
+    compared = KINDS[ref.kind].field(recorded.path)
+    return not latest.certain and compared.is_intermediate(recorded, change.before)
 
 
 def _is_not_visible(setting: Setting) -> bool:
@@ -295,25 +297,27 @@ def _is_not_visible(setting: Setting) -> bool:
     return not setting.certain and not setting.unended
 
 
-def _find_resource_past(ref: ResourceRef, state: State, trail: Trail | None, *, live: bool) -> Past | None:
+def _find_resource_history(
+    ref: ResourceRef, state: State, trail: Trail | None, *, live: bool
+) -> FieldHistory | None:
     """Return the recorded history of a resource that exists and should not, or the other way round."""
     if trail is None:
         return None
     # The latest apply was to create it and it is missing, or to delete it and it is there.
     latest = trail.find_open(ref, "delete" if live else "create")
     if latest is not None and _is_not_visible(latest):
-        return Past(DriftCause.NOT_VISIBLE, latest)
+        return FieldHistory(DriftCause.NOT_VISIBLE, latest)
     # An apply has deleted it, and the manifest declares it again.
     if not live and (deletion := trail.find_open(ref, "delete")) is not None:
-        return Past(DriftCause.MANIFEST, deletion)
+        return FieldHistory(DriftCause.MANIFEST, deletion)
     recorded = [s for path in state for s in trail.settings(ref, path) if live or s.certain]
     if recorded:
         # Fields may have been set by different applies; the latest one is reported.
         latest = max(recorded, key=lambda setting: setting.at)
-        return Past(DriftCause.MANIFEST if live else DriftCause.CLUSTER, latest)
+        return FieldHistory(DriftCause.MANIFEST if live else DriftCause.CLUSTER, latest)
     if trail.replaced_since(ref, ""):  # settings before the last deletion do not count
-        return Past(DriftCause.CLUSTER if live else DriftCause.MANIFEST)
-    return Past(DriftCause.UNRECORDED)
+        return FieldHistory(DriftCause.CLUSTER if live else DriftCause.MANIFEST)
+    return FieldHistory(DriftCause.UNRECORDED)
 
 
 class Adoption(Value):
@@ -338,9 +342,9 @@ def plan_adoption(drift: Drift) -> Adoption:
     for drifted in drift.resources:
         # Manifests declare resources that exist: a missing one can be adopted only by removing its manifest.
         if drifted.form is not Form.DIFFERS:
-            refused.append((drifted.ref, whole_obstacle(drifted)))
+            refused.append((drifted.ref, explain_whole_obstacle(drifted)))
         for field_drift in drifted.fields:
-            reason = obstacle(drifted.desired, field_drift)
+            reason = find_obstacle(drifted.desired, field_drift)
             if reason is None:
                 edits.append(Edit(drifted.ref, field_drift.change.path, field_drift.change.before))
             else:
@@ -354,14 +358,14 @@ def plan_adoption(drift: Drift) -> Adoption:
     return Adoption(tuple(edits), tuple(refused))
 
 
-def whole_obstacle(drifted: ResourceDrift) -> str:
+def explain_whole_obstacle(drifted: ResourceDrift) -> str:
     """Return why a resource that is missing, or should not exist, cannot be adopted."""
     if drifted.form is Form.MISSING:
         return "there is nothing on the cluster to adopt"
     return "its manifest declares only state: absent"
 
 
-def obstacle(desired: Desired, drifted: FieldDrift) -> str | None:
+def find_obstacle(desired: Desired, drifted: FieldDrift) -> str | None:
     """Return why no manifest can declare the live value of a field; None if one can."""
     path, live = drifted.change.path, drifted.change.before
     kind = KINDS[desired.ref.kind]

@@ -17,7 +17,7 @@ from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.plan.planning import check_identity
-from kafkaform.resources import KINDS, placed_ref, reader_ref
+from kafkaform.resources import KINDS, group_ref, topic_ref
 from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.health import CRITICAL
@@ -41,7 +41,7 @@ SEVERITY_ORDER = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 """The order of severities."""
 
 _FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 5.0
+_MAX_PAUSE_S = 5.0
 
 _TOPICS, _GROUPS, _TRANSACTIONS, _ARRIVALS, _THROTTLES = "KF306", "KF307", "KF311", "KF312", "KF313"
 _BROKER_RULES = frozenset(
@@ -235,7 +235,7 @@ def _read_arrivals(
     """Read how records arrive in the topics that `ignore` does not exclude."""
     counts = Counter(partition.topic for partition in health.partitions)
     partition_counts = {
-        name: count for name, count in counts.items() if not settings.ignore.match(placed_ref(name))
+        name: count for name, count in counts.items() if not settings.ignore.match(topic_ref(name))
     }
     try:
         return tuple(read_arrivals(cluster, partition_counts, time.time_ns() // 1_000_000))
@@ -308,7 +308,7 @@ def await_health(
         tell(outcome)
         clock.sleep(max(0.0, min(pause, deadline - clock.now())))
         # Each reading is load for brokers that are recovering.
-        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        pause = min(pause * 1.5, _MAX_PAUSE_S)
 
 
 def _add_transactions(cluster: PartitionReader, health: Health) -> Health:
@@ -343,7 +343,7 @@ def _read_topics(
     cluster: ResourceReader, desired: Collection[Desired], unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """Read the declared topics; returns those that exist, and those that are not visible."""
-    wanted = frozenset(d.ref for d in desired if KINDS[d.ref.kind].placed and d.state is not None)
+    wanted = frozenset(d.ref for d in desired if KINDS[d.ref.kind].has_replicas and d.state is not None)
     if not wanted:
         return {}, wanted
     try:
@@ -362,14 +362,14 @@ def _read_groups(
     cluster: GroupReader, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """Read the groups without ignored ones; returns them, and the declared ones that are not visible."""
-    declared = {resource.ref for resource in desired if KINDS[resource.ref.kind].reader}
+    declared = {resource.ref for resource in desired if KINDS[resource.ref.kind].has_members}
     try:
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)
         if unlisted:  # either missing, or hidden from this account
-            answers = cluster.groups(unlisted)
+            responses = cluster.groups(unlisted)
             reading = GroupReading(
-                {**reading.groups, **answers.groups}, {**reading.denied, **answers.denied}, reading.unread
+                {**reading.groups, **responses.groups}, {**reading.denied, **responses.denied}, reading.unread
             )
     except ClusterError as error:
         unchecked[_GROUPS].append(f"groups: {error.message}")
@@ -380,7 +380,7 @@ def _read_groups(
     groups = {
         name: group
         for name, group in sorted(reading.groups.items())
-        if reader_ref(name) in declared or not settings.ignore.match(reader_ref(name))
+        if group_ref(name) in declared or not settings.ignore.match(group_ref(name))
     }
     if reading.unread:
         unchecked[_GROUPS].append(f"groups: {reading.unread}")

@@ -95,7 +95,7 @@ class Import(Value):
         declared: Resources that a manifest already declares, and where.
         idle: Groups that no manifest can declare, because they read no topic.
         partial: Values of resources that their manifests leave out, a line each.
-        unlike: Resources for which a plan will still show changes, and the fields.
+        not_converged: Resources for which a plan will still show changes, and the fields.
         unread: Resources that could not be read in full, and why.
         undeclarable: Resources that no manifest can declare, and why.
         notes: Other notes on the reading, a line each.
@@ -109,7 +109,7 @@ class Import(Value):
     declared: Mapping[ResourceRef, Location | None] = field(default_factory=dict)
     idle: tuple[ResourceRef, ...] = ()
     partial: tuple[tuple[ResourceRef, str], ...] = ()
-    unlike: Mapping[ResourceRef, str] = field(default_factory=dict)
+    not_converged: Mapping[ResourceRef, str] = field(default_factory=dict)
     unread: Mapping[ResourceRef, str] = field(default_factory=dict)
     undeclarable: Mapping[ResourceRef, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -167,7 +167,7 @@ def make_import(
         for ref in readable
         if ref not in idle
     }
-    undeclarable, unlike, desired = _read_back(manifests, context)
+    undeclarable, not_converged, desired = _read_back(manifests, context)
     manifests = {ref: manifest for ref, manifest in manifests.items() if ref not in undeclarable}
     # An import must pass `validate`, which has no cluster to see that both exist already.
     manifests.update(_waive_collisions(manifests, observation))
@@ -178,7 +178,7 @@ def make_import(
         already_declared,
         tuple(idle),
         tuple((ref, line) for ref, manifest in manifests.items() for line in manifest.left_out),
-        _find_changes(desired, observation) | unlike,
+        _find_changes(desired, observation) | not_converged,
         unread,
         undeclarable,
         tuple(note.message for note in observation.diagnostics),
@@ -202,7 +202,7 @@ def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
     Returns:
         The shared values, in the form of a manifest's `spec`; empty if there are none.
     """
-    refs = [ref for ref in observation.resources if KINDS[ref.kind].placed and not is_own(ref)]
+    refs = [ref for ref in observation.resources if KINDS[ref.kind].has_replicas and not is_own(ref)]
     specs = [
         build_live_manifest(observation.resources[ref], _get_defaults_layer(ref.kind, context)).data["spec"]
         for ref in sorted(refs)
@@ -245,9 +245,9 @@ def _explain_unread(ref: ResourceRef, observation: Observation) -> str | None:
     return observed.live.unread or None if observed.live is not None else None
 
 
-def _keeps_manifest(place: Location | None, path: Path, layout: ImportLayout) -> bool:
+def _keeps_manifest(location: Location | None, path: Path, layout: ImportLayout) -> bool:
     """Return whether an existing manifest is kept, and not replaced in its own file."""
-    return not (layout.overwrite and place is not None and Path(place.file).resolve() == path.resolve())
+    return not (layout.overwrite and location is not None and Path(location.file).resolve() == path.resolve())
 
 
 def _waive_collisions(
@@ -319,7 +319,7 @@ def _read_back(
         are not refused declare.
     """
     refused: dict[ResourceRef, str] = {}
-    unlike: dict[ResourceRef, str] = {}
+    not_converged: dict[ResourceRef, str] = {}
     desired: list[Desired] = []
     for ref, manifest in manifests.items():
         format_ = KINDS[ref.kind].format
@@ -354,8 +354,8 @@ def _read_back(
         desired += combined
         # Other tools leave fields to the broker, and their manifests are to be completed.
         if missing or manifest.undeclarable:
-            unlike[ref] = "; ".join(missing) or "it has a value that no manifest can declare"
-    return refused, unlike, desired
+            not_converged[ref] = "; ".join(missing) or "it has a value that no manifest can declare"
+    return refused, not_converged, desired
 
 
 def _find_changes(desired: Sequence[Desired], observation: Observation) -> dict[ResourceRef, str]:

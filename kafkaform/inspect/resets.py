@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.errors import ClusterError, InvalidInput, KafkaformError, Problem
 from kafkaform.core.model import Desired, Diagnostic, Intent, Location, ResourceRef, Severity
-from kafkaform.core.offset_spec import Ago, AtOffset, AtTime, Current, Earliest, Latest, ShiftBy, time_of
+from kafkaform.core.offset_spec import (
+    AbsoluteTime,
+    AtOffset,
+    CurrentOffset,
+    Earliest,
+    Latest,
+    RelativeTime,
+    ShiftBy,
+    time_of,
+)
 from kafkaform.core.rights import Right, explain_missing_rights
 from kafkaform.core.transactions import OpenTransaction, group_by_producer, list_places
 from kafkaform.core.values import Value, field, replace
@@ -24,7 +33,7 @@ from kafkaform.plan.gate import review_changes
 from kafkaform.plan.planning import check_identity, silent
 from kafkaform.plan.policy import Policy
 from kafkaform.plan.risk_assessment import judge
-from kafkaform.resources import nearest_name, reader_ref
+from kafkaform.resources import group_ref, nearest_name
 from kafkaform.resources.consumer_group.fields import partition_path
 from kafkaform.resources.groups import get_group
 from kafkaform.rules import RuleContext
@@ -101,7 +110,7 @@ def make_reset(
     """
     facts = cluster.facts()
     check_identity(facts, target)
-    ref = reader_ref(request.group)
+    ref = group_ref(request.group)
     observation = cluster.observe([ref])
     group = _require_group(ref, observation)
     partitions, counts = _select_partitions(request, group, cluster)
@@ -189,7 +198,7 @@ def _select_partitions(
         )
     # Partitions that were added have no offset yet: a reset of whole topics includes them. A shift has
     # nothing to start from there.
-    if not request.offsets and not request.topics and not isinstance(request.target, Current | ShiftBy):
+    if not request.offsets and not request.topics and not isinstance(request.target, CurrentOffset | ShiftBy):
         chosen = {(topic, number) for topic in named for number in range(counts[topic])}
     for topic, numbers in request.topics.items():
         chosen |= {(topic, number) for number in (range(counts[topic]) if numbers is None else numbers)}
@@ -249,11 +258,11 @@ def _compute_offset(
             return span.start
         case Latest():
             return span.end
-        case AtTime() | Ago():
+        case AbsoluteTime() | RelativeTime():
             return span.end if span.at is None else span.at
         case AtOffset(offset):
             return offset
-        case Current():
+        case CurrentOffset():
             return _require_committed(partition, committed)
         case ShiftBy(records):
             return _require_committed(partition, committed) + records
@@ -381,19 +390,21 @@ def read_offsets(text: str, file: str, group: str) -> dict[TopicPartition, int]:
         for row in reader:
             if not row:
                 continue
-            place = Location(file, reader.line_num)
+            location = Location(file, reader.line_num)
             columns = [column.strip() for column in row]
             # Kafka's tool writes the group into each line when it exports several groups.
             if len(columns) == _COLUMNS_WITH_GROUP and columns.pop(0) != group:
                 continue
             if len(columns) != _COLUMNS or not all(c.isascii() and c.isdigit() for c in columns[1:]):
-                problems.append(Problem("is not an offset", place, _FORMAT))
+                problems.append(Problem("is not an offset", location, _FORMAT))
                 continue
             partition = columns[0], int(columns[1])
             # The same line twice is harmless; two offsets for one partition are a mistake.
             if offsets.setdefault(partition, int(columns[2])) != int(columns[2]):
                 problems.append(
-                    Problem(f"another offset for {partition[0]}:{partition[1]}", place, "keep one of the two")
+                    Problem(
+                        f"another offset for {partition[0]}:{partition[1]}", location, "keep one of the two"
+                    )
                 )
     except csv.Error as error:
         problems.append(Problem(f"not CSV: {error}", Location(file, reader.line_num)))

@@ -13,7 +13,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.resources import KINDS, PLACED, READER, nearest_name, reader_ref
+from kafkaform.resources import GROUP, KINDS, TOPIC, group_ref, nearest_name
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from spark_validation.arrivals import Spread
@@ -223,7 +223,9 @@ def get_expected_members(intent: Intent) -> int | None:
 def list_shown_kinds(desired: Iterable[Desired] | None) -> tuple[str, ...]:
     """Return the kinds whose status is read: topics, groups, and any other kind that is declared."""
     managed = {declared.ref.kind for declared in desired or () if declared.state is not None}
-    return tuple(name for name, kind in KINDS.items() if kind.placed or kind.reader or name in managed)
+    return tuple(
+        name for name, kind in KINDS.items() if kind.has_replicas or kind.has_members or name in managed
+    )
 
 
 def read_status(
@@ -242,12 +244,12 @@ def read_status(
     declared = {resource.ref for resource in desired or () if resource.state is not None}
 
     def takes(ref: ResourceRef) -> bool:
-        return not KINDS[ref.kind].reader and selection.takes(ref, declared)  # groups are read below
+        return not KINDS[ref.kind].has_members and selection.takes(ref, declared)  # groups are read below
 
     observation = cluster.observe([*filter(takes, sorted(declared))], takes, kinds=selection.kinds)
     unread: list[str] = []
     # Only these have data: asking for the sizes of other kinds would cost a request to every broker.
-    topics = [observed for ref, observed in observation.resources.items() if KINDS[ref.kind].placed]
+    topics = [observed for ref, observed in observation.resources.items() if KINDS[ref.kind].has_replicas]
     sizes: Mapping[ResourceRef, DataSize] = {}
     if topics:
         try:
@@ -264,7 +266,7 @@ def read_status(
         reading = _add_protocols(reading, cluster)
     except ClusterError as error:
         # Only groups were asked for: without them, there is nothing to report.
-        if not selection.includes(PLACED.name):
+        if not selection.includes(TOPIC.name):
             raise
         reading = GroupReading({})
         unread.append(f"groups: {error.message}")
@@ -293,7 +295,7 @@ def _add_protocols(reading: GroupReading, cluster: ClusterReader) -> GroupReadin
 
     Where the configs do not imply a protocol, it stays unknown.
     """
-    unjoined = {reader_ref(name): group for name, group in reading.groups.items() if group.never_joined}
+    unjoined = {group_ref(name): group for name, group in reading.groups.items() if group.never_joined}
     if not unjoined:
         return reading
     # A group that only has offsets has no protocol yet; its configs are of the protocol that it is meant for.
@@ -315,13 +317,13 @@ def _list_group_names(
     Declared groups that are not listed are included, as only a request by name reports a denial. For topics,
     all groups are read, as any of them may read a topic.
     """
-    if not selection.includes(READER.name):
+    if not selection.includes(GROUP.name):
         return None
     refs = {*observation.inventory, *(ref for ref in declared if selection.takes(ref, declared))}
     # The groups that read a topic are part of its status, whatever their names are.
-    every = selection.includes(PLACED.name) or not selection.globs
+    every = selection.includes(TOPIC.name) or not selection.globs
     return sorted(
-        ref.name for ref in refs if KINDS[ref.kind].reader and (every or selection.takes(ref, declared))
+        ref.name for ref in refs if KINDS[ref.kind].has_members and (every or selection.takes(ref, declared))
     )
 
 
@@ -338,7 +340,7 @@ def assemble(
     live = {
         *observation.inventory,
         *observation.resources,
-        *(reader_ref(name) for name in (*reading.groups, *reading.denied)),
+        *(group_ref(name) for name in (*reading.groups, *reading.denied)),
     }
     candidates = sorted(ref for ref in {*live, *declared} if selection.includes(ref.kind))
     chosen = [ref for ref in candidates if selection.takes(ref, declared)]
@@ -355,7 +357,7 @@ def assemble(
             tuple(sorted(readers.get(ref.name, ()))),
         )
         for ref in chosen
-        if KINDS[ref.kind].placed and (ref in observation.resources or ref not in observation.invisible)
+        if KINDS[ref.kind].has_replicas and (ref in observation.resources or ref not in observation.invisible)
     )
     groups = tuple(
         GroupStatus(
@@ -368,7 +370,7 @@ def assemble(
             reading.denied.get(ref.name, ""),
         )
         for ref in chosen
-        if KINDS[ref.kind].reader
+        if KINDS[ref.kind].has_members
     )
     others = tuple(
         ResourceStatus(
@@ -378,7 +380,7 @@ def assemble(
             declared[ref].team if ref in declared else "",
         )
         for ref in chosen
-        if not (KINDS[ref.kind].placed or KINDS[ref.kind].reader)
+        if not (KINDS[ref.kind].has_replicas or KINDS[ref.kind].has_members)
         and (ref in observation.resources or ref not in observation.invisible)
     )
     names = [ref.name for ref in chosen]
@@ -413,7 +415,7 @@ def _list_unread(
     for ref in chosen:
         if ref in observation.invisible and ref not in observation.resources:
             reasons["", KINDS[ref.kind].words.noun, observation.invisible[ref]].append(ref.name)
-        if not KINDS[ref.kind].reader:
+        if not KINDS[ref.kind].has_members:
             continue
         if ref.name in reading.denied and ref not in observation.invisible:
             reasons["", "group", reading.denied[ref.name]].append(ref.name)

@@ -11,7 +11,7 @@ from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, spans
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,12 +141,12 @@ class _ChangeReversal(Value):
         name = label(recorded.path)
         change = FieldChange(recorded.path, recorded.before, recorded.after)
         state = self.declared.state if self.declared is not None else None
-        if (blocked := self._kind.field(change.path).no_way_back(change, state)) is not None:
+        if (blocked := self._kind.field(change.path).explain_irreversible(change, state)) is not None:
             if blocked.offset is not None:
                 topic, partition, offset = blocked.offset
                 self.result.offsets.setdefault(self.entry.ref, {})[topic, partition] = offset
             else:
-                (self._note if blocked.is_needless else self._refuse)(f"{name}: {blocked.reason}")
+                (self._note if blocked.is_derived else self._refuse)(f"{name}: {blocked.reason}")
         elif (reason := self._explain_conflict(recorded)) is not None:
             self._refuse(f"{name}: {reason}")
         else:
@@ -214,7 +214,7 @@ class _ChangeReversal(Value):
         return self._kind.field(path).equal(a, b)
 
     def _render(self, path: str, value: FieldValue) -> str:
-        return single(self.entry.ref.kind, path, value).short
+        return format_value(self.entry.ref.kind, path, value).short
 
     def _refuse(self, why: str) -> None:
         self.result.refused.append(f"{self.entry.id} {self.entry.ref}: {why}")

@@ -15,10 +15,10 @@ from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.values import Value, compare_fields, field, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.inspect.arrivals import NO_SIZES, get_config, is_ordered, log_ends
-from kafkaform.resources import KINDS, PLACED, nearest_name, placed_ref
+from kafkaform.resources import KINDS, TOPIC, nearest_name, topic_ref
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
-from kafkaform.rules.group_values import CLASSIC, CONSUMER, groups
+from kafkaform.rules.group_values import CLASSIC, CONSUMER, list_groups
 from spark_validation.arrivals import find_arrivals
 from spark_validation.errors import find_changed_topics
 from spark_validation.results import SkewLimits
@@ -43,7 +43,7 @@ DEFAULT_REMOTE_ASSIGNOR = "uniform"
 """The brokers' default where members of the consumer protocol name none (group.consumer.assignors)."""
 
 
-class DeclaredReader(Value):
+class DeclaredConsumer(Value):
     """A declared group that reads a topic.
 
     Attributes:
@@ -87,7 +87,9 @@ def list_topics_with_policy(desired: Sequence[Desired]) -> list[str]:
     return [
         topic.ref.name
         for topic in desired
-        if KINDS[topic.ref.kind].placed and topic.state is not None and limits_of(topic.intent) is not None
+        if KINDS[topic.ref.kind].has_replicas
+        and topic.state is not None
+        and limits_of(topic.intent) is not None
     ]
 
 
@@ -105,13 +107,13 @@ def choose_by_pattern(
         KafkaformError: No topic matches a glob.
         ClusterError: The cluster cannot be read.
     """
-    inventory = cluster.observe([], kinds=[PLACED.name]).inventory
+    inventory = cluster.observe([], kinds=[TOPIC.name]).inventory
     # Kafka's own topics must be named in full: their keys are not the user's to change.
     left_out = (_KAFKAS_OWN, *ignore)
     names = sorted(
         ref.name
         for ref in inventory
-        if KINDS[ref.kind].placed
+        if KINDS[ref.kind].has_replicas
         and any(fnmatchcase(ref.name, glob) for glob in globs)
         and not any(fnmatchcase(ref.name, glob) for glob in left_out)
     )
@@ -134,13 +136,13 @@ def _require_matches(globs: Sequence[str], names: Collection[str], present: Coll
 
 
 def choose(
-    cluster: ClusterReader, asked: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
+    cluster: ClusterReader, requested: Sequence[str], desired: Sequence[Desired], ignore: Collection[str]
 ) -> TopicSelection:
     """Find the topics to analyse.
 
     Args:
         cluster: The cluster.
-        asked: Names and globs; none for every declared topic that has a skew policy.
+        requested: Names and globs; none for every declared topic that has a skew policy.
         desired: The declared resources.
         ignore: Globs of topics that must be declared, or named in full, to be selected.
 
@@ -149,26 +151,26 @@ def choose(
         ClusterError: The cluster cannot be read.
     """
     with_skew_policy = list_topics_with_policy(desired)
-    if not asked and not with_skew_policy:
+    if not requested and not with_skew_policy:
         raise KafkaformError(
             "no declared topic has a skew policy, and no topic is named",
             hint="name topics (`kafkaform skew orders.v1`), or give manifests a policy:"
             " `skew: {maxPartitionRatio: 2.0}`",
         )
-    names = [text for text in asked if not is_glob(text)] if asked else with_skew_policy
-    globs = [text for text in asked if is_glob(text)]
-    declared = {d.ref.name for d in desired if KINDS[d.ref.kind].placed and d.state is not None}
+    names = [text for text in requested if not is_glob(text)] if requested else with_skew_policy
+    globs = [text for text in requested if is_glob(text)]
+    declared = {d.ref.name for d in desired if KINDS[d.ref.kind].has_replicas and d.state is not None}
 
     def is_selected(ref: ResourceRef) -> bool:
         left_out = any(fnmatchcase(ref.name, glob) for glob in (_KAFKAS_OWN, *ignore))
         return (
-            KINDS[ref.kind].placed
+            KINDS[ref.kind].has_replicas
             and any(fnmatchcase(ref.name, glob) for glob in globs)
             and (ref.name in declared or not left_out)
         )
 
-    refs = [placed_ref(name) for name in dict.fromkeys(names)]
-    observation = cluster.observe(refs, is_selected, kinds=[PLACED.name])
+    refs = [topic_ref(name) for name in dict.fromkeys(names)]
+    observation = cluster.observe(refs, is_selected, kinds=[TOPIC.name])
     observed = {
         ref.name: topic
         for ref, topic in sorted(observation.resources.items())
@@ -182,7 +184,7 @@ def choose(
     missing = {ref.name: _explain_missing(ref, observation) for ref in refs if ref.name not in counts}
     for ref in refs:
         # A name that does not exist is a mistake. A hidden topic is reported beside the others.
-        if asked and ref.name in missing and ref not in observation.invisible:
+        if requested and ref.name in missing and ref not in observation.invisible:
             raise missing[ref.name]
     _require_matches(globs, counts, [ref.name for ref in observation.inventory])
     limits = {name: get_config(topic, "retention.bytes") for name, topic in observed.items()}
@@ -204,47 +206,48 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
             f"topic {ref.name}: {observation.invisible[ref]}",
             hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
         )
-    near = nearest_name(ref.name, [topic.name for topic in observation.inventory if KINDS[topic.kind].placed])
+    topics = [topic.name for topic in observation.inventory if KINDS[topic.kind].has_replicas]
+    near = nearest_name(ref.name, topics)
     return KafkaformError(
         f"there is no topic {ref.name!r} on the cluster",
         hint=f"did you mean {near}?" if near else "`kafkaform get topics` lists the names",
     )
 
 
-def limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
+def find_limits(desired: Sequence[Desired], topic: str) -> SkewLimits:
     """Return the skew policy of a topic; default limits if it has none."""
     for declared in desired:
-        if declared.ref == placed_ref(topic) and declared.state is not None:
+        if declared.ref == topic_ref(topic) and declared.state is not None:
             return limits_of(declared.intent) or SkewLimits()
     return SkewLimits()
 
 
-def declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
+def find_declared_partitions(desired: Sequence[Desired], topic: str) -> int | None:
     """Return the partition count that a topic's manifest declares; None without one."""
     for declared in desired:
-        if declared.ref == placed_ref(topic) and declared.state is not None:
+        if declared.ref == topic_ref(topic) and declared.state is not None:
             return cast("int | None", declared.state.get("partitions"))
     return None
 
 
-def readers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredReader, ...]:
+def list_consumers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredConsumer, ...]:
     """Return the declared groups that read a topic and declare their number of members.
 
     Share and streams groups are left out: no assignor that a manifest can name gives each partition to one of
     their members.
     """
-    readers = []
-    for group in groups(RuleContext(tuple(desired))):
+    consumers = []
+    for group in list_groups(RuleContext(tuple(desired))):
         members = group.amount("members", "expected")
         if topic not in group.topics or not members:
             continue
         # The members choose the first assignor that all of them support: the first one declared.
         if group.protocol == CLASSIC:
-            readers.append(DeclaredReader(group.desired.ref.name, group.assignors[0], members))
+            consumers.append(DeclaredConsumer(group.desired.ref.name, group.assignors[0], members))
         elif group.protocol == CONSUMER:
             assignor = group.declared_client.get(REMOTE_ASSIGNOR, DEFAULT_REMOTE_ASSIGNOR)
-            readers.append(DeclaredReader(group.desired.ref.name, assignor, members))
-    return tuple(readers)
+            consumers.append(DeclaredConsumer(group.desired.ref.name, assignor, members))
+    return tuple(consumers)
 
 
 class PartitionLog(Value):
@@ -385,10 +388,10 @@ def read_new_records(cluster: PartitionReader, before: TopicLogs, now_ms: int) -
         for log, old in zip(logs, before.logs[name], strict=True)
         if old.epoch is not None and log.epoch != old.epoch
     }
-    return new_records(before, after, cluster.epoch_ends(epochs))
+    return cut_to_new_records(before, after, cluster.epoch_ends(epochs))
 
 
-def new_records(
+def cut_to_new_records(
     before: TopicLogs, after: TopicLogs, epoch_ends: Mapping[TopicPartition, int] = NO_SIZES
 ) -> TopicLogs:
     """Return the logs with only the records written between two readings.
@@ -468,13 +471,17 @@ def count_between(
     """
     logs = {(topic, log.partition): LogEnds(log.kept_from, log.end) for log in reading.logs[topic]}
     kept_since = reading.arrivals[topic].kept_since_ms
-    firsts = {place: first for place, first in zip(logs, kept_since, strict=True) if first is not None}
+    firsts = {
+        partition: first for partition, first in zip(logs, kept_since, strict=True) if first is not None
+    }
     until = reading.arrivals[topic].until_ms
     search = TimeSearch(logs, firsts, until, cluster.offsets_at, read_records)
     return search.count_between(since_ms, until_ms)
 
 
-def offsets_at(cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms: int) -> tuple[int, ...]:
+def read_offsets_at(
+    cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms: int
+) -> tuple[int, ...]:
     """Return the first offset of each partition of a topic that is not older than a time (ms since 1970).
 
     Raises:
@@ -482,10 +489,12 @@ def offsets_at(cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms
     """
     ends = {(topic, log.partition): log.end for log in reading.logs[topic]}
     offsets = cluster.offsets_at(dict.fromkeys(ends, time_ms))
-    return tuple(min(offsets[place][0], end) if place in offsets else end for place, end in ends.items())
+    return tuple(
+        min(offsets[partition][0], end) if partition in offsets else end for partition, end in ends.items()
+    )
 
 
-def recorded_increases(
+def find_recorded_increases(
     entries: Iterable[AuditEntry], reports: Iterable[SkewReport], cluster_id: str, topic: str
 ) -> tuple[PartitionChange, ...]:
     """Return the recorded increases of a topic's partition count, oldest first.
@@ -501,7 +510,7 @@ def recorded_increases(
     increases: list[PartitionChange] = []
     created_ms = 0
     for entry in entries:
-        if entry.cluster_id != cluster_id or entry.ref != placed_ref(topic) or not entry.took_place:
+        if entry.cluster_id != cluster_id or entry.ref != topic_ref(topic) or not entry.took_place:
             continue
         # A topic of the same name that was created again has another history.
         if entry.action != "update":

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Desired, Diagnostic, Facts, Severity, Status, assessments
-from kafkaform.core.plans import Plan, PlannedChange, Reader
+from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.core.wording import code
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
-from kafkaform.resources import KINDS, placed_ref
-from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, covering, split_head
+from kafkaform.resources import KINDS, topic_ref
+from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, find_covering, split_head
 from kafkaform.resources.name_globs import matches
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from kafkaform.plan.policy import Policy
 
 
-_TOGETHER = frozenset().union(*(kind.together for kind in KINDS.values()))
+_PLAN_WIDE_CODES = frozenset().union(*(kind.plan_wide_codes for kind in KINDS.values()))
 """The codes of notes about all changes of a plan together."""
 
 
 def _note_together(planned: Iterable[PlannedChange], facts: Facts) -> Iterator[Diagnostic]:
     changes = [each.change for each in planned if each.status is not Status.REFUSED]
     for kind in KINDS.values():
-        yield from kind.note_together(changes, facts)
+        yield from kind.note_plan_wide(changes, facts)
 
 
 def conclude(difference: Diff, gated: Sequence[PlannedChange], facts: Facts, policy: Policy) -> Plan:
@@ -70,7 +70,7 @@ def conclude_saved(
     consents = {consent for planned in gated for consent in planned.given}
     consents.update(consent for consent in saved.consents if consent.resource in kept)
     # What the changes do together is noted again, such as the total of copies at the throttle of this apply.
-    notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code not in _TOGETHER]
+    notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code not in _PLAN_WIDE_CODES]
     return replace(
         saved,
         changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
@@ -92,18 +92,24 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
     hazards = {assessment.hazard for assessment in assessed} | needed.keys()
     unread = {assessment.hazard for assessment in assessed if assessment.data_unread}
     annotated = desired.intent.allow
-    used = {covering(annotated, hazard, place) for hazard, places in needed.items() for place in places}
+    used = {
+        find_covering(annotated, hazard, binding)
+        for hazard, bindings in needed.items()
+        for binding in bindings
+    }
     for head in sorted(set(annotated) - used):
         hazard, bound = split_head(head)
         # The consent is used once the data can be read; until then, only one to `unread-data` counts.
         if hazard in unread:
             continue
-        places = needed.get(hazard, ())
-        if places:
+        bindings = needed.get(hazard, ())
+        if bindings:
             # It is for another cluster, or for an earlier value: the hazard here has a consent of its own.
-            if any(covering(annotated, hazard, place) for place in places) and bound:
+            if any(find_covering(annotated, hazard, binding) for binding in bindings) and bound:
                 continue
-            lines = [consent_line(hazard, place, annotated[head] if not bound else WHY) for place in places]
+            lines = [
+                consent_line(hazard, binding, annotated[head] if not bound else WHY) for binding in bindings
+            ]
             problem = (
                 f"consents to {head}, which does not cover this one"
                 if bound
@@ -156,30 +162,34 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
         diagnostics=tuple(
             diagnostic
             for diagnostic in plan.diagnostics
-            if (diagnostic.code not in _TOGETHER or len(changes) == len(plan.changes))
+            if (diagnostic.code not in _PLAN_WIDE_CODES or len(changes) == len(plan.changes))
             and (diagnostic.ref is None or matches(str(diagnostic.ref), targets))
         ),
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
         undeclared=tuple(config for config in plan.undeclared if matches(str(config.ref), targets)),
-        readers=_select_readers(plan.readers, changes),
+        readers=_select_affected(plan.readers, changes),
     )
 
 
-def find_readers(changes: Iterable[PlannedChange], desired: Iterable[Desired]) -> tuple[Reader, ...]:
+def find_affected_consumers(
+    changes: Iterable[PlannedChange], desired: Iterable[Desired]
+) -> tuple[AffectedConsumer, ...]:
     """Find the declared groups that read a changing topic, sorted by name."""
     candidates = (
-        Reader(declared.ref, topics, declared.intent.team)
+        AffectedConsumer(declared.ref, topics, declared.intent.team)
         for declared in desired
         if declared.state is not None and (topics := KINDS[declared.ref.kind].reads(declared.intent))
     )
-    return _select_readers(sorted(candidates, key=lambda reader: resource_order(reader.ref)), changes)
+    return _select_affected(sorted(candidates, key=lambda consumer: resource_order(consumer.ref)), changes)
 
 
-def _select_readers(readers: Iterable[Reader], changes: Iterable[PlannedChange]) -> tuple[Reader, ...]:
-    """Select the readers of topics that change, each with those topics only."""
+def _select_affected(
+    consumers: Iterable[AffectedConsumer], changes: Iterable[PlannedChange]
+) -> tuple[AffectedConsumer, ...]:
+    """Select the consumers of topics that change, each with those topics only."""
     changing = {change.ref for change in changes}
     selected = (
-        replace(reader, topics=tuple(name for name in reader.topics if placed_ref(name) in changing))
-        for reader in readers
+        replace(consumer, topics=tuple(name for name in consumer.topics if topic_ref(name) in changing))
+        for consumer in consumers
     )
-    return tuple(reader for reader in selected if reader.topics)
+    return tuple(consumer for consumer in selected if consumer.topics)

@@ -36,11 +36,11 @@ from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.rights import grant
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, counted, listed
-from kafkaform.plan.policy import Policy, is_own, protection
+from kafkaform.plan.policy import Policy, find_protection, is_own
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
-from kafkaform.resources import KINDS, kind_order, placed_ref
+from kafkaform.resources import KINDS, kind_order, topic_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order
-from kafkaform.resources.consent import covering
+from kafkaform.resources.consent import find_covering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ class SavedPlan(Value):
         """The resources that it may change, and the topics in which it commits first offsets."""
         changes = [planned.change for planned in self.plan.changes if planned.status is not Status.REFUSED]
         return frozenset(change.ref for change in changes).union(
-            *(map(placed_ref, KINDS[change.ref.kind].first_offsets(change).values()) for change in changes)
+            *(map(topic_ref, KINDS[change.ref.kind].first_offsets(change).values()) for change in changes)
         )
 
 
@@ -157,7 +157,7 @@ def add_tombstones(
         if (observed := observation.resources.get(tombstone.ref)) is not None
         and KINDS[tombstone.ref.kind].prunable
         and policy.owns.match(tombstone.ref)
-        and protection(tombstone, observed, policy) is None
+        and find_protection(tombstone, observed, policy) is None
     )
 
 
@@ -306,7 +306,7 @@ def _is_set_by_consent(desired: Desired, change: FieldChange) -> bool:
     if field.unseen_hazard is None or not field.is_unseen(change, change.before):
         return False
     binding = kind.binding(Update(desired.ref, None, (change,)), change)
-    return covering(desired.intent.allow, field.unseen_hazard, binding) is not None
+    return find_covering(desired.intent.allow, field.unseen_hazard, binding) is not None
 
 
 def _find_undeclared_configs(kind: Kind, state: State, observed: Observed) -> dict[str, FieldValue]:
@@ -390,10 +390,12 @@ def _find_location(proposal: Proposal) -> Location | None:
     desired = proposal.desired
     manifest = desired.location
     if isinstance(proposal.change, Update) and manifest is not None:
-        locations = [desired.place(field.path) for field in proposal.change.fields if field.deferred is None]
+        locations = [desired.locate(field.path) for field in proposal.change.fields if field.deferred is None]
         # A change of the defaults would otherwise be reported once for each of a thousand manifests, at lines
         # that do not have it.
-        if locations and all(place is not None and place.file != manifest.file for place in locations):
+        if locations and all(
+            location is not None and location.file != manifest.file for location in locations
+        ):
             return locations[0]
     return manifest
 

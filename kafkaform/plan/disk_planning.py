@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Severity
 from kafkaform.core.values import Value, replace
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.copying import Copying
 from kafkaform.resources.replicas.disk_space import NO_COPIES, Copies, DiskSpace, find_doubts, find_shortages
 from kafkaform.resources.replicas.facts import ReplicaFacts
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WINDOW_S = 600
 """The past seconds whose write rate is assumed to continue while replicas are copied."""
 # The most seconds of growth that are estimated: Kafka accepts a throttle of 0, at which copies never end.
-_LONGEST_S = 7 * 86_400
+_MAX_COPY_S = 7 * 86_400
 # The assumed bytes per second of copies without a throttle: the default of `--throttle`.
 _USUAL_RATE = 50_000_000
 
@@ -88,7 +88,7 @@ def check_disk_space(
     except ClusterError as error:
         why = f"cannot determine whether brokers have enough disk space: {error.message}"
         doubts = {move.name: why for move in moves if move.added}
-        return facts.having(replace(known, disk_doubts=doubts))
+        return facts.add_part(replace(known, disk_doubts=doubts))
     space = DiskSpace.from_reading(log_dirs, unread, options.disk_reserve)
     growth, note = _read_growth(reading, cluster, seconds, retained) if seconds >= 1 else ({}, None)
     copies = {move.name: reading.copies(move.added, growth) for move in moves if move.added}
@@ -101,7 +101,7 @@ def check_disk_space(
         doubts[name] = "; ".join(filter(None, (doubts.get(name), why)))
     notes = (*facts.diagnostics, *([note] if note else []))
     known = replace(known, disk_shortages=shortages, disk_doubts=doubts)
-    return replace(facts, diagnostics=notes).having(known)
+    return replace(facts, diagnostics=notes).add_part(known)
 
 
 class _Reading(Value):
@@ -186,7 +186,7 @@ def _estimate_duration(moves: Iterable[PlannedMove], facts: Facts) -> float:
     for move in moves:
         copying.add(move.name, move.before, move.after)
     seconds = copying.seconds if copying.seconds is not None else copying.busiest / _USUAL_RATE
-    return min(seconds, _LONGEST_S)
+    return min(seconds, _MAX_COPY_S)
 
 
 def _read_growth(
@@ -195,7 +195,7 @@ def _read_growth(
     """Return the bytes that partitions grow by in some seconds, and a note if that could not be read."""
     try:
         spans = cluster.log_spans(reading.whole.keys(), int((time.time() - WINDOW_S) * 1000))
-        topics = {placed_ref(name) for name, _ in reading.whole if name not in retained}
+        topics = {topic_ref(name) for name, _ in reading.whole if name not in retained}
         live: Mapping[ResourceRef, Observed] = cluster.observe(topics).resources
     except ClusterError as error:
         text = f"could not read how much is written during the copy; it is not counted: {error.message}"
@@ -204,7 +204,7 @@ def _read_growth(
     for key, span in spans.items():
         rate = _write_rate(reading.whole.get(key, 0), span)
         if rate:
-            grown = _estimate_growth(reading.whole[key], rate, seconds, live.get(placed_ref(key[0])))
+            grown = _estimate_growth(reading.whole[key], rate, seconds, live.get(topic_ref(key[0])))
             if grown:
                 growth[key] = grown
     return growth, None

@@ -27,7 +27,7 @@ from kafkaform.core.plans import Plan, PlannedChange, RequiredConsent
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, nearest
 from kafkaform.plan.measuring import read_groups_concerned
-from kafkaform.plan.policy import Policy, protection
+from kafkaform.plan.policy import Policy, find_protection
 from kafkaform.plan.risk_assessment import take_higher_risk
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Consents, Grant, allow_flags
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 UNHEALTHY_REMEDY = "wait until `kafkaform doctor --wait 10m` returns, then apply again"
 
-_FEW = 2
+_MAX_QUOTED_FINDINGS = 2
 """The most findings that a refusal quotes; all of them are among the diagnostics of the plan."""
 _REPLICA_FIELDS = frozenset({"partitions", "placement"})
 """The fields that determine how many replicas there are, and where."""
@@ -76,7 +76,11 @@ def refuse_by_rules(
     return tuple(
         _refuse(proposal, *objection)
         if planned.status is not Status.REFUSED
-        and (objection := next(filter(None, (block(change, policy) for change in proposal.judged)), None))
+        and (
+            objection := next(
+                filter(None, (find_objection(change, policy) for change in proposal.judged)), None
+            )
+        )
         else planned
         for proposal, planned in zip(proposals, gated, strict=True)
     )
@@ -85,7 +89,7 @@ def refuse_by_rules(
 def _gate(proposal: Proposal, observed: Observed | None, facts: Facts, policy: Policy) -> PlannedChange:
     desired = proposal.desired
     # Refusals come before consents: no consent allows what is impossible, forbidden or protected.
-    refusals = (refusal(change, desired, observed, facts, policy) for change in proposal.judged)
+    refusals = (find_refusal(change, desired, observed, facts, policy) for change in proposal.judged)
     objection = next(filter(None, refusals), None) or refuse_increased_risk(
         proposal.ref, proposal.riskier, policy
     )
@@ -207,17 +211,17 @@ def find_required_consents(change: Change, consents: Consents) -> tuple[Required
         consents: The consents that may apply to its resource.
     """
     kind = KINDS[change.ref.kind]
-    places: list[tuple[RiskAssessment, FieldChange | None]] = (
+    pairs: list[tuple[RiskAssessment, FieldChange | None]] = (
         # A deferred field is not carried out, so it needs no consent yet.
         [(field.assessment, field) for field in change.fields if field.deferred is None]
         if isinstance(change, Update)
         else [(change.assessment, None)]
     )
     needed: dict[str, list[Binding | None]] = {}
-    for assessment, place in sorted(places, key=lambda place: place[0].hazard):
+    for assessment, pair in sorted(pairs, key=lambda pair: pair[0].hazard):
         if assessment.risk is Risk.DESTRUCTIVE:
             for hazard in kind.hazards.to_consent(assessment):
-                needed.setdefault(hazard, []).append(kind.binding(change, place))
+                needed.setdefault(hazard, []).append(kind.binding(change, pair))
     return tuple(
         RequiredConsent(hazard, tuple(bound), consents.find(change.ref, hazard, bound))
         for hazard, bound in needed.items()
@@ -243,7 +247,7 @@ def resolve_consents(plan: Plan) -> Plan:
     )
 
 
-def block(change: Change, policy: Policy) -> tuple[str, str | None] | None:
+def find_objection(change: Change, policy: Policy) -> tuple[str, str | None] | None:
     """Return the reason and remedy of the rules' objection to a change; None if there is none."""
     blocked = policy.blocked.get(change.ref, ())
     # The brake holds all changes that are not safe: their number was what tripped it.
@@ -254,7 +258,7 @@ def block(change: Change, policy: Policy) -> tuple[str, str | None] | None:
     return word_refusal(blocked) if blocked else None
 
 
-def refusal(
+def find_refusal(
     change: Change, desired: Desired, observed: Observed | None, facts: Facts, policy: Policy
 ) -> tuple[str, str | None] | None:
     """Return the reason and remedy if a change is refused regardless of consent; None otherwise.
@@ -266,7 +270,7 @@ def refusal(
         facts: The facts of the cluster.
         policy: The policy.
     """
-    if (objection := block(change, policy)) is not None:
+    if (objection := find_objection(change, policy)) is not None:
         return objection
     at_stake = list_effective_assessments(change)
     if (reason := facts.get(ReplicaFacts).unplaceable.get(change.ref)) is not None:
@@ -282,7 +286,7 @@ def refusal(
                 return f"{hazard} is forbidden on this cluster", _FORBIDDEN
     match change:
         case Delete():
-            return protection(desired, observed, policy)
+            return find_protection(desired, observed, policy)
         # Every field is deferred: an apply would have nothing to do.
         case Update(fields=fields) if not at_stake:
             return "; ".join(dict.fromkeys(f.deferred for f in fields if f.deferred)), None
@@ -314,11 +318,13 @@ def refuse_increased_risk(
 
 def word_refusal(blocked: Sequence[Diagnostic]) -> tuple[str, str | None]:
     """Word the reason and the remedy of a refusal by rules."""
-    reasons = [finding.quote for finding in blocked[:_FEW]]
-    if len(blocked) > _FEW:
-        codes = dict.fromkeys(finding.code for finding in blocked[_FEW:])
+    reasons = [finding.quote for finding in blocked[:_MAX_QUOTED_FINDINGS]]
+    if len(blocked) > _MAX_QUOTED_FINDINGS:
+        codes = dict.fromkeys(finding.code for finding in blocked[_MAX_QUOTED_FINDINGS:])
         reasons.append(f"and {', '.join(codes)}, see the findings")
-    remedies = dict.fromkeys(finding.suggestion for finding in blocked[:_FEW] if finding.suggestion)
+    remedies = dict.fromkeys(
+        finding.suggestion for finding in blocked[:_MAX_QUOTED_FINDINGS] if finding.suggestion
+    )
     return "; ".join(reasons), "; ".join(remedies) or None
 
 
@@ -368,7 +374,7 @@ def moves_data(change: Change) -> bool:
             return True
 
 
-def hold_back(plan: Plan, findings: Collection[Diagnostic]) -> Plan:
+def refuse_while_unhealthy(plan: Plan, findings: Collection[Diagnostic]) -> Plan:
     """Refuse the changes that destroy or move data if the cluster is not healthy.
 
     Args:

@@ -16,7 +16,7 @@ from kafkaform.core.values import replace
 from kafkaform.core.wording import code
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.base import AffectedGroups, RecordFacts
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
@@ -58,8 +58,8 @@ def measure(
         dropped: The resources that a branch no longer declares, whose sizes are read, too.
     """
     changes = [proposal.change for proposal in proposals]
-    left = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
-    sized = [resource for resource in left if KINDS[resource.ref.kind].placed]
+    live_dropped = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
+    sized = [resource for resource in live_dropped if KINDS[resource.ref.kind].has_replicas]
     facts = _add_sizes(facts, [*_find_risky(proposals, observation, facts), *sized], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [
@@ -85,7 +85,7 @@ def _find_risky(proposals: Iterable[Proposal], observation: Observation, facts: 
     return [
         observation.resources[proposal.ref]
         for proposal in proposals
-        if KINDS[proposal.ref.kind].placed
+        if KINDS[proposal.ref.kind].has_replicas
         and proposal.ref in observation.resources
         and is_risky(proposal, observation, facts)
     ]
@@ -128,9 +128,7 @@ def _add_recommits(
     # Only in topics that exist: a new one has no records to skip or to read again.
     offsets = {
         change.ref: {
-            path: placed_ref(name)
-            for path, name in first.items()
-            if placed_ref(name) in observation.resources
+            path: topic_ref(name) for path, name in first.items() if topic_ref(name) in observation.resources
         }
         for change in changes
         if (first := KINDS[change.ref.kind].first_offsets(change))
@@ -156,7 +154,7 @@ def _add_recommits(
                 if not setting.unended or _parse_milliseconds(setting.at) <= oldest_ms
             }
     lost = {ref: settings for ref, settings in committed.items() if settings}
-    return facts.having(RecordFacts(lost)) if lost else facts
+    return facts.add_part(RecordFacts(lost)) if lost else facts
 
 
 def _parse_milliseconds(at: str) -> float:
@@ -198,7 +196,7 @@ def measure_copies(
         except ClusterError as error:
             text = f"could not read the present replication throttles: {error.message}"
             notes.append(Diagnostic("KF416", Severity.INFO, text, suggestion=error.hint))
-    return replace(facts, diagnostics=tuple(notes)).having(known)
+    return replace(facts, diagnostics=tuple(notes)).add_part(known)
 
 
 def read_groups_concerned(
@@ -224,7 +222,7 @@ def read_groups_concerned(
         for change in changing
     }
     readers = AffectedGroups.READERS in affected.values() or any(
-        KINDS[ref.kind].placed and ref in context.live for ref in dropped
+        KINDS[ref.kind].has_replicas and ref in context.live for ref in dropped
     )
     watched = [ref.name for ref, groups in affected.items() if groups is AffectedGroups.ITSELF]
     if not readers and not watched:

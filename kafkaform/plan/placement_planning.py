@@ -103,7 +103,7 @@ def add_placements(
     raises = False
     for declared in desired:
         observed = observation.resources.get(declared.ref)
-        if observed is None or declared.state is None or not KINDS[declared.ref.kind].placed:
+        if observed is None or declared.state is None or not KINDS[declared.ref.kind].has_replicas:
             continue
         candidate = _find_candidate(declared, observed)
         if candidate is not None and (candidate.open or (waits and get_replicas(observed).moving)):
@@ -118,7 +118,7 @@ def add_placements(
         text = f"could not read the replica placement: {error.message}"
         note = Diagnostic("KF423", Severity.INFO, text, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
-    facts = facts.having(replace(facts.get(ReplicaFacts), layout=layout))
+    facts = facts.add_part(replace(facts.get(ReplicaFacts), layout=layout))
     return _place_candidates(facts, candidates, layout)
 
 
@@ -173,7 +173,7 @@ def _place_candidates(facts: Facts, candidates: Sequence[_Candidate], layout: La
     if foreign:
         notes.append(foreign)
     known = replace(facts.get(ReplicaFacts), placements=placements, unplaceable=unplaceable)
-    return replace(facts, diagnostics=(*facts.diagnostics, *notes)).having(known)
+    return replace(facts, diagnostics=(*facts.diagnostics, *notes)).add_part(known)
 
 
 def _sort_candidates(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from kafkaform.core.model import Diagnostic, FieldChange, Location, ResourceRef, RiskAssessment
-    from kafkaform.core.plans import Plan, PlannedChange, Reader
+    from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange
 
 
 _ESCAPED = re.compile(r"[^\n -~]")
@@ -105,7 +105,7 @@ def _build_document(plan: Plan, header: PlanHeader) -> _Json:
         "unmanaged": [_convert_ref(r) for r in plan.unmanaged],
         "unknown": [_convert_ref(r) for r in plan.unknown],
         "diagnostics": [_convert_diagnostic(d) for d in plan.diagnostics],
-        **({"readers": [_convert_reader(r) for r in plan.readers]} if plan.readers else {}),
+        **({"readers": [_convert_consumer(r) for r in plan.readers]} if plan.readers else {}),
         "broker_validated": plan.broker_validated,
         **({"unvalidated": [_convert_ref(r) for r in plan.unvalidated]} if plan.unvalidated else {}),
         **({SUBSET: True} if plan.subset else {}),
@@ -267,7 +267,7 @@ def _convert_diagnostic(diagnostic: Diagnostic) -> _Json:
     }
 
 
-def _convert_reader(reader: Reader) -> _Json:
+def _convert_consumer(reader: AffectedConsumer) -> _Json:
     return {
         **_convert_ref(reader.ref),
         "topics": list(reader.topics),

@@ -21,7 +21,14 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.strict_json import NEWER_HINT, Object, describe_violation, parse_document
@@ -42,7 +49,7 @@ DATA_UNREAD = "data_unread"
 FIGURE = "figure"
 ALSO = "also"
 _RISKS = {risk.label: risk for risk in Risk}
-_LARGEST_BROKER_ID = 2**31 - 1
+_MAX_BROKER_ID = 2**31 - 1
 
 
 class _Violation(Exception):  # noqa: N818 - internal: translated into a PlanFileError
@@ -104,7 +111,7 @@ def _build_plan(document: Object) -> Plan:
         unknown=_build_refs(document, "unknown"),
         subset=SUBSET in document,
         readers=tuple(
-            Reader(ref, tuple(item["topics"]), item.get("team", ""))
+            AffectedConsumer(ref, tuple(item["topics"]), item.get("team", ""))
             for ref, item in zip(_build_refs(document, "readers"), document.get("readers", ()), strict=True)
         ),
         unvalidated=_build_refs(document, "unvalidated"),
@@ -193,7 +200,7 @@ def _count_partitions(value: FieldValue) -> int:
         assignment = parse_assignment(str(value))
     except ValueError:
         return 0
-    known = max(map(max, assignment)) <= _LARGEST_BROKER_ID
+    known = max(map(max, assignment)) <= _MAX_BROKER_ID
     return len(assignment) if known and format_assignment(assignment) == value else 0
 
 

@@ -131,9 +131,9 @@ KEY_VARIABLE = "KAFKAFORM_SIGN_KEY"
 PASSPHRASE_VARIABLE = "KAFKAFORM_SIGN_KEY_PASSPHRASE"  # noqa: S105 - a name, no passphrase
 
 # Bytes that are read of a key's file: an Ed25519 key has a few hundred.
-_LARGEST = 65_536
+_MAX_KEY_FILE_BYTES = 65_536
 _OTHERS = 0o077
-_PLAIN = "PRIVATE KEY"
+_UNENCRYPTED = "PRIVATE KEY"
 _ENCRYPTED = "ENCRYPTED PRIVATE KEY"
 _PUBLIC = "PUBLIC KEY"
 _BEGIN = re.compile(r"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
@@ -157,7 +157,7 @@ def read_private_key(file: Path | None, environ: Mapping[str, str]) -> Ed25519Pr
     else:
         return None
     kinds = _BEGIN.findall(pem)
-    if kinds not in ([_PLAIN], [_ENCRYPTED]):
+    if kinds not in ([_UNENCRYPTED], [_ENCRYPTED]):
         raise _build_key_error(where, kinds, "one Ed25519 private key in PEM (PKCS #8)", _MAKE_PRIVATE)
     passphrase = None
     if kinds == [_ENCRYPTED]:
@@ -228,7 +228,7 @@ def _read_own(file: Path) -> str:
 
 def _read(file: Path, where: str) -> str:
     try:
-        return read_file(file, _LARGEST).decode("ascii")
+        return read_file(file, _MAX_KEY_FILE_BYTES).decode("ascii")
     except OSError as error:
         raise KafkaformError(f"{where} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:

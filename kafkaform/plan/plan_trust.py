@@ -44,7 +44,7 @@ class Checkout(Value):
     changed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, repository: History, paths: Iterable[Path]) -> Checkout:
+    def read(cls, repository: History, paths: Iterable[Path]) -> Checkout:
         """Read the state of the manifests and the configuration at these paths; raises RepositoryError."""
         commit = repository.read_head()
         return cls(commit, tuple(repository.find_changes(commit, paths)))

@@ -14,7 +14,7 @@ from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import Desired, Diagnostic, Facts, ManifestScope, Observation, ResourceRef
 from kafkaform.core.values import Value, replace
-from kafkaform.plan.conclusion import conclude, conclude_saved, find_readers
+from kafkaform.plan.conclusion import conclude, conclude_saved, find_affected_consumers
 from kafkaform.plan.difference import Diff, SavedPlan, add_tombstones, diff, diff_saved
 from kafkaform.plan.gate import gate, review_changes
 from kafkaform.plan.measuring import measure
@@ -22,7 +22,7 @@ from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
 from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
 from kafkaform.plan.validation import read_hidden, validate_plan
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
 from kafkaform.resources.replicas.layout import Strategy
 from kafkaform.resources.replicas.moves import MoveOptions
@@ -142,11 +142,11 @@ def make_plan(
     read_at = time.monotonic()
     facts = _read_facts(request, cluster, target)
     observation = _observe(request, cluster, settings)
-    facts = facts.having(ManifestScope(request.partial))
+    facts = facts.add_part(ManifestScope(request.partial))
     if target is not None:
-        facts = facts.having(facts.get(AuthorizerSettings).complete(target.authorizer))
+        facts = facts.add_part(facts.get(AuthorizerSettings).complete(target.authorizer))
     for part in observation.parts:
-        facts = facts.having(part)
+        facts = facts.add_part(part)
     plan, hidden, context = _plan_reading(request, cluster, settings, target, facts, observation, tell)
     # What the brokers are still creating is neither created nor refused: it is read again.
     if hidden:
@@ -247,13 +247,13 @@ def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettin
     from kafkaform.plan.skew_report import index_measured_topics, require_cluster
 
     require_cluster(request.skew, facts.cluster_id)
-    return facts.having(SkewFacts(index_measured_topics(request.skew)))
+    return facts.add_part(SkewFacts(index_measured_topics(request.skew)))
 
 
 def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> Observation:
     """Read the declared and prunable resources, or those of a saved plan."""
     if request.saved is None:
-        refs = wanted(request.desired) | request.dropped
+        refs = list_resources_to_read(request.desired) | request.dropped
         declared: Mapping[ResourceRef, State] = {
             each.ref: each.state for each in request.desired if each.state is not None
         }
@@ -286,12 +286,12 @@ def move_options(settings: Settings, target: ClusterSettings | None) -> MoveOpti
     return target.moves if target is not None else MoveOptions(disk_reserve=settings.limits.disk_reserve)
 
 
-def wanted(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
+def list_resources_to_read(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     """Return the resources to read: the declared ones, and the topics that declared groups read."""
     refs = set()
     for declared in desired:
         refs.add(declared.ref)
-        refs.update(placed_ref(name) for name in KINDS[declared.ref.kind].reads(declared.intent))
+        refs.update(topic_ref(name) for name in KINDS[declared.ref.kind].reads(declared.intent))
     return frozenset(refs)
 
 
@@ -342,7 +342,7 @@ def _find_static(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     return frozenset(
         declared.ref
         for declared in desired
-        if KINDS[declared.ref.kind].placed and strategy_of(declared.intent) is Strategy.STATIC
+        if KINDS[declared.ref.kind].has_replicas and strategy_of(declared.intent) is Strategy.STATIC
     )
 
 
@@ -351,15 +351,19 @@ def _add_findings(
 ) -> Plan:
     """Add to a plan the findings of rules, and the groups that read changing topics."""
     if request.skew is not None:
-        from kafkaform.plan.skew_report import check_present_skew, notes
+        from kafkaform.plan.skew_report import check_present_skew, find_notes
 
-        findings = [*findings, *check_present_skew(context, settings), *notes(plan, context, request.skew)]
-    known = {**rules.entries(), **{policy.code: policy for policy in settings.policies}}
+        findings = [
+            *findings,
+            *check_present_skew(context, settings),
+            *find_notes(plan, context, request.skew),
+        ]
+    known = {**rules.list_entries(), **{policy.code: policy for policy in settings.policies}}
     stages = (*BEFORE_CHANGES, Stage.CHANGES)
     findings = [*findings, *find_idle_waivers(context, findings, settings.rules, stages, known)]
     return replace(
         plan,
         diagnostics=(*findings, *plan.diagnostics),
-        readers=find_readers(plan.changes, context.desired),
+        readers=find_affected_consumers(plan.changes, context.desired),
         subset=request.subset,
     )

@@ -65,7 +65,9 @@ def is_own(ref: ResourceRef) -> bool:
     return ref.name.startswith(OWN_PREFIX)
 
 
-def protection(desired: Desired, observed: Observed | None, policy: Policy) -> tuple[str, str | None] | None:
+def find_protection(
+    desired: Desired, observed: Observed | None, policy: Policy
+) -> tuple[str, str | None] | None:
     """Return the reason and remedy if a resource must not be deleted; None if it may."""
     # First, as no change of the configuration would allow it.
     if observed is not None and observed.internal:

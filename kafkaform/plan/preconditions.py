@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Change, FieldChange, FieldValue, Observation, Observed, State
 
 NEW_PLAN = "make a new plan, and review it"
-_LONGEST = 200
+_MAX_VALUE_LENGTH = 200
 """The most characters of a value in a message: the replicas of a large topic fill pages."""
 
 
@@ -121,24 +121,24 @@ def _find_remaining_update(
     if observed.uid != change.uid:
         return REPLACED
     kind = KINDS[change.ref.kind]
-    left: list[FieldChange] = []
+    open_parts: list[FieldChange] = []
     moved: list[str] = []
     for field in change.fields:
         compared = kind.field(field.path)
         match compared.remaining(field, observed):
             case FieldOutcome.DONE:
                 if unseen_is_open and compared.is_unseen(field, compared.live(observed)):
-                    left.append(field)
+                    open_parts.append(field)
             case FieldOutcome.MOVED:
                 live, saw, wants = map(_format_value, (compared.live(observed), field.before, field.after))
                 moved.append(f"{_name(field.path)} is now {live}; the plan saw {saw} and sets {wants}")
             case rest:
-                left.append(rest)
+                open_parts.append(rest)
     # One field that was changed since stops the whole resource, as its fields were reviewed together.
     if moved:
         return Superseded("; ".join(moved))
-    open_fields = tuple(field for field in left if field.deferred is None)
-    deferred = tuple(field for field in left if field.deferred is not None)
+    open_fields = tuple(field for field in open_parts if field.deferred is None)
+    deferred = tuple(field for field in open_parts if field.deferred is not None)
     if not open_fields:
         return RemainingChange(None, deferred)
     return RemainingChange(
@@ -154,4 +154,4 @@ def _format_value(value: FieldValue) -> str:
     if value is None:
         return "unset"
     text = str(value) if value != "" else '""'
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"

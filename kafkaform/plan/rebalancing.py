@@ -14,7 +14,7 @@ from kafkaform.plan.measuring import measure_copies
 from kafkaform.plan.placement import Balance, Moves, balance, moves, rebalance
 from kafkaform.plan.planning import check_identity, plan_from
 from kafkaform.plan.policy import Policy
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.name_globs import ALL, matches
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.moves import MoveOptions
@@ -114,7 +114,7 @@ def make_rebalance(
         target,
         placed.assignments,
         layout,
-        facts.having(replace(facts.get(ReplicaFacts), layout=layout)),
+        facts.add_part(replace(facts.get(ReplicaFacts), layout=layout)),
     )
     # Asked last, once it is known that something has to move.
     _require_moves(plan, cluster)
@@ -180,9 +180,9 @@ def _build_plan(
     layout: Layout,
     facts: Facts,
 ) -> Plan:
-    places = {placed_ref(name): assignment for name, assignment in assignments.items()}
+    places = {topic_ref(name): assignment for name, assignment in assignments.items()}
     options = target.moves if target is not None else MoveOptions()
-    facts = facts.having(replace(facts.get(ReplicaFacts), placements=places))
+    facts = facts.add_part(replace(facts.get(ReplicaFacts), placements=places))
     moves = [
         PlannedMove(name, layout.assignment(name), assignment) for name, assignment in assignments.items()
     ]

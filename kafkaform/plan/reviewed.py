@@ -15,7 +15,7 @@ from kafkaform.plan.plan_header import describe_environment
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import field_order
 from kafkaform.resources.replicas.facts import PLACEMENT
-from kafkaform.resources.values import action_of, fields_of, label, single
+from kafkaform.resources.values import action_of, fields_of, format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -191,7 +191,7 @@ def _compare_field(
 
 def _begins_alike(reviewed: FieldChange, current: FieldChange, planned: PlannedChange) -> bool:
     """Return whether a field has its reviewed value, or one from a part of the change."""
-    return reviewed.before == current.before or KINDS[planned.ref.kind].field(reviewed.path).on_the_way(
+    return reviewed.before == current.before or KINDS[planned.ref.kind].field(reviewed.path).is_intermediate(
         reviewed, current.before
     )
 
@@ -249,7 +249,7 @@ def _action(planned: PlannedChange) -> str:
 
 
 def _value(field: FieldChange, planned: PlannedChange, *, after: bool) -> str:
-    return single(planned.ref.kind, field.path, field.after if after else field.before).short
+    return format_value(planned.ref.kind, field.path, field.after if after else field.before).short
 
 
 def _consent(consent: Consent) -> str:

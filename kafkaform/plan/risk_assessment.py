@@ -31,7 +31,7 @@ from kafkaform.core.values import replace
 from kafkaform.plan.difference import Proposal, RiskIncrease, build_update_context
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import UsageFacts
-from kafkaform.resources.values import single
+from kafkaform.resources.values import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,15 +52,15 @@ def foresee(
         facts: The facts of the cluster.
     """
     changes = [proposal.change for proposal in proposals]
-    groups = [group for group in declared if KINDS[group.ref.kind].reader and group.state is not None]
-    names = frozenset(ref.name for ref in observation.inventory if KINDS[ref.kind].reader)
+    groups = [group for group in declared if KINDS[group.ref.kind].has_members and group.state is not None]
+    names = frozenset(ref.name for ref in observation.inventory if KINDS[ref.kind].has_members)
     usage = UsageFacts(
-        sorted(ref.name for ref in observation.inventory if KINDS[ref.kind].placed),
+        sorted(ref.name for ref in observation.inventory if KINDS[ref.kind].has_replicas),
         sorted(names.union(group.ref.name for group in groups)),
         names,
         {group.ref.name: KINDS[group.ref.kind].reads(group.intent) for group in groups},
     )
-    facts = facts.having(usage)
+    facts = facts.add_part(usage)
     for kind in KINDS.values():
         facts = kind.foresee(changes, facts)
     return facts
@@ -179,7 +179,7 @@ def _compare_field(
         sides = (was.effective_before, now.effective_before), (was.effective_after, now.effective_after)
         for (old, new), when in zip(sides, ("before", "after"), strict=True):
             if not kind.field(now.path).equal(old, new):
-                values = (single(kind.name, now.path, value).short for value in (new, old))
+                values = (format_value(kind.name, now.path, value).short for value in (new, old))
                 text = "the value of {} in force {} the change is {} now, and {} in the plan".format(
                     name, when, *values
                 )
@@ -193,8 +193,8 @@ def _describe_causes(kind: Kind, path: str, context: UpdateContext) -> str:
     before, after = _RecordingState(context.before), _RecordingState(context.after)
     kind.field(path).judge(replace(context, before=before, after=after))
     values = [
-        f"{dependency.removeprefix(CONFIG_PREFIX)} is {single(kind.name, dependency, value).short}"
-        for dependency in sorted(before.asked | after.asked)
+        f"{dependency.removeprefix(CONFIG_PREFIX)} is {format_value(kind.name, dependency, value).short}"
+        for dependency in sorted(before.read_paths | after.read_paths)
         if dependency != path
         # A field that changes as well is in the plan itself.
         and (value := context.before.get(dependency)) == context.after.get(dependency) is not None
@@ -207,10 +207,10 @@ class _RecordingState(Mapping[str, FieldValue]):
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self.asked: set[str] = set()
+        self.read_paths: set[str] = set()
 
     def __getitem__(self, path: str) -> FieldValue:
-        self.asked.add(path)
+        self.read_paths.add(path)
         return self._state[path]
 
     def __iter__(self) -> Iterator[str]:

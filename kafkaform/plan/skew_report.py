@@ -15,10 +15,10 @@ from kafkaform.core.strict_json import NEWER_HINT, describe_violation, parse_doc
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command
 from kafkaform.plan.plan_header import require_fresh
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import describe_prediction, increase, limits_of, policy_unit, predict_increase
 from kafkaform.rules import Stage
-from spark_validation.policy import lacks_answer, not_judged, unknown_ratio
+from spark_validation.policy import explain_unjudged, explain_unknown_ratio, is_inconclusive
 from spark_validation.results import FORMAT_VERSION, SkewFinding, SkewVerdict, from_document
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NOUN = "skew report"
 _AGAIN = "make it with `kafkaform skew --format json`"
 _MEASURE = "measure again with `kafkaform skew`"
-_LONG = 300
+_MAX_REASON_LENGTH = 300
 
 _LIMITS = {"KF501": "max_partition_ratio", "KF502": "max_key_share", "KF503": "min_distinct_keys"}
 """The limit that each rule checks."""
@@ -150,7 +150,7 @@ def judge_report(
         findings_by_ref.setdefault(diagnostic.ref, []).append(diagnostic)
     topics = []
     for topic in report.topics:
-        ref = placed_ref(topic.name)
+        ref = topic_ref(topic.name)
         manifest, own = declared.get(ref), findings_by_ref.get(ref, [])
         limits = limits_of(manifest.intent) if manifest is not None and manifest.state is not None else None
         verdict = _build_verdict(topic, limits, own) if limits is not None else None
@@ -161,7 +161,7 @@ def judge_report(
 
 def is_unknown(report: SkewReport) -> bool:
     """Return whether a judged report lacks what was asked for: exit code 1 of `kafkaform skew`."""
-    return any(map(lacks_answer, report.topics))
+    return any(map(is_inconclusive, report.topics))
 
 
 def is_beyond_policy(report: SkewReport) -> bool:
@@ -172,12 +172,12 @@ def is_beyond_policy(report: SkewReport) -> bool:
 def _build_verdict(topic: TopicResult, limits: SkewLimits, found: Iterable[Diagnostic]) -> SkewVerdict:
     """Return the verdict on a topic by the limits of its manifest; other findings do not count."""
     # Too few records for a verdict do not break a limit.
-    if (reason := not_judged(topic)) is not None:
+    if (reason := explain_unjudged(topic)) is not None:
         return SkewVerdict("pass", (reason,))
     about = [d for d in found if d.code in _LIMITS and getattr(limits, _LIMITS[d.code]) is not None]
     severities = {d.severity for d in about}
     status = "fail" if Severity.ERROR in severities else "warn" if Severity.WARNING in severities else "pass"
-    if status != "fail" and unknown_ratio(topic, limits) is not None:
+    if status != "fail" and explain_unknown_ratio(topic, limits) is not None:
         status = "unknown"
     return SkewVerdict(status, tuple(_format_message(d) for d in about))
 
@@ -190,7 +190,7 @@ def _format_message(diagnostic: Diagnostic) -> str:
 def index_measured_topics(report: SkewReport | None) -> Mapping[ResourceRef, TopicResult]:
     """Return the topics of a report that have enough records to be judged."""
     topics = report.topics if report is not None else ()
-    return {placed_ref(topic.name): topic for topic in topics if not_judged(topic) is None}
+    return {topic_ref(topic.name): topic for topic in topics if explain_unjudged(topic) is None}
 
 
 def check_present_skew(context: RuleContext, settings: Settings) -> Iterator[Diagnostic]:
@@ -199,14 +199,14 @@ def check_present_skew(context: RuleContext, settings: Settings) -> Iterator[Dia
     Errors become warnings: a violated limit must not stop an unrelated change, such as a longer retention.
     `kafkaform skew` reports them as errors.
     """
-    declared = {name: result for name, result in context.skew.items() if placed_ref(name) in context.declared}
+    declared = {name: result for name, result in context.skew.items() if topic_ref(name) in context.declared}
     context = replace(context, skew=declared)
     for finding in rules.check(context, settings.rules, (Stage.SKEW,)):
         softer = finding.severity is Severity.ERROR
         yield replace(finding, severity=Severity.WARNING) if softer else finding
 
 
-def notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diagnostic]:
+def find_notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diagnostic]:
     """Describe the gaps of the report, and its predictions for safe increases of partitions."""
     if report.cluster_id is None:
         text = "the skew report names no cluster: it was made from files"
@@ -217,30 +217,30 @@ def notes(plan: Plan, context: RuleContext, report: SkewReport) -> Iterator[Diag
             continue
         name, (before, after) = planned.ref.name, counts
         declared = context.declared.get(planned.ref)
-        place = declared.place("partitions") if declared is not None else planned.location
+        location = declared.locate("partitions") if declared is not None else planned.location
         result = context.skew.get(name)
         unit = policy_unit(declared.intent) if declared is not None else "records"
         prediction = None if result is None else predict_increase(result, before, after, unit)
         if prediction is None:
-            yield replace(_describe_not_predicted(name, before, after, result, place), ref=planned.ref)
+            yield replace(_describe_not_predicted(name, before, after, result, location), ref=planned.ref)
         elif risk_of(planned.change) is Risk.SAFE:
             text = f"{name} goes from {before} to {after} partitions: {describe_prediction(prediction)}"
-            yield Diagnostic("KF508", Severity.INFO, text, place, ref=planned.ref)
+            yield Diagnostic("KF508", Severity.INFO, text, location, ref=planned.ref)
 
 
 def _describe_not_predicted(
-    name: str, before: int, after: int, result: TopicResult | None, place: Location | None
+    name: str, before: int, after: int, result: TopicResult | None, location: Location | None
 ) -> Diagnostic:
     grows = f"{name} goes from {before} to {after} partitions, and"
     if result is not None and result.what_if_withheld is not None:
         # Untrusted text: a report may come from anywhere.
-        why = clipped(result.what_if_withheld, _LONG).rstrip(".")
-        return Diagnostic("KF507", Severity.WARNING, f"{grows} no prediction holds for it: {why}", place)
+        why = clipped(result.what_if_withheld, _MAX_REASON_LENGTH).rstrip(".")
+        return Diagnostic("KF507", Severity.WARNING, f"{grows} no prediction holds for it: {why}", location)
     why = "is not in the skew report" if result is None else f"was not measured for {after}"
     return Diagnostic(
         "KF507",
         Severity.WARNING,
         f"{grows} {why}: its effect is not known",
-        place,
+        location,
         command("skew", name, options=("--what-if", str(after))),
     )

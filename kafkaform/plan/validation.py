@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SHOWN_TIMEOUT_S = 10.0
 """How long a plan waits for what the brokers are creating: 12,000 partitions took them 11 to 36 s."""
-_LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.25, 2.0
 _EXISTS = "TOPIC_ALREADY_EXISTS"
 
 
@@ -48,7 +48,7 @@ def validate_plan(
     Returns:
         The plan, and the resources that it creates although they exist: the brokers are still creating them.
     """
-    asked = [
+    operations = [
         operation
         for change in plan.changes
         if change.status is not Status.REFUSED
@@ -56,12 +56,12 @@ def validate_plan(
     ]
     # AlterPartitionReassignments has no validate_only: only whether the cluster offers the request can be
     # checked.
-    moves = [operation for operation in asked if isinstance(operation, Reassign)]
-    asked = [operation for operation in asked if not isinstance(operation, Reassign)]
+    moves = [operation for operation in operations if isinstance(operation, Reassign)]
+    operations = [operation for operation in operations if not isinstance(operation, Reassign)]
     # In batches: a validation of more than 10,000 controller records fails as a whole, too.
-    requests: list[Sequence[Operation]] = [*batches(asked), *([moves] if moves else [])]
+    requests: list[Sequence[Operation]] = [*batches(operations), *([moves] if moves else [])]
     objections: dict[ResourceRef, list[tuple[Operation, RequestRejected | NotOffered]]] = {}
-    unanswered: list[ClusterError] = []
+    failures: list[ClusterError] = []
     unvalidated: dict[ResourceRef, None] = {}
     for batch in requests:
         for operation, objection in zip(batch, cluster.validate(batch), strict=True):
@@ -69,7 +69,7 @@ def validate_plan(
                 objections.setdefault(operation.ref, []).append((operation, objection))
             elif objection is not None:
                 # Not a refusal: the brokers may still accept the change when it is applied.
-                unanswered.append(objection)
+                failures.append(objection)
                 unvalidated[operation.ref] = None
     changes = []
     notes = plan.diagnostics
@@ -87,13 +87,13 @@ def validate_plan(
             changes.append(unplaced)
         else:
             changes.append(_refuse(change, objection))
-    if unanswered:
-        notes = (*notes, *_describe_unvalidated(unanswered, len(asked)))
+    if failures:
+        notes = (*notes, *_describe_unvalidated(failures, len(operations)))
     hidden = {ref for ref, pairs in objections.items() for _, objection in pairs if _is_existing(objection)}
     validated = replace(
         plan,
         changes=tuple(changes),
-        broker_validated=not unanswered,
+        broker_validated=not failures,
         diagnostics=notes,
         unvalidated=(*unvalidated,),
     )
@@ -117,12 +117,12 @@ def read_hidden(
     takes them many seconds. Those that remain hidden are in the reading as not visible.
     """
     tell(f"waiting until the brokers show {counted(len(refs), 'new topic')}")
-    deadline, pause = time.monotonic() + SHOWN_TIMEOUT_S, _LEAST_PAUSE_S
+    deadline, pause = time.monotonic() + SHOWN_TIMEOUT_S, _MIN_PAUSE_S
     while not refs <= cluster.observe_fields({ref: {} for ref in refs}).resources.keys():
         if time.monotonic() >= deadline:
             break
         time.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        pause = min(pause * 1.5, _MAX_PAUSE_S)
     shown = cluster.observe(refs, declared={ref: declared[ref] for ref in refs if ref in declared})
     hidden = dict.fromkeys(refs - shown.resources.keys(), BEING_CREATED)
     return replace(
@@ -134,15 +134,15 @@ def read_hidden(
     )
 
 
-def _describe_unvalidated(unanswered: Sequence[ClusterError], asked: int) -> Iterator[Diagnostic]:
+def _describe_unvalidated(failures: Sequence[ClusterError], operations: int) -> Iterator[Diagnostic]:
     """Describe why operations were not validated, with one note per reason or missing right."""
     reasons: dict[str, list[ClusterError]] = {}
-    for error in unanswered:
+    for error in failures:
         right = _missing_right(error)
         key = f"{right.operation} {right.resource}" if right is not None else error.message
         reasons.setdefault(key, []).append(error)
     for errors in reasons.values():
-        count = f"{len(errors):,} of {counted(asked, 'operation')}"
+        count = f"{len(errors):,} of {counted(operations, 'operation')}"
         message = f"the brokers did not validate {count}: {errors[0].message}"
         if names := [
             error.right.name for error in errors[1:] if isinstance(error, PermissionDenied) and error.right

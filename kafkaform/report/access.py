@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.core.acls import Acl
-    from kafkaform.core.authorizer import AccessAnswer, AccessGrant, AuthorizerSettings, Decision, GrantList
+    from kafkaform.core.authorizer import AccessCheck, AccessGrant, AuthorizerSettings, Decision, GrantList
 
 FORMAT_VERSION = 1
 _VERDICTS = {True: ("yes", "bold green"), False: ("no", "bold red"), None: ("unknown", "bold yellow")}
@@ -30,22 +30,22 @@ _DEFAULT_HIDDEN = (
 )
 
 
-def render_access(answer: AccessAnswer, *, width: int | None = None) -> Page:
+def render_access(check: AccessCheck, *, width: int | None = None) -> Page:
     """Render whether a principal may do something, the reason, and the command that would allow it.
 
     Args:
-        answer: The answer.
+        check: The check.
         width: The columns at which prose wraps; None for no wrapping.
     """
-    request, decision = answer.request, answer.decision
+    request, decision = check.request, check.decision
     page = Page(width)
     verdict, style = _VERDICTS[decision.is_allowed]
     principal = clipped(request.principal, 280)
     resource = clipped(describe_resource(request.resource_type, request.name), 280)
-    host = f" from {clipped(answer.host, 80)}" if answer.host else ""
+    host = f" from {clipped(check.host, 80)}" if check.host else ""
     page.line((verdict, style), f": {principal}, {request.operation} on {resource}{host}")
     page.note("", _explain(decision), indent=2)
-    for address, made in answer.by_host.items():
+    for address, made in check.by_host.items():
         page.note(
             "", f"from {clipped(address, 80)}: {_VERDICTS[made.is_allowed][0]}: {_explain(made)}", indent=2
         )
@@ -57,7 +57,7 @@ def render_access(answer: AccessAnswer, *, width: int | None = None) -> Page:
     # A yes holds whatever the unknown settings are: nothing in them takes a right away.
     if decision.is_allowed is not True:
         no_acls = decision.basis is Basis.NO_ACL_OF_RESOURCE
-        for note in _list_notes(answer.settings, answer.unknown, no_acls=no_acls):
+        for note in _list_notes(check.settings, check.unknown, no_acls=no_acls):
             page.note("note: ", note, indent=2)
     return page
 
@@ -86,19 +86,19 @@ def _list_notes(settings: AuthorizerSettings, unknown: int, *, no_acls: bool) ->
         yield f"{counted(unknown, 'ACL')} of a later Kafka not considered"
 
 
-def access_to_json(answer: AccessAnswer) -> str:
+def access_to_json(check: AccessCheck) -> str:
     """Return the answer as JSON; `allowed` is null if it follows from a setting that is unknown."""
-    request = answer.request
+    request = check.request
     content = {
         "format_version": FORMAT_VERSION,
         "principal": request.principal,
         "operation": request.operation,
         "resource": _resource_to_json(request.resource_type, request.name),
-        "host": answer.host,
-        **_decision_to_json(answer.decision),
-        "hosts": [{"host": host, **_decision_to_json(made)} for host, made in answer.by_host.items()],
-        "super_users_known": answer.settings.super_users is not None,
-        "unknown_acls": answer.unknown,
+        "host": check.host,
+        **_decision_to_json(check.decision),
+        "hosts": [{"host": host, **_decision_to_json(made)} for host, made in check.by_host.items()],
+        "super_users_known": check.settings.super_users is not None,
+        "unknown_acls": check.unknown,
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 

@@ -14,8 +14,8 @@ from kafkaform.report.document import Item, Paragraph, ReportDocument, Role, Sec
 from kafkaform.report.equal_changes import Entry, group_equal, mask_name
 from kafkaform.report.page import render_page
 from kafkaform.report.sections import SYMBOLS
-from kafkaform.report.truncation import divide_listed, find_safe_sort, summarise_alike
-from kafkaform.resources.values import action_of, label, single
+from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
+from kafkaform.resources.values import action_of, format_value, label
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import Operation
     from kafkaform.report.document import Inline
     from kafkaform.report.page import Page
-    from kafkaform.report.truncation import Sort
+    from kafkaform.report.truncation import Category
 
 FORMAT_VERSION = 1
 
@@ -88,14 +88,14 @@ def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | Non
     return render_page(ReportDocument("", blocks, summary=summary), width=width)
 
 
-def _count_key(outcome: ResourceResult) -> tuple[Sort, str, str | None] | None:
+def _count_key(outcome: ResourceResult) -> tuple[Category, str, str | None] | None:
     """Return the key under which a result is counted; None for one that needs attention."""
-    sort = find_safe_sort(outcome.planned)
+    category = find_category(outcome.planned)
     # A change that was carried out in part needs a look, whatever its risk was.
     half_done = outcome.deferred or (outcome.result is Result.NOT_TRIED and outcome.done)
-    if sort is None or half_done or outcome.result not in _SUMMED_UP:
+    if category is None or half_done or outcome.result not in _SUMMED_UP:
         return None
-    return sort, outcome.message, outcome.hint
+    return category, outcome.message, outcome.hint
 
 
 def apply_to_json(report: ApplyReport) -> str:
@@ -140,7 +140,7 @@ def apply_to_json(report: ApplyReport) -> str:
 def describe(operation: Operation) -> str:
     """Describe what an operation sets in a printable phrase."""
     kind = operation.ref.kind
-    return operation.words(lambda path, value: f"{label(path)} = {single(kind, path, value)}")
+    return operation.words(lambda path, value: f"{label(path)} = {format_value(kind, path, value)}")
 
 
 def _equality_key(outcome: ResourceResult) -> Hashable:
@@ -173,7 +173,7 @@ def _describe_result(group: Sequence[ResourceResult]) -> Item:
             symbol, word = TextSpan("=", role), _ALREADY[action]
         case _:
             symbol, word = TextSpan("!", role), f"{action} {_WORDS[outcome.result]}"
-            text = [TextSpan(entry.place, Role.PLACE)]
+            text = [TextSpan(entry.location, Role.PLACE)]
     below: list[Paragraph | Verbatim | Item] = []
     if len(group) > 1:
         names = ", ".join(entry.titles(short=True))
@@ -197,9 +197,9 @@ def _list_details(outcome: ResourceResult) -> Iterator[tuple[str, str]]:
     if outcome.result is not Result.APPLIED and isinstance(outcome.planned.change, Update):
         if outcome.done:
             yield "done", _join_operations(outcome.done)
-        if outcome.unsure:
-            yield "may be done", _join_operations(outcome.unsure)
-        if not_done := [operation for operation in outcome.not_done if operation not in outcome.unsure]:
+        if outcome.in_doubt:
+            yield "may be done", _join_operations(outcome.in_doubt)
+        if not_done := [operation for operation in outcome.not_done if operation not in outcome.in_doubt]:
             yield "not done", _join_operations(not_done)
     for field in outcome.deferred:
         yield f"{label(field.path)} not applied yet", field.deferred or ""

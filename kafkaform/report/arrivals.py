@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.units import coarse_duration
-from kafkaform.core.wording import FEW, counted
+from kafkaform.core.wording import MAX_LISTED, counted
 from kafkaform.core.wording import listed as listed_names
 from kafkaform.report.document import Column, Paragraph, ReportDocument, Role, Section, Table, TextSpan
 from kafkaform.report.page import render_page
@@ -64,8 +64,8 @@ def render_arrivals(
         for note in list_notes(topic):
             names[note].append(topic.name)
     notes = [f"{listed_names(topics)}: {note}" for note, topics in names.items()]
-    if len(notes) > FEW:
-        notes[FEW:] = [f"… {counted(len(notes) - FEW, 'more note')} (--format json has them)"]
+    if len(notes) > MAX_LISTED:
+        notes[MAX_LISTED:] = [f"… {counted(len(notes) - MAX_LISTED, 'more note')} (--format json has them)"]
     counts = Counter(topic.spread for topic in arrivals)
     parts = [f"{counts[spread]:,} {spread}" for spread in Spread if counts[spread]]
     hint = " (--verbose lists all)" if len(listed) < len(arrivals) else ""

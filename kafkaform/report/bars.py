@@ -54,6 +54,6 @@ def draw_bar(share: float, top: float, mean: float, room: int) -> str:
     if share > 0 and not drawn:
         drawn = _TRACE
     # The mean of an even topic is at the end of the longest bar, and must stay within its room.
-    place = min(room - 1, int(room * mean / top))
+    column = min(room - 1, int(room * mean / top))
     padded = drawn.ljust(room)
-    return (padded[:place] + MARK + padded[place + 1 :]).rstrip()
+    return (padded[:column] + MARK + padded[column + 1 :]).rstrip()

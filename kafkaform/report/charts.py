@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The steps between round numbers; 2.5 gives quarters, as 25 % or 0.25.
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_MOST_LABELS = 12
+_MAX_LABELS = 12
 _GAP = 0.24
 """The part of a column's slot that stays empty."""
 _INTERVAL = "95 % interval"
@@ -91,7 +91,7 @@ def _draw_columns(chart: Chart) -> _Drawing:
     mean = math.fsum(point.value for point in points) / len(points)
     slot = 100 / len(groups)
     steps = (base * 10**power for power in range(12) for base in (1, 2, 5))
-    step = next(step for step in steps if len(groups) <= step * _MOST_LABELS)
+    step = next(step for step in steps if len(groups) <= step * _MAX_LABELS)
     drawing = _Drawing(
         # With room for the label above the fullest column.
         _choose_ticks(max(point.high for point in fullest) * 1.08, 4),
@@ -114,10 +114,10 @@ def _draw_columns(chart: Chart) -> _Drawing:
         drawing.shapes.append(_draw_bar(drawing, x, slot, usual, f"{kind} mean"))
     _add_whiskers(drawing, [(slot * (i + 0.5), point) for i, point in enumerate(fullest)])
     if chart.level is not None and mean and len(groups) > 1:
-        place, largest = slot * (top + 0.5), fullest[top]
+        position, largest = slot * (top + 0.5), fullest[top]
         # Above the whisker, which would cross it.
         text = f"{largest.value / mean:.3g} times the mean"
-        drawing.shapes.append(_draw_label(place, drawing.down(largest.high), text, 20.0))
+        drawing.shapes.append(_draw_label(position, drawing.down(largest.high), text, 20.0))
     return drawing
 
 
@@ -139,8 +139,8 @@ def _explain_grouping(size: int, item: str) -> str:
 def _draw_curve(chart: Chart) -> _Drawing:
     points, measured = chart.points, [chart.measured] if chart.measured else []
     top = max(chart.least, *(point.high for point in (*points, *measured)))
-    places = [*(point.at for point in points), *(at for at, _ in chart.ticks)]
-    low, high = min(places), max(places)
+    positions = [*(point.at for point in points), *(at for at, _ in chart.ticks)]
+    low, high = min(positions), max(positions)
 
     def across(at: float) -> float:
         return 100 * (at - low) / (high - low) if high > low else 50.0
@@ -149,8 +149,8 @@ def _draw_curve(chart: Chart) -> _Drawing:
     drawing = _Drawing(_choose_ticks(top, 4 if chart.is_cumulative else 3), labels)
     if chart.mark is not None:
         x, name = across(chart.mark[0]), chart.mark[1]
-        place = f"{_format(x)}%"
-        drawing.shapes.append(f'<line class="mark" x1="{place}" x2="{place}" y1="0" y2="100%"/>')
+        position = f"{_format(x)}%"
+        drawing.shapes.append(f'<line class="mark" x1="{position}" x2="{position}" y1="0" y2="100%"/>')
         drawing.shapes.append(_draw_label(x, 0, name, 8.0))
     middle = [(across(point.at), drawing.down(point.value)) for point in points]
     if chart.is_cumulative:
@@ -177,16 +177,16 @@ def _draw_curve(chart: Chart) -> _Drawing:
 
 
 def _draw_dot(drawing: _Drawing, chart: Chart, x: float, point: Point, kind: str, radius: int) -> str:
-    place = f'cx="{_format(x)}%" cy="{_format(drawing.down(point.value))}%" r="{radius}"'
+    position = f'cx="{_format(x)}%" cy="{_format(drawing.down(point.value))}%" r="{radius}"'
     tip = _text(f"{point.name}: {chart.form(point.value)}")
-    return f'<circle class="{kind}" {place}><title>{tip}</title></circle>'
+    return f'<circle class="{kind}" {position}><title>{tip}</title></circle>'
 
 
-def _add_whiskers(drawing: _Drawing, places: Iterable[tuple[float, Point]]) -> None:
+def _add_whiskers(drawing: _Drawing, positions: Iterable[tuple[float, Point]]) -> None:
     """Draw the intervals of estimates; one path for all of them takes less room than an element each."""
     path = "".join(
         f"M{10 * x:.0f} {10 * drawing.down(point.high):.0f}V{10 * drawing.down(point.low):.0f}"
-        for x, point in places
+        for x, point in positions
         if point.high > point.low
     )
     if path:
@@ -196,13 +196,13 @@ def _add_whiskers(drawing: _Drawing, places: Iterable[tuple[float, Point]]) -> N
 
 
 def _draw_label(x: float, y: float, text: str, edge: float) -> str:
-    place = f'x="{_format(x)}%" y="{_format(y)}%" dy="-.5em"'
-    return f'<text class="in {_anchor(x, edge)}" {place}>{_text(text)}</text>'
+    position = f'x="{_format(x)}%" y="{_format(y)}%" dy="-.5em"'
+    return f'<text class="in {_anchor(x, edge)}" {position}>{_text(text)}</text>'
 
 
-def _anchor(place: float, edge: float) -> str:
+def _anchor(position: float, edge: float) -> str:
     """Return the text anchor that keeps a label within `edge` percent of an end inside the chart."""
-    return "start" if place < edge else "end" if place > 100 - edge else "middle"
+    return "start" if position < edge else "end" if position > 100 - edge else "middle"
 
 
 def _choose_ticks(high: float, intervals: int) -> list[float]:
@@ -222,8 +222,8 @@ def _stretch(paths: str) -> str:
     return f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none">{paths}</svg>'
 
 
-def _join(places: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{10 * x:.0f} {10 * y:.0f}" for x, y in places)
+def _join(positions: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{10 * x:.0f} {10 * y:.0f}" for x, y in positions)
 
 
 def _format(number: float) -> str:

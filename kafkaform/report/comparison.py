@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 
-_LEAST = 16
+_MIN_WIDTH = 16
 _DONE = "as declared"
 _SEE = "see `kafkaform compare`"
 
@@ -40,11 +40,11 @@ def comparison_to_markdown(comparison: Comparison, *, limit: int = LIMIT) -> str
 
 def _build(comparison: Comparison) -> ReportDocument:
     columns = [
-        Column("Resource", least=_LEAST),
-        Column("Field", least=_LEAST),
-        Column(comparison.a, least=_LEAST, role=Role.CODE),
-        Column(comparison.b, least=_LEAST, role=Role.CODE),
-        Column("", least=_LEAST),
+        Column("Resource", least=_MIN_WIDTH),
+        Column("Field", least=_MIN_WIDTH),
+        Column(comparison.a, least=_MIN_WIDTH, role=Role.CODE),
+        Column(comparison.b, least=_MIN_WIDTH, role=Role.CODE),
+        Column("", least=_MIN_WIDTH),
     ]
     rows = [*_inherited_rows(comparison)]
     for difference in comparison.differences:

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from kafkaform import __version__
 from kafkaform.core.model import Severity
-from kafkaform.core.printable import LONGEST_LINE, clipped, printable, wrap_text
+from kafkaform.core.printable import MAX_LINE_LENGTH, clipped, printable, wrap_text
 from kafkaform.core.wording import counted
 from kafkaform.plan.summary import summary_sentence
 from kafkaform.report.findings import FurtherFindings, abridge_findings, divide_findings, wrap_findings
-from kafkaform.rules import entries
+from kafkaform.rules import list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,8 +51,10 @@ def findings_to_text(
 
 
 def _format_further(further: FurtherFindings) -> str:
-    places = [f"{place.file}:{place.line}" for each in further.findings if (place := each.location)]
-    where = ", ".join(["", *places[:_PLACES], *(["…"] if len(places) > _PLACES else [])])
+    locations = [
+        f"{location.file}:{location.line}" for each in further.findings if (location := each.location)
+    ]
+    where = ", ".join(["", *locations[:_PLACES], *(["…"] if len(locations) > _PLACES else [])])
     return printable(
         f"{_INDENT}{len(further.findings):,} more of {further.code}{where} (--verbose lists them)"
     )
@@ -100,7 +102,7 @@ def plan_to_sarif(plan: Plan, *, policies: Mapping[str, Rule] | None = None, wor
     """
     # A policy of the project is described like a rule: without it, the alert would have a code and no
     # explanation.
-    known: dict[str, Rule | Note] = {**entries(), **(policies or {})}
+    known: dict[str, Rule | Note] = {**list_entries(), **(policies or {})}
     return findings_to_sarif(wrap_findings(plan.diagnostics), known=known, workspace=workspace)
 
 
@@ -112,18 +114,18 @@ def format_finding(finding: ReportedFinding) -> str:
     hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
     waived = f" (waived: {diagnostic.waived})" if diagnostic.waived is not None else ""
     text = f"{where}{diagnostic.severity.value}: {code}{finding.message}{hint}{waived}"
-    return clipped(text, LONGEST_LINE)
+    return clipped(text, MAX_LINE_LENGTH)
 
 
 def finding_to_json(finding: ReportedFinding) -> dict[str, object]:
     """Convert a finding for JSON; `code` is null for an invalid input."""
     diagnostic = finding.diagnostic
-    place = diagnostic.location
+    location = diagnostic.location
     return {
         "code": diagnostic.code or None,
         "severity": diagnostic.severity.value,
         "message": diagnostic.message,
-        "source": {"file": place.file, "line": place.line, "column": place.column} if place else None,
+        "source": location._asdict() if location else None,
         "suggestion": diagnostic.suggestion,
         "waived": diagnostic.waived,
         "environments": list(finding.environments) or None,
@@ -217,18 +219,18 @@ def _sarif_result(
     diagnostic = finding.diagnostic
     code = diagnostic.code or INVALID_INPUT
     hint = f" ({diagnostic.suggestion})" if diagnostic.suggestion else ""
-    place = diagnostic.location
+    location = diagnostic.location
     result: _Json = {
         "ruleId": code,
         "ruleIndex": rules.index(code),
         "level": _LEVELS[diagnostic.severity],
         "message": {"text": finding.message + hint},
     }
-    if place is not None:
-        region = {"startLine": place.line, "startColumn": place.column}
-        artifact = {"uri": _uri(workspace.path(place.file))}
+    if location is not None:
+        region = {"startLine": location.line, "startColumn": location.column}
+        artifact = {"uri": _uri(workspace.path(location.file))}
         result["locations"] = [{"physicalLocation": {"artifactLocation": artifact, "region": region}}]
-    result["partialFingerprints"] = {FINGERPRINT: _fingerprint(finding, place, workspace, digests)}
+    result["partialFingerprints"] = {FINGERPRINT: _fingerprint(finding, location, workspace, digests)}
     # SARIF 2.1.0, 3.27.23: either all results have suppressions or none has.
     result["suppressions"] = (
         []
@@ -239,12 +241,12 @@ def _sarif_result(
 
 
 def _fingerprint(
-    finding: ReportedFinding, place: Location | None, workspace: Workspace, digests: Counter[str]
+    finding: ReportedFinding, location: Location | None, workspace: Workspace, digests: Counter[str]
 ) -> str:
     """Return a digest of rule, file and message, which survives moved lines; equal ones are numbered."""
     from hashlib import sha256  # loads OpenSSL, which only SARIF needs
 
-    file = workspace.path(place.file) if place else ""
+    file = workspace.path(location.file) if location else ""
     # Without the line: it moves with every edit above it, and a moved finding is not a new alert.
     parts = (finding.diagnostic.code, file, finding.message)
     # The name of a file that is not UTF-8 has surrogates, which would not encode otherwise.
@@ -287,15 +289,15 @@ def _write_annotation(finding: ReportedFinding, workspace: Workspace) -> str:
     # Without a place GitHub shows the annotation on the page of the run alone, where the title says which
     # rule it is.
     properties = {"title": printable(diagnostic.code or "invalid input")}
-    if place := diagnostic.location:
+    if location := diagnostic.location:
         properties = {
-            "file": workspace.path(place.file),
-            "line": str(place.line),
-            "col": str(place.column),
+            "file": workspace.path(location.file),
+            "line": str(location.line),
+            "col": str(location.column),
             **properties,
         }
     attributes = ",".join(f"{name}={value.translate(_PROPERTY_TABLE)}" for name, value in properties.items())
     # The suggestion is a line of its own: an escaped line break is one in the annotation.
     lines = [finding.message, diagnostic.suggestion or ""]
-    text = "\n".join(clipped(line, LONGEST_LINE) for line in lines if line).translate(_DATA_TABLE)
+    text = "\n".join(clipped(line, MAX_LINE_LENGTH) for line in lines if line).translate(_DATA_TABLE)
     return f"::{_COMMANDS[diagnostic.severity]} {attributes}::{text}"

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-LONGEST_NAME = 280
+MAX_NAME_LENGTH = 280
 """The most characters of a name, value or place; a topic's name has at most 249."""
-LONGEST_PROSE = 1200
+MAX_PROSE_LENGTH = 1200
 """The most characters of a sentence."""
 
 
@@ -70,7 +70,7 @@ class TextSpan(Value):
     @property
     def longest(self) -> int:
         """The most characters to show."""
-        return self.limit or (LONGEST_NAME if self.role.is_code else LONGEST_PROSE)
+        return self.limit or (MAX_NAME_LENGTH if self.role.is_code else MAX_PROSE_LENGTH)
 
 
 Inline: TypeAlias = "str | TextSpan | Sequence[str | TextSpan]"
@@ -276,7 +276,7 @@ class Section(Value, Generic[_T]):
         entries: What is listed.
         show: Writes an entry: as an item or another block, or as a row of the table if there are columns.
         title: The title; empty for a list without one.
-        remark: A sentence below the title.
+        subtitle: A sentence below the title.
         columns: The columns of a table.
         left_out: Writes the sentence on the entries that Markdown left out.
         brief: A shorter `show`, used in Markdown when not everything fits.
@@ -293,7 +293,7 @@ class Section(Value, Generic[_T]):
     # are.
     left_out: Callable[[Sequence[_T]], str] = lambda entries: f"… {len(entries):,} more left out"
     title: Inline = ""
-    remark: str = ""
+    subtitle: str = ""
     columns: Sequence[Column] = ()
     brief: Callable[[_T], Block | Row] | None = None
     share: float = 1.0

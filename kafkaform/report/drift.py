@@ -19,25 +19,25 @@ from kafkaform.report.document import (
     count_left_out,
     list_codes,
 )
-from kafkaform.report.drift_ways import (
+from kafkaform.report.drift_wording import (
+    describe_field_since,
+    describe_form,
+    describe_resource_since,
+    format_declared,
+    format_live,
+    headline,
+    list_risks,
+    summary_sentence,
+)
+from kafkaform.report.markdown import LIMIT, write_markdown
+from kafkaform.report.page import render_page
+from kafkaform.report.remediation import (
     BY_HAND,
     UNDECLARED_FIRST,
     describe_line,
     plan_acceptance,
     plan_restoration,
 )
-from kafkaform.report.drift_wording import (
-    declared_words,
-    form_words,
-    headline,
-    live_words,
-    risks,
-    since_field,
-    since_whole,
-    summary_sentence,
-)
-from kafkaform.report.markdown import LIMIT, write_markdown
-from kafkaform.report.page import render_page
 from kafkaform.report.sections import (
     describe_context,
     is_noted,
@@ -46,7 +46,7 @@ from kafkaform.report.sections import (
     list_unknown,
     list_unmanaged,
 )
-from kafkaform.report.truncation import divide_listed, find_safe_sort, summarise_alike
+from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from kafkaform.inspect.drift import Drift, FieldDrift, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
     from kafkaform.report.document import Block
-    from kafkaform.report.drift_ways import CommandContext, Remediation
     from kafkaform.report.page import Page
-    from kafkaform.report.truncation import Sort
+    from kafkaform.report.remediation import CommandContext, Remediation
+    from kafkaform.report.truncation import Category
 
 _ROLES = {
     DriftVerdict.CLEAN: Role.VERY_GOOD,
@@ -140,17 +140,17 @@ def _build(
     return ReportDocument("kafkaform drift", blocks, headline(drift), about, origin, summary)
 
 
-def _count_key(drifted: ResourceDrift) -> Sort | None:
+def _count_key(drifted: ResourceDrift) -> Category | None:
     """Return the key under which drift is counted; None unless it is safe to restore and all declared."""
     # A config that nothing declares needs a decision, and its lines for the manifest.
     undeclared = any(field.left_alone for field in drifted.fields)
-    return None if drifted.planned is None or undeclared else find_safe_sort(drifted.planned)
+    return None if drifted.planned is None or undeclared else find_category(drifted.planned)
 
 
 def _describe_briefly(drifted: ResourceDrift) -> Item:
     """Return one line, used when not everything fits."""
     name = TextSpan(str(drifted.ref), Role.NAME)
-    if form := form_words(drifted):
+    if form := describe_form(drifted):
         return Item(name, [form])
     return Item(name, list_codes((label(field.change.path) for field in drifted.fields), _VALUE))
 
@@ -159,29 +159,29 @@ def _describe_resource(drifted: ResourceDrift, context: CommandContext) -> Subse
     blocks: list[Block] = []
     if drifted.form is Form.DIFFERS:
         rows = [_list_cells(drifted, field) for field in drifted.fields]
-        shown = len(_COLUMNS) if any(place.text for *_, place in rows) else -1
+        shown = len(_COLUMNS) if any(location.text for *_, location in rows) else -1
         blocks.append(Table(_COLUMNS[:shown], [row[:shown] for row in rows]))
         blocks += _describe_times(drifted)
     else:
-        if place := drifted.desired.location:
-            blocks.append(Item("declared", TextSpan(f"{place.file}:{place.line}", Role.PLACE)))
-        if since := since_whole(drifted):
+        if location := drifted.desired.location:
+            blocks.append(Item("declared", TextSpan(f"{location.file}:{location.line}", Role.PLACE)))
+        if since := describe_resource_since(drifted):
             blocks.append(Item("since", since))
     restore = plan_restoration(drifted, context)
     # Both ways are always shown: which one is right, only a reader can decide.
-    blocks.append(_describe_remediation("restore", restore, risks(drifted), UNDECLARED_FIRST))
+    blocks.append(_describe_remediation("restore", restore, list_risks(drifted), UNDECLARED_FIRST))
     blocks.append(_describe_remediation("accept", plan_acceptance(drifted, context), (), BY_HAND))
-    form = TextSpan(form_words(drifted), Role.VERY_BAD)
+    form = TextSpan(describe_form(drifted), Role.VERY_BAD)
     return Subsection(TextSpan(str(drifted.ref), Role.NAME), blocks, form)
 
 
 def _list_cells(drifted: ResourceDrift, field: FieldDrift) -> tuple[TextSpan, ...]:
-    place = field.place if field.keys is not None else None
+    location = field.location if field.keys is not None else None
     return (
         TextSpan(label(field.change.path), Role.CODE),
-        TextSpan(declared_words(drifted.ref, field), Role.CODE, _VALUE),
-        TextSpan(live_words(drifted.ref, field), Role.UNEXPECTED, _VALUE),
-        TextSpan(f"{place.file}:{place.line}" if place else "", Role.PLACE),
+        TextSpan(format_declared(drifted.ref, field), Role.CODE, _VALUE),
+        TextSpan(format_live(drifted.ref, field), Role.UNEXPECTED, _VALUE),
+        TextSpan(f"{location.file}:{location.line}" if location else "", Role.PLACE),
     )
 
 
@@ -190,7 +190,10 @@ def _describe_times(drifted: ResourceDrift) -> list[Item]:
     # Fields that one apply set differ since the same time, and would repeat a long sentence each.
     fields: dict[tuple[str, str], list[str]] = {}
     for field in drifted.fields:
-        for lead, text in ((" since", since_field(drifted.ref, field)), (" later", field.change.deferred)):
+        for lead, text in (
+            (" since", describe_field_since(drifted.ref, field)),
+            (" later", field.change.deferred),
+        ):
             if text:
                 fields.setdefault((lead, text), []).append(label(field.change.path))
     return [

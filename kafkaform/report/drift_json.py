@@ -10,28 +10,28 @@ from kafkaform.core.values import asdict
 from kafkaform.inspect.drift import Form
 from kafkaform.plan.plan_file import cluster_member, configuration_member
 from kafkaform.report.diagnostics import finding_to_json, write_commands
-from kafkaform.report.drift_ways import format_yaml, plan_acceptance, plan_restoration
 from kafkaform.report.drift_wording import (
     count_drift,
-    declared_words,
-    form_words,
-    live_words,
-    since_field,
-    since_whole,
+    count_unmanaged,
+    describe_field_since,
+    describe_form,
+    describe_resource_since,
+    format_declared,
+    format_live,
     summary_sentence,
-    unmanaged_words,
 )
 from kafkaform.report.findings import ReportedFinding, wrap_findings
+from kafkaform.report.remediation import format_yaml, plan_acceptance, plan_restoration
 from kafkaform.resources.values import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkaform.core.model import Location, ResourceRef, Setting
-    from kafkaform.inspect.drift import Drift, FieldDrift, Past, ResourceDrift
+    from kafkaform.inspect.drift import Drift, FieldDrift, FieldHistory, ResourceDrift
     from kafkaform.plan.plan_header import PlanHeader
-    from kafkaform.report.drift_ways import CommandContext, Remediation
     from kafkaform.report.findings import Workspace
+    from kafkaform.report.remediation import CommandContext, Remediation
 
 
 FORMAT_VERSION = 1
@@ -66,7 +66,7 @@ def _resource_to_json(resource: ResourceDrift, context: CommandContext) -> _Json
         **_ref_to_json(resource.ref),
         "drift": resource.form.value,
         "source": _source_to_json(resource.desired.location),
-        "since": _past_to_json(resource.past),
+        "since": _history_to_json(resource.history),
         "fields": [_field_to_json(field) for field in resource.fields],
         "apply": None
         if planned is None
@@ -90,22 +90,22 @@ def _field_to_json(field: FieldDrift) -> _Json:
         "live": change.before,
         "effective_manifest": change.effective_after,
         "effective_live": change.effective_before,
-        "source": _source_to_json(field.place),
+        "source": _source_to_json(field.location),
         "risk": change.assessment.risk.label,
         "hazard": change.assessment.hazard or None,
         "reason": change.assessment.reason or None,
         "deferred": change.deferred,
-        "since": _past_to_json(field.past),
+        "since": _history_to_json(field.history),
     }
 
 
-def _past_to_json(past: Past | None) -> _Json | None:
-    if past is None:
+def _history_to_json(history: FieldHistory | None) -> _Json | None:
+    if history is None:
         return None
     return {
-        "cause": past.cause.value,
-        "last": _setting_to_json(past.last),
-        "live_value": _setting_to_json(past.source),
+        "cause": history.cause.value,
+        "last": _setting_to_json(history.last),
+        "live_value": _setting_to_json(history.source),
     }
 
 
@@ -125,7 +125,7 @@ def _setting_to_json(setting: Setting | None) -> _Json | None:
 def _remediation_to_json(remediation: Remediation) -> _Json:
     lines = [
         {
-            "source": _source_to_json(line.place),
+            "source": _source_to_json(line.location),
             "keys": list(line.keys),
             "new": line.new,
             "yaml": format_yaml(line),
@@ -168,7 +168,7 @@ def drift_to_github(drift: Drift, context: CommandContext, workspace: Workspace)
     if drift.unmanaged:
         severity = Severity.WARNING if drift.unmanaged_counts else Severity.INFO
         annotations.append(
-            Diagnostic(_TITLE, severity, f"{unmanaged_words(drift)}: no manifest declares them")
+            Diagnostic(_TITLE, severity, f"{count_unmanaged(drift)}: no manifest declares them")
         )
     lines = [*write_commands(wrap_findings((*annotations, *drift.notes)), workspace), summary_sentence(drift)]
     return "".join(f"{line}\n" for line in lines)
@@ -178,17 +178,17 @@ def _list_annotations(drifted: ResourceDrift, context: CommandContext) -> Iterat
     remediation = plan_restoration(drifted, context)
     restore = remediation.command or remediation.reason or ""
     if drifted.form is not Form.DIFFERS:
-        since = since_whole(drifted)
-        message = f"{drifted.ref} is {form_words(drifted)}{f' ({since})' if since else ''}"
+        since = describe_resource_since(drifted)
+        message = f"{drifted.ref} is {describe_form(drifted)}{f' ({since})' if since else ''}"
         yield _warning(message, drifted.desired.location, restore)
     for field in drifted.fields:
-        since = since_field(drifted.ref, field)
+        since = describe_field_since(drifted.ref, field)
         # Live first: an annotation is read beside the declared value.
         message = (
-            f"{drifted.ref}: {label(field.change.path)} is {live_words(drifted.ref, field)}, "
-            f"the manifest says {declared_words(drifted.ref, field)}{f' ({since})' if since else ''}"
+            f"{drifted.ref}: {label(field.change.path)} is {format_live(drifted.ref, field)}, "
+            f"the manifest says {format_declared(drifted.ref, field)}{f' ({since})' if since else ''}"
         )
-        yield _warning(message, field.place, restore)
+        yield _warning(message, field.location, restore)
 
 
 def _warning(message: str, location: Location | None, restore: str) -> Diagnostic:

@@ -12,7 +12,7 @@ from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import FormattedValue, format_field, single
+from kafkaform.resources.values import FormattedValue, format_field, format_value
 
 if TYPE_CHECKING:
     from kafkaform.core.model import ResourceRef, Setting
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
 _OTHERWISE = "but not by a recorded apply"
 _NEVER_SHOWN = "and no reading has shown it"
-_WORD = 120
+_MAX_DETAIL_LENGTH = 120
 
 
 class DriftCounts(Value):
@@ -75,7 +75,7 @@ def headline(drift: Drift) -> str:
     if counts.drifted:
         parts.append(f"drift in {counted(counts.drifted, 'resource')}")
     if drift.unmanaged_counts and counts.unmanaged:
-        parts.append(unmanaged_words(drift))
+        parts.append(count_unmanaged(drift))
     # First, as it limits all that follows.
     if counts.unknown:
         parts.insert(0, "incomplete")
@@ -89,7 +89,7 @@ def summary_sentence(drift: Drift) -> str:
     if counts.unknown:
         additions.append(f"{counted(counts.unknown, 'resource')} not visible to this account")
     if counts.unmanaged:
-        additions.append(unmanaged_words(drift))
+        additions.append(count_unmanaged(drift))
     also = f" Also {', '.join(additions)}." if additions else ""
     if not counts.drifted:
         state = "all as declared" if not counts.unknown else "as declared"
@@ -117,13 +117,13 @@ def _verdict_words(drift: Drift) -> str:
             return "No drift"
 
 
-def unmanaged_words(drift: Drift) -> str:
+def count_unmanaged(drift: Drift) -> str:
     """Count unmanaged resources: `2 unmanaged topics, 1 unmanaged group`."""
     kinds = Counter(ref.kind for ref in drift.unmanaged or ())
     return ", ".join(counted(count, f"unmanaged {KINDS[kind].words.noun}") for kind, count in kinds.items())
 
 
-def form_words(drifted: ResourceDrift) -> str:
+def describe_form(drifted: ResourceDrift) -> str:
     """Return the drift of a whole resource; empty if only fields differ."""
     match drifted.form:
         case Form.MISSING:
@@ -134,12 +134,12 @@ def form_words(drifted: ResourceDrift) -> str:
             return ""
 
 
-def live_words(ref: ResourceRef, field: FieldDrift) -> str:
+def format_live(ref: ResourceRef, field: FieldDrift) -> str:
     """Format the live value of a field."""
     return str(format_field(_wrap_change(ref, field), field.change).before)
 
 
-def declared_words(ref: ResourceRef, field: FieldDrift) -> str:
+def format_declared(ref: ResourceRef, field: FieldDrift) -> str:
     """Format the declared value of a field."""
     if field.declared:
         return str(format_field(_wrap_change(ref, field), field.change).after)
@@ -153,25 +153,25 @@ def _wrap_change(ref: ResourceRef, field: FieldDrift) -> Update:
     return Update(ref, None, (field.change,))
 
 
-def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
+def describe_field_since(ref: ResourceRef, field: FieldDrift) -> str | None:
     """Describe since when a field differs, by the record of applies; None without a record."""
-    past = field.past
-    if past is None:
+    history = field.history
+    if history is None:
         return None
-    if past.last is None:
+    if history.last is None:
         return "unknown: no recorded apply set it"
-    apply = _subject_words(past.last)
+    apply = _subject_words(history.last)
     manifest = "the manifest has another value" if field.declared else "the manifest does not declare it"
-    if past.cause is DriftCause.MANIFEST:
+    if history.cause is DriftCause.MANIFEST:
         return f"{apply} set the live value; {manifest}"
-    value = _set_words(ref, field, past.last)
-    if past.cause is DriftCause.INTERRUPTED:
-        changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
-        return f"{apply_words(past.last)} began to change it, and was interrupted{changed}"
-    if past.cause is DriftCause.NOT_VISIBLE:
-        changed = "" if field.change.after == past.last.value else "; the manifest has also changed"
-        sent = single(ref.kind, field.change.path, past.last.value)
-        return f"{apply_words(past.last)} sent {printable(sent.short)}, {_NEVER_SHOWN}{changed}"
+    value = _set_words(ref, field, history.last)
+    if history.cause is DriftCause.INTERRUPTED:
+        changed = "" if field.change.after == history.last.value else "; the manifest has also changed"
+        return f"{apply_words(history.last)} began to change it, and was interrupted{changed}"
+    if history.cause is DriftCause.NOT_VISIBLE:
+        changed = "" if field.change.after == history.last.value else "; the manifest has also changed"
+        sent = format_value(ref.kind, field.change.path, history.last.value)
+        return f"{apply_words(history.last)} sent {printable(sent.short)}, {_NEVER_SHOWN}{changed}"
     changed_field = KINDS[ref.kind].field(field.change.path)
     # Without a live value the field was removed, and the kind has the word for that.
     later_change = (
@@ -179,34 +179,34 @@ def since_field(ref: ResourceRef, field: FieldDrift) -> str | None:
         if field.change.before is None
         else changed_field.describe_later_change(field.change)
     )
-    both = "; the manifest has also changed" if past.cause is DriftCause.BOTH else ""
-    source = f"; the live value was set by {apply_words(past.source)}" if past.source else ""
+    both = "; the manifest has also changed" if history.cause is DriftCause.BOTH else ""
+    source = f"; the live value was set by {apply_words(history.source)}" if history.source else ""
     return f"{apply} {value}; {later_change}{both}{source}"
 
 
-def since_whole(drifted: ResourceDrift) -> str | None:
+def describe_resource_since(drifted: ResourceDrift) -> str | None:
     """Describe since when a resource is missing or present; None without a record."""
-    past = drifted.past
-    if past is None:
+    history = drifted.history
+    if history is None:
         return None
     missing = drifted.form is Form.MISSING
-    if past.cause is DriftCause.NOT_VISIBLE and past.last is not None:
-        return f"{apply_words(past.last)} was to {'create' if missing else 'delete'} it, {_NEVER_SHOWN}"
-    if past.cause is DriftCause.UNRECORDED:
+    if history.cause is DriftCause.NOT_VISIBLE and history.last is not None:
+        return f"{apply_words(history.last)} was to {'create' if missing else 'delete'} it, {_NEVER_SHOWN}"
+    if history.cause is DriftCause.UNRECORDED:
         return "unknown: no recorded apply created it"
-    if past.last is None:
+    if history.last is None:
         deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
         return f"{deleted}; {'the manifest declares it' if missing else f'created again since, {_OTHERWISE}'}"
-    if past.cause is DriftCause.CLUSTER:
+    if history.cause is DriftCause.CLUSTER:
         gone = KINDS[drifted.ref.kind].words.endings
-        return f"{apply_words(past.last)} created or changed it; {gone} since, {_OTHERWISE}"
-    apply = _subject_words(past.last)
+        return f"{apply_words(history.last)} created or changed it; {gone} since, {_OTHERWISE}"
+    apply = _subject_words(history.last)
     if missing:
         return f"{apply} deleted it; the manifest declares it"
     return f"{apply} created or changed it; the manifest declares state: absent"
 
 
-def risks(drifted: ResourceDrift) -> tuple[str, ...]:
+def list_risks(drifted: ResourceDrift) -> tuple[str, ...]:
     """Return the risks of restoring the cluster that are not safe."""
     planned = drifted.planned
     if planned is None:
@@ -219,9 +219,11 @@ def risks(drifted: ResourceDrift) -> tuple[str, ...]:
 def apply_words(setting: Setting) -> str:
     """Describe an apply: `an apply of 2026-11-03 12:00 UTC by alice (commit 1a2b3c4d5e6f)`."""
     time = _TIME.fullmatch(setting.at)
-    at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _WORD)
-    commit = f" (commit {clipped(short_commit(setting.commit), _WORD)})" if setting.commit else ""
-    return f"an apply of {at} by {clipped(setting.who, _WORD)}{commit}"
+    at = f"{time[1]} {time[2]} UTC" if time else clipped(setting.at, _MAX_DETAIL_LENGTH)
+    commit = (
+        f" (commit {clipped(short_commit(setting.commit), _MAX_DETAIL_LENGTH)})" if setting.commit else ""
+    )
+    return f"an apply of {at} by {clipped(setting.who, _MAX_DETAIL_LENGTH)}{commit}"
 
 
 def _subject_words(setting: Setting) -> str:
@@ -234,5 +236,5 @@ def _subject_words(setting: Setting) -> str:
 def _set_words(ref: ResourceRef, field: FieldDrift, setting: Setting) -> str:
     if setting.value is None:
         return "did not set it"
-    worded_value: FormattedValue = single(ref.kind, field.change.path, setting.value)
+    worded_value: FormattedValue = format_value(ref.kind, field.change.path, setting.value)
     return f"set {printable(worded_value.short)}"

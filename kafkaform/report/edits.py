@@ -9,7 +9,7 @@ from collections import Counter
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from kafkaform.core.printable import LONGEST_LINE, clipped
+from kafkaform.core.printable import MAX_LINE_LENGTH, clipped
 from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.report.equal_changes import mask_name
 from kafkaform.report.page import Page
@@ -79,13 +79,13 @@ def _summarise(wanted: Adoption, editing: EditResult, refused: int, *, written: 
         return "Nothing to adopt." if not refused else f"Nothing adopted; {refused:,} not adopted."
     done = "adopted" if written else "to adopt"
     files = f"in {counted(len(editing.files), 'file')}"
-    left = f", {refused:,} not adopted" if refused else ""
+    not_adopted = f", {refused:,} not adopted" if refused else ""
     hint = "review and commit them" if written else "nothing was written"
-    return f"{counted(adopted, 'value')} {done} {files}{left}: {hint}."
+    return f"{counted(adopted, 'value')} {done} {files}{not_adopted}: {hint}."
 
 
-_LONG = 300
-_MOST_ALIKE = 5
+_MAX_LINE_LENGTH = 300
+_MAX_ALIKE = 5
 """The most problems that are listed after one that they are like."""
 
 
@@ -98,20 +98,20 @@ def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
     else:
         lines.append("Nothing to write.")
     lines += [f"Left out: {line}." for line in _list_left_out(made)]
-    return "\n".join(clipped(line, LONGEST_LINE) for line in lines)
+    return "\n".join(clipped(line, MAX_LINE_LENGTH) for line in lines)
 
 
 def list_problems(made: Import) -> list[str]:
     """Return a line for each fact that manifests lack, and each reason why resources were not imported."""
     lines = [f"not converted: {text}" for text in _merge_problems(made.unconverted)]
-    partial = [(ref, line) for ref, line in made.partial if ref not in made.unlike]
-    unlike = [(ref, f"{reason}{_join_partial(made, ref)}") for ref, reason in made.unlike.items()]
+    partial = [(ref, line) for ref, line in made.partial if ref not in made.not_converged]
+    differing = [(ref, f"{reason}{_join_partial(made, ref)}") for ref, reason in made.not_converged.items()]
     lines += [f"not in the manifest: {text}" for text in _merge_reasons(partial)]
-    lines += [f"differs from the cluster: {text}" for text in _merge_reasons(unlike)]
+    lines += [f"differs from the cluster: {text}" for text in _merge_reasons(differing)]
     lines += [f"not read: {text}" for text in _merge_reasons(made.unread.items())]
     lines += [f"not imported: {text}" for text in _merge_reasons(made.undeclarable.items())]
     lines += [f"note: {note}" for note in made.notes]
-    return [clipped(line, _LONG) for line in lines]
+    return [clipped(line, _MAX_LINE_LENGTH) for line in lines]
 
 
 def _merge_reasons(reasons: Iterable[tuple[ResourceRef, str]]) -> Iterator[str]:
@@ -138,9 +138,9 @@ def _merge_problems(problems: Iterable[Problem]) -> Iterator[str]:
     for (first_name, first), *repeated in merged.values():
         labels = []
         for name, each in repeated:
-            place = f"{each.location.file}:{each.location.line}" if each.location else ""
-            labels.append(place if name == first_name else f"{name} ({place})")
-        yield f"{first}{f'; the same: {listed(labels, _MOST_ALIKE)}' if labels else ''}"
+            location = f"{each.location.file}:{each.location.line}" if each.location else ""
+            labels.append(location if name == first_name else f"{name} ({location})")
+        yield f"{first}{f'; the same: {listed(labels, _MAX_ALIKE)}' if labels else ''}"
 
 
 def _join_partial(made: Import, ref: ResourceRef) -> str:
@@ -150,8 +150,8 @@ def _join_partial(made: Import, ref: ResourceRef) -> str:
 
 def _list_left_out(made: Import) -> Iterator[str]:
     if made.declared:
-        places = {str(place.file) for place in made.declared.values() if place is not None}
-        files = listed(sorted(places), 3, noun="file")
+        paths = {str(location.file) for location in made.declared.values() if location is not None}
+        files = listed(sorted(paths), 3, noun="file")
         yield f"{_count_resources(made.declared)} already declared in {files}"
     if made.ignored:
         yield f"{_count_resources(made.ignored)} ignored by `ignore:` ({_list_names(made.ignored)})"

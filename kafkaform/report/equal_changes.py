@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from kafkaform.core.model import Create, Delete, Status, Update, assessments
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import FEW, counted
+from kafkaform.core.wording import MAX_LISTED, counted
 from kafkaform.resources import KINDS, consent
 from kafkaform.resources.values import action_of, fields_of, format_field, label
 
@@ -34,10 +34,10 @@ NAME = "NAME"
 VARIES = "…"
 """The placeholder for a number that differs between resources."""
 _AMOUNT = "the amount beside its name"
-_LONGEST = 280
-_WORD = r"[\w.]*\d(?:[\w.,]*\w)?"
+_MAX_NAME_LENGTH = 280
+_DIGITS = r"[\w.]*\d(?:[\w.,]*\w)?"
 # The lookbehind keeps it out of the middle of names: in orders-2, the 2 is part of the name.
-_NUMBER = re.compile(rf"(?<![\w.-]){_WORD}(?: {_WORD})*(?: %)?")
+_NUMBER = re.compile(rf"(?<![\w.-]){_DIGITS}(?: {_DIGITS})*(?: %)?")
 """Numbers with their units, as in 7d 6h."""
 
 
@@ -64,7 +64,7 @@ class Entry(Value):
     @property
     def is_long(self) -> bool:
         """True if there are too many resources for a line each."""
-        return len(self.changes) > FEW
+        return len(self.changes) > MAX_LISTED
 
     @property
     def subject(self) -> str:
@@ -72,17 +72,17 @@ class Entry(Value):
         return describe_subject([change.ref for change in self.changes])
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The file and line of a single resource, or the file that declares all of them."""
-        places = [change.location for change in self.changes if change.location is not None]
+        locations = [change.location for change in self.changes if change.location is not None]
         if len(self.changes) == 1:
-            return f"{places[0].file}:{places[0].line}" if places else ""
-        if len(places) < len(self.changes):
+            return f"{locations[0].file}:{locations[0].line}" if locations else ""
+        if len(locations) < len(self.changes):
             return ""
-        if len(set(places)) == 1:
-            return f"{places[0].file}:{places[0].line}"
+        if len(set(locations)) == 1:
+            return f"{locations[0].file}:{locations[0].line}"
         # One file for all still says where to look; several would be a list as long as that of the names.
-        files = {place.file for place in places}
+        files = {location.file for location in locations}
         return files.pop() if len(files) == 1 else ""
 
     def transition(self, field: FieldChange) -> Transition:
@@ -101,7 +101,7 @@ class Entry(Value):
         # Names are clipped one by one, so that a long one does not hide those after it.
         names = [change.ref.name if short else str(change.ref) for change in self.changes]
         return [
-            clipped(name, _LONGEST) + (f" ({figure})" if figure else "")
+            clipped(name, _MAX_NAME_LENGTH) + (f" ({figure})" if figure else "")
             for name, figure in zip(names, self.figures, strict=True)
         ]
 
@@ -213,7 +213,7 @@ def _merge_similar(entries: Sequence[Entry], beside: Callable[[PlannedChange], H
     for group in group_equal(entries, lambda entry: (_similarity_key(entry), beside(entry.changes[0]))):
         changes = [planned for entry in group for planned in entry.changes]
         # A few changes are easier to read with their own numbers in their own sentences.
-        if len(changes) > FEW and len({_equality_key(entry.changes[0]) for entry in group}) > 1:
+        if len(changes) > MAX_LISTED and len({_equality_key(entry.changes[0]) for entry in group}) > 1:
             # The entries of a group are replaced by one, at the place of the first of them.
             merged |= {id(entry): [] for entry in group}
             merged[id(group[0])] = [_similar_entry(changes)]

@@ -10,7 +10,7 @@ from kafkaform.core.model import Diagnostic, Location, Severity, assessments
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.report.equal_changes import mask_name
-from kafkaform.rules import RULES, Stage, entries
+from kafkaform.rules import RULES, Stage, list_entries
 from kafkaform.rules.changes import HAZARDS
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class UnchangedWarnings(Value):
 
 def _is_offline(code: str) -> bool:
     rule = RULES.get(code)
-    return rule.stage is Stage.MANIFESTS if rule is not None else code not in entries()
+    return rule.stage is Stage.MANIFESTS if rule is not None else code not in list_entries()
 
 
 class PlanFindings(Value):

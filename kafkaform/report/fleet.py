@@ -24,7 +24,7 @@ from kafkaform.report.document import (
     TextSpan,
     name_cluster,
 )
-from kafkaform.report.markdown import LEAST, LIMIT, write_markdown
+from kafkaform.report.markdown import LIMIT, MIN_LIMIT, write_markdown
 from kafkaform.report.page import Page, render_page
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kafkaform.inspect.resource_status import StatusReport
     from kafkaform.report.document import Block
 
-_LONG = 600
-_ROW = 1_000
+_MAX_OUTCOME_LENGTH = 600
+_ROW_LENGTH = 1_000
 """More characters than a row of the table takes, with room for the heading."""
 
 
@@ -143,7 +143,7 @@ def _tabulate(members: Sequence[Member], command: str, left_out: Collection[str]
             case FailedCluster(hint=hint):
                 words, role = f"{summary.failed}: {member.message}{f' ({hint})' if hint else ''}", Role.BAD
         names = (TextSpan(name, Role.CODE, 60) for name in (member.name, member.environment or ""))
-        rows.append((*names, TextSpan(words, role, _LONG)))
+        rows.append((*names, TextSpan(words, role, _MAX_OUTCOME_LENGTH)))
     return Table(columns, rows)
 
 
@@ -155,7 +155,7 @@ def _head(member: Member, command: str, blocks: Sequence[Block] = ()) -> ReportD
 
 
 def _describe_failure(failed: FailedCluster, command: str) -> ReportDocument:
-    message = TextSpan(f"{SUMMARIES[command].failed}: {failed.message}", Role.VERY_BAD, _LONG)
+    message = TextSpan(f"{SUMMARIES[command].failed}: {failed.message}", Role.VERY_BAD, _MAX_OUTCOME_LENGTH)
     lines = [Paragraph(problem) for problem in failed.problems]
     hint = [Paragraph(failed.hint, "hint")] if failed.hint else []
     return _head(failed, command, [Item(message, below=[*lines, *hint])])
@@ -194,7 +194,7 @@ def fleet_to_markdown(members: Sequence[Member], command: str = "plan", *, limit
     A report that does not fit is only in the table, with a remark.
     """
     # The room of the table and its heading is set aside first: they are never cut.
-    rooms = _share_room(members, limit - _ROW * (len(members) + 1))
+    rooms = _share_room(members, limit - _ROW_LENGTH * (len(members) + 1))
     answered = [member for member in members if isinstance(member, ClusterReport)]
     table = _tabulate(members, command, {member.name for member in answered} - {*rooms})
     head = ReportDocument(
@@ -217,10 +217,10 @@ def _share_room(members: Sequence[Member], room: int) -> dict[str, int]:
     rooms: dict[str, int] = {}
     for index, (need, name) in enumerate(needs):
         share = room // (len(needs) - index)
-        # A long report whose share is below LEAST is left to the table.
-        if need <= share or share >= LEAST:
-            # No report accepts a limit below LEAST, even if it needs less.
-            rooms[name] = max(LEAST, min(need, share))
+        # A long report whose share is below MIN_LIMIT is left to the table.
+        if need <= share or share >= MIN_LIMIT:
+            # No report accepts a limit below MIN_LIMIT, even if it needs less.
+            rooms[name] = max(MIN_LIMIT, min(need, share))
             room -= min(need, share)
     return rooms
 
@@ -293,7 +293,7 @@ def _count_resources(topics: Sequence[object], groups: Sequence[object]) -> list
 
 
 def _import_verdict(imported: Import) -> tuple[str, Role]:
-    role = Role.BAD if imported.unread or imported.unlike else Role.TEXT
+    role = Role.BAD if imported.unread or imported.not_converged else Role.TEXT
     return ", ".join(_sum_imports([imported])), role
 
 
@@ -302,7 +302,7 @@ def _sum_imports(imports: Iterable[Import]) -> list[str]:
     files = sum(len(imported.files) for imported in imports)
     refs = sum(len(imported.refs) for imported in imports)
     parts = [f"{counted(refs, 'manifest')} in {counted(files, 'file')}"]
-    if lacking := sum(len({*imported.unread, *imported.unlike}) for imported in imports):
+    if lacking := sum(len({*imported.unread, *imported.not_converged}) for imported in imports):
         parts.append(f"{lacking:,} not as on the cluster")
     return parts
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.resources import KINDS, kind_order, placed_ref
+from kafkaform.resources import KINDS, kind_order, topic_ref
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def build_graph(
             continue
         declared[resource.ref] = declared.get(resource.ref) or resource.intent.team
         edges |= {
-            (placed_ref(topic), resource.ref) for topic in KINDS[resource.ref.kind].reads(resource.intent)
+            (topic_ref(topic), resource.ref) for topic in KINDS[resource.ref.kind].reads(resource.intent)
         }
     present: set[ResourceRef] = set()
     read_topics = {topic for topic, _ in edges}
@@ -103,11 +103,11 @@ def build_graph(
         # mistake.
         present = {ref for ref in known if selection.takes(ref, {*declared, *read_topics})}
     reading = {
-        (placed_ref(topic), reader): lag
+        (topic_ref(topic), reader): lag
         for reader, lags in (live.lags.items() if live is not None else ())
         for topic, lag in lags.items()
         # An edge needs both of its ends: ignored resources are not drawn.
-        if reader in present and placed_ref(topic) in present
+        if reader in present and topic_ref(topic) in present
     }
     return Graph(
         tuple(

@@ -12,7 +12,7 @@ from kafkaform.report.document import Role, TextSpan
 from kafkaform.report.equal_changes import describe_subject, group_equal, mask_name
 from kafkaform.report.page import FIELD_INDENT, PROSE, Page
 from kafkaform.report.sections import SYMBOLS
-from kafkaform.resources.values import Transition, describe_field, label, set_first, single
+from kafkaform.resources.values import Transition, describe_field, format_value, label, set_first
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
@@ -30,10 +30,10 @@ _RESULT_WORDS = {
     "moved": "not applied (it was changed since the plan)",
     "not_tried": "not tried",
 }
-_MOST_FIELDS = 12
-_FEW_FIELDS = 3
-_WORD = 120
-_NAME = 280
+_MAX_FIELDS = 12
+_SHOWN_FIELDS = 3
+_MAX_DETAIL_LENGTH = 120
+_MAX_NAME_LENGTH = 280
 
 
 def render_history(
@@ -96,13 +96,16 @@ def _change_number(change_id: str) -> int:
 
 def _add_apply(page: Page, entry: AuditEntry, *, with_cluster: bool) -> None:
     time = entry.at[:19].replace("T", " ")
-    parts = [f"{time} UTC", f"{clipped(entry.who, _WORD)} on {clipped(entry.host, _WORD)}"]
+    parts = [
+        f"{time} UTC",
+        f"{clipped(entry.who, _MAX_DETAIL_LENGTH)} on {clipped(entry.host, _MAX_DETAIL_LENGTH)}",
+    ]
     if entry.commit:
-        parts.append(f"commit {clipped(short_commit(entry.commit), _WORD)}")
+        parts.append(f"commit {clipped(short_commit(entry.commit), _MAX_DETAIL_LENGTH)}")
     if entry.environment:
-        parts.append(f"environment {clipped(entry.environment, _WORD)}")
+        parts.append(f"environment {clipped(entry.environment, _MAX_DETAIL_LENGTH)}")
     if with_cluster:
-        parts.append(f"cluster {clipped(entry.cluster_id, _WORD)}")
+        parts.append(f"cluster {clipped(entry.cluster_id, _MAX_DETAIL_LENGTH)}")
     details = "  ".join(parts)
     if page.fits(f"{entry.run}  {details}"):
         page.line((entry.run, "bold"), "  ", details)
@@ -128,13 +131,13 @@ def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> No
     fine = entry.outcome is not None and entry.outcome.result in {"applied", "already"}
     sign = SYMBOLS[entry.action] if fine else TextSpan("?" if entry.outcome is None else "!", Role.VERY_BAD)
     symbol, style = sign.text, sign.role.style.removeprefix("bold ")
-    title = f"{entry.id}  ", clipped(str(entry.ref), _NAME), f"  {describe_result(entry)}"
+    title = f"{entry.id}  ", clipped(str(entry.ref), _MAX_NAME_LENGTH), f"  {describe_result(entry)}"
     message = entry.outcome.message if entry.outcome is not None else ""
     if len(group) > 1:
         numbers = spans(_change_number(member.id) for member in group)
         title = (
             f"{entry.run}.{numbers}  ",
-            clipped(describe_subject([member.ref for member in group]), _NAME),
+            clipped(describe_subject([member.ref for member in group]), _MAX_NAME_LENGTH),
             title[2],
         )
         message = mask_name(message, entry.ref.name)
@@ -151,16 +154,18 @@ def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> No
     if brief and not fits:
         page.note("", brief.removeprefix(": ").strip(), "dim", indent=FIELD_INDENT)
     if len(group) > 1:
-        page.note("", ", ".join(clipped(member.ref.name, _NAME) for member in group), indent=FIELD_INDENT)
+        page.note(
+            "", ", ".join(clipped(member.ref.name, _MAX_NAME_LENGTH) for member in group), indent=FIELD_INDENT
+        )
     if entry.outcome is None:
         page.note("", f"this change {_OPEN}", indent=FIELD_INDENT)
     elif message:
         page.note("", clipped(message, PROSE), indent=FIELD_INDENT)
-    unsure = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
-    if unsure:
+    in_doubt = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
+    if in_doubt:
         page.note("", f"unknown fields {_OPEN}", indent=FIELD_INDENT)
     if verbose:
-        _add_details(page, entry, "  (already in place)" if fine else "  (not done)", unsure)
+        _add_details(page, entry, "  (already in place)" if fine else "  (not done)", in_doubt)
 
 
 def _format_brief(entry: AuditEntry) -> str:
@@ -169,7 +174,7 @@ def _format_brief(entry: AuditEntry) -> str:
     consented = f" (with consent to {consents})" if consents else ""
     # The values of a create or of a long update would fill the screen; their number says how much there is to
     # look up.
-    if entry.action == "update" and len(entry.fields) <= _FEW_FIELDS:
+    if entry.action == "update" and len(entry.fields) <= _SHOWN_FIELDS:
         values = ", ".join(f"{label(field.path)} {_format_short(entry, field)}" for field in entry.fields)
         return f": {values}{consented}" if values else consented
     count = f": {counted(len(entry.fields), 'field')}" if entry.fields and entry.action != "delete" else ""
@@ -181,33 +186,33 @@ def _format_short(entry: AuditEntry, field: RecordedField) -> str:
     transition = _describe_transition(entry, field)
     if isinstance(transition, Transition) and transition.text:
         return transition.text
-    sides = (single(entry.ref.kind, field.path, value).short for value in (field.before, field.after))
+    sides = (format_value(entry.ref.kind, field.path, value).short for value in (field.before, field.after))
     return " → ".join(sides)
 
 
-def _add_details(page: Page, entry: AuditEntry, undone_mark: str, unsure: Collection[str]) -> None:
+def _add_details(page: Page, entry: AuditEntry, undone_mark: str, in_doubt: Collection[str]) -> None:
     """Add every field and consent of a change; `undone_mark` marks fields that were not carried out."""
     done = {field.path for field in entry.carried_out}
-    for field in entry.fields[:_MOST_FIELDS]:
+    for field in entry.fields[:_MAX_FIELDS]:
         # Fields are marked only if some were carried out or are unknown: otherwise the result already speaks
         # for all.
-        left_out = undone_mark if (done or unsure) and field.path not in done else ""
-        if field.path in unsure:
+        left_out = undone_mark if (done or in_doubt) and field.path not in done else ""
+        if field.path in in_doubt:
             left_out = "  (unknown)"
         words = f"{label(field.path)}: {_describe_transition(entry, field)}"
         if page.fits(" " * FIELD_INDENT + words + left_out):
             page.line(words, (left_out, "dim"), indent=FIELD_INDENT)
         else:
             page.note("", words + left_out, indent=FIELD_INDENT)
-    if len(entry.fields) > _MOST_FIELDS:
-        further_fields = counted(len(entry.fields) - _MOST_FIELDS, "more field")
+    if len(entry.fields) > _MAX_FIELDS:
+        further_fields = counted(len(entry.fields) - _MAX_FIELDS, "more field")
         page.line((f"and {further_fields}: see --format json", "dim"), indent=FIELD_INDENT)
     for hazard, reason in entry.consents:
         page.note("consent: ", f"{hazard}: {clipped(reason, PROSE)}", "dim", indent=FIELD_INDENT)
 
 
 def _describe_transition(entry: AuditEntry, field: RecordedField) -> Transition | str:
-    before, after = (single(entry.ref.kind, field.path, value) for value in (field.before, field.after))
+    before, after = (format_value(entry.ref.kind, field.path, value) for value in (field.before, field.after))
     match entry.action:
         case "create":
             return set_first(entry.ref.kind, field.path, field.after)
@@ -226,7 +231,7 @@ def _describe_transition(entry: AuditEntry, field: RecordedField) -> Transition 
 def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
     outcome = entry.outcome
     done = {field.path for field in entry.carried_out}
-    unsure = {field.path for field in entry.in_doubt}
+    in_doubt = {field.path for field in entry.in_doubt}
     return {
         "id": entry.id,
         "run": entry.run,
@@ -254,7 +259,7 @@ def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
                 "before": field.before,
                 "after": field.after,
                 "done": field.path in done,
-                "in_doubt": field.path in unsure,
+                "in_doubt": field.path in in_doubt,
                 "cut": field.cut,
             }
             for field in entry.fields

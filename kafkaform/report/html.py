@@ -108,7 +108,7 @@ def _join_text(inline: Inline) -> str:
 def _to_list(section: Section[Any]) -> BoundedList[Any]:
     first = section.show(section.entries[0])
     title = f"<h2>{write_inline(section.title)}</h2>\n" if section.title else ""
-    title += f"<p>{write_inline(section.remark)}</p>\n" if section.remark else ""
+    title += f"<p>{write_inline(section.subtitle)}</p>\n" if section.subtitle else ""
     head, tail, left_out = f"<section>\n{title}", "</section>\n", '<p class="note">{}</p>'
     if section.columns:
         start, end = _start_table(section.columns)

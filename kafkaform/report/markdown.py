@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.values import replace
 from kafkaform.report.bars import draw_bars
 from kafkaform.report.document import (
-    LONGEST_PROSE,
+    MAX_PROSE_LENGTH,
     Bar,
     Chart,
     CodeBlock,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LIMIT = 60_000
 """GitHub takes comments of up to 65,536 characters; the margin is for what a workflow adds."""
-LEAST = 6_000
+MIN_LIMIT = 6_000
 """The characters that headings and notes alone may need."""
 # What `prose` leaves as plain text and Markdown still reads at the start of a line: markers of lists, which
 # have at most nine digits, and the lines of `=` or `-` that make a heading of the line above.
@@ -51,8 +51,8 @@ def write_markdown(document: ReportDocument, *, limit: int = LIMIT) -> str:
     Raises:
         ValueError: `limit` is below 6,000.
     """
-    if limit < LEAST:
-        raise ValueError(f"{limit:,} characters are too few for a report; allow at least {LEAST:,}")
+    if limit < MIN_LIMIT:
+        raise ValueError(f"{limit:,} characters are too few for a report; allow at least {MIN_LIMIT:,}")
     # Only sections can be shortened. They get the room that all other blocks leave, so those are written
     # first, and a section keeps its place with an empty text until then.
     texts = [_write_head(document)]
@@ -79,7 +79,7 @@ def write_inline(inline: Inline, *, cell: bool = False) -> str:
     parts = (inline,) if isinstance(inline, str | TextSpan) else inline
     text = ""
     for part in parts:
-        written = prose(part, LONGEST_PROSE) if isinstance(part, str) else _write_span(part)
+        written = prose(part, MAX_PROSE_LENGTH) if isinstance(part, str) else _write_span(part)
         # Two spans of code side by side would be one with other fences.
         text += f" {written}" if text.endswith("`") and written.startswith("`") else written
     # GFM splits a row into cells before it reads code spans: a pipe needs its backslash in code, too.
@@ -134,8 +134,8 @@ def _to_list(section: Section[Any]) -> BoundedList[Any]:
         tail = "\n</details>\n"
     if section.joined:
         tail = f"\n{tail}"
-    if section.remark:
-        head += f"{_capitalise(_write_text(section.remark))}\n\n"
+    if section.subtitle:
+        head += f"{_capitalise(_write_text(section.subtitle))}\n\n"
     if section.columns:
         head += _write_table_head(section.columns)
     return BoundedList(

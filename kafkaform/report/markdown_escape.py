@@ -21,7 +21,7 @@ _TRAIL = ").,;:?\"'\u201d\u2019…"
 _SEGMENT = r"[^\W_]+"
 # No dot and no colon within a word: GitHub makes links of `www.` and `https:`, and pictures of `:name:`. A
 # slash stays; references such as `owner/repo#1` have a `#`, which is not part of a word.
-_WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
+_SAFE_WORD = re.compile(rf"{_SEGMENT}(?:[-+/'\u2019\u2013]{_SEGMENT})*%?")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*%?")
 # Signs of our own sentences that stand alone between spaces, where they have no meaning in Markdown.
 _SIGNS = frozenset("→·\u2013\u2014%…≤≥\u00d7+-/=")
@@ -95,4 +95,4 @@ def _escape_word(word: str) -> str:
 
 
 def _is_plain(core: str) -> bool:
-    return bool(_WORD.fullmatch(core) or _NUMBER.fullmatch(core)) and not _REFERENCE.search(core)
+    return bool(_SAFE_WORD.fullmatch(core) or _NUMBER.fullmatch(core)) and not _REFERENCE.search(core)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.cells import cell_len
 
-from kafkaform.core.printable import LONGEST_LINE, clipped, printable, wrap_text
+from kafkaform.core.printable import MAX_LINE_LENGTH, clipped, printable, wrap_text
 from kafkaform.core.values import Value, replace
 from kafkaform.report.bars import MARK, draw_bars
 from kafkaform.report.document import (
-    LONGEST_PROSE,
+    MAX_PROSE_LENGTH,
     Bar,
     Chart,
     CodeBlock,
@@ -48,7 +48,7 @@ Part: TypeAlias = str | tuple[str, str]
 
 FIELD_INDENT = 6
 NOTE_INDENT = 8
-PROSE = LONGEST_PROSE
+PROSE = MAX_PROSE_LENGTH
 """The most characters of a reason or message."""
 _SHIFT = 4
 """The further indent of what is below a title or an item."""
@@ -56,7 +56,7 @@ _OUTER_SHIFT = 2
 """The indent of what is below a title at the edge of the page, where wide tables are."""
 _BESIDE = "   "
 """What separates a mark from the text before it."""
-_LEAST_ROOM = 20
+_MIN_ROOM = 20
 
 
 class Page:
@@ -106,9 +106,9 @@ class Page:
         """Add one line of styled parts."""
         self.add(
             [
-                clipped(part, LONGEST_LINE)
+                clipped(part, MAX_LINE_LENGTH)
                 if isinstance(part, str)
-                else (clipped(part[0], LONGEST_LINE), part[1])
+                else (clipped(part[0], MAX_LINE_LENGTH), part[1])
                 for part in parts
             ],
             indent,
@@ -140,7 +140,7 @@ class Page:
         room = None if self._width is None else self._width - indent - len(lead)
         lead = printable(lead)
         # In so little room each line would have a word or two; the terminal breaks the text instead.
-        lines = [text] if room is None or room < _LEAST_ROOM or len(text) <= room else wrap_text(text, room)
+        lines = [text] if room is None or room < _MIN_ROOM or len(text) <= room else wrap_text(text, room)
         for number, line in enumerate(lines):
             self.add(((lead if number == 0 else " " * len(lead), "dim"), (line, style)), indent)
 
@@ -184,7 +184,7 @@ _SPACIOUS = 60
 """A column is as wide as its widest cell up to this width, however short the others are."""
 _SHORT = 13
 """The longest word that always stays in its column; a longer one may get a line of its own."""
-_LONGEST_BAR = 40
+_MAX_BAR_LENGTH = 40
 """The most characters of a bar: the ends of longer ones would be far from the figures beside them."""
 _USUAL_BAR = 24
 """The characters of a bar, for which columns of a higher rank are left out."""
@@ -240,7 +240,7 @@ def _add_bars(
         *([_to_cell(cell) for cell in row[:-1]] for row in rows),
     ]
     used = sum(max(cell_len(row[i].text) for row in cells) + len(_GAP) for i in range(len(leading)))
-    room = _LONGEST_BAR if width is None else max(_SHORTEST_BAR, min(_LONGEST_BAR, width - used))
+    room = _MAX_BAR_LENGTH if width is None else max(_SHORTEST_BAR, min(_MAX_BAR_LENGTH, width - used))
     return [*leading, replace(last, header=f"{MARK} {last.header}")], draw_bars(columns, rows, room)
 
 
@@ -302,7 +302,7 @@ def _to_cell(cell: Inline | Bar) -> _Cell:
     if isinstance(cell, Bar):
         return _Cell(" " * _USUAL_BAR)
     if isinstance(cell, str):
-        return _Cell(clipped(cell, LONGEST_PROSE))
+        return _Cell(clipped(cell, MAX_PROSE_LENGTH))
     spans = split_spans(cell)
     style = next((span.role.style for span in spans if span.role.style), "")
     return _Cell("".join([clipped(span.text, span.longest) for span in spans]), style)
@@ -460,9 +460,9 @@ def _add_section(page: Page, section: Section[Any], indent: int, *, verbose: boo
     hidden = f"… {len(entries) - few:,} more (--verbose lists them)" if few < len(entries) else ""
     if section.title:
         count = f": {len(entries):,}" if section.folded else ""
-        remark = f" ({section.remark})" if section.remark else ""
+        subtitle = f" ({section.subtitle})" if section.subtitle else ""
         page.start_block()
-        page.line(*_style_parts(section.title, "bold"), count and (count, "bold"), remark, indent=indent)
+        page.line(*_style_parts(section.title, "bold"), count and (count, "bold"), subtitle, indent=indent)
         indent = _indent_below(indent)
     elif not isinstance(blocks[0], Subsection):
         page.start_block()
@@ -576,7 +576,7 @@ def _style_parts(inline: Inline, style: str = "") -> list[Part]:
         return parts
     for part in (inline,) if isinstance(inline, str | TextSpan) else inline:
         if isinstance(part, str):
-            text, own = clipped(part, LONGEST_PROSE), style
+            text, own = clipped(part, MAX_PROSE_LENGTH), style
         else:
             text, own = clipped(part.text, part.longest), part.role.style or style
         if text:

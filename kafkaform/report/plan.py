@@ -43,9 +43,9 @@ from kafkaform.report.sections import (
     list_unknown,
     list_unmanaged,
 )
-from kafkaform.report.truncation import SEE, divide_listed, find_safe_sort, left_out_changes, summarise_alike
+from kafkaform.report.truncation import SEE, divide_listed, find_category, left_out_changes, summarise_alike
 from kafkaform.resources import consent
-from kafkaform.resources.values import action_of, fields_of, is_deferred, label, single
+from kafkaform.resources.values import action_of, fields_of, format_value, is_deferred, label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -83,17 +83,17 @@ EACH_ANNOTATION = "in metadata.annotations of each manifest; `kafkaform plan --v
 _MAX_FIELDS = 3
 _MAX_CELL = 90
 _MAX_DETAIL = 600
-_FEW_UNDECLARED = 20
+_MAX_UNDECLARED = 20
 # A reviewer needs only a sample of the unmanaged resources: the plan does not touch them.
-_FEW_UNMANAGED = 30
+_MAX_UNMANAGED = 30
 # An entry is shown or left out as a whole. Larger groups are split, so that at least a part of them fits.
-_MOST_IN_ENTRY = 100
+_MAX_PER_ENTRY = 100
 # Where the names of many resources are listed in another section.
-_FEW_NAMES = 3
+_MAX_NAMES = 3
 # The names that may stand before the reason why their changes are held back.
 _NAMES_IN_HEAD = 20
 # Fewer entries with the same reason are clearer if each has it.
-_LEAST_SHARED = 3
+_MIN_SHARED = 3
 
 
 def render_plan(
@@ -109,7 +109,7 @@ def render_plan(
     """
     findings = divide_findings(plan)
     *held, planned = _order_changes(plan, findings)
-    listed, summed_up = divide_listed(planned, find_safe_sort, verbose=verbose)
+    listed, summed_up = divide_listed(planned, find_category, verbose=verbose)
     # All places start at one column, unless a long name would push it too far.
     changes = (*chain(*held), *listed)
     column = min(64, max((cell_len(str(c.ref)) for c in changes), default=0) + 8)
@@ -119,7 +119,7 @@ def render_plan(
     def group(changes: Sequence[PlannedChange]) -> Sequence[Entry]:
         return [Entry.create([c]) for c in changes] if verbose else equal_changes(changes, list_given)
 
-    shared, entries = share_refusals(group([*chain(*held)]), least=_LEAST_SHARED if not verbose else None)
+    shared, entries = share_refusals(group([*chain(*held)]), least=_MIN_SHARED if not verbose else None)
     blocks = (
         *_list_decisive(findings, shared),
         *(
@@ -221,17 +221,17 @@ def _list_context(
         _describe_undeclared,
         count_left_out("config", SEE),
         title="Configs that no manifest declares",
-        remark="on declared resources; reported, not changed",
+        subtitle="on declared resources; reported, not changed",
         share=0.3,
-        few=_FEW_UNDECLARED,
-        most=_FEW_UNDECLARED // 2,
+        few=_MAX_UNDECLARED,
+        most=_MAX_UNDECLARED // 2,
         folded=True,
     )
-    yield list_unmanaged(plan.unmanaged, SEE, most=_FEW_UNMANAGED)
+    yield list_unmanaged(plan.unmanaged, SEE, most=_MAX_UNMANAGED)
 
 
 def _describe_undeclared(config: UndeclaredConfig) -> Item:
-    value = f"{label(config.path)} = {single(config.ref.kind, config.path, config.value)}"
+    value = f"{label(config.path)} = {format_value(config.ref.kind, config.path, config.value)}"
     return Item(TextSpan(str(config.ref), Role.CODE), TextSpan(value, Role.CODE, 300))
 
 
@@ -272,23 +272,23 @@ def _explain_field(field: FieldChange, planned: PlannedChange) -> list[Paragraph
     return below
 
 
-def _ask_consent(entry: Entry) -> list[Paragraph | Verbatim]:
+def _request_consent(entry: Entry) -> list[Paragraph | Verbatim]:
     """Return the flags, and the line of a manifest, that give the missing consents."""
     missing = entry.changes[0].missing
     if not missing:
         return []
     scope, flags = entry.allow_flags(missing)
-    asked: list[Paragraph | Verbatim] = [
+    requested: list[Paragraph | Verbatim] = [
         # Room for the flags of every resource: a command that is cut cannot be pasted.
         Verbatim(flags, f"consent{scope and f' {scope}'}", _MAX_DETAIL * len(entry.changes))
     ]
     lines = {write_annotation(change) for change in entry.changes}
     # Without a place in a manifest there is no line to write.
     if entry.shown.location and len(lines) == 1:
-        asked.append(Verbatim(lines.pop(), "or in metadata.annotations", _MAX_DETAIL))
+        requested.append(Verbatim(lines.pop(), "or in metadata.annotations", _MAX_DETAIL))
     elif entry.shown.location:
-        asked.append(Paragraph(EACH_ANNOTATION, "or"))
-    return asked
+        requested.append(Paragraph(EACH_ANNOTATION, "or"))
+    return requested
 
 
 def write_annotation(planned: PlannedChange) -> str:
@@ -299,10 +299,12 @@ def write_annotation(planned: PlannedChange) -> str:
     # The missing consents first: they are the part to write. A consent of --allow is not in the manifest, so
     # there is nothing to repeat.
     lines = [
-        consent.consent_line(required.hazard, place, required.given.reason if required.given else consent.WHY)
+        consent.consent_line(
+            required.hazard, binding, required.given.reason if required.given else consent.WHY
+        )
         for required in sorted(planned.consents, key=lambda required: required.given is None)
         if required.given is None or required.given.reason != consent.BY_FLAG
-        for place in required.bindings
+        for binding in required.bindings
     ]
     return consent.annotation(lines)
 
@@ -339,7 +341,7 @@ def _describe_change(entry: Entry, column: int, *, verbose: bool) -> Subsection:
     blocks += _list_fields(entry, verbose=verbose)
     for given in entry.changes[0].given:
         blocks.append(Paragraph(TextSpan(given.reason, Role.GOOD), f"consent given to {given.hazard}"))
-    blocks += [*_ask_consent(entry), *([] if _is_planned(entry) else names)]
+    blocks += [*_request_consent(entry), *([] if _is_planned(entry) else names)]
     return Subsection(first.head, blocks, first.text, further=further, gap=first.gap)
 
 
@@ -347,15 +349,15 @@ def _list_titles(entry: Entry, column: int) -> Iterable[Item]:
     """Yield a line for each resource with its manifest; for many, one line."""
     symbol = SYMBOLS[action_of(entry.shown.change)] if entry.shown.status is Status.PLANNED else _HELD
     if entry.is_long:
-        titles = [(entry.subject, entry.place)]
+        titles = [(entry.subject, entry.location)]
     else:
         # Each resource with its own line of a manifest, so that an editor can jump to it.
-        places = (c.location and f"{c.location.file}:{c.location.line}" for c in entry.changes)
-        titles = [(title, place or "") for title, place in zip(entry.titles(), places, strict=True)]
-    for title, place in titles:
+        locations = (c.location and f"{c.location.file}:{c.location.line}" for c in entry.changes)
+        titles = [(title, location or "") for title, location in zip(entry.titles(), locations, strict=True)]
+    for title, location in titles:
         gap = " " * max(2, column - cell_len(title) - 4)
         yield Item(
-            [symbol, " ", TextSpan(title, Role.NAME, _MAX_DETAIL)], TextSpan(place, Role.PLACE), gap=gap
+            [symbol, " ", TextSpan(title, Role.NAME, _MAX_DETAIL)], TextSpan(location, Role.PLACE), gap=gap
         )
 
 
@@ -420,14 +422,14 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         # Also by consents and by rules: both are printed with an entry, so they must hold for all of it.
         return equal_changes(changes, lambda c: (list_given(c), tuple(stated.get(c.ref, ()))))
 
-    shared, rows = share_refusals(gather(ordered), least=_LEAST_SHARED)
+    shared, rows = share_refusals(gather(ordered), least=_MIN_SHARED)
     yield from _list_decisive(plan_findings, shared)
     yield Section(
         [
             (entry, part)
             for entry in rows
             if entry.shown.status is not Status.PLANNED
-            for part in entry.split(_MOST_IN_ENTRY)
+            for part in entry.split(_MAX_PER_ENTRY)
         ],
         lambda pair: _describe_held(pair[0], pair[1], stated),
         lambda skipped: _count_changes("")([part for _, part in skipped]),
@@ -436,11 +438,11 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
     )
     yield Section(
         [
-            group[at : at + _MOST_IN_ENTRY]
+            group[at : at + _MAX_PER_ENTRY]
             for group in group_equal(
                 plan.consents, lambda given: (given.resource.partition("/")[0], given.hazard, given.reason)
             )
-            for at in range(0, len(group), _MOST_IN_ENTRY)
+            for at in range(0, len(group), _MAX_PER_ENTRY)
         ],
         _describe_consents,
         # An entry may have a hundred consents: each counts, not the entry.
@@ -452,12 +454,12 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         [
             part
             for entry in gather(c for c in ordered if c.origin in {ChangeOrigin.DRIFT, ChangeOrigin.MIXED})
-            for part in entry.split(_MOST_IN_ENTRY)
+            for part in entry.split(_MAX_PER_ENTRY)
         ],
         _describe_foreign,
         _count_changes(""),
         title="Not caused by this branch",
-        remark="they were due before it: the cluster was changed, or the manifests were not applied; "
+        subtitle="they were due before it: the cluster was changed, or the manifests were not applied; "
         "approving this plan approves them too",
         share=0.3,
     )
@@ -473,7 +475,7 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
     # Not all of the room: a row only names the risks, which are explained below.
     yield Section(
         # The names of what is held back are in the section above.
-        [part for entry in rows for part in (entry.split(_MOST_IN_ENTRY) if _is_planned(entry) else [entry])],
+        [part for entry in rows for part in (entry.split(_MAX_PER_ENTRY) if _is_planned(entry) else [entry])],
         write_row,
         _count_changes(""),
         title="Changes",
@@ -495,7 +497,7 @@ def _list_changes(plan: Plan, plan_findings: PlanFindings) -> Iterable[Section[A
         share=0.5,
     )
     yield Section(
-        [part for entry in rows if _is_cut(entry) for part in entry.split(_MOST_IN_ENTRY)],
+        [part for entry in rows if _is_cut(entry) for part in entry.split(_MAX_PER_ENTRY)],
         _describe_details,
         _count_changes("details of "),
         title="Changes in full",
@@ -529,8 +531,10 @@ def _is_planned(entry: Entry) -> bool:
 def _describe_held_briefly(entry: Entry, names: Sequence[str | TextSpan] = ()) -> Item:
     status = entry.shown.status
     verdict = TextSpan("needs consent" if status is Status.NEEDS_CONSENT else "refused", Role.STRONG)
-    place: Spans = [" (", TextSpan(entry.place, Role.PLACE), ")"] if entry.place else []
-    return Item([verdict, f": {action_of(entry.shown.change)} ", *(names or _name_resources(entry)), *place])
+    location: Spans = [" (", TextSpan(entry.location, Role.PLACE), ")"] if entry.location else []
+    return Item(
+        [verdict, f": {action_of(entry.shown.change)} ", *(names or _name_resources(entry)), *location]
+    )
 
 
 def _describe_held(entry: Entry, part: Entry, stated: Mapping[ResourceRef, Sequence[str]]) -> Item:
@@ -539,7 +543,7 @@ def _describe_held(entry: Entry, part: Entry, stated: Mapping[ResourceRef, Seque
     if part.changes[0] is not entry.changes[0]:
         return Item(brief.head, "as above")
     hazards = list_codes(entry.changes[0].missing)
-    below = [*_list_risks(entry, stated), *_explain_status(entry), *_ask_consent(entry)]
+    below = [*_list_risks(entry, stated), *_explain_status(entry), *_request_consent(entry)]
     # Hazards are what consent is given to; without any, as in a refusal, the reason stands here.
     text = hazards or entry.shown.reason or ""
     if len(entry.changes) <= _NAMES_IN_HEAD:
@@ -555,7 +559,7 @@ def _list_risks(
     """Return an item for every assessment beyond "safe", and for every field that does not change yet."""
     planned = entry.shown
     # Below a change that is held back, its name stands already.
-    names: Spans = [*_name_resources(entry, _FEW_NAMES), ": " if entry.is_long else " "] if with_names else []
+    names: Spans = [*_name_resources(entry, _MAX_NAMES), ": " if entry.is_long else " "] if with_names else []
     assessed: list[tuple[str | TextSpan, RiskAssessment, list[Paragraph]]]
     if isinstance(planned.change, Update):
         assessed = [
@@ -610,11 +614,11 @@ def _list_cells(entry: Entry) -> list[Inline]:
         risk.append(", not yet applied in full")
     return [
         TextSpan("!" if held else SYMBOLS[action].text, Role.CODE),
-        _name_resources(entry, None if _is_planned(entry) else _FEW_NAMES),
+        _name_resources(entry, None if _is_planned(entry) else _MAX_NAMES),
         [action, *_list_values(entry)],
         risk,
         _ORIGINS[planned.origin] if planned.origin else "",
-        TextSpan(entry.place, Role.PLACE),
+        TextSpan(entry.location, Role.PLACE),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.model import Severity
-from kafkaform.core.wording import FEW
+from kafkaform.core.wording import MAX_LISTED
 from kafkaform.plan.plan_header import ADDRESSES, provenance
 from kafkaform.report.document import (
     Item,
@@ -62,7 +62,7 @@ def list_unknown(refs: Sequence[ResourceRef], see: str, *, share: float = 0.3) -
         name_resource,
         count_left_out("resource", see),
         title=TextSpan("Not visible", Role.VERY_WARNING),
-        remark="they may or may not exist; not changed",
+        subtitle="they may or may not exist; not changed",
         # Not more than a part of the room: an account without rights would otherwise fill a comment with
         # names, and leave no room for the changes that it can see.
         share=share,
@@ -79,7 +79,7 @@ def list_unmanaged(refs: Sequence[ResourceRef], see: str, *, most: int) -> Secti
         # A cluster that is not yet managed has thousands of these. Markdown folds them; a terminal, which
         # cannot fold, gets a few.
         most=most,
-        few=FEW,
+        few=MAX_LISTED,
         folded=True,
         joined=True,
     )
@@ -109,9 +109,9 @@ def describe_finding(finding: Finding) -> Item:
         return Item(finding)
     role = SEVERITY_ROLES[finding.severity]
     if isinstance(finding, FurtherFindings):
-        names = list_codes(map(str, finding.refs[:FEW]), 120)
+        names = list_codes(map(str, finding.refs[:MAX_LISTED]), 120)
         text: list[str | TextSpan] = [f"{len(finding.findings):,} more", ": " if names else "", *names]
-        text += [", …" if len(finding.refs) > FEW else "", " (--verbose lists them)"]
+        text += [", …" if len(finding.refs) > MAX_LISTED else "", " (--verbose lists them)"]
         return Item(TextSpan(f"{finding.severity.value} {finding.code}", role), text)
     head = [TextSpan(f"{'waived' if finding.waived else finding.severity.value} {finding.code}", role)]
     if finding.location:

@@ -100,7 +100,7 @@ _PLACED_BY = {**PARTITIONER_NAMES, "other": "none of these"}
 _BEYOND_CHANCE = 1.5
 """A partitioner is shown if its share is more than this many times what it would be by chance."""
 _INTERVAL = "95 % interval"
-_MOST_MOMENTS = 60
+_MAX_MOMENTS = 60
 """The most points of a trend."""
 _SMALLEST = 4
 """The smallest partitions or members of a long list that are shown after the largest ones."""
@@ -146,7 +146,7 @@ def render_skew_markdown(report: SkewReport, *, limit: int = LIMIT) -> str:
 
 def render_skew_html(report: SkewReport, history: Sequence[MetricRow] = ()) -> str:
     """Return a report as a page, with a trend of each topic that has earlier rows of the same cluster."""
-    trends = build_trends(report, history, _MOST_MOMENTS)
+    trends = build_trends(report, history, _MAX_MOMENTS)
     return write_html(build_document(report, _PAGE, trends), footer=f"kafkaform {report.tool_version}")
 
 
@@ -166,7 +166,7 @@ def build_document(
     index = Section(
         topics if several else (),
         partial(_index_row, anchors=anchors),
-        lambda left: f"… {counted(len(left), 'more topic')} left out; {SEE}",
+        lambda omitted: f"… {counted(len(omitted), 'more topic')} left out; {SEE}",
         columns=_INDEX,
         # Clipped names leave room for the rows of more topics.
         brief=partial(_index_row, anchors=anchors, longest=_BRIEF_NAME),
@@ -180,7 +180,7 @@ def build_document(
     details = Section(
         topics,
         show,
-        lambda left: f"… details of {counted(len(left), 'more topic')} left out; {SEE}",
+        lambda omitted: f"… details of {counted(len(omitted), 'more topic')} left out; {SEE}",
         brief=partial(show, detail=_BRIEF),
     )
     words = summary(report.topics)

@@ -108,7 +108,7 @@ def draw_prediction(topic: TopicResult) -> Chart:
     present = len(topic.partitions)
     ratios = {case.partitions: case.max_mean_ratio for case in topic.what_if}
     # The counts are equally far apart: on a scale up to 96, the labels of 12 and 13 would overlap.
-    places = {number: float(index) for index, number in enumerate(sorted({present, *ratios}))}
+    positions = {number: float(index) for index, number in enumerate(sorted({present, *ratios}))}
     predicted = "; ".join(
         f"{ratio(estimate.value)} with {counted(number, 'partition')}"
         for number, estimate in sorted(ratios.items())
@@ -118,14 +118,14 @@ def draw_prediction(topic: TopicResult) -> Chart:
         "Predicted fullest / mean",
         f"Predicted ratio of the fullest partition to the mean: {predicted}. Measured with the current "
         f"{present}: {ratio(measured.value)}.",
-        [_build_point(counted(n, "partition"), places[n], ratios[n]) for n in sorted(ratios)],
+        [_build_point(counted(n, "partition"), positions[n], ratios[n]) for n in sorted(ratios)],
         ratio,
         _tick_number,
         axis="partitions",
-        ticks=[(place, str(number)) for number, place in places.items()],
+        ticks=[(position, str(number)) for number, position in positions.items()],
         level=(1.0, "even"),
-        mark=(places[present], f"now: {present}"),
-        measured=_build_point("measured now", places[present], measured),
+        mark=(positions[present], f"now: {present}"),
+        measured=_build_point("measured now", positions[present], measured),
         least=2.0,
     )
 

@@ -47,11 +47,11 @@ IMBALANCE_FIGURES = {
 """The fields of an imbalance and their names."""
 
 _WORST = (FAIL, UNKNOWN, WARN, NONE, PASS)
-_FEW_NUMBERS = 6
+_MAX_NUMBERS = 6
 # The least that is shown is 0.0001 percentage points, as for shares.
-_LEAST_HALF_WIDTH = 1e-6
+_MIN_HALF_WIDTH = 1e-6
 _MUCH_MORE = 1.25
-_FEW_KEYS = 3
+_MAX_KEYS = 3
 _DIFFERS = 0.05
 _NOTABLE = 0.05
 _BURSTY = 2.0
@@ -67,7 +67,7 @@ def size(value: float | None) -> str:
     return rounded_size(round(value)) if value >= 1024 else f"{round(value)} B"
 
 
-def numbers(values: Sequence[int], few: int = _FEW_NUMBERS) -> str:
+def numbers(values: Sequence[int], few: int = _MAX_NUMBERS) -> str:
     """Format partition numbers in their order: `0, 4, 11 and 9 more`."""
     if not values:
         return NOTHING
@@ -121,7 +121,7 @@ def is_empty(topic: TopicResult) -> bool:
 def notable_keys(topic: TopicResult, most: int) -> tuple[HotKeyResult, ...]:
     """Return the keys to show: the notable ones, and at least the first few."""
     notable = sum(is_notable(topic, key) for key in topic.hot_keys)
-    return topic.hot_keys[: min(most, max(notable, _FEW_KEYS))]
+    return topic.hot_keys[: min(most, max(notable, _MAX_KEYS))]
 
 
 def is_notable(topic: TopicResult, key: HotKeyResult) -> bool:
@@ -319,4 +319,4 @@ def summary(topics: Sequence[TopicResult]) -> str:
 
 def _format_points(half_width: float) -> str:
     """Format half the width of a share's interval in percentage points, to two digits."""
-    return f"{100 * half_width:.2g}" if half_width >= _LEAST_HALF_WIDTH else "0.0001"
+    return f"{100 * half_width:.2g}" if half_width >= _MIN_HALF_WIDTH else "0.0001"

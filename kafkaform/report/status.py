@@ -11,7 +11,7 @@ from kafkaform.core.printable import clipped
 from kafkaform.core.units import rounded_size
 from kafkaform.core.wording import counted, listed
 from kafkaform.report.document import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     Column,
     Paragraph,
     ReportDocument,
@@ -22,7 +22,7 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.page import render_page
 from kafkaform.resources import KINDS
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import format_value, label
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _Item = TypeVar("_Item")
 _NOTHING = "-"
 _MISSING = TextSpan("does not exist", Role.BAD)
 _UNDECLARED = TextSpan("no", Role.WARNING)
-_FEW = 3
+_MAX_CONSUMERS = 3
 """The most readers of a topic that a terminal shows by name."""
 _SCREEN = 20
 """Above this many rows, a line below the tables counts them."""
@@ -68,7 +68,7 @@ _GROUP_COLUMNS = (
     Column("Team", least=10, rank=3),
     Column("Declared", rank=4),
 )
-_MOST_VALUES = 5
+_MAX_VALUES = 5
 """The values of a resource that a row lists: an entity of quotas has at most five, a principal thousands."""
 _OTHER_COLUMNS = (Column("Values", least=20), Column("Team", least=10, rank=1), Column("Declared", rank=2))
 _PARTITION_COLUMNS = (
@@ -349,11 +349,11 @@ def _other_row(resource: ResourceStatus) -> Row:
     if resource.observed is None:
         return (resource.ref.name, _MISSING)
     values = [
-        f"{label(path)} {single(resource.ref.kind, path, value).short}"
+        f"{label(path)} {format_value(resource.ref.kind, path, value).short}"
         for path, value in sorted(resource.observed.state.items())
     ]
     # Fewer than the limit, because the number of all of them takes a place, too.
-    shown = values if len(values) <= _MOST_VALUES else [*values[: _MOST_VALUES - 3], f"{len(values)} in all"]
+    shown = values if len(values) <= _MAX_VALUES else [*values[: _MAX_VALUES - 3], f"{len(values)} in all"]
     return (resource.ref.name, ", ".join(shown) or _NOTHING)
 
 
@@ -380,8 +380,8 @@ def _owner_cells(status: TopicStatus | GroupStatus | ResourceStatus) -> Row:
 def _join_names(names: Sequence[str], width: int | None) -> TextSpan:
     """Join names; on a terminal only some of them and the number of further ones."""
     # A pipe gets all names, so that other programs can search them.
-    few = _FEW if width is not None and len(names) > _FEW else len(names) + 1
-    shown = listed([clipped(name, LONGEST_NAME) for name in names], few - 1)
+    few = _MAX_CONSUMERS if width is not None and len(names) > _MAX_CONSUMERS else len(names) + 1
+    shown = listed([clipped(name, MAX_NAME_LENGTH) for name in names], few - 1)
     return TextSpan(shown or _NOTHING, limit=len(shown) + 1)
 
 

@@ -111,16 +111,16 @@ def left_out_changes(actions: Iterable[str], what: str) -> str:
     return f"… {what}{total:,} more change{'' if total == 1 else 's'} left out: {by_action}; {SEE}"
 
 
-# --- terminal text: the safe changes of one sort ------------------------------------------------------
+# --- terminal text: the safe changes of one category ------------------------------------------------------
 
 SAFE_LISTED = 200
-"""The most safe changes of one sort that text lists unless `verbose`."""
-Sort: TypeAlias = tuple[str, str]
+"""The most safe changes of one category that text lists unless `verbose`."""
+Category: TypeAlias = tuple[str, str]
 """The action and the kind of a safe change."""
 
 
-def find_safe_sort(planned: PlannedChange) -> Sort | None:
-    """Return the sort under which a safe change is counted; None for a change that is always listed."""
+def find_category(planned: PlannedChange) -> Category | None:
+    """Return the category under which a safe change is counted; None for a change that is always listed."""
     # A delete is listed whatever its risk. So is a change that this branch did not cause: it is approved with
     # the others, and a count would hide it.
     safe = (
@@ -134,25 +134,25 @@ def find_safe_sort(planned: PlannedChange) -> Sort | None:
 
 
 def divide_listed(
-    items: Sequence[_T], sort: Callable[[_T], _K | None], *, verbose: bool
+    items: Sequence[_T], category_of: Callable[[_T], _K | None], *, verbose: bool
 ) -> tuple[Sequence[_T], Mapping[_K, Sequence[_T]]]:
-    """Divide items into those that are listed, in their order, and by sort those that are only counted.
+    """Divide items into those that are listed, in their order, and by category those that are only counted.
 
     Args:
         items: The items.
-        sort: Returns the sort under which an item is counted; None for an item that is always listed.
+        category_of: Returns the category under which an item is counted; None for one that is always listed.
         verbose: List everything.
     """
-    # No sort can be above the limit then, and most reports need not be divided at all.
+    # No category can be above the limit then, and most reports need not be divided at all.
     if verbose or len(items) <= SAFE_LISTED:
         return items, {}
     # The key is computed once for each item: it looks at every field of a change.
-    sorts = [sort(item) for item in items]
-    counts = Counter(sorts)
+    categories = [category_of(item) for item in items]
+    counts = Counter(categories)
     counts_so_far: Counter[_K | None] = Counter()
     shown: list[_T] = []
     counted_items: dict[_K, list[_T]] = {}
-    for item, key in zip(items, sorts, strict=True):
+    for item, key in zip(items, categories, strict=True):
         counts_so_far[key] += 1
         if key is None or counts_so_far[key] <= SAFE_LISTED or counts[key] == SAFE_LISTED + 1:
             # A single item beyond the limit is listed too: a line that counts it would be no shorter.
@@ -167,7 +167,7 @@ def summarise_alike(phrase: str, changes: Sequence[PlannedChange]) -> str:
 
     Args:
         phrase: The words of the report's summary for these changes.
-        changes: The changes, all of one sort.
+        changes: The changes, all of one category.
     """
     names = [planned.ref.name for planned in changes]
     # By name, because the changes may be in another order.

@@ -28,14 +28,12 @@ KINDS: dict[str, Kind] = {
     for kind in (TopicKind(), ConsumerGroupKind(), ClientQuotaKind(), UserKind(), AccessKind())
 }
 
-# Named by what they are, not by their kind: no room above compares the name of a kind.
-PLACED = next(kind for kind in KINDS.values() if kind.placed)
+TOPIC = KINDS[TopicKind.name]
 """The kind that has replicas on brokers: layouts, offsets and measurements refer to its resources."""
+GROUP = KINDS[ConsumerGroupKind.name]
+"""The kind that reads topics, with members and offsets: coordinators refer to its resources."""
 ACCESS = KINDS[AccessKind.name]
 """The kind that says who may use the others."""
-READER = next(kind for kind in KINDS.values() if kind.reader)
-"""The kind that reads these resources, with members and offsets: coordinators refer to its resources."""
-
 
 _KIND_NAMES = {
     word.casefold(): name
@@ -65,7 +63,7 @@ def suggest_reference(text: str, known: Iterable[ResourceRef] | None) -> str:
         known: The resources; None if they are not known.
     """
     head, slash, name = text.partition("/")
-    kind = find_kind(head) if slash else PLACED.name
+    kind = find_kind(head) if slash else TOPIC.name
     meant = text if kind is None else f"{kind}/{name or head}"
     names = [meant] if known is None and kind is not None else [*map(str, known or ())]
     near = meant if matching(names, meant) else nearest(meant, names)
@@ -81,14 +79,14 @@ def kind_order(name: str) -> int:
     return list(KINDS).index(name)
 
 
-def placed_ref(name: str) -> ResourceRef:
-    """Return the reference to a resource with replicas."""
-    return ResourceRef(PLACED.name, name)
+def topic_ref(name: str) -> ResourceRef:
+    """Return the reference to a topic."""
+    return ResourceRef(TOPIC.name, name)
 
 
-def reader_ref(name: str) -> ResourceRef:
+def group_ref(name: str) -> ResourceRef:
     """Return the reference to a group."""
-    return ResourceRef(READER.name, name)
+    return ResourceRef(GROUP.name, name)
 
 
 def list_references(desired: Desired) -> Iterator[ResourceRef]:
@@ -99,7 +97,7 @@ def list_references(desired: Desired) -> Iterator[ResourceRef]:
     ref = desired.ref
     if desired.state is None:
         return
-    yield from map(placed_ref, KINDS[ref.kind].reads(desired.intent))
+    yield from map(topic_ref, KINDS[ref.kind].reads(desired.intent))
     if ref.kind == ACCESS.name:
         yield _user_ref(ref.name.removeprefix(USER_PREFIX))
         for path in desired.state:
@@ -108,9 +106,9 @@ def list_references(desired: Desired) -> Iterator[ResourceRef]:
                 continue
             match acl.resource_type:
                 case ResourceType.TOPIC:
-                    yield placed_ref(acl.name)
+                    yield topic_ref(acl.name)
                 case ResourceType.GROUP:
-                    yield reader_ref(acl.name)
+                    yield group_ref(acl.name)
                 case ResourceType.USER:
                     yield _user_ref(acl.name.removeprefix(USER_PREFIX))
                 case ResourceType.CLUSTER | ResourceType.TRANSACTIONAL_ID | ResourceType.DELEGATION_TOKEN:

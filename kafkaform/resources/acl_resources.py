@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.acls import CLUSTER_NAME, ResourceType
 from kafkaform.core.wording import did_you_mean, quoted
-from kafkaform.resources import PLACED, READER, find_kind
+from kafkaform.resources import GROUP, TOPIC, find_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LABELS: Mapping[str, ResourceType] = {
-    PLACED.name: ResourceType.TOPIC,
-    READER.name: ResourceType.GROUP,
+    TOPIC.name: ResourceType.TOPIC,
+    GROUP.name: ResourceType.GROUP,
     "TransactionalId": ResourceType.TRANSACTIONAL_ID,
     "DelegationToken": ResourceType.DELEGATION_TOKEN,
     "User": ResourceType.USER,
@@ -34,7 +34,7 @@ def parse_resource(text: str) -> tuple[ResourceType, str]:
         return ResourceType.CLUSTER, CLUSTER_NAME
     label, slash, name = text.partition("/")
     if not slash:
-        label, name = PLACED.name, text
+        label, name = TOPIC.name, text
     if label not in _LABELS:
         labels = (*(f"{known}/NAME" for known in _LABELS), _CLUSTER_LABEL)
         meant = find_kind(label)

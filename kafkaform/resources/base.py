@@ -71,17 +71,17 @@ class Shorthand(Value):
     is_main: bool = False
 
 
-class NoWayBack(Value):
+class Irreversible(Value):
     """The reason why a manifest cannot restore the earlier value of a field.
 
     Attributes:
         reason: The reason, and what to do instead.
-        is_needless: Whether nothing has to be done, as the value follows from other fields.
+        is_derived: Whether nothing has to be done, as the value follows from other fields.
         offset: The topic, partition and offset that `kafkaform reset` can set; None for other fields.
     """
 
     reason: str
-    is_needless: bool = False
+    is_derived: bool = False
     offset: tuple[str, int, int] | None = None
 
 
@@ -266,7 +266,7 @@ class ManifestFormat(Protocol):
 
     Attributes:
         schema: The name of its JSON Schema in schemas/.
-        nowhere: A spec with values that no manifest can have.
+        sentinel_spec: A spec whose values no manifest can have: placeholders for unknown defaults.
         shorthands: The shorthands of configs, by field.
         verbatim: The keys below which scalars keep their source text, besides `config`: the kind parses them.
         secrets: The keys whose value is a reference to a secret, `${env:NAME}` or `${file:PATH}`.
@@ -274,7 +274,7 @@ class ManifestFormat(Protocol):
     """
 
     schema: str
-    nowhere: Layer
+    sentinel_spec: Layer
     shorthands: Mapping[str, Shorthand] = MappingProxyType({})
     verbatim: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
@@ -387,11 +387,11 @@ class Field:
         if self.equal(value, change.before):
             return change
         # In between, as after an apply that was killed: the rest of the change starts there.
-        if self.on_the_way(change, value):
+        if self.is_intermediate(change, value):
             return replace(change, before=value)
         return FieldOutcome.MOVED
 
-    def on_the_way(self, _change: FieldChange, _value: FieldValue) -> bool:
+    def is_intermediate(self, _change: FieldChange, _value: FieldValue) -> bool:
         """Return whether a change that stopped half-way can leave this value behind."""
         return False
 
@@ -418,7 +418,7 @@ class Field:
         """Return the reason why a manifest cannot declare a live value; None if it can."""
         return None
 
-    def no_way_back(self, _change: FieldChange, _declared: State | None) -> NoWayBack | None:
+    def explain_irreversible(self, _change: FieldChange, _declared: State | None) -> Irreversible | None:
         """Return the reason why a manifest cannot undo a change; None if it can.
 
         The declared state is that of the current manifest; None without one.
@@ -466,9 +466,9 @@ class Kind(Protocol):
         prunable: Whether `--prune` may delete undeclared resources.
         itemized: Whether each field is a thing of its own, such as an ACL, and no property of the resource.
         names_principals: Whether its names are principals, which have globs of their own in kafkaform.yaml.
-        placed: Whether it has replicas on brokers, and data whose size they report.
-        reader: Whether it reads what has replicas, with members and committed offsets.
-        together: The codes of its notes about the changes of a plan together.
+        has_replicas: Whether it has replicas on brokers, and data whose size they report.
+        has_members: Whether it reads what has replicas, with members and committed offsets.
+        plan_wide_codes: The codes of its notes about the changes of a plan together.
     """
 
     name: str
@@ -480,9 +480,9 @@ class Kind(Protocol):
     prunable: bool = False
     itemized: bool = False
     names_principals: bool = False
-    placed: bool = False
-    reader: bool = False
-    together: frozenset[str] = frozenset()
+    has_replicas: bool = False
+    has_members: bool = False
+    plan_wide_codes: frozenset[str] = frozenset()
 
     def field(self, path: str) -> Field:
         """Return the field with this path."""
@@ -495,8 +495,8 @@ class Kind(Protocol):
         """Return the facts with the effect of all changes of a plan together, if each is assessed by it."""
         return facts
 
-    def note_together(self, _changes: Sequence[Change], _facts: Facts) -> Iterable[Diagnostic]:
-        """Return notes about the changes of a plan together, without refused ones; see `together`."""
+    def note_plan_wide(self, _changes: Sequence[Change], _facts: Facts) -> Iterable[Diagnostic]:
+        """Return notes about the changes of a plan together, without refused ones; see `plan_wide_codes`."""
         return ()
 
     def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:

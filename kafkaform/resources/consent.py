@@ -108,7 +108,7 @@ class Consents(Value):
         """
         # Every part of the change with this hazard needs a line of its own: two retentions are cut from two
         # values.
-        heads = [covering(self.annotated, hazard, binding) for binding in bindings]
+        heads = [find_covering(self.annotated, hazard, binding) for binding in bindings]
         if None not in heads:
             reasons = dict.fromkeys(self.annotated[head] for head in heads if head is not None)
             return Consent(str(ref), hazard, "; ".join(reasons))
@@ -119,7 +119,7 @@ class Consents(Value):
         return None
 
 
-def covering(annotated: Iterable[str], hazard: str, binding: Binding | None) -> str | None:
+def find_covering(annotated: Iterable[str], hazard: str, binding: Binding | None) -> str | None:
     """Return the consent in a manifest that covers a hazard, if there is one."""
     # Compared by meaning, not as text: a scope of `from 7d` fits a value of 604800000.
     for head in annotated:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The parentheses make it different from a config whose value is the text `unset`; see `_raw`.
 UNSET = "(unset)"
-LONGEST = 240
+MAX_VALUE_LENGTH = 240
 """The most characters that a report shows of one value; JSON has all of it."""
 _LEAD = 24
 _DEFAULT = "default "
@@ -92,11 +92,11 @@ def label(path: str) -> str:
     return clipped(path.removeprefix(CONFIG_PREFIX), 120) or '""'
 
 
-def single(kind: str, path: str, value: FieldValue) -> FormattedValue:
+def format_value(kind: str, path: str, value: FieldValue) -> FormattedValue:
     """Return a value as text."""
     raw = _format_raw(value)
-    if len(raw) > LONGEST:
-        raw = clipped(raw, LONGEST)
+    if len(raw) > MAX_VALUE_LENGTH:
+        raw = clipped(raw, MAX_VALUE_LENGTH)
         return FormattedValue(raw, raw)
     return FormattedValue(_format_human(kind, path, value), raw)
 
@@ -110,12 +110,12 @@ def format_field(change: Change, field: FieldChange) -> Transition:
         case Update():
             return _format_update(kind, field)
         case Delete():
-            return Transition(single(kind, field.path, field.before), None)
+            return Transition(format_value(kind, field.path, field.before), None)
 
 
 def set_first(kind: str, path: str, value: FieldValue) -> Transition:
     """Return the value of a field of a new resource, as text."""
-    return Transition(None, single(kind, path, value), *describe_field(kind, path, None, value))
+    return Transition(None, format_value(kind, path, value), *describe_field(kind, path, None, value))
 
 
 def describe_field(
@@ -132,7 +132,7 @@ def _format_update(kind: str, field: FieldChange) -> Transition:
     after = field.effective_after if field.after is None else field.after
     humans = [_format_human(kind, field.path, value) for value in (before, after)]
     raws = [_format_raw(value) for value in (before, after)]
-    if max(map(len, raws)) > LONGEST:
+    if max(map(len, raws)) > MAX_VALUE_LENGTH:
         humans = raws = _clip_to_difference(*raws)
     # The texts would not show what changes.
     elif humans[0] == humans[1] and raws[0] != raws[1]:
@@ -179,7 +179,7 @@ def _clip_to_difference(before: str, after: str) -> list[str]:
     same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
     start = max(0, (min(len(before), len(after)) if same is None else same) - _LEAD)
     lead = "…" if start else ""
-    return [lead + clipped(text[start:], LONGEST) for text in (before, after)]
+    return [lead + clipped(text[start:], MAX_VALUE_LENGTH) for text in (before, after)]
 
 
 def action_of(change: Change) -> str:

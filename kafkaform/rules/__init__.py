@@ -49,7 +49,7 @@ _REGISTERED = (
 )
 
 
-def entries() -> dict[str, Rule | Note]:
+def list_entries() -> dict[str, Rule | Note]:
     """Return all rules and notes by code."""
     known: dict[str, Rule | Note] = {**RULES, **NOTES}
     return {code: known[code] for code in sorted(known)}

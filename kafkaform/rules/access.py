@@ -13,12 +13,12 @@ from kafkaform.core.authorizer import includes
 from kafkaform.core.lock import NAME as LOCK
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import listed, nearest, quoted
-from kafkaform.resources import ACCESS, PLACED, READER, placed_ref
+from kafkaform.resources import ACCESS, GROUP, TOPIC, topic_ref
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.access.spec import find_declaring
 from kafkaform.rules.catalogue import DeclaredResource, Finding, RuleContext, RuleOfEach, cache_result, rule
-from kafkaform.rules.group_values import groups
-from kafkaform.rules.topic_values import topics
+from kafkaform.rules.group_values import list_groups
+from kafkaform.rules.topic_values import list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def _list_acls_of_everyone(context: RuleContext) -> list[Acl]:
 @cache_result
 def _map_group_topics(context: RuleContext) -> Mapping[str, tuple[str, ...]]:
     """Return the topics that each declared group reads."""
-    return {group.name: READER.reads(group.desired.intent) for group in groups(context)}
+    return {group.name: GROUP.reads(group.desired.intent) for group in list_groups(context)}
 
 
 @principal_rule("KF601", Severity.WARNING)
@@ -99,7 +99,7 @@ def _list_names(context: RuleContext, kind: str) -> list[str]:
 
 @cache_result
 def _list_names_by_type(context: RuleContext) -> dict[ResourceType, list[str]]:
-    kinds = {ResourceType.TOPIC: PLACED.name, ResourceType.GROUP: READER.name}
+    kinds = {ResourceType.TOPIC: TOPIC.name, ResourceType.GROUP: GROUP.name}
     return {resource_type: _list_names(context, kind) for resource_type, kind in kinds.items()}
 
 
@@ -157,7 +157,7 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
         acl.name: acl
         for acl in reversed(own)
         if acl.resource_type is ResourceType.TOPIC and not acl.is_prefix
-        if acl.name not in known and placed_ref(acl.name) not in context.invisible
+        if acl.name not in known and topic_ref(acl.name) not in context.invisible
     }
     for name, acl in missing.items():
         if any(includes(each, "Create") and covers_resources(each, acl) for each in own if each.is_allowed):
@@ -171,7 +171,7 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
 @cache_result
 def _list_existing_topics(context: RuleContext) -> tuple[set[str], set[str]]:
     """Return the topics that are declared or live, and all that KF604 does not report."""
-    existing = {*_list_names(context, PLACED.name), LOCK, RECORD_TOPIC}
+    existing = {*_list_names(context, TOPIC.name), LOCK, RECORD_TOPIC}
     # KF210 reports those of declared groups.
     groups = _map_group_topics(context).values() if context.facts is None else ()
     return existing, {WILDCARD, *existing, *(topic for topics_read in groups for topic in topics_read)}
@@ -250,7 +250,7 @@ def change_of_other_team(principal: DeclaredPrincipal) -> Iterator[Finding]:
 def _map_teams(context: RuleContext) -> tuple[list[str], dict[str, str]]:
     """Return the declared topics that have a team, sorted, and the team of each."""
     team_of = {
-        topic.name: topic.desired.intent.team for topic in topics(context) if topic.desired.intent.team
+        topic.name: topic.desired.intent.team for topic in list_topics(context) if topic.desired.intent.team
     }
     return sorted(team_of), team_of
 
@@ -262,7 +262,7 @@ def access_to_deleted_topic(context: RuleContext) -> Iterator[Finding]:
     A later topic of that name would be open to the same principals. Remove the rights together with the
     topic. If ACLs are read, those of principals that no manifest declares count, too.
     """
-    deleted = {topic.ref.name: topic for topic in context.of_kind(PLACED.name) if topic.state is None}
+    deleted = {topic.ref.name: topic for topic in context.of_kind(TOPIC.name) if topic.state is None}
 
     def outlives(acl: Acl) -> bool:
         is_grant = acl.is_allowed and acl.resource_type is ResourceType.TOPIC
@@ -359,10 +359,10 @@ def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
     Write. `User:*` is everyone. A right by a prefix or `*` counts, unless the principal is denied the same.
     Name the topics that the principal needs, or let the owner of the topic extend the list.
     """
-    for topic in context.of_kind(PLACED.name):
+    for topic in context.of_kind(TOPIC.name):
         limits = cast("Mapping[str, list[str]]", topic.intent.spec.get("access", {}))
         for field, permitted in limits.items():
-            place = topic.place(f"access.{field}")
+            location = topic.locate(f"access.{field}")
             for principal in _list_principals(context):
                 desired = principal.desired
                 if not {principal.name, f"team:{desired.intent.team}", EVERYONE}.isdisjoint(permitted):
@@ -371,7 +371,8 @@ def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
                     yield Finding(
                         f"{acl.describe_right()} is beyond spec.access.{field} of {topic.ref}, which allows "
                         f"{listed(permitted) or 'nobody'}",
-                        f"remove the right, or let the owner of the topic add {desired.ref.name} at {place}",
+                        "remove the right, or let the owner of the topic add "
+                        f"{desired.ref.name} at {location}",
                         path=write_path(acl),
                         subject=desired,
                     )

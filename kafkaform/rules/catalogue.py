@@ -232,7 +232,7 @@ class Finding(Value):
         message: The problem, with figures.
         suggestion: What to do about it.
         severity: The severity if it is not the rule's.
-        path: The field, as in `Desired.place`; empty: the rule's, or the whole manifest.
+        path: The field, as in `Desired.locate`; empty: the rule's, or the whole manifest.
         subject: The declared resource, or the undeclared live one; None: that of a `RuleOfEach`, or the whole
             cluster.
         waivable: Whether a manifest can waive it, if the rule can be waived.
@@ -402,12 +402,12 @@ def check(
 
 def _build_diagnostic(entry: Rule, finding: Finding, severity: Severity) -> Diagnostic:
     declared = finding.declared
-    place = declared.place(finding.path) if declared is not None else finding.location
+    location = declared.locate(finding.path) if declared is not None else finding.location
     waivable = entry.waivable and finding.waivable
     reason = declared.intent.waivers.get(entry.code) if declared is not None and waivable else None
     # A waived finding stays visible, so that a waiver is not forgotten.
     if reason:
         severity = Severity.INFO
     return Diagnostic(
-        entry.code, severity, finding.message, place, finding.suggestion, reason or None, finding.ref
+        entry.code, severity, finding.message, location, finding.suggestion, reason or None, finding.ref
     )

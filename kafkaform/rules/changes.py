@@ -23,7 +23,7 @@ from kafkaform.core.model import (
     to_integer,
 )
 from kafkaform.core.wording import command, counted, listed, setting, spans
-from kafkaform.resources import KINDS, PLACED, placed_ref
+from kafkaform.resources import KINDS, TOPIC, topic_ref
 from kafkaform.resources.groups import get_group
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 # With fewer topics, three of them would exceed the default limit of 30 %.
-FEWEST_FOR_BRAKE = 10
+MIN_TOPICS_FOR_BRAKE = 10
 """The least number of topics of which a share is meaningful."""
 
 
@@ -114,14 +114,14 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
     """
     topics = (
         # A saved plan has no manifests, so all live topics are counted instead of the declared ones.
-        [ref for ref in context.inventory if KINDS[ref.kind].placed]
+        [ref for ref in context.inventory if KINDS[ref.kind].has_replicas]
         if context.saved
-        else [desired.ref for desired in context.of_kind(PLACED.name) if desired.ref in context.live]
+        else [desired.ref for desired in context.of_kind(TOPIC.name) if desired.ref in context.live]
     )
     touched = [
         planned.ref
         for planned in context.changes
-        if KINDS[planned.ref.kind].placed
+        if KINDS[planned.ref.kind].has_replicas
         and planned.status is not Status.REFUSED
         # A new topic puts no existing data at risk.
         and not isinstance(planned.change, Create)
@@ -129,7 +129,7 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
     ]
     present = {*topics, *touched}
     # A part of the manifests has no meaningful total: with --target, one topic would be all of them.
-    if context.subset or len(present) < FEWEST_FOR_BRAKE:
+    if context.subset or len(present) < MIN_TOPICS_FOR_BRAKE:
         return
     if len(touched) > context.limits.blast_radius * len(present):
         share, limit = 100 * len(touched) // len(present), 100 * context.limits.blast_radius
@@ -152,7 +152,7 @@ def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
     groups in it are deleted too, and their members keep requesting the topic.
     """
     # A group may have the name of a topic.
-    is_topic = KINDS[subject.planned.ref.kind].placed
+    is_topic = KINDS[subject.planned.ref.kind].has_replicas
     readers = _map_readers(subject.context).get(subject.name, []) if is_topic else []
     match subject.planned.change:
         case Delete() if readers:
@@ -221,7 +221,7 @@ def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
         return
     start = group.declared_client.get("auto.offset.reset", "latest (the default of consumers)")
     for topic in sorted(live.topics & {*group.topics}):
-        observed = group.context.live.get(placed_ref(topic))
+        observed = group.context.live.get(topic_ref(topic))
         count = (to_integer(observed.state.get("partitions")) if observed is not None else None) or 0
         missing = [n for n in range(count) if (topic, n) not in live.committed]
         # Without an offset in any partition, the group has never read this topic, which is no gap.
@@ -301,7 +301,7 @@ def writes_go_on(subject: PlannedSubject) -> Iterator[Finding]:
     planned, desired = subject.planned, subject.about
     if not isinstance(desired, Desired) or planned.status is Status.REFUSED:
         return
-    if KINDS[planned.ref.kind].placed and isinstance(planned.change, Update):
+    if KINDS[planned.ref.kind].has_replicas and isinstance(planned.change, Update):
         # A deferred field is not changed by the apply, so it stops no writes.
         fields = {field.path: field for field in planned.change.fields if field.deferred is None}
         if fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:

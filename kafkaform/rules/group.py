@@ -22,7 +22,7 @@ _PLACEHOLDER = frozenset("{<%$")
 """Characters of a placeholder that the application replaces for each member."""
 
 # Well below request.timeout.ms (30 s by default), after which a client considers the broker dead.
-_LONGEST_WAIT_S = 10
+_MAX_WAIT_S = 10
 
 IDLE_REQUESTS = 500
 """The number of empty fetch requests a second from which KF207 reports them."""
@@ -139,7 +139,7 @@ def idle_fetches(group: DeclaredGroup) -> Iterator[Finding]:
     requests = members * brokers * 1000 // wait
     if requests >= IDLE_REQUESTS:
         known = counted(brokers, "broker") if is_known else "1 broker (the broker count is not known)"
-        longer = min(_LONGEST_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
+        longer = min(_MAX_WAIT_S, members * brokers // IDLE_REQUESTS + 1) * 1000
         yield Finding(
             f"without traffic, {counted(members, 'member')} x {known} ÷ {human(_WAIT, wait)} "
             f"are {requests} fetch requests a second",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import CONFIG_PREFIX, Create, Severity, Status, to_integer
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import counted, nearest, setting
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, SHARE, STREAMS, DeclaredGroup, group_rule
-from kafkaform.rules.topic_values import DeclaredTopic, human, topics
+from kafkaform.rules.topic_values import DeclaredTopic, human, list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
     """
     context = group.context
     for topic in group.topics:
-        ref = placed_ref(topic)
+        ref = topic_ref(topic)
         declared = context.declared.get(ref)
         # Manifests that were not read may declare it.
         lives = ref in context.inventory
@@ -72,7 +72,7 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
                 yield Finding(text, f"remove {topic} from topics")
         elif not context.unread and not (context.subset and lives):
             # A topic that is on the cluster is not misspelt, so only others get a similar name as a hint.
-            near = nearest(topic, [each.name for each in topics(context)])
+            near = nearest(topic, [each.name for each in list_topics(context)])
             hint = "declare it, or waive the rule with its owner"
             if near and not lives:
                 hint = f"did you mean {near!r}?"
@@ -100,10 +100,10 @@ def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
     creations = {p.ref: p.status for p in context.changes if isinstance(p.change, Create)}
     created = {ref for ref, status in creations.items() if status != Status.REFUSED}
     there = {*context.live, *context.inventory, *created}
-    names = [ref.name for ref in there if KINDS[ref.kind].placed]
+    names = [ref.name for ref in there if KINDS[ref.kind].has_replicas]
     for planned in context.changes:
         for topic in sorted(KINDS[planned.ref.kind].first_offsets(planned.change).values()):
-            ref = placed_ref(topic)
+            ref = topic_ref(topic)
             if ref in there:
                 continue
             subject, declared = context.declared.get(planned.ref, planned.ref), context.declared.get(ref)
@@ -222,7 +222,7 @@ def _start_anew(live: Group, pair: set[str]) -> str:
 
 def _retention(topic: str, context: RuleContext) -> tuple[int | None, str]:
     """Return a topic's retention in milliseconds and as text; (None, "") if unlimited or unknown."""
-    ref = placed_ref(topic)
+    ref = topic_ref(topic)
     declared, live = context.declared.get(ref), context.live.get(ref)
     number, formatted, expires = None, "", False
     if declared is not None:
@@ -239,7 +239,7 @@ def _retention(topic: str, context: RuleContext) -> tuple[int | None, str]:
 
 def _longer(context: RuleContext, topic: str, least: int) -> str:
     """Suggest a longer retention of a topic."""
-    declared = context.declared.get(placed_ref(topic))
+    declared = context.declared.get(topic_ref(topic))
     if declared is None:
         return f"raise {_RETENTION} of {topic} to {format_duration(least)} or more"
     longer = DeclaredTopic(declared, context).rewrite(_RETENTION, format_duration(least))

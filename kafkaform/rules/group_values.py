@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
 from kafkaform.core.model import to_integer
-from kafkaform.resources import READER, placed_ref
+from kafkaform.resources import GROUP, topic_ref
 from kafkaform.resources.groups import get_group
 from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
@@ -89,7 +89,7 @@ class DeclaredGroup(DeclaredResource):
         if declared is not None:
             return declared
         facts = self.context.facts
-        default = facts.config_default(READER.name, name) if facts is not None else None
+        default = facts.config_default(GROUP.name, name) if facts is not None else None
         return default if default is not None else kafka_configs.group_configs()[name].default or ""
 
     @property
@@ -114,7 +114,7 @@ class DeclaredGroup(DeclaredResource):
         return known if known and len(known) == len(counts) else None
 
     def _partitions(self, topic: str) -> int | None:
-        ref = placed_ref(topic)
+        ref = topic_ref(topic)
         declared = self.context.declared.get(ref)
         if declared is not None:
             return to_integer((declared.state or {}).get("partitions"))
@@ -124,13 +124,13 @@ class DeclaredGroup(DeclaredResource):
 
 
 @cache_result
-def groups(context: RuleContext) -> list[DeclaredGroup]:
+def list_groups(context: RuleContext) -> list[DeclaredGroup]:
     """Return the declared groups, without tombstones and invalid manifests."""
-    resources = context.of_kind(READER.name)
+    resources = context.of_kind(GROUP.name)
     return [DeclaredGroup(d, context) for d in resources if d.state is not None and not d.invalid]
 
 
-group_rule = RuleOfEach(groups)
+group_rule = RuleOfEach(list_groups)
 
 
 def short_assignors(strategy: str) -> tuple[str, ...]:

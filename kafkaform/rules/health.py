@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.transactions import group_by_producer, list_places
 from kafkaform.core.units import format_duration, rounded_size
-from kafkaform.core.wording import FEW, code, command, counted, format_age, listed
+from kafkaform.core.wording import MAX_LISTED, code, command, counted, format_age, listed
 from kafkaform.rules.catalogue import Check, Finding, RuleContext, Stage, rule
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ BEHIND = 10_000
 """A voter that is this many records of the metadata log behind is out of sync."""
 
 # Small clusters are never even.
-FEWEST_ABOVE = 3
+MIN_LEADERS_ABOVE_MEAN = 3
 """The least number of leaders above the mean to report."""
 # Brokers delete whole segments, and minutes after they have expired: a log may be larger than its
 # retention.
-LEAST_FREE = 0.1
+MIN_FREE_SHARE = 0.1
 """The share of a volume that must stay free."""
 _MAX_NAMES = 50
 """The most names in a command to paste."""
@@ -152,7 +152,7 @@ def leaders_even(context: RuleContext) -> Iterator[Finding]:
         f"broker {broker} leads {number:,}"
         for broker, number in leaders.most_common()
         # Both: with a mean of 3, one leader more is already 33 %.
-        if number > limit and number - mean >= FEWEST_ABOVE
+        if number > limit and number - mean >= MIN_LEADERS_ABOVE_MEAN
     ]
     if above:
         yield Finding(
@@ -319,7 +319,7 @@ def room_on_disks(health: Health) -> Iterator[Finding]:
             yield Finding(
                 f"log directory {where} is offline", "repair or replace the volume, and restart the broker"
             )
-        elif log_dir.usable < LEAST_FREE * log_dir.total:
+        elif log_dir.usable < MIN_FREE_SHARE * log_dir.total:
             share = log_dir.usable / log_dir.total
             yield Finding(
                 f"the volume of log directory {where} is nearly full: {rounded_size(log_dir.usable)} "
@@ -378,15 +378,15 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
         for topic in context.arrivals
         if topic.spread is Spread.UNEVEN and topic.ratio is not None and topic.ratio >= UNEVEN_RATIO
     ]
-    for topic in uneven[:FEW]:
+    for topic in uneven[:MAX_LISTED]:
         yield Finding(
             f"partition {topic.fullest} of {topic.name} gets {topic.ratio:.1f} times the mean of its "
             f"{counted(len(topic.counts), 'partition')}",
             f"find out why: {command('skew', topic.name)}",
         )
-    if uneven[FEW:]:
+    if uneven[MAX_LISTED:]:
         yield Finding(
-            f"records arrive unevenly in {counted(len(uneven) - FEW, 'more topic')}",
+            f"records arrive unevenly in {counted(len(uneven) - MAX_LISTED, 'more topic')}",
             f"list them: {command('skew', options=('--arrivals',))}",
         )
 

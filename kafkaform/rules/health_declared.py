@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import CONFIG_PREFIX, Desired, Severity
 from kafkaform.core.wording import command, counted, listed
-from kafkaform.resources import KINDS, reader_ref
+from kafkaform.resources import KINDS, group_ref
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, Stage, rule
-from kafkaform.rules.group_values import DeclaredGroup, groups
+from kafkaform.rules.group_values import DeclaredGroup, list_groups
 from kafkaform.rules.topic_values import DeclaredTopic, human, topic_rule
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     manifest declares, only idle members are reported, as information. In share groups, several members
     read one partition.
     """
-    for group in groups(context):
+    for group in list_groups(context):
         yield from _compare_with_manifest(group)
     for name, live in context.groups.items():
-        declared = context.declared.get(reader_ref(name))
+        declared = context.declared.get(group_ref(name))
         is_declared = declared is not None and declared.state is not None
         if idle := _find_idle_members(live):
             yield Finding(
@@ -102,7 +102,7 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
                 "remove the idle members, or add partitions",
                 None if is_declared else Severity.INFO,
                 "members.expected",
-                declared if is_declared else reader_ref(name),
+                declared if is_declared else group_ref(name),
             )
 
 

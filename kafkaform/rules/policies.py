@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.model import Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words, nearest, quoted
-from kafkaform.resources import KINDS, PLACED
+from kafkaform.resources import KINDS, TOPIC
 from kafkaform.resources.name_globs import matches
-from kafkaform.rules import Finding, Rule, entries, plugins
+from kafkaform.rules import Finding, Rule, list_entries, plugins
 from kafkaform.rules.policy_fields import (
     LABEL_PREFIX,
     Constraint,
@@ -205,7 +205,7 @@ def _build_rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
 
 
 def _read_policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPolicy:
-    kind = given.get("kind", PLACED.name)
+    kind = given.get("kind", TOPIC.name)
     match, require = given.get("match", {}), given["require"]
     pattern = require.get("name")
     if pattern is not None:
@@ -226,17 +226,17 @@ def _read_policy(given: Mapping[str, Any], report: ReportProblem) -> ProjectPoli
 
 
 def _check_pattern(pattern: str, report: ReportProblem) -> None:
-    place = ("require", "name")
+    keys = ("require", "name")
     for name in PLACEHOLDER.findall(pattern):
         label = name.removeprefix(LABEL_PREFIX)
         if not name.startswith(LABEL_PREFIX) or not label:
             hint = f"a label is written {{{LABEL_PREFIX}{label or 'team'}}}"
-            report(place, f"unknown placeholder {{{name}}} in a pattern", hint)
+            report(keys, f"unknown placeholder {{{name}}} in a pattern", hint)
     try:
         # A letter stands for each placeholder, as the value of a label is escaped.
         re.compile(PLACEHOLDER.sub("x", pattern))
     except re.error as error:
-        report(place, f"{quoted(pattern)} is not a regular expression: {error}", None)
+        report(keys, f"{quoted(pattern)} is not a regular expression: {error}", None)
 
 
 def _read_constraints(
@@ -244,15 +244,15 @@ def _read_constraints(
 ) -> Iterator[Constraint]:
     """Parse the bounds of the fields of a section of a policy."""
     for path, bounds in given.get("fields", {}).items():
-        place = (section, "fields", path)
+        keys = (section, "fields", path)
         key = field_key(kind, path)
         if key is None:
-            report(place, f"a {kind} has no field {quoted(path)}", field_hint(kind, path), key=True)
+            report(keys, f"a {kind} has no field {quoted(path)}", field_hint(kind, path), key=True)
             continue
 
-        # The default binds this field's place: of a variable of the loop, a closure sees the latest value.
-        def tell(bound: str, message: str, place: tuple[str, ...] = place) -> None:
-            report((*place, bound), message, None)
+        # The default binds this field's keys: of a variable of the loop, a closure sees the latest value.
+        def tell(bound: str, message: str, keys: tuple[str, ...] = keys) -> None:
+            report((*keys, bound), message, None)
 
         yield read_constraint(path, key, bounds, tell)
 
@@ -265,11 +265,11 @@ def check_severities(codes: Collection[str], policies: Iterable[Rule], report: R
     Raises:
         PluginFailed: A plug-in cannot be used.
     """
-    known = {**entries(), **{policy.code: policy for policy in policies}}
+    known = {**list_entries(), **{policy.code: policy for policy in policies}}
     # Loading plug-ins runs code of other distributions, and takes time that most runs can save.
     if any(plugins.CODE.fullmatch(code) and code not in known for code in codes):
         plugins.load()
-        known |= entries()
+        known |= list_entries()
     rules = [code for code, entry in known.items() if isinstance(entry, Rule)]
     for code in codes:
         if code not in known:

@@ -14,11 +14,20 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Desired, Severity
 from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import command, counted, setting
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import increase, limits_of, predict_increase
 from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
-from spark_validation.policy import FIELDS, NOW, broken_limits, count, not_judged, ratio, share, unknown_ratio
+from spark_validation.policy import (
+    FIELDS,
+    NOW,
+    count,
+    explain_unjudged,
+    explain_unknown_ratio,
+    find_broken_limits,
+    ratio,
+    share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +38,7 @@ if TYPE_CHECKING:
 
 _MUCH_SHORTER = 2.0
 # From this share of records without a key on, keys do not decide how full partitions are.
-_MOST = 0.5
+_MAX_NULL_KEY_SHARE = 0.5
 
 
 _ORDER_REMEDIES = {
@@ -49,8 +58,8 @@ class MeasuredTopic(Subject):
     """
 
     def __init__(self, name: str, context: RuleContext) -> None:
-        declared = context.declared.get(placed_ref(name))
-        super().__init__(declared or placed_ref(name), context)
+        declared = context.declared.get(topic_ref(name))
+        super().__init__(declared or topic_ref(name), context)
         self.declared, self.result = declared, context.skew[name]
         self.limits = limits_of(declared.intent) if declared is not None else None
 
@@ -63,7 +72,7 @@ def _list_measured(context: RuleContext) -> list[MeasuredTopic]:
 
 def _list_judged(context: RuleContext) -> list[MeasuredTopic]:
     """Return the topics without those that have too few records."""
-    return [topic for topic in _list_measured(context) if not_judged(topic.result) is None]
+    return [topic for topic in _list_measured(context) if explain_unjudged(topic.result) is None]
 
 
 measured_rule = partial(RuleOfEach(_list_judged), stage=Stage.SKEW)
@@ -84,7 +93,7 @@ def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
     because records were deleted, the finding is a warning with the reason.
     """
     yield from _report_broken(topic, "maxPartitionRatio", lambda *_: _mend(topic.result))
-    unknown = unknown_ratio(topic.result, topic.limits) if topic.limits is not None else None
+    unknown = explain_unknown_ratio(topic.result, topic.limits) if topic.limits is not None else None
     if unknown is not None:
         again = command("skew", topic.name, options=("--watch", "10m"))
         yield Finding(unknown, f"count what is written from now on: {again}", Severity.WARNING)
@@ -121,7 +130,7 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     result, keys, partitions = topic.result, topic.result.distinct_keys, len(topic.result.partitions)
     evidence = _evidence(result, "few_keys")
     # Records without a key go to any partition, so with many of them no partition stays empty.
-    if not evidence and 0 < keys.high < partitions and result.null_key_share.high < _MOST:
+    if not evidence and 0 < keys.high < partitions and result.null_key_share.high < _MAX_NULL_KEY_SHARE:
         noun = "distinct key" if count(keys) == "1" else "distinct keys"
         evidence = [f"{count(keys)} {noun} for {partitions} partitions: some stay empty"]
     for sentence in evidence:
@@ -248,7 +257,7 @@ def _report_broken(
         certain: The severity if the limit is certainly broken; None for the rule's own.
         possible: The severity if the limit is within the interval; None likewise.
     """
-    for broken in broken_limits(topic.result, topic.limits) if topic.limits is not None else ():
+    for broken in find_broken_limits(topic.result, topic.limits) if topic.limits is not None else ():
         if broken.name == name:
             # The upper end of the interval: the advice has to hold for the worst case.
             times = broken.estimate.high / getattr(topic.limits, FIELDS[name])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Severity
 from kafkaform.core.wording import setting
 from kafkaform.rules.catalogue import Finding, RuleContext, cache_result, rule
-from kafkaform.rules.group_values import SHARE, groups
-from kafkaform.rules.topic_values import DeclaredTopic, topic_rule, topics
+from kafkaform.rules.group_values import SHARE, list_groups
+from kafkaform.rules.topic_values import DeclaredTopic, list_topics, topic_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,7 +98,7 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
     declared topics together. A run over some of the manifests only checks each topic by itself.
     """
     limit = context.limits.partitions
-    sizes = [(partitions, topic) for topic in topics(context) if (partitions := topic.partitions)]
+    sizes = [(partitions, topic) for topic in list_topics(context) if (partitions := topic.partitions)]
     alone = [(partitions, topic) for partitions, topic in sizes if partitions > limit]
     for partitions, topic in alone:
         yield Finding(
@@ -166,7 +166,7 @@ def one_partition_for_many(topic: DeclaredTopic) -> Iterator[Finding]:
 def _map_members(context: RuleContext) -> dict[str, list[tuple[str, int]]]:
     """Return the groups that read each topic, with the most members of each, if it is more than one."""
     readers: dict[str, list[tuple[str, int]]] = {}
-    for group in groups(context):
+    for group in list_groups(context):
         members = max(group.amount("members", field) or 0 for field in ("expected", "max"))
         if members > 1 and group.protocol != SHARE:
             # A topic may be listed twice.
@@ -184,7 +184,7 @@ def topic_total(context: RuleContext) -> Iterator[Finding]:
     one for each customer or each day, use one topic with that as part of the key. The limit is 3,000, or
     `topics:` in the `limits:` of kafkaform.yaml. A run over some of the manifests reports nothing.
     """
-    number, limit = len(topics(context)), context.limits.topics
+    number, limit = len(list_topics(context)), context.limits.topics
     if number > limit and not context.subset:
         yield Finding(
             f"{number:,} topics are declared; the limit is {limit:,}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
-from kafkaform.resources import KINDS, PLACED, placed_ref
+from kafkaform.resources import KINDS, TOPIC, topic_ref
 from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, cache_result, rule
 from kafkaform.rules.topic_values import (
@@ -16,8 +16,8 @@ from kafkaform.rules.topic_values import (
     ConfigValue,
     DeclaredTopic,
     human,
+    list_topics,
     topic_rule,
-    topics,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     cannot be waived.
     """
     # Also the name of a topic that is to be deleted.
-    for topic in context.of_kind(PLACED.name):
+    for topic in context.of_kind(TOPIC.name):
         name = topic.ref.name
         if name in {".", ".."} or len(name) > MAX_NAME or not _LEGAL.fullmatch(name):
             shown = repr(name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)")
@@ -114,7 +114,7 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
     default. `kafkaform import --defaults` finds values that most topics share. Only `kafkaform validate`
     checks this, over all manifests.
     """
-    for (kind, path), place in context.defaults.items():
+    for (kind, path), location in context.defaults.items():
         present = [resource for resource in context.of_kind(kind) if resource.state is not None]
         if not context.is_complete(kind) or not present:
             continue
@@ -123,7 +123,7 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
             yield Finding(
                 f"the default of {label(path)} has no effect: {count}, and each manifest sets its own value",
                 "remove the value from the manifests that should take the default, or remove the default",
-                location=place,
+                location=location,
             )
 
 
@@ -143,7 +143,7 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     if not colliding:
         return
     # Deletions come last in an apply, so their names are not free for topics that the same plan creates.
-    siblings = [topic.context.declared.get(placed_ref(name)) for name in colliding]
+    siblings = [topic.context.declared.get(topic_ref(name)) for name in colliding]
     stays = any(sibling is None or sibling.state is not None for sibling in siblings)
     text = f"{topic.name} and {', '.join(colliding)} differ only in '.' and '_'"
     # Kafka refuses the creation of the one that is missing; if both exist, nothing refuses them any more.
@@ -164,9 +164,9 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
 @cache_result
 def _fold_names(context: RuleContext) -> tuple[set[str], dict[str, set[str]]]:
     """Return the names of live topics, and all names of topics by their name in metrics."""
-    live = {ref.name for ref in context.inventory if KINDS[ref.kind].placed}
+    live = {ref.name for ref in context.inventory if KINDS[ref.kind].has_replicas}
     folded: dict[str, set[str]] = {}
-    for name in live | {topic.name for topic in topics(context)}:
+    for name in live | {topic.name for topic in list_topics(context)}:
         folded.setdefault(_fold(name), set()).add(name)
     return live, folded
 

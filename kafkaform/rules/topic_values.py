@@ -10,7 +10,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Undeclared, to_integer
 from kafkaform.core.values import Value
 from kafkaform.core.wording import setting
-from kafkaform.resources import PLACED
+from kafkaform.resources import TOPIC
 from kafkaform.rules.catalogue import DeclaredResource, RuleContext, RuleOfEach, cache_result
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class DeclaredTopic(DeclaredResource):
         if own is not None and self._is_kept(path):
             return _build_value(name, own, ValueSource.LIVE)
         facts, origin = self.context.facts, ValueSource.CLUSTER
-        default: FieldValue = facts.config_default(PLACED.name, name) if facts is not None else None
+        default: FieldValue = facts.config_default(TOPIC.name, name) if facts is not None else None
         # A live topic without an own value shows the default, also to an account that may not read the
         # brokers' configs.
         if default is None and live is not None and own is None:
@@ -128,12 +128,12 @@ class DeclaredTopic(DeclaredResource):
 
 
 @cache_result
-def topics(context: RuleContext) -> list[DeclaredTopic]:
+def list_topics(context: RuleContext) -> list[DeclaredTopic]:
     """Return the declared topics, without tombstones."""
-    return [DeclaredTopic(d, context) for d in context.of_kind(PLACED.name) if d.state is not None]
+    return [DeclaredTopic(d, context) for d in context.of_kind(TOPIC.name) if d.state is not None]
 
 
-topic_rule = RuleOfEach(topics)
+topic_rule = RuleOfEach(list_topics)
 
 
 def human(name: str, value: int | str) -> str:

@@ -71,8 +71,8 @@ def find_idle_waivers(
                 if not inconclusive[code]:
                     why = f"{code} is waived, but has no finding for {desired.ref}"
             if why is not None:
-                place = desired.place(f"metadata.annotations.{WAIVER_PREFIX}{code}")
-                yield Diagnostic("KF418", Severity.WARNING, why, place, suggestion, ref=desired.ref)
+                location = desired.locate(f"metadata.annotations.{WAIVER_PREFIX}{code}")
+                yield Diagnostic("KF418", Severity.WARNING, why, location, suggestion, ref=desired.ref)
 
 
 def _explain_no_rule(code: str, entry: Note | None, known: Mapping[str, Rule | Note]) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from kafkaform.plan.planning import BEFORE_CHANGES
 from kafkaform.plan.summary import DROPPED
 from kafkaform.resources import KINDS, list_references
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
-from kafkaform.resources.values import label, single
+from kafkaform.resources.values import format_value, label
 from kafkaform.rules import NOTES, RULES, check
 from kafkaform.vcs.repository import Repository
 
@@ -94,13 +94,13 @@ def _find_manual_changes(
         values = [compared.visible(value) for value in (field.before, declared, field.after)]
         # Neither the branch nor its base explains the live value, as far as a reading shows it.
         if not compared.equal(values[1], values[0]):
-            live, old, new = (single(planned.ref.kind, field.path, value).short for value in values)
+            live, old, new = (format_value(planned.ref.kind, field.path, value).short for value in values)
             yield Diagnostic(
                 "KF451",
                 Severity.WARNING,
                 f"{label(field.path)} is {live} on the cluster, and {old} was declared before this branch: "
                 f"it was changed there, or {old} was never applied; this plan sets {new}",
-                desired.place(field.path) if desired is not None else None,
+                desired.locate(field.path) if desired is not None else None,
                 f"find out which: {command('history', str(planned.ref))}",
                 ref=planned.ref,
             )
@@ -169,7 +169,7 @@ def _find_dropped(earlier: Iterable[Desired], desired: Iterable[Desired]) -> fro
     return frozenset(present.difference(declared.ref for declared in desired))
 
 
-_LONGEST_NAME = 120
+_MAX_NAME_LENGTH = 120
 
 
 class _DroppedResource:
@@ -198,15 +198,15 @@ class _DroppedResource:
             self.contents.append(word_size(size))
         if kind.itemized and live is not None:
             self.contents += [path for path in sorted(earlier.state or ()) if path in live.state]
-        members = getattr(live.live, "members", ()) if live is not None and kind.reader else ()
+        members = getattr(live.live, "members", ()) if live is not None and kind.has_members else ()
         if members:
             self.contents.append(counted(len(members), "member"))
         self.readers = [
-            f"{clipped(name, _LONGEST_NAME)} ({counted(len(group.members), 'member')})"
+            f"{clipped(name, _MAX_NAME_LENGTH)} ({counted(len(group.members), 'member')})"
             for name, group in sorted(context.groups.items())
-            if kind.placed and ref.name in group.topics
+            if kind.has_replicas and ref.name in group.topics
         ]
-        self.named_by = [clipped(name, _LONGEST_NAME) for name in named_by]
+        self.named_by = [clipped(name, _MAX_NAME_LENGTH) for name in named_by]
         self.is_used = bool(self.readers or self.named_by or members)
 
     def describe(self) -> Diagnostic:
@@ -258,7 +258,7 @@ def _describe_handover(before: Desired, now: Desired) -> Diagnostic:
         "KF440",
         Severity.WARNING,
         f"{now.ref} moves from team {before.intent.team} to {now.intent.team}",
-        now.place("metadata.labels"),
+        now.locate("metadata.labels"),
         "ask both teams to approve it",
         by_branch=True,
     )

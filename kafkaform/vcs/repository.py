@@ -80,15 +80,15 @@ def _build_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def build_read_error(folder: Path, answer: subprocess.CompletedProcess[bytes]) -> RepositoryError:
+def build_read_error(folder: Path, process: subprocess.CompletedProcess[bytes]) -> RepositoryError:
     """Return the error for a failure of Git in a folder."""
-    output = answer.stderr.decode("utf-8", "replace")
+    output = process.stderr.decode("utf-8", "replace")
     if "safe.directory" in output:
         return RepositoryError(
             f"Git does not trust the repository in {clipped(str(folder), 200)}: another user owns it",
             hint="if you trust it: `git config --global --add safe.directory FOLDER`",
         )
-    first = next(iter(output.removeprefix("fatal: ").splitlines()), f"exit code {answer.returncode}")
+    first = next(iter(output.removeprefix("fatal: ").splitlines()), f"exit code {process.returncode}")
     return RepositoryError(
         f"Git cannot read {clipped(str(folder), 200)}: {clipped(first, 200)}",
         hint="run kafkaform in a clone of the repository that the manifests are in",
@@ -121,10 +121,10 @@ class Repository(Value):
         Raises:
             RepositoryError: There is none, Git does not trust its owner, or Git is not installed.
         """
-        answer = run_git(folder, "rev-parse", "--show-toplevel", "--show-object-format")
-        if answer.returncode != 0:
-            raise build_read_error(folder, answer)
-        root, object_format = os.fsdecode(answer.stdout).removesuffix("\n").rsplit("\n", 1)
+        process = run_git(folder, "rev-parse", "--show-toplevel", "--show-object-format")
+        if process.returncode != 0:
+            raise build_read_error(folder, process)
+        root, object_format = os.fsdecode(process.stdout).removesuffix("\n").rsplit("\n", 1)
         return cls(Path(root), object_format)
 
     def read_head(self) -> str:
@@ -153,17 +153,17 @@ class Repository(Value):
         Raises:
             RepositoryError: It names no commit of this repository.
         """
-        answer = None
+        process = None
         if ref and not ref.startswith("-") and ref.isprintable():
             # --end-of-options and the check before it: a ref must not be read as an option.
             question = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-            answer = run_git(self.root, *question)
-        if answer is None or answer.returncode != 0:
+            process = run_git(self.root, *question)
+        if process is None or process.returncode != 0:
             raise RepositoryError(
                 f"{_clip(ref)} is not a commit in the Git repository {_clip(self.root)}",
                 hint="fetch it with `git fetch`; a shallow clone has only the newest commits",
             )
-        return answer.stdout.decode().strip()
+        return process.stdout.decode().strip()
 
     def find_merge_base(self, ref: str) -> str:
         """Return the newest common commit of HEAD and `ref`, where this branch began.
@@ -171,14 +171,14 @@ class Repository(Value):
         Raises:
             RepositoryError: `ref` names no commit, or the repository has no common commit of the two.
         """
-        answer = run_git(self.root, "merge-base", self.resolve(ref), self.read_head())
-        if answer.returncode != 0:
+        process = run_git(self.root, "merge-base", self.resolve(ref), self.read_head())
+        if process.returncode != 0:
             raise RepositoryError(
                 f"HEAD and {_clip(ref)} have no commit in common in the Git repository {_clip(self.root)}",
                 hint="a shallow clone lacks the history: `git fetch --unshallow` (in a GitHub "
                 "workflow, fetch-depth: 0)",
             )
-        return answer.stdout.decode().strip()
+        return process.stdout.decode().strip()
 
     def count_commits(self, start: str, end: str) -> int:
         """Count the commits from one commit to another, without those of merged branches.
@@ -187,10 +187,10 @@ class Repository(Value):
             RepositoryError: The history cannot be read.
         """
         # First parents only: a merged branch is one change, however many commits it has.
-        answer = run_git(self.root, "rev-list", "--count", "--first-parent", f"{start}..{end}", "--")
-        if answer.returncode != 0:
-            raise build_read_error(self.root, answer)
-        return int(answer.stdout)
+        process = run_git(self.root, "rev-list", "--count", "--first-parent", f"{start}..{end}", "--")
+        if process.returncode != 0:
+            raise build_read_error(self.root, process)
+        return int(process.stdout)
 
     def relative_path(self, path: Path) -> PurePosixPath:
         """Return a path relative to the top folder; links are followed.
@@ -253,11 +253,11 @@ class Repository(Value):
         requested = [] if _ROOT in paths else list(map(str, paths))
         if not paths:
             return {}
-        answer = run_git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *requested)
-        if answer.returncode != 0:
-            raise build_read_error(self.root, answer)
+        process = run_git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *requested)
+        if process.returncode != 0:
+            raise build_read_error(self.root, process)
         entries: dict[str, str] = {}
-        for line in filter(None, answer.stdout.split(b"\0")):
+        for line in filter(None, process.stdout.split(b"\0")):
             header, _, name = line.partition(b"\t")
             mode, _, object_id = header.split(b" ")
             path = PurePosixPath(os.fsdecode(name))
@@ -277,8 +277,8 @@ class Repository(Value):
         if "\n" in str(path):
             raise _build_unreadable_error(path, commit, "is a symbolic link with a line break in its name")
         query = os.fsencode(f"{commit}:{path}\n")
-        answer = run_git(self.root, "cat-file", "--batch-check", "--follow-symlinks", given=query)
-        match answer.stdout.split():
+        process = run_git(self.root, "cat-file", "--batch-check", "--follow-symlinks", given=query)
+        match process.stdout.split():
             case [object_id, b"blob", _]:
                 return object_id.decode()
             case [_, b"tree", _]:
@@ -290,20 +290,20 @@ class Repository(Value):
 
     def _read_contents(self, object_ids: Sequence[str]) -> Iterator[bytes]:
         query = "".join(f"{object_id}\n" for object_id in object_ids).encode()
-        answer = run_git(self.root, "cat-file", "--batch", given=query)
-        if answer.returncode != 0:
-            raise build_read_error(self.root, answer)
+        process = run_git(self.root, "cat-file", "--batch", given=query)
+        if process.returncode != 0:
+            raise build_read_error(self.root, process)
         at = 0
         for object_id in object_ids:
-            end = answer.stdout.index(b"\n", at)
-            header = answer.stdout[at:end].split()
+            end = process.stdout.index(b"\n", at)
+            header = process.stdout[at:end].split()
             if header[:2] != [object_id.encode(), b"blob"]:
                 raise RepositoryError(
                     f"the Git repository {_clip(self.root)} lacks the object {object_id}",
                     hint="`git fsck` lists what else is missing; `git fetch` may restore it",
                 )
             at = end + 1 + int(header[2]) + 1
-            yield answer.stdout[end + 1 : at - 1]
+            yield process.stdout[end + 1 : at - 1]
 
     def _list_files(self, path: PurePosixPath) -> Iterator[PurePosixPath]:
         """Yield the files of a path in the work tree; a link to a folder counts as a file."""

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.cluster.audit_layout import TOPIC, make_audit_topic_creation
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC, make_audit_topic_creation
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
@@ -37,10 +37,10 @@ def without_topic(kafka: DevCluster) -> None:
     admin = admin_client(kafka.bootstrap_servers)
 
     def present(_: object = None) -> bool:
-        return TOPIC.name in admin.list_topics(timeout=TIMEOUT_S).topics
+        return AUDIT_TOPIC.name in admin.list_topics(timeout=TIMEOUT_S).topics
 
     if present():
-        admin.delete_topics([TOPIC.name])[TOPIC.name].result(TIMEOUT_S)
+        admin.delete_topics([AUDIT_TOPIC.name])[AUDIT_TOPIC.name].result(TIMEOUT_S)
         eventually(present, lambda there: not there)
 
 
@@ -53,7 +53,7 @@ def line(name: str, size: int = 0) -> str:
 
 def test_reading_what_does_not_exist_finds_nothing_and_makes_nothing(cluster: Cluster) -> None:
     assert list(cluster.read_audit()) == []
-    assert TOPIC not in cluster.observe([TOPIC], kinds=["Topic"]).inventory
+    assert AUDIT_TOPIC not in cluster.observe([AUDIT_TOPIC], kinds=["Topic"]).inventory
 
 
 def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) -> None:
@@ -72,7 +72,9 @@ def test_a_line_of_the_largest_size_fits(cluster: Cluster) -> None:
 
 def test_the_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
     cluster.append_audit([line("a")])
-    observed = eventually(lambda: cluster.observe([TOPIC]), lambda o: TOPIC in o.resources).resources[TOPIC]
+    observed = eventually(
+        lambda: cluster.observe([AUDIT_TOPIC]), lambda o: AUDIT_TOPIC in o.resources
+    ).resources[AUDIT_TOPIC]
     assert observed.state["partitions"] == 1
     own = {path: value for path, value in observed.state.items() if path.startswith("config.")}
     assert own["config.cleanup.policy"] == "delete"
@@ -95,9 +97,9 @@ def test_one_of_three_brokers_may_be_down(brokers: int, replicas: int, in_sync: 
 def test_on_three_brokers_it_has_three_replicas(kafka3: DevCluster) -> None:
     with connect(kafka3.bootstrap_servers) as cluster:
         cluster.append_audit([line("a")])
-        observed = eventually(lambda: cluster.observe([TOPIC]), lambda o: TOPIC in o.resources).resources[
-            TOPIC
-        ]
+        observed = eventually(
+            lambda: cluster.observe([AUDIT_TOPIC]), lambda o: AUDIT_TOPIC in o.resources
+        ).resources[AUDIT_TOPIC]
     assert observed.state["replicationFactor"] == 3
     assert observed.state["config.min.insync.replicas"] == "2"
 
@@ -130,7 +132,7 @@ def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaClust
     without_topic(kafka)
     real_cluster.append_audit([line("orders")])
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "t-audit"})
-    consumer.assign([TopicPartition(TOPIC.name, 0, 0)])
+    consumer.assign([TopicPartition(AUDIT_TOPIC.name, 0, 0)])
     message = consumer.poll(TIMEOUT_S)
     consumer.close()
     assert message is not None
@@ -140,7 +142,7 @@ def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaClust
 def test_to_begin_writes_and_makes_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     without_topic(kafka)
     real_cluster.begin_audit()
-    assert TOPIC not in real_cluster.observe([], kinds=["Topic"]).inventory
+    assert AUDIT_TOPIC not in real_cluster.observe([], kinds=["Topic"]).inventory
     real_cluster.append_audit([line("a")])
     assert list(real_cluster.read_audit()) == [line("a")]
 
@@ -152,11 +154,11 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit"})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
-    producer.produce(TOPIC.name, b"\xff\xfe\x00")
-    producer.produce(TOPIC.name, None, b"key")
+    producer.produce(AUDIT_TOPIC.name, b"\xff\xfe\x00")
+    producer.produce(AUDIT_TOPIC.name, None, b"key")
     producer.commit_transaction(TIMEOUT_S)
     producer.begin_transaction()
-    producer.produce(TOPIC.name, b"\x1b[2J")
+    producer.produce(AUDIT_TOPIC.name, b"\x1b[2J")
     producer.flush(TIMEOUT_S)
     real_cluster.append_audit([line("b")])
     try:
@@ -166,7 +168,7 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
         log = read_record(real_cluster, AuditSettings())
         assert log.entries == ()
         (problem,) = log.problems
-        assert f"{TOPIC.name}: skipped record 1 and 4 more" in problem
+        assert f"{AUDIT_TOPIC.name}: skipped record 1 and 4 more" in problem
     finally:
         producer.abort_transaction(TIMEOUT_S)
         without_topic(kafka)
@@ -178,7 +180,7 @@ def test_the_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_clus
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit-end"})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
-    producer.produce(TOPIC.name, b"b")
+    producer.produce(AUDIT_TOPIC.name, b"b")
     producer.commit_transaction(TIMEOUT_S)
     assert list(real_cluster.read_audit()) == [line("a"), "b"]
     without_topic(kafka)
@@ -204,7 +206,7 @@ def kept(kafka_acl: DevCluster) -> None:
 
 def test_an_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
     """And no right on any group: none is used."""
-    writer, reader = account(f"TOPIC:{TOPIC.name}:WRITE"), account(f"TOPIC:{TOPIC.name}:READ")
+    writer, reader = account(f"TOPIC:{AUDIT_TOPIC.name}:WRITE"), account(f"TOPIC:{AUDIT_TOPIC.name}:READ")
     writer.cluster.append_audit([line("written")])
     assert line("written") in reader.cluster.read_audit()
 
@@ -215,7 +217,7 @@ def test_an_account_that_may_not_write_is_told(
     account: Callable[..., Account],
     right: str | None,
 ) -> None:
-    grants = [f"TOPIC:{TOPIC.name}:{right}"] if right else []
+    grants = [f"TOPIC:{AUDIT_TOPIC.name}:{right}"] if right else []
     with pytest.raises(PermissionDenied):
         account(*grants).cluster.append_audit([line("a")])
 
@@ -225,13 +227,13 @@ def test_an_account_refused_early_is_told_why(
     account: Callable[..., Account],
 ) -> None:
     """The producer asks for its id when an apply begins: by the time of the first line it may be refused."""
-    cluster = account(f"TOPIC:{TOPIC.name}:READ").cluster
+    cluster = account(f"TOPIC:{AUDIT_TOPIC.name}:READ").cluster
     cluster.begin_audit()
     producer = cluster._audit_topic._producer
 
     def is_refused() -> bool:
         try:
-            producer.produce(TOPIC.name, b"too early")
+            producer.produce(AUDIT_TOPIC.name, b"too early")
         except KafkaException as error:
             return bool(error.args[0].code() == KafkaError._FATAL)
         return False
@@ -247,11 +249,11 @@ def test_an_account_that_may_not_read_gets_a_hint(
     account: Callable[..., Account],
     right: str | None,
 ) -> None:
-    grants = [f"TOPIC:{TOPIC.name}:{right}"] if right else []
+    grants = [f"TOPIC:{AUDIT_TOPIC.name}:{right}"] if right else []
     cluster = account(*grants).cluster
     with pytest.raises(PermissionDenied):
         cluster.read_audit()
-    with pytest.raises(AuditError, match=f"{TOPIC.name} cannot be read: ") as raised:
+    with pytest.raises(AuditError, match=f"{AUDIT_TOPIC.name} cannot be read: ") as raised:
         read_trail(cluster, AuditSettings(), "any")
     assert raised.value.hint is not None
-    assert f"grant Read on the topic {TOPIC.name}" in raised.value.hint
+    assert f"grant Read on the topic {AUDIT_TOPIC.name}" in raised.value.hint

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from kafkaform.cluster.audit_layout import TOPIC as RECORD
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC as RECORD
 from kafkaform.core.lock import NAME as LOCK
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.devcluster.cluster import DevCluster

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.inspect.skew_input import new_records, read_logs, read_new_records
+from kafkaform.inspect.skew_input import cut_to_new_records, read_logs, read_new_records
 from spark_validation.kafka_source import Range, RangeReader
 from tests.kafka.test_cluster_kafka import fill, replicas, throttled
 from tests.support.cli.project import ROOT, Project, environment
@@ -198,7 +198,7 @@ def test_records_that_a_leader_change_cut_off_do_not_count(
             assert before.logs[name][0].end - after.logs[name][0].end >= LOST
             assert counted_arrivals(project, name) == seen_by_consumer(project, name)
 
-            watched = new_records(before, after)
+            watched = cut_to_new_records(before, after)
             assert watched.arrivals[name].counts == (0, 0)
             (note,) = [note for note in watched.notes if "were lost" in note]
             assert f"of {name}:0, " in note

@@ -208,10 +208,10 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
     """
 
     def begin(refused: dict[str, tuple[int, int]]) -> None:
-        ask_nodes = Connection.ask_nodes
+        send_to_nodes = Connection.send_to_nodes
 
         def asked(connection: Connection, request_type: RequestType[Any], *arguments: Any) -> Any:
-            answers: Any = ask_nodes(connection, request_type, *arguments)
+            answers: Any = send_to_nodes(connection, request_type, *arguments)
             if request_type is LIST_OFFSETS:
                 for answer in itertools.chain.from_iterable(answers.values()):
                     for topic in answer["topics"]:
@@ -223,7 +223,7 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
                                 partition["error_code"] = code
             return answers
 
-        monkeypatch.setattr(Connection, "ask_nodes", asked)
+        monkeypatch.setattr(Connection, "send_to_nodes", asked)
         monkeypatch.setattr(log_spans, "LEADER_TIMEOUT_S", 0.3)
 
         def committed(connection: Connection, name: str, offsets: dict[Any, int], timeout_s: float) -> Any:
@@ -297,13 +297,13 @@ def test_one_failing_partition_stops_no_other(
         ]
     )
     assert isinstance(half, RequestRejected)
-    assert half.in_part
+    assert half.is_partial
     assert f"{names[0]}:1: Broker: Leader epoch is newer" in half.message
     assert f"{names[1]}:2: " in half.message
     assert "UNSUPPORTED_FOR_MESSAGE_FORMAT" in half.message
     assert isinstance(refused, RequestRejected)
     assert refused.code == "UNKNOWN"
-    assert not refused.in_part
+    assert not refused.is_partial
     assert whole is None
     groups = real_cluster.groups([f"{prefix}half", f"{prefix}refused", f"{prefix}whole"]).groups
     assert {name.removeprefix(prefix): len(told.committed) for name, told in groups.items()} == {
@@ -457,7 +457,7 @@ def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> 
         assert len(replicas) == 3
         with connected(kafka3.bootstrap_servers) as connection:
             brokers = connection.separate("test")
-            (found,) = brokers.ask(FIND_COORDINATOR, [{"key": NAME, "key_type": 0}])
+            (found,) = brokers.send(FIND_COORDINATOR, [{"key": NAME, "key_type": 0}])
             brokers.close()
         kafka3.stop_node(found["node_id"])
         try:

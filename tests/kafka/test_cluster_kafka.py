@@ -94,7 +94,7 @@ def test_an_account_that_may_only_read_changes_nothing(
         "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",
     ).cluster  # fmt: skip
     nobody = AuthorizerSettings()
-    assert reader.facts().having(nobody) == acl.facts().having(nobody)
+    assert reader.facts().add_part(nobody) == acl.facts().add_part(nobody)
     missing = topic(f"{prefix}missing")
     observation = reader.observe([a, missing])
     assert observation.resources == {a: expected}
@@ -179,7 +179,7 @@ def test_the_rights_to_move_replicas_are_named(
     throttles = Throttles({1: Rates(10**9)})
     replicas = Throttles({}, {a.name: ThrottledReplicas(frozenset({"0:1"}))})
     teller = account("TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS")
-    for ask in (
+    for send in (
         lambda: nobody.throttles([]),
         lambda: half.throttles([a.name]),
         lambda: nobody.set_throttles(throttles),
@@ -187,7 +187,7 @@ def test_the_rights_to_move_replicas_are_named(
         lambda: teller.cluster.clear_throttles(replicas),
     ):
         with pytest.raises(PermissionDenied) as denied:
-            ask()
+            send()
         outcomes.append(denied.value)
     assert [getattr(outcome, "right", None) for outcome in outcomes] == [
         Right("Alter", "cluster"),
@@ -258,11 +258,11 @@ def reassign(kafka3: DevCluster) -> Iterator[Callable[[str, list[int] | None], N
     """Gives partition 0 of a topic other replicas, or (None) stops doing so."""
     with connect(kafka3.bootstrap_servers) as by_hand:
 
-        def ask(name: str, target: list[int] | None) -> None:
+        def send(name: str, target: list[int] | None) -> None:
             replicas = None if target is None else tuple(target)
             assert by_hand.reassign({(name, 0): replicas}) == {(name, 0): None}
 
-        yield ask
+        yield send
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None
     config = {"name": name, "operation": int(value is None), "value": value}
     request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
     with connected(kafka.bootstrap_servers) as connection:
-        answer = connection.ask_controller(ALTER_CONFIGS, request, TIMEOUT_S)
+        answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
     assert [response["error_code"] for response in answer["resources"]] == [0]
 
 

@@ -110,7 +110,7 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (process,) = processes_in(directory)
         process.suspend()
         with monkeypatch.context() as patch:
-            patch.setattr(readiness, "_ANSWER_S", 0.3)
+            patch.setattr(readiness, "_RESPONSE_TIMEOUT_S", 0.3)
             frozen = cli("status", "--data", directory, "--format", "json")
             assert (frozen.code, json.loads(frozen.stdout)["state"]) == (
                 1,

@@ -62,7 +62,7 @@ def alter_all_brokers(cluster: KafkaCluster, config: str, value: str | None) -> 
     operation = AlterConfigOperation.DELETE if value is None else AlterConfigOperation.SET
     change = {"name": config, "operation": operation, "value": value}
     resource = {"type": 4, "name": "", "configs": [change]}
-    (answer,) = cluster._connection.ask(ALTER_CONFIGS, [{"resources": [resource], "validate_only": False}])
+    (answer,) = cluster._connection.send(ALTER_CONFIGS, [{"resources": [resource], "validate_only": False}])
     assert answer["resources"][0]["error_code"] == 0
 
 

@@ -21,7 +21,7 @@ from kafkaform.cluster.kafka.record_clients import make_client, translate
 from kafkaform.cluster.transport.broker_socket import BrokerSocket
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.tokens import make_token_source
-from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.cluster.wire.large_responses import METADATA
 from kafkaform.config.client_properties import parse, read_secret_file, resolve, to_librdkafka, to_transport
 from kafkaform.config.client_properties.transport import SaslSettings, TransportSettings
 from kafkaform.core.errors import AuthenticationFailed
@@ -182,7 +182,7 @@ def by_librdkafka(properties: Mapping[str, str]) -> None:
 def by_transport(properties: Mapping[str, str]) -> None:
     connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
     try:
-        assert connection.ask(METADATA, [()])[0].brokers
+        assert connection.send(METADATA, [()])[0].brokers
     finally:
         connection.close()
 
@@ -363,7 +363,7 @@ def test_both_clients_outlive_their_tokens(gate: Gate, endpoint: TokenEndpoint) 
     given = token_login(gate.cluster, endpoint)
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
     try:
-        opened = connection.ask(METADATA, [()]), connection._brokers._open[None]
+        opened = connection.send(METADATA, [()]), connection._brokers._open[None]
         client = make_client(connection, Producer, {})
         assert client.list_topics(timeout=5).brokers
         assert len(endpoint.asked) == 1
@@ -375,7 +375,7 @@ def test_both_clients_outlive_their_tokens(gate: Gate, endpoint: TokenEndpoint) 
             *[0.7] * 5,
         ):  # once, a session is over before it is renewed
             time.sleep(pause_s)
-            assert connection.ask(METADATA, [()])[0].brokers
+            assert connection.send(METADATA, [()])[0].brokers
             assert client.list_topics(timeout=5).brokers
         assert connection._brokers._open[None] is opened[1], "the same connection, authenticated anew"
         assert 2 <= len(endpoint.asked) <= 3

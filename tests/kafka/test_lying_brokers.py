@@ -112,7 +112,7 @@ def listening(serve: Callable[[socket.socket], None]) -> Iterator[str]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have answers waited for for a second, not for thirty."""
-    defaults: Any = Connection.ask.__kwdefaults__
+    defaults: Any = Connection.send.__kwdefaults__
     monkeypatch.setitem(defaults, "timeout_s", 1.0)
 
 
@@ -214,7 +214,7 @@ def test_a_change_that_is_only_acknowledged_is_unsure(
     assert "no reading has shown it" in drift.words
     assert "not by a recorded apply" not in drift.words
     history = honest.run("history", "--format", "json").needs(0).json["changes"]
-    (unsure,) = [change for change in history if "accepted, not visible" in (change["message"] or "")]
-    assert {field["in_doubt"] for field in unsure["fields"] if field["path"] != "placement"} == {True}
+    (in_doubt,) = [change for change in history if "accepted, not visible" in (change["message"] or "")]
+    assert {field["in_doubt"] for field in in_doubt["fields"] if field["path"] != "placement"} == {True}
     honest.run("apply", "--auto-approve").needs(0)
     honest.run("drift").needs(0)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cluster.wire import group_messages, large_answers, message_schema, messages
+from kafkaform.cluster.wire import group_messages, large_responses, message_schema, messages
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
@@ -43,7 +43,7 @@ ACCEPTED = ["Metadata v12 response.topics[].name may be null"]
 
 def list_messages() -> Iterator[tuple[RequestType[Any], Any, Any]]:
     """The requests that have schemas, with those of request and response."""
-    for module in (messages, group_messages, large_answers):
+    for module in (messages, group_messages, large_responses):
         for request_type in vars(module).values():
             if isinstance(request_type, RequestType):
                 codecs = getclosurevars(request_type.write).nonlocals.get("codecs")

@@ -20,7 +20,7 @@ from kafkaform.core.progress import Clock
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import (
-    LONGEST_LIST,
+    MAX_THROTTLE_LIST_BYTES,
     MoveOptions,
     MoveProgress,
     Rates,
@@ -244,7 +244,7 @@ def test_a_whole_plan_in_the_order_for_producers(
 def test_the_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:
     name = "moves-long-list"
     place_topic(real, name, SINGLE)
-    entries = [f"{number:05d}:10001" for number in range(LONGEST_LIST // 12 + 1)]
+    entries = [f"{number:05d}:10001" for number in range(MAX_THROTTLE_LIST_BYTES // 12 + 1)]
     fitting = ThrottledReplicas(frozenset(entries[:-1]))
     real.set_throttles(Throttles({}, {name: fitting}))
     assert real.throttles([name]).replicas == {name: fitting}

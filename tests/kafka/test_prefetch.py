@@ -9,8 +9,8 @@ from threading import current_thread, main_thread
 import pytest
 
 from kafkaform.cluster.kafka.acls import read_access
-from kafkaform.cluster.kafka.answers import Answers, Configs
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.responses import Configs, TopicResponses
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.authorizer import AccessReading
@@ -74,7 +74,7 @@ def test_what_is_expected_is_read_early_and_once(
     asked: list[tuple[bool, list[str]]] = []
     plainly = TopicRequests.configs
 
-    def watched(source: TopicRequests, names: Sequence[str]) -> Answers[Configs]:
+    def watched(source: TopicRequests, names: Sequence[str]) -> TopicResponses[Configs]:
         asked.append((current_thread() is main_thread(), list(names)))
         return plainly(source, names)
 

@@ -54,14 +54,14 @@ def test_a_topic_not_opened_yet_holds_nothing(
     ref = ResourceRef("Topic", f"{prefix}.new")
     create(real_cluster, ref)
     (topic,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
-    ask_each = Connection.ask_each
+    send_to_each = Connection.send_to_each
 
     def asked(connection: Connection, *arguments: Any) -> Any:
-        answers: Any = ask_each(connection, *arguments)
+        answers: Any = send_to_each(connection, *arguments)
         for answer in answers.values():
             for folder in answer["results"]:
                 folder["topics"] = []
         return answers
 
-    monkeypatch.setattr(Connection, "ask_each", asked)
+    monkeypatch.setattr(Connection, "send_to_each", asked)
     assert real_cluster.sizes([topic]) == {ref: DataSize(0, 2)}

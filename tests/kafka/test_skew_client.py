@@ -164,7 +164,7 @@ def test_a_refusal_is_one_line_with_a_hint(
     foreign = f"{prefix}b"
     _, failed = OffsetReader(blind).spans([foreign])
     assert foreign in failed[foreign].message
-    monkeypatch.setattr(kafka_client, "ANSWER_S", 120.0)
+    monkeypatch.setattr(kafka_client, "RESPONSE_TIMEOUT_S", 120.0)
     began = time.monotonic()
     with pytest.raises(ReadingFailed, match="rejected the credentials"):
         OffsetReader(wrong).cluster_id()

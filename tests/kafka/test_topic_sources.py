@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster.kafka.answers import TopicSource
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.kafka.responses import TopicSource
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import large_answers
+from kafkaform.cluster.wire import large_responses
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.errors import NotOffered
 from kafkaform.core.lock import unguarded
@@ -103,12 +103,12 @@ def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Accou
 
 
 def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
-    assert connection.offers(large_answers.METADATA)
-    assert not connection.offers(replace(large_answers.METADATA, versions=(999, 999)))
-    unknown = replace(large_answers.METADATA, key=29_999, name="Nothing")
+    assert connection.offers(large_responses.METADATA)
+    assert not connection.offers(replace(large_responses.METADATA, versions=(999, 999)))
+    unknown = replace(large_responses.METADATA, key=29_999, name="Nothing")
     assert not connection.offers(unknown)
     with pytest.raises(NotOffered, match=r"not support Nothing$"):
-        connection.ask(unknown, [None])
+        connection.send(unknown, [None])
 
 
 def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:

@@ -100,8 +100,8 @@ def write_behind_the_coordinator(servers: str, name: str, age_ms: int) -> None:
         request = {"transactional_id": name, "timeout_ms": MINUTE_MS}
 
         def initialised() -> dict[str, int]:
-            connection.ask(FIND_COORDINATORS, [{"key_type": TRANSACTION, "keys": [name]}])  # makes its topic
-            (answer,) = connection.ask(INIT_PRODUCER, [request])
+            connection.send(FIND_COORDINATORS, [{"key_type": TRANSACTION, "keys": [name]}])  # makes its topic
+            (answer,) = connection.send(INIT_PRODUCER, [request])
             return dict(answer)
 
         producer = eventually(initialised, lambda answer: answer["error_code"] == 0)
@@ -111,7 +111,7 @@ def write_behind_the_coordinator(servers: str, name: str, age_ms: int) -> None:
 
         def written() -> int:
             write = {"transactional_id": name, "acks": -1, "timeout_ms": 10_000, "topics": topics}
-            (answer,) = connection.ask(PRODUCE, [write])
+            (answer,) = connection.send(PRODUCE, [write])
             return int(answer["topics"][0]["partitions"][0]["error_code"])
 
         eventually(written, lambda code: code == 0)

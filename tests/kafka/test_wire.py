@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import group_messages, large_answers, messages
+from kafkaform.cluster.wire import group_messages, large_responses, messages
 from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.values import replace
@@ -18,7 +18,7 @@ from tests.unit.cluster.test_wire import _TELLING, read
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("answers", "group_listing"):
+    for module in ("responses", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
     monkeypatch.setattr("kafkaform.cluster.transport.brokers._PAUSE_S", 0)
 
@@ -30,9 +30,9 @@ def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
     described = {"groups": group, "operations": False}
     quorum = {"name": "__cluster_metadata", "partitions": [{"index": 0}]}
     asked: list[tuple[RequestType[Any], object]] = [
-        (large_answers.METADATA, None),
-        (large_answers.TOPIC_CONFIGS, {"__consumer_offsets": None, "nobody-is-here": None}),
-        (large_answers.BROKER_CONFIGS, {"1": ["log.retention.ms", "num.partitions"]}),
+        (large_responses.METADATA, None),
+        (large_responses.TOPIC_CONFIGS, {"__consumer_offsets": None, "nobody-is-here": None}),
+        (large_responses.BROKER_CONFIGS, {"1": ["log.retention.ms", "num.partitions"]}),
         (messages.CONFIG_RESOURCES, {"types": [32]}),
         (messages.LOG_DIRS, {"topics": [{"name": "__consumer_offsets", "partitions": [0, 1]}]}),
         (
@@ -104,7 +104,7 @@ def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
         least, most = connection.read_api_versions()[request_type.key]
         for version in range(max(least, request_type.versions[0]), min(most, request_type.versions[1]) + 1):
             of_version = replace(request_type, versions=(version, version), read=lambda body, _: bytes(body))
-            (body,) = connection.ask(of_version, [request])
+            (body,) = connection.send(of_version, [request])
             assert read(request_type, version, body) is not None, (request_type.name, version)
             for _ in range(200):
                 changed = bytearray(body)
@@ -120,8 +120,8 @@ def test_metadata_is_the_same_in_every_version(kafka: DevCluster) -> None:
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
     told = {}
     for version in range(4, 13):
-        of_version = replace(large_answers.METADATA, versions=(version, version))
-        (answer,) = connection.ask(of_version, [None])
+        of_version = replace(large_responses.METADATA, versions=(version, version))
+        (answer,) = connection.send(of_version, [None])
         topics = [topic._replace(topic_id=b"") for topic in answer.topics]
         told[version] = replace(answer, topics=sorted(topics))
     connection.close()

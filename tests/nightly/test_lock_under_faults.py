@@ -177,7 +177,7 @@ def test_an_upgrade_to_4_0_keeps_the_lock() -> None:
             with connected(cluster.bootstrap_servers) as connection:
                 updates = [{"feature": f, "level": level, "upgrade_type": 1} for f, level in _LEVELS.items()]
                 request = {"timeout_ms": 30_000, "updates": updates, "validate_only": False}
-                answer = connection.ask_controller(_UPDATE_FEATURES, request, TIMEOUT_S)
+                answer = connection.send_to_controller(_UPDATE_FEATURES, request, TIMEOUT_S)
                 assert [part["error_code"] for part in (answer, *answer["results"])] == [0, 0, 0], answer
             guard()
             _refused(cluster)

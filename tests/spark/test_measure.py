@@ -26,9 +26,11 @@ def test_many_reducers_count_what_few_do(spark: SparkSession, monkeypatch: pytes
     frame = spark.createDataFrame([tuple(record) for record in records], SCHEMA)
     truth = counted(records, LAYOUT)
     assert_same(count_records(frame, LAYOUT, count=400, slots=2), truth)
-    monkeypatch.setattr(measure, "FEWEST_PER_REDUCER", 100)
+    monkeypatch.setattr(measure, "MIN_RECORDS_PER_REDUCER", 100)
     assert measure.divide([400], 4).count == 4
-    monkeypatch.setattr(measure, "MOST_COLLECTED", 3)  # as each reducer costs Python a tenth of a second
+    monkeypatch.setattr(
+        measure, "MAX_COLLECTED_COUNTS", 3
+    )  # as each reducer costs Python a tenth of a second
     assert_same(count_records(frame, LAYOUT, count=400, slots=4), truth)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from kafkaform.plan.skew_report import parse_skew_report
-from spark_validation.policy import FEWEST_RECORDS
+from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import TopicResult
 from tests.support.cli.project import Project, called
 from tests.support.clusters.fixtures import group_clusters
@@ -202,7 +202,7 @@ def test_recent_periods_are_known_or_withheld(
             continue
         counts = topic.written.counts(period.since_ms, topic.partitions)
         estimate = period.estimated_ratio
-        if sum(counts) < FEWEST_RECORDS or estimate is None:
+        if sum(counts) < MIN_RECORDS or estimate is None:
             continue
         truth = max(counts) * topic.partitions / sum(counts)
         assert estimate.low / 1.03 <= truth <= estimate.high * 1.03

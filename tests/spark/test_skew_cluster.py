@@ -174,7 +174,7 @@ from spark_validation.results import SkewLimits, SkewReport, to_json
 from spark_validation.session import start
 from spark_validation.windows import Span
 
-kafka_source._MOST_IN_TASK, kafka_source._LEAST_IN_TASK = 5_000, 1_000  # so that there are many
+kafka_source._MAX_TASK_RECORDS, kafka_source._MIN_TASK_RECORDS = 5_000, 1_000  # so that there are many
 master, topic, spans, kafka = json.loads(sys.stdin.read())
 conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
 with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:

@@ -232,7 +232,7 @@ def test_a_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> No
 
 def test_groups_are_passed_on_before_they_are_too_many(topic: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if none of the last records is left to be passed on."""
-    monkeypatch.setattr(kafka_source, "MOST_HELD", 0)
+    monkeypatch.setattr(kafka_source, "MAX_HELD_GROUPS", 0)
     monkeypatch.setattr(kafka_source, "_BATCH", 1)
     monkeypatch.setattr(kafka_source, "_GROUPED", 1)
     made = topic(3)

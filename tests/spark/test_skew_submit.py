@@ -23,7 +23,7 @@ from spark_validation.job import JobSettings, SpansNow, TopicRequest, run_topics
 from spark_validation.kafka_client import OffsetReader
 from spark_validation.results import SkewLimits, SkewVerdict, TopicResult, from_document
 from spark_validation.submit import _read_spans as _read_submitted
-from spark_validation.submit import parser
+from spark_validation.submit import build_parser
 from spark_validation.windows import Span
 from tests.support.clusters.fixtures import remove_topics
 from tests.support.clusters.topics import delete_records
@@ -147,7 +147,7 @@ def test_the_entry_says_what_is_wrong_in_one_line(
     ]
     for words, kind, message in cases:
         with pytest.raises(kind, match=message) as raised:
-            write_report(spark, parser().parse_args(words))
+            write_report(spark, build_parser().parse_args(words))
         assert "\n" not in raised.value.message
         assert raised.value.hint
     assert list(tmp_path.iterdir()) == []

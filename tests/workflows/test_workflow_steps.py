@@ -12,7 +12,7 @@ from kafkaform.devcluster.jars.cache import get_cache_directory
 from tests.support.skew.producers import send
 from tests.support.workflows.machine import Event
 from tests.support.workflows.runner import Run
-from tests.support.workflows.scene import PASSWORD, READER, WRITER, Team, scene
+from tests.support.workflows.scene import GROUP, PASSWORD, WRITER, Team, scene
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def test_from_a_branch_to_the_cluster_and_back_from_drift(team: Team) -> None:
         for run in team.runs
         for job, result in run.jobs.items()
         for step in result.steps
-        for account in (READER, WRITER)
+        for account in (GROUP, WRITER)
         if account in step.environ.values()
     }
     assert having == {
-        ("plan.yml", "plan", "Plan", READER),
+        ("plan.yml", "plan", "Plan", GROUP),
         ("apply.yml", "apply", "Apply", WRITER),
-        ("drift.yml", "drift", "Drift", READER),
+        ("drift.yml", "drift", "Drift", GROUP),
     }
 
 
@@ -143,7 +143,7 @@ def test_a_fork_gets_the_offline_validation_only(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     results(team.plan(pull, fork=True), validate="success", plan="skipped", comment="skipped")
     given = {value for job in run.jobs.values() for step in job.steps for value in step.environ.values()}
-    assert not given & {PASSWORD, READER}
+    assert not given & {PASSWORD, GROUP}
 
 
 def test_nothing_is_applied_but_what_was_reviewed(team: Team) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GRACE_S = 15.0
 """The seconds that a reading may lag behind the controller."""
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 1.0
+MAX_PAUSE_S = 1.0
 READING_SHARE = 10
 """The least pause between readings, as a multiple of their duration: large clusters are read less often."""
 RAREST_S = 10.0
@@ -99,7 +99,7 @@ class BatchRun:
                 return
             # Often at first, as small batches take less than a second; seldom if a reading takes long.
             self._context.pause(max(pause, min(took * READING_SHARE, RAREST_S)))
-            pause = min(pause * 2, LONGEST_PAUSE_S)
+            pause = min(pause * 2, MAX_PAUSE_S)
 
     def cancel(self) -> None:
         """Cancel moves that applies have started: replicas that are not in sync are removed again.
@@ -179,29 +179,29 @@ class BatchRun:
             return
         targets = {move.key: move.after for move in ready}
         self._ours |= targets.keys()  # also those without an answer
-        answers: Mapping[TopicPartition, ClusterError | None]
+        responses: Mapping[TopicPartition, ClusterError | None]
         try:
-            answers = self._context.cluster.reassign(targets, self._context.guard)
+            responses = self._context.cluster.reassign(targets, self._context.guard)
         except LockLost:
             raise
         except ClusterError as error:
-            answers = dict.fromkeys(targets, error)
+            responses = dict.fromkeys(targets, error)
         unknown = None
         for move in ready:
-            answer = answers[move.key]
-            if isinstance(answer, LockLost):
-                raise answer
-            if answer is None:
+            response = responses[move.key]
+            if isinstance(response, LockLost):
+                raise response
+            if response is None:
                 self._started.add(move.key)
                 self._as_expected[move.key] = self._clock.now()
-            elif isinstance(answer, FINAL):
-                message = f"partition {move.partition}: {answer.message}"
-                self.failed[move.key] = MovesUnfinished(message, hint=answer.hint)
+            elif isinstance(response, FINAL):
+                message = f"partition {move.partition}: {response.message}"
+                self.failed[move.key] = MovesUnfinished(message, hint=response.hint)
             else:
-                unknown = answer  # the next reading shows whether it was started
-        self._wait_for_answers(unknown)
+                unknown = response  # the next reading shows whether it was started
+        self._wait_for_responses(unknown)
 
-    def _wait_for_answers(self, unknown: ClusterError | None) -> None:
+    def _wait_for_responses(self, unknown: ClusterError | None) -> None:
         """Tolerate a cluster that does not answer, for PATIENCE_S."""
         if unknown is None:
             self._unanswered = None
@@ -223,11 +223,11 @@ class BatchRun:
             self._context.remind("sizes", f"cannot read how much is copied: {error.message}")
 
     def _send_request(self, targets: Mapping[TopicPartition, Replicas | None]) -> None:
-        for answer in self._context.cluster.reassign(targets, self._context.guard).values():
+        for response in self._context.cluster.reassign(targets, self._context.guard).values():
             # It may have ended since the reading, or by an earlier request whose answer was lost.
-            over = isinstance(answer, RequestRejected) and answer.code == "NO_REASSIGNMENT_IN_PROGRESS"
-            if answer is not None and not over:
-                raise answer
+            over = isinstance(response, RequestRejected) and response.code == "NO_REASSIGNMENT_IN_PROGRESS"
+            if response is not None and not over:
+                raise response
 
 
 def has_arrived(move: PartitionMove, layout: Layout) -> bool:

@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.values import Value
-from kafkaform.resources.replicas.moves import LONGEST_LIST
+from kafkaform.resources.replicas.moves import MAX_THROTTLE_LIST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -174,7 +174,7 @@ def _pack(moves: Iterable[PartitionMove], partitions: int, size: int) -> Iterato
         # Every broker counts, although each is in one of the two lists only: an estimate that is never too
         # small.
         entries = sum(len(f"{move.partition}:{broker},") for broker in move.brokers)
-        is_full = len(batch) >= partitions or lists[move.ref] + entries > LONGEST_LIST
+        is_full = len(batch) >= partitions or lists[move.ref] + entries > MAX_THROTTLE_LIST_BYTES
         if batch and (is_full or total + move.copied > size):
             yield tuple(batch)
             batch, total = [], 0

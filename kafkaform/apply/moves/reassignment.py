@@ -313,12 +313,12 @@ class Reassigner:
         if not partitions:
             return
         try:
-            answers = self._context.cluster.elect_leaders(partitions, self._context.guard)
+            responses = self._context.cluster.elect_leaders(partitions, self._context.guard)
         except LockLost:
             raise
         except ClusterError as error:
-            answers = dict.fromkeys(partitions, error)
-        failed = {key: error for key, error in answers.items() if error is not None}
+            responses = dict.fromkeys(partitions, error)
+        failed = {key: error for key, error in responses.items() if error is not None}
         if failed:
             names = listed([format_partition(key) for key in sorted(failed)])
             why = failed[min(failed)].message
@@ -337,10 +337,10 @@ class Reassigner:
         """
         # Read back, not remembered: a request whose answer was lost may have removed them.
         if still_set := self._throttles.find_left():
-            left = describe_throttles(still_set)
+            remaining = describe_throttles(still_set)
             kept = self._context.throttle_journal.kept
             remedy = "the next apply removes them" if kept else "remove them by hand (kafka-configs)"
-            self._context.tell(f"still set: {left}; {remedy}")
+            self._context.tell(f"still set: {remaining}; {remedy}")
         outcomes: dict[ResourceRef, ClusterError | None] = {}
         for operation in work:
             ref = operation.ref
@@ -384,5 +384,5 @@ def _build_partial_error(
         error = MovesUnfinished(f"stopped; {so_far}", hint=RETRY_HINT)
     else:
         error = MovesUnfinished(f"{why.message}; {so_far}", hint=why.hint or RETRY_HINT)
-    error.in_part = done > 0 or goes_on or isinstance(why, LockLost)
+    error.is_partial = done > 0 or goes_on or isinstance(why, LockLost)
     return error

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkaform.audit.journal import create_sinks
-from kafkaform.audit.record import FORMAT_VERSION, LONGEST_LINE, encode_json, format_timestamp
+from kafkaform.audit.record import FORMAT_VERSION, MAX_LINE_BYTES, encode_json, format_timestamp
 from kafkaform.audit.trail import read_record
 from kafkaform.core.values import Value
 from kafkaform.resources.replicas.moves import ThrottledReplicas, Throttles, union
@@ -190,7 +190,7 @@ def _split(throttles: Throttles) -> Iterator[Throttles]:
     """
     part = [Throttles(throttles.rates)]
     # Half of a line leaves more than enough for its other members.
-    room = LONGEST_LINE // 2
+    room = MAX_LINE_BYTES // 2
     used = 0
     for name, listed in throttles.replicas.items():
         for piece in _split_topic(listed, room):

@@ -53,12 +53,12 @@ def subtract_throttles(throttles: Throttles, kept: Throttles) -> Throttles:
     rates = {}
     for broker, rate in throttles.rates.items():
         kept_rates = kept.rates.get(broker, Rates())
-        left = Rates(
+        remaining = Rates(
             rate.leader if kept_rates.leader is None else None,
             rate.follower if kept_rates.follower is None else None,
         )
-        if left != Rates():
-            rates[broker] = left
+        if remaining != Rates():
+            rates[broker] = remaining
     replicas = {}
     for topic, held in throttles.replicas.items():
         kept_entries = kept.replicas.get(topic, ThrottledReplicas())
@@ -91,16 +91,16 @@ def select_unchanged(throttles: Throttles, present: Throttles) -> Throttles:
     return Throttles(rates, replicas)
 
 
-def other_rates(asked: Throttles, present: Throttles) -> Mapping[int, Rates]:
+def other_rates(wanted: Throttles, present: Throttles) -> Mapping[int, Rates]:
     """Return the present rates of brokers that differ from the requested ones."""
     return {
         broker: present.rates[broker]
-        for broker, rate in asked.rates.items()
+        for broker, rate in wanted.rates.items()
         if broker in present.rates and present.rates[broker] != rate
     }
 
 
-def partitions(throttles: Throttles) -> set[TopicPartition]:
+def list_partitions(throttles: Throttles) -> set[TopicPartition]:
     """Return the partitions in the lists of throttled replicas."""
     return {
         (topic, int(entry.partition(":")[0]))
@@ -144,7 +144,7 @@ class ThrottleManager:
         try:
             self._leftovers = [*self._context.throttle_journal.read_leftovers()]
             self.recorded = frozenset().union(
-                *(partitions(leftover.throttles) for leftover in self._leftovers)
+                *(list_partitions(leftover.throttles) for leftover in self._leftovers)
             )
         except KafkaformError as error:
             self._context.tell(f"cannot determine whether an earlier apply left throttles: {error.message}")
@@ -192,7 +192,9 @@ class ThrottleManager:
         """Find the throttles of killed applies whose partitions are no longer moved by others."""
         running = (layout.reassigning or {}).keys() - {*joined}
         return [
-            leftover for leftover in self._leftovers if running.isdisjoint(partitions(leftover.throttles))
+            leftover
+            for leftover in self._leftovers
+            if running.isdisjoint(list_partitions(leftover.throttles))
         ]
 
     def throttle(self, moves: Sequence[PartitionMove], layout: Layout) -> None:
@@ -266,20 +268,20 @@ class ThrottleManager:
     def _set_throttles(
         self, moves: Sequence[PartitionMove], rate: int, layout: Layout, keys: Collection[TopicPartition]
     ) -> None:
-        asked = compute_throttles(moves, rate, [broker.id for broker in layout.brokers])
+        wanted = compute_throttles(moves, rate, [broker.id for broker in layout.brokers])
         cluster, guard = self._context.cluster, self._context.guard
-        present = self._context.retry(lambda: cluster.throttles(asked.replicas))
+        present = self._context.retry(lambda: cluster.throttles(wanted.replicas))
         owned = self._find_ended(layout, keys) + self._set
         foreign = subtract_throttles(
             present, union(select_unchanged(entry.throttles, present) for entry in owned)
         )
         # A broker has one rate for all copies: one that others have set stays, and applies to these moves
         # too.
-        for broker, kept in other_rates(asked, foreign).items():
+        for broker, kept in other_rates(wanted, foreign).items():
             self._tell_once(
                 f"broker {broker} keeps the throttle that another client has set: {_format_rates(kept)}"
             )
-        ours = subtract_throttles(asked, foreign)
+        ours = subtract_throttles(wanted, foreign)
         if not ours:
             return
         if not self._context.throttle_journal.kept:

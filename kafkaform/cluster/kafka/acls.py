@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.kafka.answers import note_unknown, report_unlisted
 from kafkaform.cluster.kafka.facts import BROKER_TIMEOUT_S, find_own_principal
+from kafkaform.cluster.kafka.responses import note_unknown, report_unlisted
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import translate_answer, translate_code
+from kafkaform.cluster.transport.translation import translate_code, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, describe_acls
+from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, describe_acls
 from kafkaform.cluster.wire.messages import CREATE_ACLS, DELETE_ACLS
 from kafkaform.core.acls import ALL, Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_answers import DescribedAcls
+    from kafkaform.cluster.wire.large_responses import DescribedAcls
     from kafkaform.cluster.wire.message_schema import RequestType
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import FieldValue, Observed, ResourceRef
     from kafkaform.resources.access.operations import AlterAccess
 
 _TIMEOUT_S = 60.0
-"""How long a broker may take to describe all ACLs: 80,000 of them are an answer of some 5 MB."""
+"""How long a broker may take to describe all ACLs: 80,000 of them are a response of some 5 MB."""
 
 _ANY = 1
 """The code of ANY for types of resources, patterns, permissions and operations in filters."""
@@ -125,12 +125,12 @@ class AccessReader(Value):
 
         The value of an ACL that only some brokers have names these.
         """
-        answers = connection.ask_each(_DESCRIBE_ACLS, _EVERYTHING, _TIMEOUT_S)
+        responses = connection.send_to_each(_DESCRIBE_ACLS, _EVERYTHING, _TIMEOUT_S)
         states: dict[int, dict[ResourceRef, Observed]] = {}
-        for broker, answer in answers.items():
-            if isinstance(answer, ClusterError):
-                raise answer
-            states[broker] = observe_access(AccessReading(_read_answer(answer)[0], AuthorizerSettings()))
+        for broker, response in responses.items():
+            if isinstance(response, ClusterError):
+                raise response
+            states[broker] = observe_access(AccessReading(_read_response(response)[0], AuthorizerSettings()))
         return Observation(
             {
                 ref: merged
@@ -163,19 +163,19 @@ def _merge(observed: Mapping[int, Observed | None]) -> Observed | None:
 
 def read_access(connection: Connection) -> AccessReading:
     """Read access control, as `Cluster.access` does, with one request for all ACLs."""
-    (answer,) = connection.ask(_DESCRIBE_ACLS, [_EVERYTHING], timeout_s=_TIMEOUT_S)
-    acls, unknown = _read_answer(answer)
+    (response,) = connection.send(_DESCRIBE_ACLS, [_EVERYTHING], timeout_s=_TIMEOUT_S)
+    acls, unknown = _read_response(response)
     return AccessReading(acls, _read_settings(connection), unknown)
 
 
-def _read_answer(answer: DescribedAcls[Acl | None]) -> tuple[tuple[Acl, ...], int]:
-    """Return the ACLs of an answer, and the number of those of a later Kafka; raises its error."""
-    if answer.error_code == ErrorCode.SECURITY_DISABLED:
+def _read_response(response: DescribedAcls[Acl | None]) -> tuple[tuple[Acl, ...], int]:
+    """Return the ACLs of a response, and the number of those of a later Kafka; raises its error."""
+    if response.error_code == ErrorCode.SECURITY_DISABLED:
         raise _make_disabled_error()
-    if answer.error_code:
-        raise name_right(translate_code(answer.error_code, answer.error_message), _DESCRIBE_ACLS.name)
-    known = tuple(acl for acl in answer.acls if acl is not None)
-    return known, len(answer.acls) - len(known)
+    if response.error_code:
+        raise name_right(translate_code(response.error_code, response.error_message), _DESCRIBE_ACLS.name)
+    known = tuple(acl for acl in response.acls if acl is not None)
+    return known, len(response.acls) - len(known)
 
 
 def _make_disabled_error() -> NotOffered:
@@ -185,7 +185,7 @@ def _make_disabled_error() -> NotOffered:
 def _make_acl(
     type_code: int, name: str, pattern: int, principal: str, host: str, operation_code: int, permission: int
 ) -> Acl | None:
-    """Return the ACL of an answer; None for one with a code of a later Kafka."""
+    """Return the ACL of a response; None for one with a code of a later Kafka."""
     resource_type = _RESOURCE_TYPES.get(type_code)
     operation = _OPERATIONS.get(operation_code)
     if resource_type is None or operation is None:
@@ -246,7 +246,7 @@ class AccessWriter(Value):
             request = {name: [_write_acl(acl) for _, acl in acls]}
             try:
                 guard()
-                answer, _ = self.send(connection, request_type, request, guard)
+                response, _ = self.send(connection, request_type, request, guard)
             except LockLost as error:
                 if not is_sent:
                     raise
@@ -257,11 +257,11 @@ class AccessWriter(Value):
                 continue
             is_sent = True
             # Parts do not repeat the ACL: they belong to those of the request by their order alone.
-            if len(answer[parts]) != len(acls):
-                text = f"the answer to {request_type.name} has {len(answer[parts])} parts of {len(acls)}"
+            if len(response[parts]) != len(acls):
+                text = f"the answer to {request_type.name} has {len(response[parts])} parts of {len(acls)}"
                 outcomes.update((operation.subject, OutcomeUnknown(text)) for operation, _ in acls)
                 continue
-            for (operation, acl), part in zip(acls, answer[parts], strict=True):
+            for (operation, acl), part in zip(acls, response[parts], strict=True):
                 outcomes[operation.subject] = outcomes[operation.subject] or _find_error(
                     request_type, acl, part
                 )
@@ -272,15 +272,15 @@ def _find_objection(connection: Connection) -> ClusterError:
     """Return the error for a dry run: that of a small reading, or that Kafka has none for ACLs."""
     of_cluster = {**_EVERYTHING, "resource_type": _TYPE_CODES[ResourceType.CLUSTER]}
     try:
-        (answer,) = connection.ask(_DESCRIBE_ACLS, [of_cluster], timeout_s=_TIMEOUT_S)
-        _read_answer(answer)
+        (response,) = connection.send(_DESCRIBE_ACLS, [of_cluster], timeout_s=_TIMEOUT_S)
+        _read_response(response)
     except ClusterError as error:
         return error
     return ClusterError("Kafka has no dry run for ACLs")
 
 
 def _find_error(request_type: RequestType[Any], acl: Acl, part: Mapping[str, Any]) -> ClusterError | None:
-    """Return the error of one part of an answer; None if it was carried out.
+    """Return the error of one part of a response; None if it was carried out.
 
     A deletion must have deleted the ACL that it names, or nothing if that is gone.
     """
@@ -288,7 +288,7 @@ def _find_error(request_type: RequestType[Any], acl: Acl, part: Mapping[str, Any
     if failed:
         if failed[0]["error_code"] == ErrorCode.SECURITY_DISABLED:
             return _make_disabled_error()
-        return name_right(translate_answer(failed[0]), request_type.name)
+        return name_right(translate_response(failed[0]), request_type.name)
     # A filter with the values of one ACL can match no other one.
     values = _write_acl(acl).items()
     if not all(values <= each.items() for each in part.get("matches", ())):
@@ -305,10 +305,10 @@ def _read_settings(connection: Connection) -> AuthorizerSettings:
     own = find_own_principal(connection)
     requests = {node: [{str(node): None}] for node in connection.cluster.brokers}
     listed: set[str] = set()
-    for answers in connection.ask_nodes(BROKER_CONFIGS, requests, BROKER_TIMEOUT_S).values():
-        if isinstance(answers, ClusterError) or answers[0][0].error_code:
+    for responses in connection.send_to_nodes(BROKER_CONFIGS, requests, BROKER_TIMEOUT_S).values():
+        if isinstance(responses, ClusterError) or responses[0][0].error_code:
             return AuthorizerSettings(principal=own)  # a broker that does not answer may have them
-        listed |= answers[0][0].configs.effective.keys()
+        listed |= responses[0][0].configs.effective.keys()
     return AuthorizerSettings(
         None if _SUPER_USERS in listed else frozenset(), None if _ALLOW_EVERYONE in listed else False, own
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kafkaform.cluster.audit_layout import TOPIC, make_audit_topic_creation, make_record_key
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC, make_audit_topic_creation, make_record_key
 from kafkaform.cluster.kafka.record_clients import make_client, restore_signals, translate
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.kafka.writer import submit
@@ -66,7 +66,10 @@ class AuditTopic:
             try:
                 for line in lines:
                     producer.produce(
-                        TOPIC.name, line.encode(), make_record_key(line).encode(), on_delivery=collect_failure
+                        AUDIT_TOPIC.name,
+                        line.encode(),
+                        make_record_key(line).encode(),
+                        on_delivery=collect_failure,
                     )
                     producer.poll(0)
             except KafkaException as error:
@@ -80,7 +83,7 @@ class AuditTopic:
             if isinstance(failure, PermissionDenied):
                 # An account that may write to no topic is refused on the cluster: IdempotentWrite (KIP-679).
                 failure.resource = "topic"
-            raise name_right(failure, "Produce", TOPIC.name) from error
+            raise name_right(failure, "Produce", AUDIT_TOPIC.name) from error
 
     @restore_signals()
     def read(self) -> list[str]:
@@ -92,7 +95,7 @@ class AuditTopic:
             Consumer,
             {
                 # Required by librdkafka, but unused: the consumer neither joins the group nor commits.
-                "group.id": TOPIC.name,
+                "group.id": AUDIT_TOPIC.name,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
@@ -106,7 +109,7 @@ class AuditTopic:
         try:
             return list(_read_records(consumer))
         except KafkaException as error:
-            raise name_right(translate(error), "Fetch", TOPIC.name) from error
+            raise name_right(translate(error), "Fetch", AUDIT_TOPIC.name) from error
         finally:
             consumer.close()
 
@@ -124,7 +127,7 @@ class AuditTopic:
             self._connection,
             Producer,
             {
-                # Brokers drop a batch that the client sends again after a lost answer: no line is recorded
+                # Brokers drop a batch that the client sends again after a lost response: no line is recorded
                 # twice.
                 "enable.idempotence": True,
                 "acks": "all",
@@ -136,10 +139,10 @@ class AuditTopic:
         )
 
     def _exists(self) -> bool:
-        answers = describe_topics(self._connection, [TOPIC.name])
-        if TOPIC.name in answers.denied:
-            raise name_right(answers.denied[TOPIC.name], "Metadata", TOPIC.name)
-        return TOPIC.name in answers.found
+        responses = describe_topics(self._connection, [AUDIT_TOPIC.name])
+        if AUDIT_TOPIC.name in responses.denied:
+            raise name_right(responses.denied[AUDIT_TOPIC.name], "Metadata", AUDIT_TOPIC.name)
+        return AUDIT_TOPIC.name in responses.found
 
     def _create(self) -> None:
         brokers = len(self._connection.cluster.brokers)
@@ -173,10 +176,10 @@ def _wait_for_delivery(producer: Producer, failures: Sequence[KafkaError]) -> No
 def _read_records(consumer: Consumer) -> Iterator[str]:
     """Yield every record up to the end as it is now; others may go on writing."""
     # The topic has one partition, so that all applies of a cluster have one order.
-    partition = TopicPartition(TOPIC.name, 0)
+    partition = TopicPartition(AUDIT_TOPIC.name, 0)
     # Asked first: a consumer that does not know the leader yet waits half a second before it asks again.
     start, end = consumer.get_watermark_offsets(partition, timeout=READ_TIMEOUT_S)
-    consumer.assign([TopicPartition(TOPIC.name, 0, start)])
+    consumer.assign([TopicPartition(AUDIT_TOPIC.name, 0, start)])
     deadline = time.monotonic() + READ_TIMEOUT_S
     while start < end:
         for message in consumer.consume(_BATCH, _POLL_S):

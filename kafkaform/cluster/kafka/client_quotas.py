@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.kafka.answers import note_unknown, report_unlisted
+from kafkaform.cluster.kafka.responses import note_unknown, report_unlisted
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.transport.translation import translate_response
 from kafkaform.cluster.wire.messages import ALTER_QUOTAS, DESCRIBE_QUOTAS
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, PermissionDenied, RequestRejected
 from kafkaform.core.model import Observation
@@ -60,7 +60,7 @@ class QuotaReader:
     def observe_fields(
         self, connection: Connection, fields: Mapping[ResourceRef, Collection[str]]
     ) -> Observation:
-        """Read whole quotas: one answer has them all."""
+        """Read whole quotas: one response has them all."""
         return self.observe(connection, fields.keys(), none_besides)
 
 
@@ -72,17 +72,17 @@ def read_quotas(connection: Connection) -> tuple[dict[QuotaEntity, dict[str, str
         PermissionDenied: This account may not read them; names the right.
     """
     # Without components, the filter matches every entity; `strict` would exclude those with more components.
-    (answer,) = connection.ask(DESCRIBE_QUOTAS, [{"components": (), "strict": False}])
-    if answer["error_code"]:
-        raise name_right(translate_answer(answer), DESCRIBE_QUOTAS.name)
+    (response,) = connection.send(DESCRIBE_QUOTAS, [{"components": (), "strict": False}])
+    if response["error_code"]:
+        raise name_right(translate_response(response), DESCRIBE_QUOTAS.name)
     quotas = {}
-    for entry in answer["entries"]:
+    for entry in response["entries"]:
         entity = _read_entity(entry["entity"])
         if entity is not None:
             quotas[entity] = {
                 value["key"]: value_text(value["key"], value["value"]) for value in entry["values"]
             }
-    return quotas, len(answer["entries"]) - len(quotas)
+    return quotas, len(response["entries"]) - len(quotas)
 
 
 class QuotaWriter(Value):
@@ -113,21 +113,23 @@ class QuotaWriter(Value):
         request = {"entries": [entry for _, entry in entries.values()], "validate_only": validate_only}
         try:
             if validate_only:
-                answer = connection.ask_controller(ALTER_QUOTAS, request, TIMEOUT_S)
+                response = connection.send_to_controller(ALTER_QUOTAS, request, TIMEOUT_S)
             else:
-                answer, _ = self.send(connection, ALTER_QUOTAS, request, guard)
+                response, _ = self.send(connection, ALTER_QUOTAS, request, guard)
         except ClusterError as error:
             return outcomes | dict.fromkeys(subjects, error)
-        # Until the answer says otherwise: an entity that it omits may have been altered.
+        # Until the response says otherwise: an entity that it omits may have been altered.
         unknown = OutcomeUnknown("the controller's response does not include this quota")
         outcomes |= dict.fromkeys(subjects, unknown)
-        for part in answer["entries"]:
+        for part in response["entries"]:
             answered = _read_entity(part["entity"])
             # Answers name entities, and need not keep the order of the request.
             if answered in entries:
                 failed = part["error_code"] != 0
                 subject, _ = entries[answered]
-                outcomes[subject] = name_right(translate_answer(part), ALTER_QUOTAS.name) if failed else None
+                outcomes[subject] = (
+                    name_right(translate_response(part), ALTER_QUOTAS.name) if failed else None
+                )
         return outcomes
 
 

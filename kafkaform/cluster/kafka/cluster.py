@@ -40,7 +40,7 @@ class KafkaCluster:
     Args:
         properties: Properties for librdkafka, with secrets filled in.
         transport: Makes the settings of our own connections; see `Connection`.
-        tell: Receives a line for a user who waits for the first answer.
+        tell: Receives a line for a user who waits for the first response.
     """
 
     def __init__(

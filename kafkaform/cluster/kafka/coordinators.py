@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kafkaform.cluster.kafka.answers import GroupAnswers
+from kafkaform.cluster.kafka.responses import GroupResponses
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import MISSING, translate_answer, translate_code
+from kafkaform.cluster.transport.translation import MISSING, translate_code, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.group_messages import (
     DELETE_GROUPS,
@@ -24,7 +24,7 @@ from kafkaform.cluster.wire.group_messages import (
     OFFSET_FETCHES,
     SHARE_OFFSETS,
 )
-from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
+from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, METADATA
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, PermissionDenied, RequestRejected
 from kafkaform.core.wording import counted
 
@@ -47,7 +47,7 @@ _GROUP = 0
 """The key type of groups in FindCoordinator (CoordinatorType)."""
 
 
-def ask_coordinators(
+def query_coordinators(
     connection: Connection,
     request_type: RequestType[Any],
     names: Collection[str],
@@ -56,7 +56,7 @@ def ask_coordinators(
     *,
     chunk: int = CHUNK,
     timeout_s: float = READ_TIMEOUT_S,
-) -> GroupAnswers[T]:
+) -> GroupResponses[T]:
     """Ask each group's coordinator, all brokers concurrently.
 
     Args:
@@ -64,47 +64,47 @@ def ask_coordinators(
         request_type: The type of request.
         names: The groups.
         request: Makes the request for some groups.
-        convert: Makes the value from the answer about a group and its coordinator's id; may raise
+        convert: Makes the value from the response about a group and its coordinator's id; may raise
             ClusterError.
-        chunk: The most groups in a request; with 1, the answer need not name the group.
-        timeout_s: How long a broker may take for each answer.
+        chunk: The most groups in a request; with 1, the response need not name the group.
+        timeout_s: How long a broker may take for each response.
     """
-    answers: GroupAnswers[T] = GroupAnswers()
+    responses: GroupResponses[T] = GroupResponses()
 
-    def add_answers(node: int, asked: Sequence[str], answer: Any) -> None:
-        # The answers to OffsetCommit, and to OffsetFetch before version 8, do not repeat the name of their
+    def add_responses(node: int, requested: Sequence[str], response: Any) -> None:
+        # The responses to OffsetCommit, and to OffsetFetch before version 8, do not repeat the name of their
         # group.
-        for group in answer["groups"] if "groups" in answer else [{**answer, "group_id": asked[0]}]:
+        for group in response["groups"] if "groups" in response else [{**response, "group_id": requested[0]}]:
             name = group["group_id"]
-            if name not in asked:
+            if name not in requested:
                 raise ClusterError(f"broker {node} returned a group that was not requested")
             try:
                 if group.get("error_code"):
-                    raise translate_answer(group)
-                answers.found[name] = convert(group, node)
+                    raise translate_response(group)
+                responses.found[name] = convert(group, node)
             except ClusterError as error:
-                answers.failed[name] = _name_missing_right(error, request_type, name)
+                responses.failed[name] = _name_missing_right(error, request_type, name)
 
     try:
         chunks = {
             node: [batch[start : start + chunk] for start in range(0, len(batch), chunk)]
-            for node, batch in _group_by_coordinator(connection, names, answers).items()
+            for node, batch in _group_by_coordinator(connection, names, responses).items()
         }
         requests = {node: [request(batch) for batch in of_node] for node, of_node in chunks.items()}
-        for node, result in connection.ask_nodes(request_type, requests, timeout_s).items():
+        for node, result in connection.send_to_nodes(request_type, requests, timeout_s).items():
             if isinstance(result, ClusterError):
-                answers.failed.update({name: result for batch in chunks[node] for name in batch})
+                responses.failed.update({name: result for batch in chunks[node] for name in batch})
                 continue
-            for batch, answer in zip(chunks[node], result, strict=True):
-                add_answers(node, batch, answer)
+            for batch, response in zip(chunks[node], result, strict=True):
+                add_responses(node, batch, response)
         failure = ClusterError("the responses of the coordinators do not include these groups")
     # The coordinators could not be looked up, so that no group was asked about. Callers handle errors by
     # group only.
     except KafkaformError as error:
         failure = error if isinstance(error, ClusterError) else ClusterError(error.message, hint=error.hint)
-    unanswered = set(names) - answers.found.keys() - answers.failed.keys()
-    answers.failed.update(dict.fromkeys(unanswered, failure))
-    return answers
+    pending = set(names) - responses.found.keys() - responses.failed.keys()
+    responses.failed.update(dict.fromkeys(pending, failure))
+    return responses
 
 
 def _name_missing_right(error: ClusterError, request_type: RequestType[Any], name: str) -> ClusterError:
@@ -119,7 +119,9 @@ def _name_missing_right(error: ClusterError, request_type: RequestType[Any], nam
     return name_right(error, request_type.name, name)
 
 
-def read_committed(connection: Connection, names: Collection[str]) -> GroupAnswers[dict[TopicPartition, int]]:
+def read_committed(
+    connection: Connection, names: Collection[str]
+) -> GroupResponses[dict[TopicPartition, int]]:
     """Read the committed offsets of consumer groups."""
 
     def make_request(batch: Sequence[str]) -> Mapping[str, Any]:
@@ -127,13 +129,13 @@ def read_committed(connection: Connection, names: Collection[str]) -> GroupAnswe
         # (UNSTABLE_OFFSET_COMMIT, KIP-447). Lag and resets are about the last committed ones.
         return {"groups": [{"group_id": name, "topics": None} for name in batch], "stable": False}
 
-    answers = ask_coordinators(connection, OFFSET_FETCHES, names, make_request, _parse_committed)
-    unsupported = [name for name, error in answers.failed.items() if isinstance(error, NotOffered)]
+    responses = query_coordinators(connection, OFFSET_FETCHES, names, make_request, _parse_committed)
+    unsupported = [name for name, error in responses.failed.items() if isinstance(error, NotOffered)]
     if unsupported:  # brokers before Kafka 3.0: one group in a request
         for name in unsupported:
-            del answers.failed[name]
-        answers.update(
-            ask_coordinators(
+            del responses.failed[name]
+        responses.update(
+            query_coordinators(
                 connection,
                 OFFSET_FETCH,
                 unsupported,
@@ -142,16 +144,16 @@ def read_committed(connection: Connection, names: Collection[str]) -> GroupAnswe
                 chunk=1,
             )
         )
-    return answers
+    return responses
 
 
-def read_starts(connection: Connection, names: Collection[str]) -> GroupAnswers[dict[TopicPartition, int]]:
+def read_starts(connection: Connection, names: Collection[str]) -> GroupResponses[dict[TopicPartition, int]]:
     """Read the start offsets of share groups."""
 
     def request(batch: Sequence[str]) -> Mapping[str, Any]:
         return {"groups": [{"group_id": name, "topics": None} for name in batch]}
 
-    return ask_coordinators(
+    return query_coordinators(
         connection, SHARE_OFFSETS, names, request, lambda group, _: _parse_offsets(group, "start_offset")
     )
 
@@ -172,19 +174,19 @@ def commit(
         "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
     }
 
-    def read_codes(answer: Mapping[str, Any], _: int) -> dict[TopicPartition, int]:
+    def read_codes(response: Mapping[str, Any], _: int) -> dict[TopicPartition, int]:
         return {
             (topic["name"], p["index"]): p["error_code"]
-            for topic in answer["topics"]
+            for topic in response["topics"]
             for p in topic["partitions"]
         }
 
-    answers = ask_coordinators(
+    responses = query_coordinators(
         connection, OFFSET_COMMIT, [name], lambda _: request, read_codes, chunk=1, timeout_s=timeout_s
     )
-    if failure := answers.failed.get(name):
+    if failure := responses.failed.get(name):
         return dict.fromkeys(offsets, failure)
-    codes = answers.found[name]
+    codes = responses.found[name]
 
     def explain(topic: str, code: int) -> ClusterError:
         error = translate_code(code, "")
@@ -197,9 +199,9 @@ def commit(
     return failures | dict.fromkeys(offsets.keys() - codes.keys(), missing)
 
 
-def delete(connection: Connection, name: str, timeout_s: float) -> GroupAnswers[None]:
+def delete(connection: Connection, name: str, timeout_s: float) -> GroupResponses[None]:
     """Delete a group with its offsets."""
-    return ask_coordinators(
+    return query_coordinators(
         connection,
         DELETE_GROUPS,
         [name],
@@ -219,14 +221,14 @@ def _parse_offsets(group: Mapping[str, Any], field: str) -> dict[TopicPartition,
     for topic in group["topics"]:
         for partition in topic["partitions"]:
             if partition["error_code"]:
-                raise name_right(translate_answer(partition), OFFSET_FETCH.name, topic["name"])
+                raise name_right(translate_response(partition), OFFSET_FETCH.name, topic["name"])
             if partition[field] >= 0:
                 offsets[topic["name"], partition["index"]] = partition[field]
     return offsets
 
 
 def _group_by_coordinator(
-    connection: Connection, names: Collection[str], answers: GroupAnswers[Any]
+    connection: Connection, names: Collection[str], responses: GroupResponses[Any]
 ) -> dict[int, list[str]]:
     by_node: dict[int, list[str]] = {}
     requested = {*names}
@@ -236,8 +238,8 @@ def _group_by_coordinator(
         if coordinator["error_code"]:
             if coordinator["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 check_offsets_topic(connection)
-            error = name_right(translate_answer(coordinator), FIND_COORDINATOR.name, coordinator["key"])
-            answers.failed[coordinator["key"]] = error
+            error = name_right(translate_response(coordinator), FIND_COORDINATOR.name, coordinator["key"])
+            responses.failed[coordinator["key"]] = error
         else:
             by_node.setdefault(coordinator["node_id"], []).append(coordinator["key"])
     return by_node
@@ -245,22 +247,22 @@ def _group_by_coordinator(
 
 def _find_coordinators(connection: Connection, names: Collection[str]) -> Sequence[Mapping[str, Any]]:
     try:
-        (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": _GROUP, "keys": names}])
+        (response,) = connection.send(FIND_COORDINATORS, [{"key_type": _GROUP, "keys": names}])
     # Brokers before Kafka 3.0 look up one group in a request (KIP-699).
     except NotOffered:
-        responses = connection.ask(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
+        responses = connection.send(FIND_COORDINATOR, [{"key": name, "key_type": _GROUP} for name in names])
         return [{**coordinator, "key": name} for name, coordinator in zip(names, responses, strict=True)]
-    coordinators: Sequence[Mapping[str, Any]] = answer["coordinators"]
+    coordinators: Sequence[Mapping[str, Any]] = response["coordinators"]
     return coordinators
 
 
 class BrokerClient(Protocol):
     """Connections to brokers."""
 
-    def ask(
+    def send(
         self, request_type: RequestType[T], requests: Sequence[Any], *, node: int | None = None
     ) -> list[T]:
-        """Return the answers to some requests, in order."""
+        """Return the responses to some requests, in order."""
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -276,12 +278,12 @@ def check_offsets_topic(brokers: BrokerClient) -> None:
         RequestRejected: There are fewer brokers than the topic needs replicas.
     """
     try:
-        (metadata,) = brokers.ask(METADATA, [[OFFSETS_TOPIC]])
+        (metadata,) = brokers.send(METADATA, [[OFFSETS_TOPIC]])
         if any(topic.error_code not in MISSING for topic in metadata.topics):
             return  # it exists, or is hidden from this account
         # A broker describes only its own configs, so that the request goes to the broker that it names.
         node = min(metadata.brokers)
-        ((described,),) = brokers.ask(BROKER_CONFIGS, [{str(node): [_REPLICATION_FACTOR]}], node=node)
+        ((described,),) = brokers.send(BROKER_CONFIGS, [{str(node): [_REPLICATION_FACTOR]}], node=node)
         wanted = int(described.configs.effective[_REPLICATION_FACTOR] or 0)
     # This only looks for a better explanation: without one, the caller retries COORDINATOR_NOT_AVAILABLE.
     except (ClusterError, KeyError, ValueError) as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code
-from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS
+from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import (
     ClusterError,
@@ -51,11 +51,11 @@ def read_facts(connection: Connection) -> Facts:
     requests = {broker.id: [{str(broker.id): None}] for broker in brokers}
     configs: dict[int, Mapping[str, str | None]] = {}
     failures: dict[int, ClusterError] = {}
-    for number, answers in connection.ask_nodes(BROKER_CONFIGS, requests, BROKER_TIMEOUT_S).items():
-        if isinstance(answers, ClusterError):
-            failures[number] = answers
+    for number, responses in connection.send_to_nodes(BROKER_CONFIGS, requests, BROKER_TIMEOUT_S).items():
+        if isinstance(responses, ClusterError):
+            failures[number] = responses
             continue
-        ((described,),) = answers
+        ((described,),) = responses
         if described.error_code:
             error = translate_code(described.error_code, described.message)
             failures[number] = name_right(error, BROKER_CONFIGS.name)

@@ -6,9 +6,9 @@ from functools import partial
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready, is_missing
-from kafkaform.cluster.kafka.coordinators import ask_coordinators
+from kafkaform.cluster.kafka.coordinators import query_coordinators
 from kafkaform.cluster.kafka.log_spans import read_partition_counts
+from kafkaform.cluster.kafka.responses import GroupResponses, is_missing, retry_until_ready
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.group_messages import (
     DESCRIBE_CLASSIC,
@@ -36,23 +36,23 @@ _CONSUMERS = frozenset({"", "consumer"})
 """The protocol types of classic groups whose members are consumers, unlike those of Kafka Connect."""
 
 
-def describe_groups(connection: Connection, groups: Mapping[str, ListedGroup]) -> GroupAnswers[Group]:
-    """Describe groups without their offsets; the answers lack those that do not exist.
+def describe_groups(connection: Connection, groups: Mapping[str, ListedGroup]) -> GroupResponses[Group]:
+    """Describe groups without their offsets; the responses lack those that do not exist.
 
     Args:
         connection: The cluster.
         groups: The groups by name, as they are listed; `ListedGroup()` for one that is not.
     """
-    asked: dict[Callable[[Connection, Collection[str]], GroupAnswers[Group]], list[str]] = {}
+    requested: dict[Callable[[Connection, Collection[str]], GroupResponses[Group]], list[str]] = {}
     for name, listed in groups.items():
-        asked.setdefault(_choose_request(listed), []).append(name)
-    answers: GroupAnswers[Group] = GroupAnswers()
-    for describe, names in asked.items():
-        answers.update(ask_until_ready(names, partial(describe, connection)))
-    return answers
+        requested.setdefault(_choose_request(listed), []).append(name)
+    responses: GroupResponses[Group] = GroupResponses()
+    for describe, names in requested.items():
+        responses.update(retry_until_ready(names, partial(describe, connection)))
+    return responses
 
 
-def _choose_request(listed: ListedGroup) -> Callable[[Connection, Collection[str]], GroupAnswers[Group]]:
+def _choose_request(listed: ListedGroup) -> Callable[[Connection, Collection[str]], GroupResponses[Group]]:
     if listed.protocol == "share":
         return _describe_share
     if listed.protocol == "streams":
@@ -66,37 +66,39 @@ def _choose_request(listed: ListedGroup) -> Callable[[Connection, Collection[str
 
 def _describe_by_protocols(
     protocols: Sequence[str], connection: Connection, names: Collection[str]
-) -> GroupAnswers[Group]:
+) -> GroupResponses[Group]:
     """Describe groups by one protocol, and those that it does not know by the next."""
-    answers: GroupAnswers[Group] = GroupAnswers()
+    responses: GroupResponses[Group] = GroupResponses()
     remaining: Collection[str] = names
     for protocol in protocols:
-        answers.update(_BY_PROTOCOL[protocol](connection, remaining))
+        responses.update(_BY_PROTOCOL[protocol](connection, remaining))
         # A group of another protocol is reported as missing (GROUP_ID_NOT_FOUND): the next protocol may have
         # it.
-        for name in [name for name, error in answers.failed.items() if is_missing(error)]:
-            del answers.failed[name]
-        remaining = [name for name in remaining if name not in answers.found and name not in answers.failed]
+        for name in [name for name, error in responses.failed.items() if is_missing(error)]:
+            del responses.failed[name]
+        remaining = [
+            name for name in remaining if name not in responses.found and name not in responses.failed
+        ]
         if not remaining:
             break
-    return answers
+    return responses
 
 
-def _describe_consumer(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    """Describe groups of the consumer protocol; the answers are empty if brokers do not have it."""
-    answers = _describe_assigned(DESCRIBE_CONSUMER, "consumer", connection, names)
+def _describe_consumer(connection: Connection, names: Collection[str]) -> GroupResponses[Group]:
+    """Describe groups of the consumer protocol; the responses are empty if brokers do not have it."""
+    responses = _describe_assigned(DESCRIBE_CONSUMER, "consumer", connection, names)
 
     def is_without(error: ClusterError) -> bool:
         refused = isinstance(error, RequestRejected) and error.code == _UNSUPPORTED  # Kafka 3.7 to 3.9
         return refused or isinstance(error, NotOffered)
 
     # Not a failure: without the protocol there are no such groups, and the next protocol is asked.
-    failed = {name: error for name, error in answers.failed.items() if not is_without(error)}
-    return GroupAnswers(answers.found, failed)
+    failed = {name: error for name, error in responses.failed.items() if not is_without(error)}
+    return GroupResponses(responses.found, failed)
 
 
-def _describe_classic(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    """Describe classic groups; the answers lack those that do not exist."""
+def _describe_classic(connection: Connection, names: Collection[str]) -> GroupResponses[Group]:
+    """Describe classic groups; the responses lack those that do not exist."""
 
     def convert(group: Mapping[str, Any], node: int) -> Group:
         # Only consumers have partitions: the assignments of Kafka Connect have a format of their own.
@@ -109,11 +111,11 @@ def _describe_classic(connection: Connection, names: Collection[str]) -> GroupAn
             partial(_parse_classic_assignment, group["group_id"]) if is_consumers else lambda _: (),
         )
 
-    answers = ask_coordinators(connection, DESCRIBE_CLASSIC, names, _make_request, convert)
+    responses = query_coordinators(connection, DESCRIBE_CLASSIC, names, _make_request, convert)
     # In the supported versions, a missing group is described as Dead, without an error; version 6 has
     # GROUP_ID_NOT_FOUND for it (KIP-1043).
-    return GroupAnswers(
-        {name: group for name, group in answers.found.items() if group.state != "Dead"}, answers.failed
+    return GroupResponses(
+        {name: group for name, group in responses.found.items() if group.state != "Dead"}, responses.failed
     )
 
 
@@ -136,15 +138,15 @@ def _parse_classic_assignment(name: str, member: Mapping[str, Any]) -> Collectio
         ) from error
 
 
-def _describe_share(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
+def _describe_share(connection: Connection, names: Collection[str]) -> GroupResponses[Group]:
     return _describe_assigned(DESCRIBE_SHARE, "share", connection, names)
 
 
 def _describe_assigned(
     request_type: RequestType[Any], protocol: str, connection: Connection, names: Collection[str]
-) -> GroupAnswers[Group]:
+) -> GroupResponses[Group]:
     """Describe groups whose members have partitions of topics assigned by the coordinator."""
-    return ask_coordinators(
+    return query_coordinators(
         connection,
         request_type,
         names,
@@ -153,8 +155,8 @@ def _describe_assigned(
     )
 
 
-def _describe_streams(connection: Connection, names: Collection[str]) -> GroupAnswers[Group]:
-    answers = ask_coordinators(
+def _describe_streams(connection: Connection, names: Collection[str]) -> GroupResponses[Group]:
+    responses = query_coordinators(
         connection, DESCRIBE_STREAMS, names, _make_request, lambda group, node: (group, node)
     )
     topics = {
@@ -162,7 +164,7 @@ def _describe_streams(connection: Connection, names: Collection[str]) -> GroupAn
             sub["id"]: (*sub["source_topics"], *(topic["name"] for topic in sub["repartition_topics"]))
             for sub in (group["topology"] or {}).get("subtopologies", ())
         }
-        for group, _ in answers.found.values()
+        for group, _ in responses.found.values()
     }
     # Streams members are assigned tasks, not partitions: the source topics of a subtopology are joined by
     # partition number.
@@ -179,12 +181,12 @@ def _describe_streams(connection: Connection, names: Collection[str]) -> GroupAn
             if partition < counts.get(topic, 0)  # a task has as many partitions as its largest topic
         }
 
-    return GroupAnswers(
+    return GroupResponses(
         {
             name: _make_group(group, "streams", "streams", node, partial(assignment, topics[name]))
-            for name, (group, node) in answers.found.items()
+            for name, (group, node) in responses.found.items()
         },
-        answers.failed,
+        responses.failed,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.kafka.answers import COORDINATOR_TIMEOUT_S, is_transient
 from kafkaform.cluster.kafka.facts import find_group_protocols
+from kafkaform.cluster.kafka.responses import COORDINATOR_TIMEOUT_S, is_transient
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.transport.translation import translate_response
 from kafkaform.cluster.wire.group_messages import LIST_GROUPS
 from kafkaform.cluster.wire.messages import CONFIG_RESOURCES
 from kafkaform.core.errors import ClusterError, KafkaformError
@@ -60,8 +60,8 @@ def list_groups_with_configs(connection: Connection) -> tuple[Sequence[str], str
             if "consumer" not in find_group_protocols(connection.read_api_versions()):
                 return (), ""  # no group has configs
             return (), "the brokers do not list groups that have only configs (Kafka 4.1 does)"
-        answer = _check_error(CONFIG_RESOURCES, *connection.ask(CONFIG_RESOURCES, [{"types": [_GROUPS]}]))
-        return [resource["name"] for resource in answer["resources"]], ""
+        response = _check_error(CONFIG_RESOURCES, *connection.send(CONFIG_RESOURCES, [{"types": [_GROUPS]}]))
+        return [resource["name"] for resource in response["resources"]], ""
     except KafkaformError as error:
         # A plan goes on without them: the note KF421 reports that some groups may be missing.
         return (), f"could not list groups that have only configs ({error.message})"
@@ -69,17 +69,17 @@ def list_groups_with_configs(connection: Connection) -> tuple[Sequence[str], str
 
 def _request_groups(connection: Connection) -> Sequence[Mapping[str, str]]:
     """Ask each broker for the groups that it coordinates."""
-    answers = connection.ask_each(LIST_GROUPS, {}, READ_TIMEOUT_S)
+    responses = connection.send_to_each(LIST_GROUPS, {}, READ_TIMEOUT_S)
     listed: list[Mapping[str, str]] = []
-    for answer in answers.values():
+    for response in responses.values():
         # A list without the groups of one broker would make them look deleted: all brokers must answer.
-        if isinstance(answer, ClusterError):
-            raise answer
-        listed += _check_error(LIST_GROUPS, answer)["groups"]
+        if isinstance(response, ClusterError):
+            raise response
+        listed += _check_error(LIST_GROUPS, response)["groups"]
     return listed
 
 
-def _check_error(request_type: RequestType[Any], answer: Any) -> Any:
-    if answer["error_code"]:
-        raise name_right(translate_answer(answer), request_type.name)
-    return answer
+def _check_error(request_type: RequestType[Any], response: Any) -> Any:
+    if response["error_code"]:
+        raise name_right(translate_response(response), request_type.name)
+    return response

@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka import coordinators
-from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready, is_missing
 from kafkaform.cluster.kafka.group_description import describe_groups
 from kafkaform.cluster.kafka.group_listing import ListedGroup, list_groups, list_groups_with_configs
-from kafkaform.cluster.kafka.log_spans import ask_leaders, require_spans
+from kafkaform.cluster.kafka.log_spans import query_leaders, require_spans
+from kafkaform.cluster.kafka.responses import GroupResponses, is_missing, retry_until_ready
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import GROUP_CONFIGS
+from kafkaform.cluster.wire.large_responses import GROUP_CONFIGS
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import CONFIG_PREFIX, Diagnostic, Observation, Observed, Severity
 from kafkaform.core.values import replace
 from kafkaform.core.wording import listed
-from kafkaform.resources import reader_ref
+from kafkaform.resources import group_ref
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.groups import Group, GroupReading, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.cluster.kafka.answers import Configs
+    from kafkaform.cluster.kafka.responses import Configs
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.model import ResourceRef
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def read_committed_offsets(
     connection: Connection, protocols: Mapping[str, str]
-) -> GroupAnswers[dict[TopicPartition, int]]:
+) -> GroupResponses[dict[TopicPartition, int]]:
     """Read the committed offsets of groups, and the start offsets of share groups.
 
     Args:
@@ -43,9 +43,11 @@ def read_committed_offsets(
     """
     share_groups = [name for name, protocol in protocols.items() if protocol == "share"]
     other_groups = [name for name in protocols if protocols[name] != "share"]
-    answers = ask_until_ready(other_groups, lambda names: coordinators.read_committed(connection, names))
-    answers.update(ask_until_ready(share_groups, lambda names: coordinators.read_starts(connection, names)))
-    return answers
+    responses = retry_until_ready(other_groups, lambda names: coordinators.read_committed(connection, names))
+    responses.update(
+        retry_until_ready(share_groups, lambda names: coordinators.read_starts(connection, names))
+    )
+    return responses
 
 
 _MAX_REASONS = 2
@@ -56,7 +58,7 @@ def read_groups(connection: Connection, names: Collection[str] | None) -> GroupR
     listing = list_groups(connection)
     reading = read_committed(connection, listing, listing if names is None else names)
     partitions = {(p.topic, p.partition) for group in reading.groups.values() for p in group.positions}
-    logs = ask_leaders(connection, partitions, None)
+    logs = query_leaders(connection, partitions, None)
     spans = require_spans(logs)
 
     def add_span(position: Position) -> Position:
@@ -99,18 +101,18 @@ def read_each_committed(
     connection: Connection, listing: Mapping[str, ListedGroup], names: Collection[str]
 ) -> tuple[GroupReading, dict[str, ClusterError]]:
     """Read as `read_committed` does, but return errors by group instead of raising them."""
-    asked = {name: listing[name] for name in names if name in listing}
+    requested = {name: listing[name] for name in names if name in listing}
     unlisted = [name for name in names if name not in listing]
     # Without the topic that stores groups there are none, and FindCoordinator would create it.
     if unlisted and not describe_topics(connection, [coordinators.OFFSETS_TOPIC]).missing:
-        # Missing or hidden: only a request that names the group gets an answer that distinguishes the two.
-        asked |= dict.fromkeys(unlisted, ListedGroup())
-    described = describe_groups(connection, asked)
+        # Missing or hidden: only a request that names the group gets a response that distinguishes the two.
+        requested |= dict.fromkeys(unlisted, ListedGroup())
+    described = describe_groups(connection, requested)
     offsets = read_committed_offsets(
         connection, {name: group.protocol for name, group in described.found.items()}
     )
     groups = {
-        name: _add_offsets(group, asked[name], offsets.found.get(name, {}), offsets.failed.get(name))
+        name: _add_offsets(group, requested[name], offsets.found.get(name, {}), offsets.failed.get(name))
         for name, group in described.found.items()
     }
     denied: dict[str, str] = {}
@@ -173,7 +175,7 @@ def observe_groups(
     listing = list_groups(connection)
     configured, unlisted = list_groups_with_configs(connection)
     # A group that was deleted keeps its configs, and is listed among the configs alone.
-    inventory = frozenset(map(reader_ref, {*listing, *configured}))
+    inventory = frozenset(map(group_ref, {*listing, *configured}))
     wanted = {*refs}
     names = sorted(ref.name for ref in wanted | {ref for ref in inventory - wanted if also(ref)})
 
@@ -195,24 +197,24 @@ def observe_groups(
         if group is None and not group_configs.own:
             continue
         effective = {CONFIG_PREFIX + config: value for config, value in group_configs.effective.items()}
-        ref = reader_ref(name)
+        ref = group_ref(name)
         resources[ref] = Observed(ref, None, observed_state(group, group_configs.own), effective, live=group)
     return Observation(
         resources,
         inventory | resources.keys(),
-        {reader_ref(name): why for name, why in invisible.items()},
+        {group_ref(name): why for name, why in invisible.items()},
         (Diagnostic("KF421", Severity.INFO, f"some groups may be missing: {unlisted}"),) if unlisted else (),
     )
 
 
-def _read_configs(connection: Connection, names: Sequence[str]) -> GroupAnswers[Configs]:
-    answers: GroupAnswers[Configs] = GroupAnswers()
+def _read_configs(connection: Connection, names: Sequence[str]) -> GroupResponses[Configs]:
+    responses: GroupResponses[Configs] = GroupResponses()
     requests = [dict.fromkeys(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)]
-    for answer in connection.ask(GROUP_CONFIGS, requests):
-        for group in answer:
+    for response in connection.send(GROUP_CONFIGS, requests):
+        for group in response:
             if not group.error_code or group.error_code in _WITHOUT_GROUP_CONFIGS:
-                answers.found[group.name] = group.configs
+                responses.found[group.name] = group.configs
             else:
                 error = translate_code(group.error_code, group.message)
-                answers.failed[group.name] = name_right(error, GROUP_CONFIGS.name, group.name)
-    return answers
+                responses.failed[group.name] = name_right(error, GROUP_CONFIGS.name, group.name)
+    return responses

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.reassignments import read_running
 from kafkaform.cluster.kafka.replicas import read_placement
+from kafkaform.cluster.kafka.responses import TopicResponses
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.topic_sources import CHUNK
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS
+from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS
 from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, OutcomeUnknown, RequestRejected
 from kafkaform.core.health import Health, LogDir, Part, Quorum, Voter
@@ -24,8 +24,8 @@ from kafkaform.core.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.cluster.kafka.answers import Configs
     from kafkaform.cluster.kafka.replicas import Placement
+    from kafkaform.cluster.kafka.responses import Configs
     from kafkaform.cluster.transport.connection import Connection
 
 
@@ -55,25 +55,25 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     if not connection.offers(QUORUM):
         return Quorum(controller)
     try:
-        answer = _ask_quorum(connection, timeout_s)
+        response = _request_quorum(connection, timeout_s)
     except OutcomeUnknown:
         return Quorum(None)  # the broker forwarded the request, and no controller leads
     except RequestRejected as error:
         if error.code not in _LEADERLESS:
             raise
         return Quorum(None)
-    leading = next((voter for voter in answer["voters"] if voter["id"] == answer["leader"]), None)
+    leading = next((voter for voter in response["voters"] if voter["id"] == response["leader"]), None)
     # Lag is counted from the leader's end of the log: without a leader, it is unknown.
     if leading is None:
-        return Quorum(None, tuple(Voter(voter["id"], None) for voter in answer["voters"]))
-    return Quorum(leading["id"], tuple(_make_voter(voter, leading) for voter in answer["voters"]))
+        return Quorum(None, tuple(Voter(voter["id"], None) for voter in response["voters"]))
+    return Quorum(leading["id"], tuple(_make_voter(voter, leading) for voter in response["voters"]))
 
 
-def _ask_quorum(connection: Connection, timeout_s: float) -> Mapping[str, Any]:
+def _request_quorum(connection: Connection, timeout_s: float) -> Mapping[str, Any]:
     topic = {"name": METADATA_LOG, "partitions": [{"index": 0}]}
-    (answer,) = connection.ask(QUORUM, [{"topics": [topic]}], timeout_s=timeout_s)
-    partitions = [partition for topic in answer["topics"] for partition in topic["partitions"]]
-    for part in (answer, *partitions):
+    (response,) = connection.send(QUORUM, [{"topics": [topic]}], timeout_s=timeout_s)
+    partitions = [partition for topic in response["topics"] for partition in topic["partitions"]]
+    for part in (response, *partitions):
         if part["error_code"]:
             raise name_right(translate_code(part["error_code"], ""), QUORUM.name)
     if len(partitions) != 1:
@@ -131,7 +131,7 @@ def read_health(connection: Connection) -> Health:
     )
 
 
-def _explain_unread(placement: Placement, configs: Answers[Configs]) -> dict[Part, str]:
+def _explain_unread(placement: Placement, configs: TopicResponses[Configs]) -> dict[Part, str]:
     unread = {}
     # One example is enough: a cluster may have thousands of hidden topics.
     for name, error in [*configs.denied.items()][:1]:
@@ -145,20 +145,20 @@ def _explain_unread(placement: Placement, configs: Answers[Configs]) -> dict[Par
     return unread
 
 
-def _read_min_isr(connection: Connection, topics: Sequence[str]) -> Answers[Configs]:
+def _read_min_isr(connection: Connection, topics: Sequence[str]) -> TopicResponses[Configs]:
     """Read the min.insync.replicas in force of each topic, its own or inherited from the brokers."""
     requests = [
         {name: [_MIN_ISR] for name in topics[start : start + CHUNK]} for start in range(0, len(topics), CHUNK)
     ]
-    answers: Answers[Configs] = Answers()
-    for answer in connection.ask(TOPIC_CONFIGS, requests):
-        for topic in answer:
+    responses: TopicResponses[Configs] = TopicResponses()
+    for response in connection.send(TOPIC_CONFIGS, requests):
+        for topic in response:
             if topic.error_code == 0:
-                answers.found[topic.name] = topic.configs
+                responses.found[topic.name] = topic.configs
             elif topic.error_code not in MISSING:  # a missing topic was just created or deleted
                 error = translate_code(topic.error_code, topic.message)
-                answers.deny(topic.name, name_right(error, TOPIC_CONFIGS.name, topic.name))
-    return answers
+                responses.deny(topic.name, name_right(error, TOPIC_CONFIGS.name, topic.name))
+    return responses
 
 
 def _read_quorum(connection: Connection, controller: int | None, unread: dict[Part, str]) -> Quorum | None:

@@ -26,7 +26,7 @@ from kafkaform.core.model import Create
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.values import replace
 from kafkaform.core.wording import code
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.replicas.facts import REPLICATION_FACTOR
 
 if TYPE_CHECKING:
@@ -84,15 +84,15 @@ def lock(connection: Connection, holder: Holder, *, timeout_s: float, tell: Prog
 
 
 def _make_topic(connection: Connection) -> None:
-    answers = describe_topics(connection, [NAME])
-    if NAME in answers.found:
+    responses = describe_topics(connection, [NAME])
+    if NAME in responses.found:
         return
-    refusal: ClusterError | None = answers.denied.get(NAME)
+    refusal: ClusterError | None = responses.denied.get(NAME)
     if refusal is None:
         # A commit needs the topic to exist, but never writes to it: replicas only keep the topic from being
         # lost.
         replicas = min(REPLICAS, len(connection.cluster.brokers))
-        ref = placed_ref(NAME)
+        ref = topic_ref(NAME)
         creation = Create(ref, {"partitions": 1, REPLICATION_FACTOR: replicas})
         (refusal,) = submit(connection, KINDS[ref.kind].operations(creation), unguarded)
     if isinstance(refusal, PermissionDenied):

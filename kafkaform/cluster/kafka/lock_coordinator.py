@@ -12,7 +12,7 @@ from kafkaform.cluster.wire.group_messages import DESCRIBE_CLASSIC, FIND_COORDIN
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
-    MalformedAnswer,
+    MalformedResponse,
     NotOffered,
     OutcomeUnknown,
     RequestRejected,
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 JOIN_TIMEOUT_S = 30.0
 """The time that the coordinator may take to accept or refuse a join."""
-# A ninth of the session (45 s): a heartbeat whose answer is lost can be sent again in time.
-ANSWER_S = 5.0
-"""The time that one answer may take before the coordinator is looked up again."""
+# A ninth of the session (45 s): a heartbeat whose response is lost can be sent again in time.
+RESPONSE_TIMEOUT_S = 5.0
+"""The time that one response may take before the coordinator is looked up again."""
 PAUSE_S = 0.1
 """The time between two attempts."""
 
 # A retry would not change these. All other errors are of the network, or of a coordinator that has moved.
-_FINAL = (AuthenticationFailed, MalformedAnswer, NotOffered, RequestRejected)
-NO_ANSWER_CODES = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
-"""The codes that stand for a missing answer."""
-RETRIABLE_CODES = NO_ANSWER_CODES | {
+_FINAL = (AuthenticationFailed, MalformedResponse, NotOffered, RequestRejected)
+TIMEOUT_CODES = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
+"""The codes that stand for a missing response."""
+RETRIABLE_CODES = TIMEOUT_CODES | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -61,14 +61,14 @@ class Failure(NamedTuple):
         return cls(code, describe_code(code))
 
 
-def get_error_code(answer: Mapping[str, Any]) -> int:
-    """Return the error code of an answer, or of its only partition or group."""
-    if not answer.get("error_code"):
-        if "topics" in answer:
-            answer = answer["topics"][0]["partitions"][0]
-        elif "groups" in answer:
-            answer = answer["groups"][0]
-    code: int = answer["error_code"]
+def get_error_code(response: Mapping[str, Any]) -> int:
+    """Return the error code of a response, or of its only partition or group."""
+    if not response.get("error_code"):
+        if "topics" in response:
+            response = response["topics"][0]["partitions"][0]
+        elif "groups" in response:
+            response = response["groups"][0]
+    code: int = response["error_code"]
     return code
 
 
@@ -84,12 +84,12 @@ class Coordinator:
         self._node: int | None = None
         self.failure = ""
 
-    def ask(self, request_type: RequestType[Any], request: Mapping[str, Any], timeout_s: float) -> Any:
-        """Return the answer; a missing one has an error code of `NO_ANSWER_CODES`."""
+    def send(self, request_type: RequestType[Any], request: Mapping[str, Any], timeout_s: float) -> Any:
+        """Return the response; a missing one has an error code of `TIMEOUT_CODES`."""
         node = self._node
         try:
             if node is None:
-                (coordinator,) = self._brokers.ask(
+                (coordinator,) = self._brokers.send(
                     FIND_COORDINATOR, [{"key": NAME, "key_type": 0}], timeout_s=timeout_s
                 )
                 if coordinator["error_code"]:
@@ -97,7 +97,7 @@ class Coordinator:
                         check_offsets_topic(self._brokers)
                     return coordinator
                 node = self._node = coordinator["node_id"]
-            (answer,) = self._brokers.ask(request_type, [request], node, timeout_s)
+            (response,) = self._brokers.send(request_type, [request], node, timeout_s)
         except _FINAL:
             raise
         except ClusterError as error:
@@ -106,32 +106,37 @@ class Coordinator:
             self.failure = error.message
             late = isinstance(error, OutcomeUnknown)
             return {"error_code": ErrorCode.REQUEST_TIMED_OUT if late else ErrorCode.NETWORK_EXCEPTION}
-        if get_error_code(answer) in RETRIABLE_CODES:
+        if get_error_code(response) in RETRIABLE_CODES:
             self._node = None
-        return answer
+        return response
 
-    def ask_until_ready(self, request_type: RequestType[Any], request: Mapping[str, Any]) -> Any:
-        """Return the answer; asks again while the coordinator is not ready, for JOIN_TIMEOUT_S."""
+    def retry_until_ready(self, request_type: RequestType[Any], request: Mapping[str, Any]) -> Any:
+        """Return the response; asks again while the coordinator is not ready, for JOIN_TIMEOUT_S."""
         deadline = time.monotonic() + JOIN_TIMEOUT_S
-        while get_error_code(answer := self.ask(request_type, request, ANSWER_S)) in RETRIABLE_CODES:
+        while (
+            get_error_code(response := self.send(request_type, request, RESPONSE_TIMEOUT_S))
+            in RETRIABLE_CODES
+        ):
             if time.monotonic() > deadline:
-                raise make_no_answer_error(self.failure)
+                raise make_timeout_error(self.failure)
             time.sleep(PAUSE_S)
-        return answer
+        return response
 
     def read_members(self) -> Sequence[Mapping[str, Any]]:
         """Return the members of the group."""
-        answer = self.ask_until_ready(DESCRIBE_CLASSIC, {"groups": [NAME]})
-        members: Sequence[Mapping[str, Any]] = answer["groups"][0]["members"] if "groups" in answer else ()
+        response = self.retry_until_ready(DESCRIBE_CLASSIC, {"groups": [NAME]})
+        members: Sequence[Mapping[str, Any]] = (
+            response["groups"][0]["members"] if "groups" in response else ()
+        )
         return members
 
     def read_introduction(self) -> str:
         """Return the introduction that the last holder committed; empty if there is none."""
         topics = [{"name": NAME, "partitions": [0]}]
-        answer = self.ask_until_ready(OFFSET_FETCH, {"group_id": NAME, "topics": topics})
-        if get_error_code(answer):
+        response = self.retry_until_ready(OFFSET_FETCH, {"group_id": NAME, "topics": topics})
+        if get_error_code(response):
             return ""
-        text: str = answer["topics"][0]["partitions"][0]["metadata"] or ""
+        text: str = response["topics"][0]["partitions"][0]["metadata"] or ""
         return text
 
     def close(self) -> None:
@@ -139,7 +144,7 @@ class Coordinator:
         self._brokers.close()
 
 
-def make_no_answer_error(why: str) -> Unreachable:
+def make_timeout_error(why: str) -> Unreachable:
     """Return the error for a coordinator that neither accepts nor refuses a join."""
     detail = f": {one_line(why)}" if why else ""
     return Unreachable(

@@ -28,15 +28,15 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.kafka.lock_coordinator import (
-    ANSWER_S,
     JOIN_TIMEOUT_S,
-    NO_ANSWER_CODES,
     PAUSE_S,
+    RESPONSE_TIMEOUT_S,
     RETRIABLE_CODES,
+    TIMEOUT_CODES,
     Coordinator,
     Failure,
     get_error_code,
-    make_no_answer_error,
+    make_timeout_error,
 )
 from kafkaform.cluster.transport.broker_socket import ms_since
 from kafkaform.cluster.transport.translation import one_line, translate_code
@@ -128,7 +128,7 @@ class Membership:
             try:
                 error = self._confirm()
             except BaseException:
-                self._lost = "the proof was broken off"  # a later answer would prove nothing
+                self._lost = "the proof was broken off"  # a later response would prove nothing
                 raise
             if error is not None and self._lost is None:
                 self._lost = f"{one_line(error.text)} ({name_code(error.code)})"
@@ -172,20 +172,20 @@ class Membership:
         while time.monotonic() < deadline:
             if self._is_held():
                 return False  # without a needless join, which would wait at the coordinator
-            answer = self._coordinator.ask(JOIN_GROUP, self._make_join_request(), _PARKED_S)
-            match answer["error_code"]:
+            response = self._coordinator.send(JOIN_GROUP, self._make_join_request(), _PARKED_S)
+            match response["error_code"]:
                 case 0:
-                    self._member = answer["member_id"]
+                    self._member = response["member_id"]
                     # Another member of the same generation leads it, and so holds the lock.
-                    if answer["leader"] != self._member:
+                    if response["leader"] != self._member:
                         return False
-                    self._generation = answer["generation"]
+                    self._generation = response["generation"]
                     if self._synchronize():
                         return True
-                # The first join only hands out an id, so that members whose answer is lost do not accumulate
-                # (KIP-394).
+                # The first join only hands out an id, so that members whose response is lost do not
+                # accumulate (KIP-394).
                 case ErrorCode.MEMBER_ID_REQUIRED:
-                    self._member = answer["member_id"]
+                    self._member = response["member_id"]
                 case ErrorCode.UNKNOWN_MEMBER_ID:  # brokers drop a join that has waited for 5 min
                     self._member = ""
                 case code if code in _FOREIGN:
@@ -197,7 +197,7 @@ class Membership:
                     raise _make_refusal(Failure.from_code(code))
         if any(member["member_id"] != self._member for member in self._coordinator.read_members()):
             return False  # such as one that was killed before its introduction
-        raise make_no_answer_error(self._coordinator.failure)
+        raise make_timeout_error(self._coordinator.failure)
 
     def _make_join_request(self) -> Mapping[str, Any]:
         return {
@@ -213,7 +213,7 @@ class Membership:
     def _synchronize(self) -> bool:
         """Have the coordinator log the generation; False if it has begun to form the next one."""
         request = {**self._identity(), "assignments": [{"member_id": self._member, "assignment": b""}]}
-        code = self._coordinator.ask_until_ready(SYNC_GROUP, request)["error_code"]
+        code = self._coordinator.retry_until_ready(SYNC_GROUP, request)["error_code"]
         if code and code not in _REFORMED:
             raise _make_refusal(Failure.from_code(code))
         return not code
@@ -222,7 +222,7 @@ class Membership:
         """Return whether this member is known; raises if brokers accept a commit of another generation."""
         # Commits are what excludes former holders. An implementation of the protocol that accepts any of them
         # would make the lock an illusion: try one that must fail.
-        error = self._commit_as(self._generation + 1, ANSWER_S)
+        error = self._commit_as(self._generation + 1, RESPONSE_TIMEOUT_S)
         if error is None:
             raise RequestRejected(
                 "the brokers accept group commits of any client: the lock cannot rely on them",
@@ -234,14 +234,14 @@ class Membership:
     def _confirm(self) -> Failure | None:
         """Commit, which only the member can; returns why it failed.
 
-        Commits again if the answer took longer than FRESH_S, as when this process was frozen.
+        Commits again if the response took longer than FRESH_S, as when this process was frozen.
         """
         deadline = time.monotonic() + PROOF_TIMEOUT_S
         while True:
             sent_at = time.monotonic()
             error = self._commit(deadline)
             now = time.monotonic()
-            # Time may have passed between the coordinator's answer and this line, as when the process was
+            # Time may have passed between the coordinator's response and this line, as when the process was
             # frozen: an old confirmation proves nothing about now.
             if self._lost is not None or (error is None and now - sent_at < FRESH_S):
                 return error
@@ -257,7 +257,7 @@ class Membership:
 
     def _commit(self, deadline: float) -> Failure | None:
         """Commit once, with the introduction; returns why it failed."""
-        timeout_s = min(ANSWER_S, max(PAUSE_S, deadline - time.monotonic()))
+        timeout_s = min(RESPONSE_TIMEOUT_S, max(PAUSE_S, deadline - time.monotonic()))
         return self._commit_as(self._generation, timeout_s)
 
     def _commit_as(self, generation: int, timeout_s: float) -> Failure | None:
@@ -266,11 +266,11 @@ class Membership:
         topics = [{"name": NAME, "partitions": [partition]}]
         request = {**self._identity(), "generation": generation, "topics": topics}
         try:
-            answer = self._coordinator.ask(OFFSET_COMMIT, request, timeout_s)
+            response = self._coordinator.send(OFFSET_COMMIT, request, timeout_s)
         except ClusterError as error:
             return Failure(ErrorCode.UNKNOWN, error.message)
-        code = get_error_code(answer)
-        if code in NO_ANSWER_CODES:
+        code = get_error_code(response)
+        if code in TIMEOUT_CODES:
             return Failure(code, "the coordinator of the lock does not respond")
         return Failure.from_code(code) if code else None
 
@@ -278,7 +278,7 @@ class Membership:
         """Send heartbeats while this is the member, or its session would end."""
         while not self._ended.wait(lock.SESSION_S / _HEARTBEATS):
             try:
-                code = get_error_code(self._coordinator.ask(HEARTBEAT, self._identity(), ANSWER_S))
+                code = get_error_code(self._coordinator.send(HEARTBEAT, self._identity(), RESPONSE_TIMEOUT_S))
             except ClusterError as error:
                 # A session outlasts several lost heartbeats. If it has ended, the next proof fails.
                 _log.debug("lock: no heartbeat: %s", error.message)
@@ -294,7 +294,7 @@ class Membership:
             if self._member:
                 # Leaving only spares the next process the wait for the session to end.
                 request = {"group_id": NAME, "members": [{"member_id": self._member}]}
-                self._coordinator.ask_until_ready(LEAVE_GROUP, request)
+                self._coordinator.retry_until_ready(LEAVE_GROUP, request)
         except ClusterError as error:
             _log.debug("lock: not left: %s", error.message)
         finally:

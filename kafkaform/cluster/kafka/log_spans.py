@@ -11,7 +11,7 @@ from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, UNSETTLED, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.cluster.wire.large_responses import METADATA
 from kafkaform.cluster.wire.messages import LIST_OFFSETS, OFFSET_FOR_EPOCH
 from kafkaform.core.errors import ClusterError, Unreachable
 from kafkaform.core.partitions import LogSpan, TimedOffset
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_answers import PartitionMetadata
+    from kafkaform.cluster.wire.large_responses import PartitionMetadata
     from kafkaform.core.partitions import TopicPartition as Partition
 
 
@@ -92,7 +92,7 @@ def read_log_spans(
     committed: bool = False,
 ) -> Mapping[Partition, LogSpan]:
     """Read spans, as `Cluster.log_spans` does; adds to `leaders`, which `read_offsets_at` uses."""
-    return require_spans(ask_leaders(connection, partitions, at_ms, committed=committed, known=leaders))
+    return require_spans(query_leaders(connection, partitions, at_ms, committed=committed, known=leaders))
 
 
 def require_spans(reading: LogReading) -> Mapping[Partition, LogSpan]:
@@ -103,7 +103,7 @@ def require_spans(reading: LogReading) -> Mapping[Partition, LogSpan]:
     return reading.spans
 
 
-def ask_leaders(
+def query_leaders(
     connection: Connection,
     partitions: Collection[Partition],
     at_ms: int | None,
@@ -129,8 +129,8 @@ def ask_leaders(
         return LogReading()
     times = (_EARLIEST, _LATEST) if at_ms is None else (_EARLIEST, _LATEST, at_ms)
     questions = [_make_question(time, committed=committed) for time in times]
-    offsets, failed = _ask_until_settled(connection, partitions, questions, {} if known is None else known)
-    return LogReading({partition: _make_span(answers) for partition, answers in offsets.items()}, failed)
+    offsets, failed = _retry_until_settled(connection, partitions, questions, {} if known is None else known)
+    return LogReading({partition: _make_span(responses) for partition, responses in offsets.items()}, failed)
 
 
 def read_offsets_at(
@@ -148,15 +148,15 @@ def read_offsets_at(
     offsets: dict[Partition, list[ListedOffset]] = {}
     questions = [_Question(times.__getitem__)]
     # Known leaders save the metadata, which takes as long as the offsets (20,000 topics).
-    _ask_each(connection, _group_by_leader(leaders, times), questions, offsets, {})
+    _query_each(connection, _group_by_leader(leaders, times), questions, offsets, {})
     remaining = [partition for partition in times if partition not in offsets]  # their leaders may have moved
-    moved_offsets, failed = _ask_until_settled(connection, remaining, questions, leaders)
+    moved_offsets, failed = _retry_until_settled(connection, remaining, questions, leaders)
     require_spans(LogReading(failed=failed))
     # An offset of -1 means that no record is as young as that.
     return {
-        partition: TimedOffset(answer.offset, answer.time_ms)
-        for partition, (answer,) in (offsets | moved_offsets).items()
-        if answer.offset >= 0
+        partition: TimedOffset(response.offset, response.time_ms)
+        for partition, (response,) in (offsets | moved_offsets).items()
+        if response.offset >= 0
     }
 
 
@@ -165,13 +165,13 @@ def read_epoch_ends(connection: Connection, epochs: Mapping[Partition, int]) -> 
     leaders, _ = read_leaders(connection, epochs) if epochs else ({}, {})
     requests = {node: [_make_epoch_request(partitions, epochs)] for node, partitions in leaders.items()}
     ends: dict[Partition, int] = {}
-    for answers in connection.ask_nodes(OFFSET_FOR_EPOCH, requests, READ_TIMEOUT_S).values():
-        if isinstance(answers, ClusterError):
+    for responses in connection.send_to_nodes(OFFSET_FOR_EPOCH, requests, READ_TIMEOUT_S).values():
+        if isinstance(responses, ClusterError):
             continue  # that leader may have died since: its partitions are left out
-        for topic in answers[0]["topics"]:
-            for answer in topic["partitions"]:
-                if not answer["error_code"] and answer["end_offset"] >= 0:
-                    ends[topic["name"], answer["index"]] = answer["end_offset"]
+        for topic in responses[0]["topics"]:
+            for response in topic["partitions"]:
+                if not response["error_code"] and response["end_offset"] >= 0:
+                    ends[topic["name"], response["index"]] = response["end_offset"]
     return ends
 
 
@@ -185,7 +185,7 @@ def _make_epoch_request(
     return {"replica": -1, "topics": [{"name": name, "partitions": own} for name, own in topics.items()]}
 
 
-def ask_undecided(connection: Connection, partitions: Collection[Partition]) -> LogReading:
+def query_undecided(connection: Connection, partitions: Collection[Partition]) -> LogReading:
     """Read the undecided part of each log: from the last stable offset to the log's end.
 
     It is empty if no transaction is open. Costs two requests per leader.
@@ -195,7 +195,7 @@ def ask_undecided(connection: Connection, partitions: Collection[Partition]) -> 
     """
     # The end is read first: else records written between the two would look undecided.
     questions = [_make_question(_LATEST, committed=False), _make_question(_LATEST, committed=True)]
-    offsets, failed = _ask_until_settled(connection, partitions, questions, {})
+    offsets, failed = _retry_until_settled(connection, partitions, questions, {})
     spans = {p: LogSpan(min(stable.offset, end.offset), end.offset) for p, (end, stable) in offsets.items()}
     return LogReading(spans, failed)
 
@@ -211,15 +211,15 @@ def _make_question(time_ms: int, *, committed: bool) -> _Question:
     return _Question(lambda _: time_ms, committed)
 
 
-def _make_span(answers: Sequence[ListedOffset]) -> LogSpan:
-    start, end, *timed_offsets = (answer.offset for answer in answers)
-    epoch = answers[1].epoch
+def _make_span(responses: Sequence[ListedOffset]) -> LogSpan:
+    start, end, *timed_offsets = (response.offset for response in responses)
+    epoch = responses[1].epoch
     # -1 if no record is as young as that; beyond the end if one was written since the end was read.
     at = (timed_offsets[0] if 0 <= timed_offsets[0] <= end else end) if timed_offsets else None
     return LogSpan(start, end, at, epoch if epoch >= 0 else None)
 
 
-def _ask_until_settled(
+def _retry_until_settled(
     connection: Connection,
     partitions: Collection[Partition],
     questions: Sequence[_Question],
@@ -241,7 +241,7 @@ def _ask_until_settled(
         leaders, unled = read_leaders(connection, remaining)
         failed.update(unled)
         known.update((partition, node) for node, led in leaders.items() for partition in led)
-        _ask_each(connection, leaders, questions, offsets, failed)
+        _query_each(connection, leaders, questions, offsets, failed)
         remaining = [p for p in remaining if p in failed and failed[p].code in _MOVED]
         if remaining and time.monotonic() > deadline:
             break
@@ -271,7 +271,7 @@ def read_leaders(
     codes: dict[str, int] = {}
     described: dict[Partition, PartitionMetadata] = {}
     alive: set[int] = set()
-    for metadata in connection.ask(METADATA, requests):
+    for metadata in connection.send(METADATA, requests):
         alive.update(metadata.brokers)
         for topic in metadata.topics:
             codes[topic.name] = topic.error_code
@@ -291,7 +291,7 @@ def read_leaders(
     return leaders, failed
 
 
-def _ask_each(
+def _query_each(
     connection: Connection,
     leaders: Mapping[int, Collection[Partition]],
     questions: Sequence[_Question],
@@ -303,23 +303,27 @@ def _ask_each(
         node: [_make_query(partitions, question) for question in questions]
         for node, partitions in leaders.items()
     }
-    for node, answers in connection.ask_nodes(LIST_OFFSETS, requests, READ_TIMEOUT_S).items():
-        if isinstance(answers, ClusterError):
-            # Malformed answers and refused logins are not cured by another leader.
-            if not isinstance(answers, Unreachable):
-                raise answers
+    for node, responses in connection.send_to_nodes(LIST_OFFSETS, requests, READ_TIMEOUT_S).items():
+        if isinstance(responses, ClusterError):
+            # Malformed responses and refused logins are not cured by another leader.
+            if not isinstance(responses, Unreachable):
+                raise responses
             # A leader that does not answer may have just died: metadata names the next one, so that it counts
             # as moved.
-            failure = LogFailure(ErrorCode.NETWORK_EXCEPTION, answers)
+            failure = LogFailure(ErrorCode.NETWORK_EXCEPTION, responses)
             failed.update(dict.fromkeys(leaders[node], failure))
             continue
         read: list[dict[Partition, Mapping[str, int]]] = [
-            {(topic["name"], own["index"]): own for topic in answer["topics"] for own in topic["partitions"]}
-            for answer in answers
+            {
+                (topic["name"], own["index"]): own
+                for topic in response["topics"]
+                for own in topic["partitions"]
+            }
+            for response in responses
         ]
         for partition in leaders[node]:
             try:
-                own = [answer[partition] for answer in read]
+                own = [response[partition] for response in read]
             except KeyError:
                 topic, number = partition
                 raise ClusterError(f"broker {node} answered ListOffsets without {topic}:{number}") from None

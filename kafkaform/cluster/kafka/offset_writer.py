@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from kafkaform.cluster.kafka import coordinators
 from kafkaform.cluster.kafka.group_listing import list_groups
 from kafkaform.cluster.kafka.groups import read_each_committed
-from kafkaform.cluster.kafka.log_spans import LogFailure, LogReading, ask_leaders, read_partition_counts
+from kafkaform.cluster.kafka.log_spans import LogFailure, LogReading, query_leaders, read_partition_counts
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.cluster.transport.translation import MISSING, MOVING, UNSETTLED
 from kafkaform.cluster.wire.error_codes import ErrorCode
@@ -59,7 +59,7 @@ def commit_initial_offsets(
     # The same apply may have created these topics: brokers know a new topic only a moment after the
     # controller.
     topics = {topic for o in ready for topic in o.topics}
-    counts = _ask_until_known(topics, partial(read_partition_counts, connection))
+    counts = _retry_until_known(topics, partial(read_partition_counts, connection))
     specs: dict[str, dict[Partition, InitialSpec]] = {}
     for operation in ready:
         name = operation.ref.name
@@ -85,11 +85,11 @@ def commit_initial_offsets(
         name: {p: resolved[p, spec] for p, spec in group_offsets.items() if (p, spec) in resolved}
         for name, group_offsets in specs.items()
     }
-    answers = _commit(connection, offsets, guard)
+    responses = _commit(connection, offsets, guard)
     for operation in ready:
         if (name := operation.ref.name) in specs:
             unread = {p: unresolved[p, spec] for p, spec in specs[name].items() if (p, spec) in unresolved}
-            outcomes[operation.subject] = _make_outcome(operation, answers[name] | unread, len(specs[name]))
+            outcomes[operation.subject] = _make_outcome(operation, responses[name] | unread, len(specs[name]))
     return outcomes
 
 
@@ -98,12 +98,12 @@ def reset_offsets(
 ) -> dict[object, Outcome]:
     """Carry out `ResetOffsets` operations; returns their outcomes by subject."""
     _, outcomes = _read(connection, operations)
-    reading = ask_leaders(connection, {p for o in operations for p in o.offsets}, None)
+    reading = query_leaders(connection, {p for o in operations for p in o.offsets}, None)
     for operation in operations:
         outcomes[operation.subject] = outcomes[operation.subject] or _check_range(operation, reading)
     ready = [o for o in operations if outcomes[o.subject] is None]
-    answers = _commit(connection, {o.ref.name: o.offsets for o in ready}, guard)
-    outcomes.update({o.subject: _make_outcome(o, answers[o.ref.name], len(o.offsets)) for o in ready})
+    responses = _commit(connection, {o.ref.name: o.offsets for o in ready}, guard)
+    outcomes.update({o.subject: _make_outcome(o, responses[o.ref.name], len(o.offsets)) for o in ready})
     return outcomes
 
 
@@ -197,13 +197,13 @@ def _read_settled_logs(
     """Read the ends of logs, again for partitions that are new or changing their leader."""
     failed: dict[Partition, LogFailure] = {}
 
-    def ask(some: Collection[Partition]) -> Mapping[Partition, LogSpan | None]:
-        reading = ask_leaders(connection, some, at_ms)
+    def send(some: Collection[Partition]) -> Mapping[Partition, LogSpan | None]:
+        reading = query_leaders(connection, some, at_ms)
         failed.update(reading.failed)
         final = [p for p, failure in reading.failed.items() if failure.code not in UNSETTLED]
         return {**reading.spans, **dict.fromkeys(final)}
 
-    known = _ask_until_known(partitions, ask)
+    known = _retry_until_known(partitions, send)
     spans = {partition: span for partition, span in known.items() if span is not None}
     return LogReading(spans, {p: failure for p, failure in failed.items() if p not in spans})
 
@@ -219,16 +219,16 @@ def _choose_offset(spec: InitialSpec, span: LogSpan) -> int:
             return span.end if span.at is None else span.at
 
 
-def _ask_until_known(wanted: Collection[K], ask: Callable[[Collection[K]], Mapping[K, V]]) -> dict[K, V]:
+def _retry_until_known(wanted: Collection[K], send: Callable[[Collection[K]], Mapping[K, V]]) -> dict[K, V]:
     """Ask about topics or partitions until brokers know all of them.
 
-    Gives up once there is no new answer for SETTLE_TIMEOUT_S.
+    Gives up once there is no new response for SETTLE_TIMEOUT_S.
     """
     known: dict[K, V] = {}
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while unknown := [key for key in wanted if key not in known]:
-        if answers := ask(unknown):
-            known.update(answers)
+        if responses := send(unknown):
+            known.update(responses)
             deadline = time.monotonic() + SETTLE_TIMEOUT_S
         if len(known) == len(wanted) or time.monotonic() > deadline:
             break
@@ -276,13 +276,13 @@ def _is_retriable(error: ClusterError) -> bool:
 
 
 def _make_outcome(
-    operation: CommitInitialOffsets | ResetOffsets, failures: Mapping[Partition, ClusterError], asked: int
+    operation: CommitInitialOffsets | ResetOffsets, failures: Mapping[Partition, ClusterError], requested: int
 ) -> Outcome:
-    """Return one error for the failed partitions of an operation, out of `asked`; None if there are none."""
+    """Return one error for the failed partitions of an operation, out of `requested`; None for none."""
     if not failures:
         return None
     error = _sum_up(str(operation.ref), failures)
-    error.in_part = len(failures) < asked or any(
+    error.is_partial = len(failures) < requested or any(
         type(failure) is not type(error) for failure in failures.values()
     )
     return error

@@ -8,18 +8,18 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkaform.cluster.kafka.acls import AccessReader, read_access
-from kafkaform.cluster.kafka.answers import Answers
 from kafkaform.cluster.kafka.facts import read_facts
+from kafkaform.cluster.kafka.responses import TopicResponses
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.topics import TopicReader
-from kafkaform.cluster.transport.brokers import settle
-from kafkaform.resources import ACCESS, KINDS, PLACED
+from kafkaform.cluster.transport.brokers import complete_future
+from kafkaform.resources import ACCESS, KINDS, TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafkaform.cluster.kafka.answers import Configs, Description, TopicSource
     from kafkaform.cluster.kafka.readers import KindReader
+    from kafkaform.cluster.kafka.responses import Configs, Description, TopicSource
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.model import Facts, ResourceRef
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The global interpreter lock is why: parsing answers and parsing manifests share one processor.
+# The global interpreter lock is why: parsing responses and parsing manifests share one processor.
 BATCH = 200
 """The topics per batch for the reading thread: each time it wakes up, it holds up the other one."""
 
@@ -58,7 +58,7 @@ class Prefetch:
         if KINDS[ref.kind] is ACCESS and self._access is None:
             self._access = Future()
             _start("access", self._access, lambda: read_access(self._connection))
-        if not KINDS[ref.kind].placed:
+        if not KINDS[ref.kind].has_replicas:
             return
         self._next.append(ref.name)
         if len(self._next) >= BATCH:
@@ -71,7 +71,7 @@ class Prefetch:
 
     def readers(self) -> dict[str, KindReader]:
         """Return readers that return what was prefetched, by kind; waits for topics, and raises errors."""
-        readers: dict[str, KindReader] = {PLACED.name: TopicReader(self.source())}
+        readers: dict[str, KindReader] = {TOPIC.name: TopicReader(self.source())}
         if (access := self._access) is not None:
             readers[ACCESS.name] = AccessReader(lambda _: access.result())
         return readers
@@ -91,11 +91,11 @@ class Prefetch:
         source = TopicRequests(self._connection)
         names = source.names()
         known = frozenset(names)
-        configs: Answers[Configs] = Answers()
+        configs: TopicResponses[Configs] = TopicResponses()
         while (expected := self._take_expected()) is not None:
             # Topics that are missing or hidden take further requests: `TopicReader` asks for them.
-            if asked := [name for name in expected if name in known]:
-                configs.update(source.configs(asked))
+            if requested := [name for name in expected if name in known]:
+                configs.update(source.configs(requested))
         return Prefetched(source, names, configs)
 
     def _take_expected(self) -> Sequence[str] | None:
@@ -115,20 +115,20 @@ class Prefetch:
 def _start(name: str, future: Future[T], work: Callable[[], T]) -> None:
     """Start a thread that sets the result of a future, or its error."""
     # Daemons: a cluster that does not answer must not keep an interrupted process alive.
-    thread = Thread(target=settle, args=(future, work), name=f"kafkaform-prefetch-{name}", daemon=True)
-    thread.start()
+    name = f"kafkaform-prefetch-{name}"
+    Thread(target=complete_future, args=(future, work), name=name, daemon=True).start()
 
 
 class Prefetched:
-    """A source that returns prefetched answers once; later calls ask the brokers.
+    """A source that returns prefetched responses once; later calls ask the brokers.
 
     Args:
-        source: The source of all other answers.
+        source: The source of all other responses.
         names: The names of all topics.
         configs: The configs of some topics.
     """
 
-    def __init__(self, source: TopicSource, names: list[str], configs: Answers[Configs]) -> None:
+    def __init__(self, source: TopicSource, names: list[str], configs: TopicResponses[Configs]) -> None:
         self._source = source
         self._names: list[str] | None = names
         self._configs = configs
@@ -138,19 +138,21 @@ class Prefetched:
         names, self._names = self._names, None
         return self._source.names() if names is None else names
 
-    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+    def configs(self, names: Sequence[str]) -> TopicResponses[Configs]:
         """Return configs, prefetched ones if there are any."""
         # Only once: a second reading is meant to see what has changed since.
-        prefetched, self._configs = self._configs, Answers()
-        asked = set(names)
-        answers: Answers[Configs] = Answers(
-            {name: configs for name, configs in prefetched.found.items() if name in asked},
-            {name: error for name, error in prefetched.denied.items() if name in asked},
+        prefetched, self._configs = self._configs, TopicResponses()
+        requested = set(names)
+        responses: TopicResponses[Configs] = TopicResponses(
+            {name: configs for name, configs in prefetched.found.items() if name in requested},
+            {name: error for name, error in prefetched.denied.items() if name in requested},
         )
-        if remaining := [name for name in names if name not in answers.found and name not in answers.denied]:
-            answers.update(self._source.configs(remaining))
-        return answers
+        if remaining := [
+            name for name in names if name not in responses.found and name not in responses.denied
+        ]:
+            responses.update(self._source.configs(remaining))
+        return responses
 
-    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+    def descriptions(self, names: Sequence[str]) -> TopicResponses[Description]:
         """Return descriptions, which are never prefetched."""
         return self._source.descriptions(names)

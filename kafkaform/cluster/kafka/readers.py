@@ -37,7 +37,7 @@ class KindReader(Protocol):
 
 
 class _GroupReader:
-    """Reads whole groups: one answer has all of their offsets."""
+    """Reads whole groups: one response has all of their offsets."""
 
     def observe(
         self, connection: Connection, refs: Collection[ResourceRef], also: Callable[[ResourceRef], bool]
@@ -80,22 +80,22 @@ def read(
     """
     # Kinds without resources are not asked for: groups and quotas need rights that an account for topics may
     # lack.
-    asked: dict[str, dict[ResourceRef, State]] = {kind: {} for kind in kinds}
+    by_kind: dict[str, dict[ResourceRef, State]] = {kind: {} for kind in kinds}
     for ref, state in refs.items():
-        asked.setdefault(ref.kind, {})[ref] = state
+        by_kind.setdefault(ref.kind, {})[ref] = state
     readers = {**READERS, **prefetched}
     return _merge(
-        [readers[kind].observe(connection, asked[kind], also) for kind in sorted(asked, key=kind_order)]
+        [readers[kind].observe(connection, by_kind[kind], also) for kind in sorted(by_kind, key=kind_order)]
     )
 
 
 def read_fields(connection: Connection, fields: Mapping[ResourceRef, State]) -> Observation:
     """Read fields kind by kind, as `Cluster.observe_fields` does."""
-    asked: dict[str, dict[ResourceRef, State]] = {}
+    by_kind: dict[str, dict[ResourceRef, State]] = {}
     for ref, state in fields.items():
-        asked.setdefault(ref.kind, {})[ref] = state
+        by_kind.setdefault(ref.kind, {})[ref] = state
     return _merge(
-        [READERS[kind].observe_fields(connection, asked[kind]) for kind in sorted(asked, key=kind_order)]
+        [READERS[kind].observe_fields(connection, by_kind[kind]) for kind in sorted(by_kind, key=kind_order)]
     )
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.transport.translation import translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import ALTER_REASSIGNMENTS, ELECT_LEADERS, LIST_REASSIGNMENTS
 from kafkaform.core.errors import ClusterError, KafkaformError, LockLost, OutcomeUnknown
 from kafkaform.core.model import Diagnostic, ResourceRef, Severity
 from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.layout import Reassignment, describe_running
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartition, Reassignment]:
     """Read the running reassignments."""
     request = {"timeout_ms": int(timeout_s * 1000), "topics": None}
-    answer = connection.ask_controller(LIST_REASSIGNMENTS, request, timeout_s)
-    if answer["error_code"]:
-        raise name_right(translate_answer(answer), LIST_REASSIGNMENTS.name)
+    response = connection.send_to_controller(LIST_REASSIGNMENTS, request, timeout_s)
+    if response["error_code"]:
+        raise name_right(translate_response(response), LIST_REASSIGNMENTS.name)
     return {
         (topic["name"], partition["index"]): Reassignment(
             # While a reassignment runs, `replicas` has the brokers of both ends: the target is what remains
@@ -43,7 +43,7 @@ def read_running(connection: Connection, timeout_s: float) -> dict[TopicPartitio
             frozenset(partition["adding"]),
             frozenset(partition["removing"]),
         )
-        for topic in answer["topics"]
+        for topic in response["topics"]
         for partition in topic["partitions"]
     }
 
@@ -77,13 +77,13 @@ class Reassignments(Value):
                     suggestion=self.remedy,
                 ),
             )
-        moving = sorted(topic for topic in self.running if placed_ref(topic) in refs)
+        moving = sorted(topic for topic in self.running if topic_ref(topic) in refs)
         return tuple(
             Diagnostic(
                 "KF309",
                 Severity.INFO,
                 f"a partition reassignment of {topic} is running: {describe_running(self.running[topic])}",
-                ref=placed_ref(topic),
+                ref=topic_ref(topic),
             )
             for topic in moving
         )
@@ -117,7 +117,7 @@ def reassign(
 ) -> dict[TopicPartition, ClusterError | None]:
     """Start or cancel reassignments, as `Cluster.reassign` does."""
 
-    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
+    def send(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
         topics = [
             {
                 "name": topic,
@@ -126,19 +126,19 @@ def reassign(
             for topic, numbers in batch.items()
         ]
         request = {"timeout_ms": int(ALTER_TIMEOUT_S * 1000), "topics": topics}
-        answer = connection.ask_controller(ALTER_REASSIGNMENTS, request, ALTER_TIMEOUT_S)
-        if answer["error_code"]:
-            raise translate_answer(answer)
+        response = connection.send_to_controller(ALTER_REASSIGNMENTS, request, ALTER_TIMEOUT_S)
+        if response["error_code"]:
+            raise translate_response(response)
         return (
             (
                 (topic["name"], partition["index"]),
-                translate_answer(partition) if partition["error_code"] else None,
+                translate_response(partition) if partition["error_code"] else None,
             )
-            for topic in answer["topics"]
+            for topic in response["topics"]
             for partition in topic["partitions"]
         )
 
-    return _ask_in_batches(targets, ask, guard, partial(name_right, request=ALTER_REASSIGNMENTS.name))
+    return _send_in_batches(targets, send, guard, partial(name_right, request=ALTER_REASSIGNMENTS.name))
 
 
 def elect_leaders(
@@ -146,34 +146,34 @@ def elect_leaders(
 ) -> dict[TopicPartition, ClusterError | None]:
     """Elect the preferred replicas as leaders, as `Cluster.elect_leaders` does."""
 
-    def ask(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
+    def send(batch: Mapping[str, Sequence[int]]) -> Iterable[tuple[TopicPartition, ClusterError | None]]:
         request = {
             "election_type": _PREFERRED,
             "topics": [{"name": topic, "partitions": numbers} for topic, numbers in batch.items()],
             "timeout_ms": int(ALTER_TIMEOUT_S * 1000),
         }
-        answer = connection.ask_controller(ELECT_LEADERS, request, ALTER_TIMEOUT_S)
-        if answer["error_code"]:
-            raise translate_answer(answer)
+        response = connection.send_to_controller(ELECT_LEADERS, request, ALTER_TIMEOUT_S)
+        if response["error_code"]:
+            raise translate_response(response)
         return (
             ((topic["name"], partition["index"]), _parse_election(partition))
-            for topic in answer["topics"]
+            for topic in response["topics"]
             for partition in topic["partitions"]
         )
 
-    return _ask_in_batches(partitions, ask, guard, partial(name_right, request=ELECT_LEADERS.name))
+    return _send_in_batches(partitions, send, guard, partial(name_right, request=ELECT_LEADERS.name))
 
 
 def _parse_election(partition: Mapping[str, Any]) -> ClusterError | None:
     # ELECTION_NOT_NEEDED: the preferred replica leads already.
     if partition["error_code"] in {0, ErrorCode.ELECTION_NOT_NEEDED}:
         return None
-    return translate_answer(partition)
+    return translate_response(partition)
 
 
-def _ask_in_batches(
+def _send_in_batches(
     partitions: Collection[TopicPartition],
-    ask: Callable[[Mapping[str, Sequence[int]]], Iterable[tuple[TopicPartition, ClusterError | None]]],
+    send: Callable[[Mapping[str, Sequence[int]]], Iterable[tuple[TopicPartition, ClusterError | None]]],
     guard: Guard,
     explain: Callable[[ClusterError], ClusterError],
 ) -> dict[TopicPartition, ClusterError | None]:
@@ -188,13 +188,13 @@ def _ask_in_batches(
             # The batches before were sent, and keep their outcomes.
             return {**outcomes, **dict.fromkeys(remaining[start:], lost)}
         outcomes.update(
-            # Until the answer says otherwise: the controller may have carried out what its answer omits.
+            # Until the response says otherwise: the controller may have carried out what its response omits.
             dict.fromkeys(batch, OutcomeUnknown("the controller's response does not include this partition"))
         )
         try:
             outcomes.update(
                 (partition, explain(error) if error is not None else None)
-                for partition, error in ask(group_by_topic(batch))
+                for partition, error in send(group_by_topic(batch))
             )
         except KafkaformError as error:
             failure = (

@@ -41,7 +41,7 @@ _OIDC = ("sasl.oauthbearer.", "https.ca.")
 """The prefixes of the properties by which librdkafka itself would get tokens."""
 _AUTHENTICATION = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 _UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._ALL_BROKERS_DOWN})
-_NO_ANSWER = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE})
+_TIMEOUT_CODES = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE})
 _LOST = "without setting an exception"
 """Part of Python's message for C code that has failed without setting an exception."""
 
@@ -122,7 +122,7 @@ def translate_error(error: KafkaError) -> ClusterError:
         return NotOffered("this request", f"({text})")
     if code in _UNREACHABLE:
         return Unreachable(text)
-    if code in _NO_ANSWER:
+    if code in _TIMEOUT_CODES:
         return OutcomeUnknown(f"no answer in time: {text}")
     if code < ErrorCode.UNKNOWN:  # one of the client's own
         return RequestRejected(f"{text} ({error.name()})", code=error.name())

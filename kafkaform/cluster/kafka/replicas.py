@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kafkaform.cluster.kafka.reassignments import read_running
-from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.cluster.wire.large_responses import METADATA
 from kafkaform.core.errors import NotOffered, PermissionDenied
 from kafkaform.core.partitions import Broker, PartitionState
 from kafkaform.core.values import Value
@@ -44,9 +44,9 @@ class Placement(Value):
         return list(dict.fromkeys(partition.topic for partition in self.partitions))
 
 
-def read_placement(connection: Connection, asked: Collection[str] | None = None) -> Placement:
+def read_placement(connection: Connection, requested: Collection[str] | None = None) -> Placement:
     """Read the placement of some topics, or of all."""
-    (metadata,) = connection.ask(METADATA, [asked])
+    (metadata,) = connection.send(METADATA, [requested])
     topics = sorted(metadata.topics, key=attrgetter("name"))
     return Placement(
         metadata.cluster_id,

@@ -49,10 +49,10 @@ def read_sizes(connection: Connection, topics: Collection[Observed]) -> dict[Res
             if (name, number) not in largest
             and not (number < len(replicas) and reading.complete.issuperset(replicas[number]))
         ]
-        unanswered = {broker for number in unread if number < len(replicas) for broker in replicas[number]}
-        unanswered -= reading.answered
-        if unanswered or len(unread) < count:
-            sizes[topic.ref] = DataSize(sum(known), count, len(unread), tuple(sorted(unanswered)))
+        pending = {broker for number in unread if number < len(replicas) for broker in replicas[number]}
+        pending -= reading.answered
+        if pending or len(unread) < count:
+            sizes[topic.ref] = DataSize(sum(known), count, len(unread), tuple(sorted(pending)))
     return sizes
 
 
@@ -93,17 +93,19 @@ def _read_replicas(connection: Connection, partitions: Collection[TopicPartition
     if not partitions:
         return _ReplicaReading({})
     topics = [{"name": name, "partitions": own} for name, own in group_by_topic(partitions).items()]
-    answers = connection.ask_each(LOG_DIRS, {"topics": topics}, TIMEOUT_S)
-    failures = [answer for answer in answers.values() if isinstance(answer, ClusterError)]
+    responses = connection.send_to_each(LOG_DIRS, {"topics": topics}, TIMEOUT_S)
+    failures = [response for response in responses.values() if isinstance(response, ClusterError)]
     # Some brokers are enough, as replicas are copies; sizes that are missing all the same are reported as
     # unread.
-    if failures and len(failures) == len(answers):
+    if failures and len(failures) == len(responses):
         raise failures[0]
-    answered = {broker: answer for broker, answer in answers.items() if not isinstance(answer, ClusterError)}
+    answered = {
+        broker: response for broker, response in responses.items() if not isinstance(response, ClusterError)
+    }
     sizes = {
         (topic["name"], partition["index"], broker): partition["size"]
-        for broker, answer in answered.items()
-        for folder in answer["results"]
+        for broker, response in answered.items()
+        for folder in response["results"]
         for topic in folder["topics"]
         for partition in topic["partitions"]
         # A future replica is being copied between two directories of one broker (KIP-113): it is no further
@@ -113,8 +115,8 @@ def _read_replicas(connection: Connection, partitions: Collection[TopicPartition
     # Without the right to see them, an account gets no directories at all.
     complete = {
         broker
-        for broker, answer in answered.items()
-        if answer["results"] and not any(folder["error_code"] for folder in answer["results"])
+        for broker, response in answered.items()
+        if response["results"] and not any(folder["error_code"] for folder in response["results"])
     }
     return _ReplicaReading(sizes, frozenset(answered), frozenset(complete))
 
@@ -138,20 +140,20 @@ def read_log_dirs(
     """
     log_dirs: list[LogDir] = []
     unread: dict[int, ClusterError] = {}
-    answers = connection.ask_each(LOG_DIRS, {"topics": ()}, timeout_s)
-    lacking = [answer for answer in answers.values() if isinstance(answer, NotOffered)]
-    if lacking and len(lacking) == len(answers):
+    responses = connection.send_to_each(LOG_DIRS, {"topics": ()}, timeout_s)
+    lacking = [response for response in responses.values() if isinstance(response, NotOffered)]
+    if lacking and len(lacking) == len(responses):
         raise lacking[0]
-    for broker, answer in sorted(answers.items()):
-        if isinstance(answer, ClusterError):
-            unread[broker] = answer
-        elif answer["error_code"]:
-            error = translate_code(answer["error_code"], "")
+    for broker, response in sorted(responses.items()):
+        if isinstance(response, ClusterError):
+            unread[broker] = response
+        elif response["error_code"]:
+            error = translate_code(response["error_code"], "")
             unread[broker] = name_right(error, LOG_DIRS.name)
         else:
             log_dirs += [
                 _make_log_dir(broker, log_dir)
-                for log_dir in answer["results"]
+                for log_dir in response["results"]
                 # Brokers before Kafka 3.3 report -1: they do not describe volumes (KIP-827). An offline
                 # directory is a finding on any version.
                 if log_dir["total"] >= 0 or log_dir["error_code"]

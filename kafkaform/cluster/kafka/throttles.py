@@ -15,9 +15,9 @@ from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.protocol import make_broker_down_error
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import one_line, translate_answer, translate_code
+from kafkaform.cluster.transport.translation import one_line, translate_code, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA, TOPIC_CONFIGS
+from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, METADATA, TOPIC_CONFIGS
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS, AlterConfigOperation
 from kafkaform.core.errors import ClusterError, NotOffered, OutcomeUnknown, RequestRejected
 from kafkaform.core.health import ThrottleConfigs
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_answers import DescribedConfigs
+    from kafkaform.cluster.wire.large_responses import DescribedConfigs
     from kafkaform.core.lock import Guard
 
 
@@ -67,7 +67,7 @@ def read_throttle_configs(connection: Connection, topics: Collection[str]) -> tu
         if own := {config: str(value) for config, value in rate.to_configs().items()}:
             rates.append(ThrottleConfigs("brokers", str(broker), own))
     # KIP-226: the broker without a name has what is set for all of them. Managed services refuse it.
-    ((default,),) = connection.ask(BROKER_CONFIGS, [{"": [LEADER_RATE, FOLLOWER_RATE]}])
+    ((default,),) = connection.send(BROKER_CONFIGS, [{"": [LEADER_RATE, FOLLOWER_RATE]}])
     if default.error_code == ErrorCode.INVALID_REQUEST:
         return (*lists, *rates)
     if default.error_code:
@@ -87,13 +87,15 @@ def read_rates(
         connection: The cluster.
         brokers: The brokers; those that are down are left out. None: all.
     """
-    (metadata,) = connection.ask(METADATA, [()])
+    (metadata,) = connection.send(METADATA, [()])
     live = sorted(metadata.brokers)
     request = {str(broker): [LEADER_RATE, FOLLOWER_RATE] for broker in live}
-    answers = connection.ask_each(BROKER_CONFIGS, request, READ_TIMEOUT_S)
-    # The same request goes to all brokers: each answers for itself, and refuses the other entries. A broker
+    responses = connection.send_to_each(BROKER_CONFIGS, request, READ_TIMEOUT_S)
+    # The same request goes to all brokers: each responds for itself, and refuses the other entries. A broker
     # that has come up since is not in the request.
-    rates = {broker: _parse_own_rates(broker, answer) for broker, answer in answers.items() if broker in live}
+    rates = {
+        broker: _parse_own_rates(broker, response) for broker, response in responses.items() if broker in live
+    }
     rates = {
         broker: name_right(rate, BROKER_CONFIGS.name) if isinstance(rate, ClusterError) else rate
         for broker, rate in rates.items()
@@ -101,11 +103,13 @@ def read_rates(
     return {broker: rate for broker, rate in rates.items() if brokers is None or broker in brokers}
 
 
-def _parse_own_rates(broker: int, answer: Sequence[DescribedConfigs] | ClusterError) -> Rates | ClusterError:
-    """Parse the rates in a broker's answer about itself."""
-    if isinstance(answer, ClusterError):
-        return answer
-    result = next((described for described in answer if described.name == str(broker)), None)
+def _parse_own_rates(
+    broker: int, response: Sequence[DescribedConfigs] | ClusterError
+) -> Rates | ClusterError:
+    """Parse the rates in a broker's response about itself."""
+    if isinstance(response, ClusterError):
+        return response
+    result = next((described for described in response if described.name == str(broker)), None)
     if result is None:
         return ClusterError(f"broker {broker} returned the configs of other brokers instead of its own")
     if result.error_code:
@@ -121,14 +125,14 @@ def read_lists(connection: Connection, topics: Collection[str]) -> dict[str, dic
     """Read the lists of throttled replicas that are set, by topic and config."""
     if not topics:
         return {}
-    answers = TopicRequests(connection).configs(sorted(topics))
-    for name, error in answers.denied.items():
+    responses = TopicRequests(connection).configs(sorted(topics))
+    for name, error in responses.denied.items():
         raise name_right(error, TOPIC_CONFIGS.name, name)
     lists = {
         name: {
             key: configs.own[key] or "" for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS) if key in configs.own
         }
-        for name, configs in answers.found.items()
+        for name, configs in responses.found.items()
     }
     return {name: own for name, own in lists.items() if own}
 
@@ -310,7 +314,7 @@ def _alter_brokers(
     if not changed:
         return []
     guard()
-    (metadata,) = connection.ask(METADATA, [()])
+    (metadata,) = connection.send(METADATA, [()])
     requests = {
         broker: [_make_request(_BROKER, {str(broker): changes})]
         for broker, changes in sorted(changed.items())
@@ -320,8 +324,10 @@ def _alter_brokers(
         make_broker_down_error(broker) for broker in sorted(changed.keys() - requests.keys())
     ]
     # As Kafka's own clients do: a broker validates its configs before the controller stores them.
-    for answer in connection.ask_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
-        failures += [answer] if isinstance(answer, ClusterError) else _collect_refusals(answer[0]).values()
+    for response in connection.send_to_nodes(ALTER_CONFIGS, requests, TIMEOUT_S).values():
+        failures += (
+            [response] if isinstance(response, ClusterError) else _collect_refusals(response[0]).values()
+        )
     return failures
 
 
@@ -357,11 +363,11 @@ def _alter_topics(
         batch = dict(changed[start : start + BATCH])
         guard()
         try:
-            (answer,) = connection.ask(ALTER_CONFIGS, [_make_request(_TOPIC, batch)], timeout_s=TIMEOUT_S)
+            (response,) = connection.send(ALTER_CONFIGS, [_make_request(_TOPIC, batch)], timeout_s=TIMEOUT_S)
         except ClusterError as error:
             failures |= dict.fromkeys(batch, error)
         else:
-            failures |= _collect_refusals(answer)
+            failures |= _collect_refusals(response)
     return failures
 
 
@@ -380,10 +386,10 @@ def _make_request(kind: int, alterations: Mapping[str, Sequence[_Alteration]]) -
     return {"resources": resources, "validate_only": False}
 
 
-def _collect_refusals(answer: Mapping[str, Any]) -> dict[str, ClusterError]:
+def _collect_refusals(response: Mapping[str, Any]) -> dict[str, ClusterError]:
     return {
-        resource["name"]: name_right(translate_answer(resource), ALTER_CONFIGS.name, resource["name"])
-        for resource in answer["resources"]
+        resource["name"]: name_right(translate_response(resource), ALTER_CONFIGS.name, resource["name"])
+        for resource in response["resources"]
         if resource["error_code"]
     }
 

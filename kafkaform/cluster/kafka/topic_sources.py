@@ -5,11 +5,11 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.kafka.answers import Answers, Configs, Description
+from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import MISSING, translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS
+from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.wording import counted
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkaform.cluster.transport.connection import Connection
-    from kafkaform.cluster.wire.large_answers import TopicMetadata
+    from kafkaform.cluster.wire.large_responses import TopicMetadata
 
 
 CHUNK = 500
-"""The most topics in one request: the broker works on the next request while an answer is parsed."""
+"""The most topics in one request: the broker works on the next request while a response is parsed."""
 
 
 EXISTING_CODES = frozenset({ErrorCode.NO_ERROR, ErrorCode.LEADER_NOT_AVAILABLE})
@@ -40,18 +40,18 @@ class TopicRequests:
         self._topics = self._metadata()
         return list(self._topics)
 
-    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+    def configs(self, names: Sequence[str]) -> TopicResponses[Configs]:
         """Return all configs of topics."""
         requests = [dict.fromkeys(names[start : start + CHUNK]) for start in range(0, len(names), CHUNK)]
-        answers: Answers[Configs] = Answers()
-        for answer in self._connection.ask(TOPIC_CONFIGS, requests):
-            for topic in answer:
-                if is_found(topic.name, topic.error_code, topic.message, answers, TOPIC_CONFIGS.name):
-                    answers.found[topic.name] = topic.configs
-        check_answered(names, answers)
-        return answers
+        responses: TopicResponses[Configs] = TopicResponses()
+        for response in self._connection.send(TOPIC_CONFIGS, requests):
+            for topic in response:
+                if is_found(topic.name, topic.error_code, topic.message, responses, TOPIC_CONFIGS.name):
+                    responses.found[topic.name] = topic.configs
+        check_complete(names, responses)
+        return responses
 
-    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+    def descriptions(self, names: Sequence[str]) -> TopicResponses[Description]:
         """Return descriptions, the first time from the metadata that `names` read.
 
         Metadata of all topics omits those that this account may not describe: only a request that names such
@@ -59,32 +59,32 @@ class TopicRequests:
         """
         # Used once: a retry asks the brokers again, as topics may be new to them.
         topics, self._topics = self._topics or self._metadata(), None
-        answers: Answers[Description] = Answers()
+        responses: TopicResponses[Description] = TopicResponses()
         unseen = []
         for name in names:
             topic = topics.get(name)
             if topic is None or topic.error_code in MISSING:
                 unseen.append(name)
-            elif topic.error_code in EXISTING_CODES or is_found(name, topic.error_code, "", answers):
-                answers.found[name] = parse_description(topic)
+            elif topic.error_code in EXISTING_CODES or is_found(name, topic.error_code, "", responses):
+                responses.found[name] = parse_description(topic)
         if unseen:
-            answers.update(describe_topics(self._connection, unseen))
-        return answers
+            responses.update(describe_topics(self._connection, unseen))
+        return responses
 
     def _metadata(self) -> dict[str, TopicMetadata]:
-        (metadata,) = self._connection.ask(METADATA, [None])
+        (metadata,) = self._connection.send(METADATA, [None])
         return {topic.name: topic for topic in metadata.topics}
 
 
-def describe_topics(connection: Connection, names: Sequence[str]) -> Answers[Description]:
+def describe_topics(connection: Connection, names: Sequence[str]) -> TopicResponses[Description]:
     """Describe topics by name, which does not make a broker create them."""
-    answers: Answers[Description] = Answers()
+    responses: TopicResponses[Description] = TopicResponses()
     requests = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
-    for metadata in connection.ask(METADATA, requests):
+    for metadata in connection.send(METADATA, requests):
         for topic in metadata.topics:
-            if topic.error_code in EXISTING_CODES or is_found(topic.name, topic.error_code, "", answers):
-                answers.found[topic.name] = parse_description(topic)
-    return answers
+            if topic.error_code in EXISTING_CODES or is_found(topic.name, topic.error_code, "", responses):
+                responses.found[topic.name] = parse_description(topic)
+    return responses
 
 
 def parse_description(topic: TopicMetadata) -> Description:
@@ -97,13 +97,13 @@ def parse_description(topic: TopicMetadata) -> Description:
     )
 
 
-def check_answered(names: Sequence[str], answers: Answers[Configs]) -> None:
+def check_complete(names: Sequence[str], responses: TopicResponses[Configs]) -> None:
     """Raise ClusterError if a response omits a topic, which would else count as missing."""
-    answered = {*answers.found, *answers.denied, *answers.missing}
-    if unanswered := [name for name in names if name not in answered]:
+    answered = {*responses.found, *responses.denied, *responses.missing}
+    if pending := [name for name in names if name not in answered]:
         raise ClusterError(
             f"the brokers' response to a request for the configs of {counted(len(names), 'topic')} lacks "
-            f"{len(unanswered):,} of them, such as {unanswered[0]}"
+            f"{len(pending):,} of them, such as {pending[0]}"
         )
 
 
@@ -111,12 +111,12 @@ def is_found(
     name: str,
     error_code: int,
     message: str,
-    answers: Answers[Configs] | Answers[Description],
+    responses: TopicResponses[Configs] | TopicResponses[Description],
     request: str = METADATA.name,
 ) -> bool:
-    """Return whether an answer about a topic is no error; adds an error to the answers."""
+    """Return whether a response about a topic is no error; adds an error to the responses."""
     if error_code in MISSING:
-        answers.missing.append(name)
+        responses.missing.append(name)
     elif error_code:
-        answers.deny(name, name_right(translate_code(error_code, message), request, name))
+        responses.deny(name, name_right(translate_code(error_code, message), request, name))
     return not error_code

@@ -9,35 +9,35 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.reassignments import read_reassignments
+from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
 from kafkaform.cluster.kafka.topic_sources import (
     CHUNK,
     EXISTING_CODES,
     TopicRequests,
-    check_answered,
+    check_complete,
     is_found,
     parse_description,
 )
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.cluster.wire.large_answers import METADATA, TOPIC_CONFIGS, TopicMetadata
+from kafkaform.cluster.wire.large_responses import METADATA, TOPIC_CONFIGS, TopicMetadata
 from kafkaform.core.errors import ClusterError
 from kafkaform.core.model import CONFIG_PREFIX, Observation, Observed, ResourceRef
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.facts import LiveReplicas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafkaform.cluster.kafka.answers import T, TopicSource
     from kafkaform.cluster.kafka.reassignments import Reassignments
+    from kafkaform.cluster.kafka.responses import T, TopicSource
     from kafkaform.cluster.transport.connection import Connection
     from kafkaform.core.model import FieldValue
 
 
 SETTLE_TIMEOUT_S = 10.0
 """How long brokers may report a topic of the metadata as missing, as they do after a mass create."""
-LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
+MIN_PAUSE_S, MAX_PAUSE_S = 0.02, 1.0
 """The limits of the pause before a retry, which is a fifth of the time waited so far."""
 
 
@@ -56,27 +56,27 @@ class TopicReader:
     ) -> Observation:
         """Read whole topics, as `KindReader.observe` does."""
         source = self._source or TopicRequests(connection)
-        inventory = frozenset(map(placed_ref, source.names()))
+        inventory = frozenset(map(topic_ref, source.names()))
         wanted = {*refs}
         present = sorted(ref.name for ref in inventory if ref in wanted or also(ref))
         absent = sorted(ref.name for ref in wanted - inventory)
 
-        configs = _ask_until_settled(present, source.configs)
+        configs = _retry_until_settled(present, source.configs)
         # A topic with configs that is not in the metadata is new, or this account lacks Describe on it.
         unseen = source.configs(absent)
         configs.found.update(unseen.found)
-        descriptions = _ask_until_settled(sorted({*present, *unseen.found}), source.descriptions)
+        descriptions = _retry_until_settled(sorted({*present, *unseen.found}), source.descriptions)
         reassignments = read_reassignments(connection)
         prefixed = _Prefixed()
         resources = {}
         for name, description in descriptions.found.items():
             if name in configs.found:
-                ref = placed_ref(name)
+                ref = topic_ref(name)
                 resources[ref] = _make_observed(
                     ref, description, configs.found[name], reassignments, prefixed
                 )
         invisible = {
-            placed_ref(name): error.message
+            topic_ref(name): error.message
             for name, error in {**unseen.denied, **configs.denied, **descriptions.denied}.items()
         }
         return Observation(
@@ -94,23 +94,25 @@ class TopicReader:
         return TopicReader(FieldSource(connection, configs)).observe(connection, fields.keys(), none_besides)
 
 
-def _ask_until_settled(names: Sequence[str], ask: Callable[[Sequence[str]], Answers[T]]) -> Answers[T]:
+def _retry_until_settled(
+    names: Sequence[str], send: Callable[[Sequence[str]], TopicResponses[T]]
+) -> TopicResponses[T]:
     """Ask for topics of the metadata, again for those that a broker does not know yet.
 
     A topic that remains missing has been deleted.
     """
-    answers: Answers[T] = Answers()
+    responses: TopicResponses[T] = TopicResponses()
     started = time.monotonic()
     while names:
-        answers.update(ask(names))
-        names = answers.missing
+        responses.update(send(names))
+        names = responses.missing
         waited = time.monotonic() - started
         if not names or waited > SETTLE_TIMEOUT_S:
             break
         # A fifth of the time so far: topics that show within milliseconds are noticed at once, and brokers
         # that need seconds, as after a mass create, are asked rarely.
-        time.sleep(min(max(waited / 5, LEAST_PAUSE_S), LONGEST_PAUSE_S))
-    return answers
+        time.sleep(min(max(waited / 5, MIN_PAUSE_S), MAX_PAUSE_S))
+    return responses
 
 
 class _Prefixed:
@@ -177,45 +179,45 @@ class FieldSource:
         self._topics, self._is_new = self._metadata(list(self._wanted)), True
         return [name for name, topic in self._topics.items() if topic.error_code in EXISTING_CODES]
 
-    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+    def configs(self, names: Sequence[str]) -> TopicResponses[Configs]:
         """Return the wanted configs; a topic without any is looked up in the last metadata."""
-        answers: Answers[Configs] = Answers()
-        asked = []
+        responses: TopicResponses[Configs] = TopicResponses()
+        requested = []
         for name in names:
             if self._wanted[name]:
-                asked.append(name)
-            elif self._is_there(name, answers):
-                answers.found[name] = _NO_CONFIGS
+                requested.append(name)
+            elif self._is_there(name, responses):
+                responses.found[name] = _NO_CONFIGS
         requests = [
-            {name: self._wanted[name] for name in asked[start : start + CHUNK]}
-            for start in range(0, len(asked), CHUNK)
+            {name: self._wanted[name] for name in requested[start : start + CHUNK]}
+            for start in range(0, len(requested), CHUNK)
         ]
-        for answer in self._connection.ask(TOPIC_CONFIGS, requests):
-            for topic in answer:
-                if is_found(topic.name, topic.error_code, topic.message, answers):
-                    answers.found[topic.name] = topic.configs
-        check_answered(names, answers)
-        return answers
+        for response in self._connection.send(TOPIC_CONFIGS, requests):
+            for topic in response:
+                if is_found(topic.name, topic.error_code, topic.message, responses):
+                    responses.found[topic.name] = topic.configs
+        check_complete(names, responses)
+        return responses
 
-    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+    def descriptions(self, names: Sequence[str]) -> TopicResponses[Description]:
         """Return descriptions, the first time from the metadata that `names` read."""
         if not self._is_new:
             self._topics = {**self._topics, **self._metadata(names)}
         self._is_new = False
-        answers: Answers[Description] = Answers()
+        responses: TopicResponses[Description] = TopicResponses()
         for name in names:
-            if self._is_there(name, answers):
-                answers.found[name] = parse_description(self._topics[name])
-        return answers
+            if self._is_there(name, responses):
+                responses.found[name] = parse_description(self._topics[name])
+        return responses
 
-    def _is_there(self, name: str, answers: Answers[Configs] | Answers[Description]) -> bool:
-        """Return whether the metadata has a topic; adds an error to the answers."""
+    def _is_there(self, name: str, responses: TopicResponses[Configs] | TopicResponses[Description]) -> bool:
+        """Return whether the metadata has a topic; adds an error to the responses."""
         topic = self._topics.get(name)
         if topic is None:
             raise ClusterError(f"the brokers' response does not contain topic {name}")
-        return topic.error_code in EXISTING_CODES or is_found(name, topic.error_code, "", answers)
+        return topic.error_code in EXISTING_CODES or is_found(name, topic.error_code, "", responses)
 
     def _metadata(self, names: Sequence[str]) -> Mapping[str, TopicMetadata]:
         requests = [names[start : start + CHUNK] for start in range(0, len(names), CHUNK)]
-        answers = self._connection.ask(METADATA, requests)
-        return {topic.name: topic for answer in answers for topic in answer.topics}
+        responses = self._connection.send(METADATA, requests)
+        return {topic.name: topic for response in responses for topic in response.topics}

@@ -10,12 +10,12 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkaform.cluster.kafka.log_spans import ask_leaders, ask_undecided, read_leaders
+from kafkaform.cluster.kafka.log_spans import query_leaders, query_undecided, read_leaders
 from kafkaform.cluster.transport.broker_socket import READ_TIMEOUT_S
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import MISSING, translate_answer, translate_code
+from kafkaform.cluster.transport.translation import MISSING, translate_code, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import BROKER_CONFIGS, METADATA
+from kafkaform.cluster.wire.large_responses import BROKER_CONFIGS, METADATA
 from kafkaform.cluster.wire.messages import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
 from kafkaform.core.errors import ClusterError, NotOffered
 from kafkaform.core.partitions import group_by_topic
@@ -68,7 +68,7 @@ def read_open_transactions(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> TransactionReading:
     """Read open transactions, as `Cluster.open_transactions` does."""
-    reading = ask_undecided(connection, partitions)
+    reading = query_undecided(connection, partitions)
     unread = _explain_failures({p: f.error for p, f in reading.failed.items() if f.code not in _LEADERLESS})
     # A log whose last stable offset is its end has no open transaction.
     undecided = {p: span for p, span in reading.spans.items() if span.start < span.end}
@@ -151,7 +151,7 @@ def _describe_unknown(
     if not failed:
         return
     limit_ms = max_timeout_ms + GRACE_MS
-    spans = ask_leaders(connection, failed, now_ms - limit_ms).spans
+    spans = query_leaders(connection, failed, now_ms - limit_ms).spans
     for partition, error in failed.items():
         start, end = undecided[partition].start, undecided[partition].end
         # All records before the first one that is young enough are older than the limit.
@@ -191,21 +191,21 @@ def _read_producers(
         topics = [{"name": name, "partitions": numbers} for name, numbers in group_by_topic(led).items()]
         requests[node] = [{"topics": topics}]
     producers: dict[TopicPartition, list[_Producer]] = {}
-    for node, result in connection.ask_nodes(DESCRIBE_PRODUCERS, requests, READ_TIMEOUT_S).items():
+    for node, result in connection.send_to_nodes(DESCRIBE_PRODUCERS, requests, READ_TIMEOUT_S).items():
         if isinstance(result, ClusterError):
             failed.update(dict.fromkeys(leaders[node], result))
             continue
         for topic in result[0]["topics"]:
-            for answer in topic["partitions"]:
-                partition = topic["name"], answer["index"]
-                if answer["error_code"]:
+            for response in topic["partitions"]:
+                partition = topic["name"], response["index"]
+                if response["error_code"]:
                     failed[partition] = name_right(
-                        translate_answer(answer), "DescribeProducers", topic["name"]
+                        translate_response(response), "DescribeProducers", topic["name"]
                     )
                 else:
                     producers[partition] = [
                         _Producer(p["id"], p["epoch"], p["start"], p["written_ms"], p["coordinator_epoch"])
-                        for p in answer["producers"]
+                        for p in response["producers"]
                     ]
     return producers, {p: error for p, error in failed.items() if p in partitions}
 
@@ -219,29 +219,29 @@ def _read_coordinated(
     request = {"states": (), "producer_ids": sorted(producers)}
     failures: list[str] = []
     names: dict[int, list[str]] = {}
-    for node, answer in connection.ask_each(LIST_TRANSACTIONS, request, READ_TIMEOUT_S).items():
-        if isinstance(answer, ClusterError):
+    for node, response in connection.send_to_each(LIST_TRANSACTIONS, request, READ_TIMEOUT_S).items():
+        if isinstance(response, ClusterError):
             # Brokers before Kafka 3.0 list no transactions: the age of the last record decides.
-            failures += [] if isinstance(answer, NotOffered) else [answer.message]
-        elif answer["error_code"]:
-            failures.append(f"broker {node}: {translate_code(answer['error_code'], '').message}")
-        elif answer["transactions"]:
-            names[node] = [transaction["transactional_id"] for transaction in answer["transactions"]]
+            failures += [] if isinstance(response, NotOffered) else [response.message]
+        elif response["error_code"]:
+            failures.append(f"broker {node}: {translate_code(response['error_code'], '').message}")
+        elif response["transactions"]:
+            names[node] = [transaction["transactional_id"] for transaction in response["transactions"]]
     coordinated: dict[int, _CoordinatedTransaction] = {}
     # The broker that lists a transaction coordinates it.
     requests = {node: [{"transactional_ids": transactional_ids}] for node, transactional_ids in names.items()}
-    for node, result in connection.ask_nodes(DESCRIBE_TRANSACTIONS, requests, READ_TIMEOUT_S).items():
+    for node, result in connection.send_to_nodes(DESCRIBE_TRANSACTIONS, requests, READ_TIMEOUT_S).items():
         if isinstance(result, ClusterError):
             failures.append(result.message)
             continue
-        for answer in result[0]["transactions"]:
-            code = answer["error_code"]
+        for response in result[0]["transactions"]:
+            code = response["error_code"]
             if not code:
-                coordinated[answer["producer_id"]] = _CoordinatedTransaction(
-                    answer["transactional_id"],
-                    answer["timeout_ms"],
-                    answer["started_ms"],
-                    frozenset((t["name"], number) for t in answer["topics"] for number in t["partitions"]),
+                coordinated[response["producer_id"]] = _CoordinatedTransaction(
+                    response["transactional_id"],
+                    response["timeout_ms"],
+                    response["started_ms"],
+                    frozenset((t["name"], number) for t in response["topics"] for number in t["partitions"]),
                 )
             elif code not in _HIDDEN:
                 failures.append(f"broker {node}: {translate_code(code, '').message}")
@@ -250,14 +250,14 @@ def _read_coordinated(
 
 def _read_max_timeout(connection: Connection) -> int:
     """Return the longest timeout that brokers allow, in milliseconds; Kafka's default if unread."""
-    (metadata,) = connection.ask(METADATA, [()])
-    # The same request goes to all brokers: each answers for itself, and refuses the other entries.
+    (metadata,) = connection.send(METADATA, [()])
+    # The same request goes to all brokers: each responds for itself, and refuses the other entries.
     request = {str(broker): [_MAX_TIMEOUT] for broker in metadata.brokers}
     values = [
         int(value)
-        for answer in connection.ask_each(BROKER_CONFIGS, request, READ_TIMEOUT_S).values()
-        if not isinstance(answer, ClusterError)
-        for described in answer
+        for response in connection.send_to_each(BROKER_CONFIGS, request, READ_TIMEOUT_S).values()
+        if not isinstance(response, ClusterError)
+        for described in response
         if not described.error_code
         and (value := described.configs.effective.get(_MAX_TIMEOUT) or "").isdecimal()
     ]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.cluster.kafka.answers import note_unknown, report_unlisted
+from kafkaform.cluster.kafka.responses import note_unknown, report_unlisted
 from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import translate_answer
+from kafkaform.cluster.transport.translation import translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import ALTER_SCRAM, DESCRIBE_SCRAM
 from kafkaform.core.errors import (
@@ -77,7 +77,7 @@ class UserReader:
         )
 
     def observe_fields(self, connection: Connection, fields: Mapping[ResourceRef, State]) -> Observation:
-        """Read whole users: one answer has them all."""
+        """Read whole users: one response has them all."""
         return self.observe(connection, fields, none_besides)
 
 
@@ -85,18 +85,20 @@ def _read_users(connection: Connection) -> tuple[dict[str, dict[str, int]], int]
     """Read the iterations of all users, by user and mechanism, and the number of unknown mechanisms."""
     # With ZooKeeper, the controller alone answers. Null would describe all users, too, but a broker never
     # answers that to an account without the right (seen on 4.3.1).
-    answer = connection.ask_controller(DESCRIBE_SCRAM, {"users": ()}, _TIMEOUT_S)
-    if answer["error_code"]:
-        raise name_right(translate_answer(answer), DESCRIBE_SCRAM.name)
+    response = connection.send_to_controller(DESCRIBE_SCRAM, {"users": ()}, _TIMEOUT_S)
+    if response["error_code"]:
+        raise name_right(translate_response(response), DESCRIBE_SCRAM.name)
     users = {
         result["user"]: {
             _MECHANISMS[each["mechanism"]]: each["iterations"]
             for each in result["credentials"]
             if each["mechanism"] in _MECHANISMS
         }
-        for result in answer["results"]
+        for result in response["results"]
     }
-    return users, sum(len(result["credentials"]) - len(users[result["user"]]) for result in answer["results"])
+    return users, sum(
+        len(result["credentials"]) - len(users[result["user"]]) for result in response["results"]
+    )
 
 
 class _Logins:
@@ -195,7 +197,7 @@ class CredentialWriter(Value):
                 # LockLost would mean that nothing was sent.
                 errors = dict.fromkeys(entries, ClusterError(lost.message))
             for error in filter(None, errors.values()):
-                error.in_part = is_sent
+                error.is_partial = is_sent
             is_sent = True
             outcomes |= errors
             entries = {ref: unsent for ref, (_, *unsent) in entries.items() if unsent and not errors[ref]}
@@ -211,10 +213,10 @@ class CredentialWriter(Value):
         }
         guard()
         try:
-            answer, sent_again = self.send(connection, ALTER_SCRAM, request, guard)
+            response, sent_again = self.send(connection, ALTER_SCRAM, request, guard)
         except ClusterError as error:
             return dict.fromkeys(entries, error)
-        results = {result["user"]: result for result in answer["results"]}
+        results = {result["user"]: result for result in response["results"]}
         return {ref: _find_error(results.get(ref.name), sent_again=sent_again) for ref in entries}
 
 
@@ -223,10 +225,10 @@ def _find_error(result: Mapping[str, Any] | None, *, sent_again: bool) -> Cluste
     if result is None:
         return OutcomeUnknown("the controller's response does not include this user")
     code = result["error_code"]
-    # Removed by the request whose answer was lost.
+    # Removed by the request whose response was lost.
     if not code or (sent_again and code == ErrorCode.RESOURCE_NOT_FOUND):
         return None
-    return name_right(translate_answer(result), ALTER_SCRAM.name)
+    return name_right(translate_response(result), ALTER_SCRAM.name)
 
 
 _Entry: TypeAlias = "tuple[str, Mapping[str, Any]]"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafkaform.cluster.kafka import coordinators
 from kafkaform.cluster.kafka.acls import AccessWriter
-from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready, is_missing
 from kafkaform.cluster.kafka.client_quotas import QuotaWriter
 from kafkaform.cluster.kafka.offset_writer import commit_initial_offsets, reset_offsets
+from kafkaform.cluster.kafka.responses import GroupResponses, is_missing, retry_until_ready
 from kafkaform.cluster.kafka.topic_sources import describe_topics
 from kafkaform.cluster.kafka.users import CredentialWriter
 from kafkaform.cluster.protocol import refuse_moves, reject_duplicates
 from kafkaform.cluster.transport.rights import name_right
-from kafkaform.cluster.transport.translation import one_line, translate_answer
+from kafkaform.cluster.transport.translation import one_line, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.cluster.wire.messages import (
     ALTER_CONFIGS,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 RESEND_S = 30.0
-"""How long a request whose answer was lost is sent again, as when the broker died.
+"""How long a request whose response was lost is sent again, as when the broker died.
 
 A controller that was killed is replaced after 2 to 4 s in KRaft (measured on 4.3.1), and after
 `zookeeper.session.timeout.ms` (18 s) with ZooKeeper.
@@ -79,8 +79,8 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
         if not isinstance(writer, UnvalidatedWriter) and (
             request := _select_sendable(operations, operation_type, outcomes)
         ):
-            answers = writer.write(connection, request, True, unguarded)
-            outcomes.update({id(operation): answers[operation.subject] for operation in request})
+            responses = writer.write(connection, request, True, unguarded)
+            outcomes.update({id(operation): responses[operation.subject] for operation in request})
     # Brokers have no validation of reassignments: only whether they offer the request is known before.
     outcomes.update(_refuse_moves(connection, [o for o in operations if isinstance(o, Reassign)]))
     return [_name_missing_right(operation, outcomes.get(id(operation))) for operation in operations]
@@ -107,12 +107,12 @@ def submit(connection: Connection, operations: Sequence[Operation], guard: Guard
     for operation_type, writer in WRITERS.items():
         if request := _select_sendable(operations, operation_type, outcomes):
             try:
-                answers = writer.write(connection, request, False, guard)
+                responses = writer.write(connection, request, False, guard)
             except LockLost as lost:
                 # Nor may any later request be sent: all of them have this outcome.
                 unsent = lost
                 break
-            outcomes.update({id(operation): answers[operation.subject] for operation in request})
+            outcomes.update({id(operation): responses[operation.subject] for operation in request})
     return [_name_missing_right(operation, outcomes.get(id(operation), unsent)) for operation in operations]
 
 
@@ -171,7 +171,7 @@ class ValidatedWriter(Value):
     Attributes:
         request_type: The type of the request.
         entry: Makes the entry of the request for one operation.
-        parts: The field of request and answer that has the entries.
+        parts: The field of request and response that has the entries.
         done: The codes that show, when a request is sent again, that the first one was carried out.
     """
 
@@ -192,7 +192,7 @@ class ValidatedWriter(Value):
             "validate_only": validate_only,
         }
         try:
-            answer, sent_again = self._send(connection, request, validate_only, guard)
+            response, sent_again = self._send(connection, request, validate_only, guard)
         except ClusterError as error:
             return dict.fromkeys(entries, error)
         except StructError as error:
@@ -202,7 +202,7 @@ class ValidatedWriter(Value):
                 return self._write_each(connection, operations, validate_only, guard)
             text = f"{operations[0].ref}: {one_line(str(error))} (_INVALID_ARG)"
             return dict.fromkeys(entries, RequestRejected(text, code="_INVALID_ARG"))
-        answered = {_get_part_key(part): part for part in answer[self.parts]}
+        answered = {_get_part_key(part): part for part in response[self.parts]}
         done = self.done if sent_again else frozenset()
         return {
             subject: _read_part(answered.get(_get_part_key(entry)), entry["name"], done)
@@ -214,9 +214,9 @@ class ValidatedWriter(Value):
     ) -> tuple[Any, bool]:
         if not validate_only:
             return _send(connection, self.request_type, request, guard)
-        # A validation changes nothing: it may be sent again when its answer is lost.
+        # A validation changes nothing: it may be sent again when its response is lost.
         once = replace(self.request_type, changes=False)
-        return connection.ask_controller(once, request, WRITE_TIMEOUT_S), False
+        return connection.send_to_controller(once, request, WRITE_TIMEOUT_S), False
 
     def _write_each(
         self, connection: Connection, operations: Sequence[Any], validate_only: bool, guard: Guard
@@ -260,7 +260,7 @@ def _send(
     sent_again = False
     while True:
         try:
-            return connection.ask_controller(request_type, request, WRITE_TIMEOUT_S), sent_again
+            return connection.send_to_controller(request_type, request, WRITE_TIMEOUT_S), sent_again
         except (OutcomeUnknown, Unreachable) as error:
             if time.monotonic() > deadline:
                 raise
@@ -279,7 +279,7 @@ def _get_part_key(part: Mapping[str, Any]) -> tuple[int | None, str]:
 def _read_part(part: Mapping[str, Any] | None, name: str, done: frozenset[int]) -> Outcome:
     if part is None:
         return OutcomeUnknown(f"the controller's response does not include {name}")
-    return translate_answer(part) if part["error_code"] and part["error_code"] not in done else None
+    return translate_response(part) if part["error_code"] and part["error_code"] not in done else None
 
 
 def _make_creation_entry(operation: CreateTopic) -> Mapping[str, Any]:
@@ -331,11 +331,11 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Gua
         try:
             guard()
             request = {"topics": topics, "timeout_ms": int(WRITE_TIMEOUT_S * 1000)}
-            answer, sent_again = _send(connection, request_type, request, guard)
+            response, sent_again = _send(connection, request_type, request, guard)
         except ClusterError as error:
             outcomes.update(dict.fromkeys(deleted, error))
             continue
-        parts = {topic[field]: topic for topic in answer["topics"]}
+        parts = {topic[field]: topic for topic in response["topics"]}
         done = frozenset({missing}) if sent_again else frozenset()
         outcomes.update(
             {key: _read_part(parts.get(part), "this topic", done) for key, part in deleted.items()}
@@ -375,19 +375,22 @@ def _delete_groups(
     configured = [o for o in deletions if o.configs and outcomes[o.subject] is None]
     if configured:
         unset = [AlterConfigs(o.ref, {}, o.configs) for o in configured]
-        answers = submit(connection, unset, guard)
+        responses = submit(connection, unset, guard)
         outcomes.update(
-            {o.subject: _explain_kept_configs(answer) for o, answer in zip(configured, answers, strict=True)}
+            {
+                o.subject: _explain_kept_configs(response)
+                for o, response in zip(configured, responses, strict=True)
+            }
         )
     return outcomes
 
 
-def _explain_kept_configs(answer: Outcome) -> Outcome:
+def _explain_kept_configs(response: Outcome) -> Outcome:
     """Return the outcome of a deletion whose group is deleted: LockLost would mean that nothing was sent."""
-    if not isinstance(answer, LockLost):
-        return answer
+    if not isinstance(response, LockLost):
+        return response
     return ClusterError(
-        f"the group was deleted, but its configs were not: {answer.message}", hint=answer.hint
+        f"the group was deleted, but its configs were not: {response.message}", hint=response.hint
     )
 
 
@@ -433,18 +436,18 @@ def delete_groups(
     A group that does not exist counts as deleted.
     """
 
-    def ask(names: Collection[str]) -> GroupAnswers[None]:
-        answers: GroupAnswers[None] = GroupAnswers()
+    def send(names: Collection[str]) -> GroupResponses[None]:
+        responses: GroupResponses[None] = GroupResponses()
         for name in names:
             try:
                 guard()
             except LockLost as lost:
-                answers.failed[name] = lost
+                responses.failed[name] = lost
                 continue
-            answers.update(coordinators.delete(connection, name, DELETE_TIMEOUT_S))
-        return answers
+            responses.update(coordinators.delete(connection, name, DELETE_TIMEOUT_S))
+        return responses
 
-    failed = ask_until_ready([o.ref.name for o in operations], ask).failed
+    failed = retry_until_ready([o.ref.name for o in operations], send).failed
     outcomes: dict[object, Outcome] = {}
     for operation in operations:
         error = failed.get(operation.ref.name)

@@ -16,9 +16,9 @@ from struct import Struct, pack
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from kafkaform.cluster.transport.translation import one_line, translate_answer
+from kafkaform.cluster.transport.translation import one_line, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.message_schema import make_malformed_error, read_answer
+from kafkaform.cluster.wire.message_schema import make_malformed_error, read_response
 from kafkaform.cluster.wire.messages import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, OutcomeUnknown
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 8.0
-"""The time for the first answer; an unreachable cluster is reported within 10 s."""
+"""The time for the first response; an unreachable cluster is reported within 10 s."""
 READ_TIMEOUT_S = 30.0
 """The time for one reading request once the cluster has answered."""
 IN_FLIGHT = 4
@@ -41,12 +41,12 @@ IN_FLIGHT = 4
 MAX_QUEUED_BYTES = 200_000
 """The most bytes sent behind an unanswered request.
 
-A broker reads no further request before its answer is read. If the socket buffers are full
+A broker reads no further request before its response is read. If the socket buffers are full
 (socket.receive.buffer.bytes is 100 KiB), both sides would wait for each other.
 """
 
 _AT_ONCE = 1 << 20
-"""The initial size of the buffer for an answer: it grows only as bytes arrive, whatever length is claimed."""
+"""The initial size of the buffer for a response: it grows as bytes arrive, whatever length is claimed."""
 _RENEWED_AFTER = 0.85
 """The share of a login's lifetime after which it is renewed: the earliest of Kafka's Java client."""
 _INT = Struct(">i").unpack
@@ -57,7 +57,7 @@ class HungUpError(ClusterError):
 
 
 class _MalformedError(Exception):
-    """The frame of an answer violates Kafka's protocol."""
+    """The frame of a response violates Kafka's protocol."""
 
 
 class BrokerSocket:
@@ -67,7 +67,7 @@ class BrokerSocket:
         address: Host and port of the broker.
         settings: How to connect.
         tokens: The source of OAUTHBEARER tokens.
-        connect_s: How long the broker may take to answer, including the TLS handshake; the login may take
+        connect_s: How long the broker may take to response, including the TLS handshake; the login may take
             CONNECT_TIMEOUT_S more.
 
     Attributes:
@@ -117,21 +117,21 @@ class BrokerSocket:
             self.close()
             raise
 
-    def ask(
+    def send(
         self, request_type: RequestType[T], requests: Sequence[Any], timeout_s: float = READ_TIMEOUT_S
     ) -> list[T]:
-        """Send requests, IN_FLIGHT at a time; returns the answers, in order.
+        """Send requests, IN_FLIGHT at a time; returns the responses, in order.
 
         Args:
             request_type: The type of the requests.
             requests: The requests.
-            timeout_s: How long each whole answer may take after the one before it.
+            timeout_s: How long each whole response may take after the one before it.
 
         Raises:
             NotOffered: The broker does not offer the request; nothing was sent.
-            OutcomeUnknown: An answer did not come in time. After this and all later errors, the connection
+            OutcomeUnknown: A response did not come in time. After this and all later errors, the connection
                 is unusable.
-            MalformedAnswer: An answer violates Kafka's protocol.
+            MalformedResponse: A response violates Kafka's protocol.
             ClusterError: The connection failed.
         """
         version = request_type.version(self.offered)
@@ -144,9 +144,9 @@ class BrokerSocket:
                     raise ConnectionResetError(self._ended_by or "the connection was closed")
                 if self._renew_at is not None and time.monotonic() > self._renew_at:
                     self._log_in()
-                answers = self._exchange(request_type, version, bodies, timeout_s)
+                responses = self._exchange(request_type, version, bodies, timeout_s)
                 self._is_accepted |= request_type is not API_VERSIONS
-                return answers
+                return responses
         except TimeoutError as error:
             raise OutcomeUnknown(
                 f"{self._name}: {request_name} timed out after {round(timeout_s, 1):g} s",
@@ -176,10 +176,12 @@ class BrokerSocket:
         self._socket.close()
 
     def _read_versions(self, deadline: float) -> Offered:
-        (answer,) = self.ask(API_VERSIONS, [{}], deadline - time.monotonic())
-        if answer["error_code"]:
-            raise make_malformed_error(self._name, f"{API_VERSIONS.name} v2", f"error {answer['error_code']}")
-        return {api["key"]: (api["least"], api["most"]) for api in answer["api_keys"]}
+        (response,) = self.send(API_VERSIONS, [{}], deadline - time.monotonic())
+        if response["error_code"]:
+            raise make_malformed_error(
+                self._name, f"{API_VERSIONS.name} v2", f"error {response['error_code']}"
+            )
+        return {api["key"]: (api["least"], api["most"]) for api in response["api_keys"]}
 
     def _log_in(self) -> None:
         """Authenticate by SASL, or again before the session ends; no request may be in flight."""
@@ -189,16 +191,16 @@ class BrokerSocket:
         from kafkaform.cluster.transport.sasl import RejectedError, log_in, make_mechanism_error
 
         started, self._renew_at = time.monotonic(), None
-        remaining_s = CONNECT_TIMEOUT_S  # for all answers; getting a token has its own limit
+        remaining_s = CONNECT_TIMEOUT_S  # for all responses; getting a token has its own limit
 
-        def ask(request_type: RequestType[Any], request: Any) -> Any:
+        def exchange(request_type: RequestType[Any], request: Any) -> Any:
             nonlocal remaining_s
             sent_at = time.monotonic()
-            (answer,) = self.ask(request_type, [request], remaining_s)
+            (response,) = self.send(request_type, [request], remaining_s)
             remaining_s -= time.monotonic() - sent_at
-            return answer
+            return response
 
-        handshake = ask(SASL_HANDSHAKE, {"mechanism": sasl.mechanism})
+        handshake = exchange(SASL_HANDSHAKE, {"mechanism": sasl.mechanism})
         if handshake["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationFailed(
                 f"{self._name}: this listener of the broker has no SASL login",
@@ -209,14 +211,14 @@ class BrokerSocket:
             raise make_mechanism_error(sasl, self.address, handshake["mechanisms"])
 
         def send(message: bytes) -> bytes:
-            answer = ask(SASL_AUTHENTICATE, {"auth_bytes": message})
-            if answer["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED:
-                raise RejectedError(answer["error_message"] or "the broker gives no reason")
-            if answer["error_code"]:
-                raise translate_answer(answer)
-            if answer["session_lifetime_ms"] > 0:
-                self._renew_at = started + answer["session_lifetime_ms"] / 1000 * _RENEWED_AFTER
-            auth_bytes: bytes = answer["auth_bytes"]
+            response = exchange(SASL_AUTHENTICATE, {"auth_bytes": message})
+            if response["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED:
+                raise RejectedError(response["error_message"] or "the broker gives no reason")
+            if response["error_code"]:
+                raise translate_response(response)
+            if response["session_lifetime_ms"] > 0:
+                self._renew_at = started + response["session_lifetime_ms"] / 1000 * _RENEWED_AFTER
+            auth_bytes: bytes = response["auth_bytes"]
             return auth_bytes
 
         log_in(sasl, self.address, self._tokens, send)
@@ -224,28 +226,28 @@ class BrokerSocket:
     def _exchange(
         self, request_type: RequestType[T], version: int, bodies: Sequence[bytes], timeout_s: float
     ) -> list[T]:
-        answers: list[T] = []
+        responses: list[T] = []
         request_name = f"{request_type.name} v{version}"
 
-        def receive() -> None:  # and parse at once: raw, all answers together may take a hundred megabytes
-            answer = self._receive(request_type, version, time.monotonic() + timeout_s)
-            answers.append(read_answer(request_type, answer, version, self._name))
+        def receive() -> None:  # and parse at once: raw, all responses together may take a hundred megabytes
+            response = self._receive(request_type, version, time.monotonic() + timeout_s)
+            responses.append(read_response(request_type, response, version, self._name))
 
         try:
             for body in bodies:
                 while not self._has_room(len(body)):
                     receive()
                 self._send(request_type, version, body, time.monotonic() + timeout_s)
-            while len(answers) < len(bodies):
+            while len(responses) < len(bodies):
                 receive()
         except BaseException as error:
             for pending in self._waiting:
                 pending.log(self._name, request_name, f"no answer: {str(error) or type(error).__name__}")
             raise
-        return answers
+        return responses
 
     def _has_room(self, size: int) -> bool:
-        """Return whether a request can be sent before the answers to others have been read."""
+        """Return whether a request can be sent before the responses to others have been read."""
         # The first unanswered request is being worked on, and is out of the buffers.
         behind = sum(pending.size for pending in islice(self._waiting, 1, None))
         return not self._waiting or (len(self._waiting) < IN_FLIGHT and behind + size <= MAX_QUEUED_BYTES)
@@ -254,7 +256,7 @@ class BrokerSocket:
         # Key, version and correlation id, then the client id, which is not compact in any version (KIP-482).
         head = pack(">hhih", request_type.key, version, self._sent, len(self._client)) + self._client
         message = head + (b"\x00" if version >= request_type.flexible else b"") + body
-        # Before the first byte is sent: a request that is sent in part has no answer either, and is logged
+        # Before the first byte is sent: a request that is sent in part has no response either, and is logged
         # so.
         self._waiting.append(_PendingRequest(self._sent, 4 + len(message)))
         self._sent += 1
@@ -266,7 +268,7 @@ class BrokerSocket:
     def _receive(self, request_type: RequestType[Any], version: int, deadline: float) -> bytes:
         (size,) = _INT(self._read_exactly(4, deadline))
         tagged = version >= request_type.flexible
-        # The header of an answer is the correlation id, and in flexible versions a count of tagged fields
+        # The header of a response is the correlation id, and in flexible versions a count of tagged fields
         # (KIP-482).
         least = 5 if tagged else 4
         if size < least:
@@ -328,7 +330,7 @@ class BrokerSocket:
         """Return the TLS alert that a broker sent before it closed the connection, if any.
 
         In TLS 1.3, the client's handshake is over before the broker checks the client certificate: the alert
-        comes instead of the first answer, or before the first request can be sent.
+        comes instead of the first response, or before the first request can be sent.
         """
         if self._settings.tls is None or not hasattr(self, "_socket"):
             return None

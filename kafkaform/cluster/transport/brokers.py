@@ -18,11 +18,11 @@ from kafkaform.cluster.transport.broker_socket import (
     HungUpError,
 )
 from kafkaform.cluster.wire.error_codes import ErrorCode
-from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.cluster.wire.large_responses import METADATA
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
-    MalformedAnswer,
+    MalformedResponse,
     NotOffered,
     OutcomeUnknown,
     PermissionDenied,
@@ -46,10 +46,10 @@ _log = logging.getLogger(__name__)
 _MAX_CONCURRENT = 32
 """The most brokers that are asked concurrently."""
 _MIN_CONNECT_S = 2.0
-"""The least time for a bootstrap server to answer, however many there are; also that of an extra lane."""
-_LANES = 4
+"""The least time for a bootstrap server to respond, however many there are; also for a further broker."""
+_MAX_BROKERS_PER_CALL = 4
 """The most brokers that share the readings of one call."""
-_PER_LANE = 2
+_MIN_READINGS_PER_BROKER = 2
 """The least readings per connection: a login takes as long as one or two of them."""
 _ELECTION_S = 20.0
 """The time for a controller election: ZooKeeper notices a dead controller after 18 s."""
@@ -58,7 +58,7 @@ _PAUSE_S = 0.1
 # OutcomeUnknown too: after a timeout, a second attempt would double the wait for a broker that is overloaded.
 _FINAL = (
     AuthenticationFailed,
-    MalformedAnswer,
+    MalformedResponse,
     NotOffered,
     OutcomeUnknown,
     PermissionDenied,
@@ -67,19 +67,19 @@ _FINAL = (
 """The errors that a retry does not change."""
 
 
-def retry(ask: Callable[[], T]) -> T:
+def retry(send: Callable[[], T]) -> T:
     """Retry failed connections, for up to CONNECT_TIMEOUT_S: any broker is tried, even a dead one."""
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
     for _ in range(_TRIES - 1):
         try:
-            return ask()
+            return send()
         except _FINAL:
             raise
         except ClusterError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE_S)
-    return ask()
+    return send()
 
 
 class Brokers:
@@ -88,7 +88,7 @@ class Brokers:
     Args:
         settings: How to connect.
         tokens: The source of OAUTHBEARER tokens.
-        connect_s: How long all bootstrap servers together may take until one answers.
+        connect_s: How long all bootstrap servers together may take until one responses.
     """
 
     def __init__(
@@ -109,49 +109,49 @@ class Brokers:
         """Return the lowest and highest version of each request that a broker offers; None asks any one."""
         return retry(lambda: self._socket(node)).offered
 
-    def ask(
+    def send(
         self,
         request_type: RequestType[T],
         requests: Sequence[Any],
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
     ) -> list[T]:
-        """Return the answers to requests, in order.
+        """Return the responses to requests, in order.
 
         Args:
             request_type: The type of the requests.
             requests: The requests.
             node: The broker to ask; None for any: several concurrently if there are many requests, and
                 another one if a connection fails.
-            timeout_s: How long a broker may take for a whole answer.
+            timeout_s: How long a broker may take for a whole response.
 
         Raises:
             NotOffered: The broker does not offer the request; nothing was sent.
-            OutcomeUnknown: An answer did not come in time, or the answer to a change was lost.
-            MalformedAnswer: An answer violates Kafka's protocol.
+            OutcomeUnknown: A response did not come in time, or the response to a change was lost.
+            MalformedResponse: A response violates Kafka's protocol.
             ClusterError: The connection failed.
         """
         if request_type.changes:
-            return self._ask_once(request_type, requests, node, timeout_s)
+            return self._send_once(request_type, requests, node, timeout_s)
         if node is not None:
-            return self._ask_broker(request_type, requests, node, timeout_s)
-        if len(requests) >= 2 * _PER_LANE:
-            return self._share_out(request_type, requests, timeout_s)
-        return retry(lambda: self._ask_broker(request_type, requests, None, timeout_s))
+            return self._send_to_broker(request_type, requests, node, timeout_s)
+        if len(requests) >= 2 * _MIN_READINGS_PER_BROKER:
+            return self._fan_out(request_type, requests, timeout_s)
+        return retry(lambda: self._send_to_broker(request_type, requests, None, timeout_s))
 
-    def ask_controller(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> Any:
-        """Send a request for the controller; returns its answer.
+    def send_to_controller(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> Any:
+        """Send a request for the controller; returns its response.
 
         Any broker forwards it (KIP-590), except with ZooKeeper: then the controller itself is asked. During
         an election, brokers know no controller, or the old one: they refuse, and nothing has changed.
         """
         deadline = time.monotonic() + min(timeout_s, _ELECTION_S)
-        (answer,) = self.ask(request_type, [request], timeout_s=timeout_s)
-        while _is_not_controller(answer):
-            (metadata,) = self.ask(METADATA, [()], timeout_s=timeout_s)
+        (response,) = self.send(request_type, [request], timeout_s=timeout_s)
+        while _is_not_controller(response):
+            (metadata,) = self.send(METADATA, [()], timeout_s=timeout_s)
             if metadata.controller in metadata.brokers:
                 try:
-                    (answer,) = self.ask(request_type, [request], metadata.controller, timeout_s)
+                    (response,) = self.send(request_type, [request], metadata.controller, timeout_s)
                 except _FINAL:
                     raise
                 except ClusterError:  # a dead controller is named until ZooKeeper notices
@@ -159,41 +159,41 @@ class Brokers:
                         raise
             if time.monotonic() > deadline:
                 break
-            if _is_not_controller(answer):
+            if _is_not_controller(response):
                 time.sleep(_PAUSE_S)
-        return answer
+        return response
 
-    def ask_each(
+    def send_to_each(
         self, request_type: RequestType[T], request: Any, timeout_s: float
     ) -> dict[int, T | ClusterError]:
-        """Send one request to all live brokers concurrently; returns the answer or error of each."""
+        """Send one request to all live brokers concurrently; returns the response or error of each."""
         nodes = sorted(self._read_nodes(timeout_s))
         if not nodes:
             raise ClusterError("the brokers returned an empty list of brokers")
-        answers = self.ask_nodes(request_type, {node: [request] for node in nodes}, timeout_s)
+        responses = self.send_to_nodes(request_type, {node: [request] for node in nodes}, timeout_s)
         return {
-            node: answer if isinstance(answer, ClusterError) else answer[0]
-            for node, answer in answers.items()
+            node: response if isinstance(response, ClusterError) else response[0]
+            for node, response in responses.items()
         }
 
-    def ask_nodes(
+    def send_to_nodes(
         self, request_type: RequestType[T], requests: Mapping[int, Sequence[Any]], timeout_s: float
     ) -> dict[int, list[T] | ClusterError]:
-        """Ask brokers concurrently; returns the answers of each, in order, or its error."""
+        """Ask brokers concurrently; returns the responses of each, in order, or its error."""
 
-        def ask_node(node: int) -> list[T] | ClusterError:
+        def send_to_node(node: int) -> list[T] | ClusterError:
             try:
-                return self.ask(request_type, requests[node], node, timeout_s)
+                return self.send(request_type, requests[node], node, timeout_s)
             # These have causes other than a broker that is down, and say so; all other errors are reported as
             # its silence.
-            except (AuthenticationFailed, MalformedAnswer, NotOffered) as error:
+            except (AuthenticationFailed, MalformedResponse, NotOffered) as error:
                 return error
             except ClusterError as error:
                 if request_type.changes and isinstance(error, OutcomeUnknown):
                     return error
                 return Unreachable(f"broker {node} does not answer: {error.message}")
 
-        return _run_concurrently({node: partial(ask_node, node) for node in requests})
+        return _run_concurrently({node: partial(send_to_node, node) for node in requests})
 
     def close(self) -> None:
         """Close the connections to all brokers."""
@@ -202,44 +202,45 @@ class Brokers:
             _, opened = self._open.popitem()
             opened.close()
 
-    def _share_out(self, request_type: RequestType[T], requests: Sequence[Any], timeout_s: float) -> list[T]:
+    def _fan_out(self, request_type: RequestType[T], requests: Sequence[Any], timeout_s: float) -> list[T]:
         """Spread requests that any broker can answer over several brokers.
 
         A broker handles one request of a connection at a time: four brokers describe 20,000 topics in a third
         of the time that one takes.
         """
-        nodes = self._read_nodes(timeout_s)
+        addresses = self._read_nodes(timeout_s)
         first = self._socket(None, timeout_s).address
-        other_nodes = [node for node, address in sorted(nodes.items()) if address != first]
-        # None is the connection that exists already; it takes a share too.
-        lanes: list[int | None] = [None, *other_nodes][: min(_LANES, len(requests) // _PER_LANE)]
+        other_nodes = [node for node, address in sorted(addresses.items()) if address != first]
+        count = min(_MAX_BROKERS_PER_CALL, len(requests) // _MIN_READINGS_PER_BROKER)
+        # None is the connection that exists already; it takes a part too.
+        nodes: list[int | None] = [None, *other_nodes][:count]
 
-        def ask_lane(lane: int) -> list[T]:
-            part, node = requests[lane :: len(lanes)], lanes[lane]
+        def send_part(number: int) -> list[T]:
+            part, node = requests[number :: len(nodes)], nodes[number]
             if node is not None:
                 try:
                     if self._current(node) is None:
-                        self._keep(node, self._connect(nodes[node], _MIN_CONNECT_S))
-                    return self._ask_broker(request_type, part, node, timeout_s)
+                        self._keep(node, self._connect(addresses[node], _MIN_CONNECT_S))
+                    return self._send_to_broker(request_type, part, node, timeout_s)
                 except ClusterError as error:  # only speed is lost: the first broker takes over
                     _log.debug("broker %s does not help out: %s", node, error)
-            return retry(lambda: self._ask_broker(request_type, part, None, timeout_s))
+            return retry(lambda: self._send_to_broker(request_type, part, None, timeout_s))
 
-        parts = _run_concurrently({lane: partial(ask_lane, lane) for lane in range(len(lanes))})
-        return [parts[number % len(lanes)][number // len(lanes)] for number in range(len(requests))]
+        parts = _run_concurrently({number: partial(send_part, number) for number in range(len(nodes))})
+        return [parts[number % len(nodes)][number // len(nodes)] for number in range(len(requests))]
 
-    def _ask_broker(
+    def _send_to_broker(
         self, request_type: RequestType[T], requests: Sequence[Any], node: int | None, timeout_s: float
     ) -> list[T]:
         used = self._current(node)
         if used is not None:
             try:
-                return self._ask_socket(used, node, request_type, requests, timeout_s)
+                return self._send_on_socket(used, node, request_type, requests, timeout_s)
             except HungUpError:  # brokers close idle connections (connections.max.idle.ms)
                 pass
-        return self._ask_socket(self._socket(node, timeout_s), node, request_type, requests, timeout_s)
+        return self._send_on_socket(self._socket(node, timeout_s), node, request_type, requests, timeout_s)
 
-    def _ask_once(
+    def _send_once(
         self, request_type: RequestType[T], requests: Sequence[Any], node: int | None, timeout_s: float
     ) -> list[T]:
         """Ask on a connection that is known to be open: if it breaks, the outcome is unknown."""
@@ -249,13 +250,13 @@ class Brokers:
             used.close()
         opened = retry(lambda: self._socket(node, timeout_s))
         try:
-            return self._ask_socket(opened, node, request_type, requests, timeout_s)
+            return self._send_on_socket(opened, node, request_type, requests, timeout_s)
         except (AuthenticationFailed, NotOffered, OutcomeUnknown):
             raise
-        except ClusterError as error:  # an answer that cannot be parsed is lost too
+        except ClusterError as error:  # a response that cannot be parsed is lost too
             raise OutcomeUnknown(f"no answer: {error.message}") from error
 
-    def _ask_socket(
+    def _send_on_socket(
         self,
         opened: BrokerSocket,
         node: int | None,
@@ -264,10 +265,10 @@ class Brokers:
         timeout_s: float,
     ) -> list[T]:
         try:
-            return opened.ask(request_type, requests, timeout_s)
+            return opened.send(request_type, requests, timeout_s)
         except NotOffered:
             raise
-        except BaseException:  # Ctrl-C too: its answer would be read as that of the next request
+        except BaseException:  # Ctrl-C too: its response would be read as that of the next request
             self._open.pop(node, None)
             opened.close()
             raise
@@ -331,12 +332,12 @@ class Brokers:
 
     def _read_nodes(self, timeout_s: float) -> Mapping[int, tuple[str, int]]:
         """Read the addresses of the live brokers."""
-        (metadata,) = self.ask(METADATA, [()], timeout_s=timeout_s)
+        (metadata,) = self.send(METADATA, [()], timeout_s=timeout_s)
         self._known = {node: (broker.host, broker.port) for node, broker in metadata.brokers.items()}
         return self._known
 
 
-def settle(future: Future[T], work: Callable[[], T]) -> None:
+def complete_future(future: Future[T], work: Callable[[], T]) -> None:
     """Set the result of a future, or its exception, by calling a function."""
     try:
         future.set_result(work())
@@ -358,7 +359,7 @@ def _run_concurrently(tasks: Mapping[K, Callable[[], T]]) -> dict[K, T]:
         with suppress(Empty):
             while True:
                 name = waiting.get_nowait()
-                settle(done[name], tasks[name])
+                complete_future(done[name], tasks[name])
 
     # Not a thread pool, which waits for all threads on exit: Ctrl-C must not wait for a silent broker.
     for _ in range(min(_MAX_CONCURRENT, len(tasks))):
@@ -366,11 +367,11 @@ def _run_concurrently(tasks: Mapping[K, Callable[[], T]]) -> dict[K, T]:
     return {name: future.result() for name, future in done.items()}
 
 
-def _is_not_controller(answer: Any) -> bool:
-    """Return whether an answer, or a part of it, has the code NOT_CONTROLLER."""
-    topics = answer.get("topics", ())
-    # In the answer to CreateTopics, `partitions` is a number.
+def _is_not_controller(response: Any) -> bool:
+    """Return whether a response, or a part of it, has the code NOT_CONTROLLER."""
+    topics = response.get("topics", ())
+    # In the response to CreateTopics, `partitions` is a number.
     counts_or_parts = (topic.get("partitions", ()) for topic in topics)
     partitions = (partition for some in counts_or_parts if not isinstance(some, int) for partition in some)
-    parts = (answer, *topics, *partitions, *answer.get("results", ()))
+    parts = (response, *topics, *partitions, *response.get("results", ()))
     return any(part.get("error_code") == ErrorCode.NOT_CONTROLLER for part in parts)

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from kafkaform.cluster.transport.broker_socket import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, HungUpError
 from kafkaform.cluster.transport.brokers import Brokers
-from kafkaform.cluster.wire.large_answers import METADATA
+from kafkaform.cluster.wire.large_responses import METADATA
 from kafkaform.config.client_properties.transport import SaslSettings
-from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedAnswer, NotOffered, Unreachable
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    MalformedResponse,
+    NotOffered,
+    Unreachable,
+)
 from kafkaform.core.progress import Progress, silent
 from kafkaform.core.values import replace
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cluster.transport.tokens import TokenSource
-    from kafkaform.cluster.wire.large_answers import Metadata
+    from kafkaform.cluster.wire.large_responses import Metadata
     from kafkaform.cluster.wire.message_schema import Offered, RequestType
     from kafkaform.config.client_properties.transport import TransportSettings
     from kafkaform.core.secrets import Secret
@@ -75,7 +81,7 @@ class Connection:
         properties: Properties for librdkafka, with secrets filled in, for the clients that move records.
         transport: Makes the settings of our own connections; raises KafkaformError for properties that they
             do not support.
-        tell: Receives a line for a user who waits for the first answer.
+        tell: Receives a line for a user who waits for the first response.
     """
 
     def __init__(
@@ -116,7 +122,7 @@ class Connection:
     @locked_property
     def cluster(self) -> Metadata:
         """Return the cluster's id and brokers, as they were at the first use."""
-        (metadata,) = self.ask(METADATA, [()])
+        (metadata,) = self.send(METADATA, [()])
         return metadata
 
     def offers(self, request_type: RequestType[Any], node: int | None = None) -> bool:
@@ -127,7 +133,7 @@ class Connection:
         """Return the lowest and highest version of each request that a broker offers; None asks any one."""
         return self._reachable_brokers.read_api_versions(node)
 
-    def ask(
+    def send(
         self,
         request_type: RequestType[T],
         requests: Sequence[Any],
@@ -135,24 +141,24 @@ class Connection:
         node: int | None = None,
         timeout_s: float = READ_TIMEOUT_S,
     ) -> list[T]:
-        """Send requests; see `Brokers.ask`."""
-        return self._reachable_brokers.ask(request_type, requests, node, timeout_s)
+        """Send requests; see `Brokers.send`."""
+        return self._reachable_brokers.send(request_type, requests, node, timeout_s)
 
-    def ask_controller(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> Any:
-        """Send a request for the controller; see `Brokers.ask_controller`."""
-        return self._reachable_brokers.ask_controller(request_type, request, timeout_s)
+    def send_to_controller(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> Any:
+        """Send a request for the controller; see `Brokers.send_to_controller`."""
+        return self._reachable_brokers.send_to_controller(request_type, request, timeout_s)
 
-    def ask_each(
+    def send_to_each(
         self, request_type: RequestType[T], request: Any, timeout_s: float
     ) -> dict[int, T | ClusterError]:
-        """Send one request to all live brokers; see `Brokers.ask_each`."""
-        return self._reachable_brokers.ask_each(request_type, request, timeout_s)
+        """Send one request to all live brokers; see `Brokers.send_to_each`."""
+        return self._reachable_brokers.send_to_each(request_type, request, timeout_s)
 
-    def ask_nodes(
+    def send_to_nodes(
         self, request_type: RequestType[T], requests: Mapping[int, Sequence[Any]], timeout_s: float
     ) -> dict[int, list[T] | ClusterError]:
-        """Ask brokers concurrently; see `Brokers.ask_nodes`."""
-        return self._reachable_brokers.ask_nodes(request_type, requests, timeout_s)
+        """Ask brokers concurrently; see `Brokers.send_to_nodes`."""
+        return self._reachable_brokers.send_to_nodes(request_type, requests, timeout_s)
 
     def separate(self, client_id: str) -> Brokers:
         """Return separate connections, for requests that must not wait for others.
@@ -186,7 +192,7 @@ class Connection:
         Raises:
             Unreachable: No broker answered in time.
             AuthenticationFailed: A broker refused the login.
-            MalformedAnswer: The answer is not Kafka's protocol.
+            MalformedResponse: The response is not Kafka's protocol.
         """
         # In a thread: a silent address lets the first attempt wait for all the time.
         notice = Timer(_SILENT_S, self._announce_wait)
@@ -205,7 +211,7 @@ class Connection:
         while True:
             try:
                 self._brokers.read_api_versions()
-            except MalformedAnswer as error:
+            except MalformedResponse as error:
                 error.hint = _HINT
                 raise
             # Waiting does not change these; other errors may be those of brokers that are starting.

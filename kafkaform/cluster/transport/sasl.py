@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Send: TypeAlias = Callable[[bytes], bytes]
 """Sends a message of a mechanism (SaslAuthenticate) and returns the broker's; raises RejectedError."""
 
-_LONGEST = 300
+_MAX_QUOTED_LENGTH = 300
 """The most characters of a broker's message that an error quotes."""
 
 
@@ -44,7 +44,7 @@ def log_in(settings: SaslSettings, address: tuple[str, int], tokens: TokenSource
         settings: How to log in.
         address: The broker's host and port.
         tokens: The source of OAUTHBEARER tokens.
-        send: Sends one message and returns the answer.
+        send: Sends one message and returns the response.
 
     Raises:
         LoginRefused: The broker refused the login.
@@ -83,7 +83,7 @@ def make_mechanism_error(
     settings: SaslSettings, address: tuple[str, int], enabled: Sequence[str]
 ) -> AuthenticationFailed:
     """Return the error for a broker that does not offer a mechanism (UNSUPPORTED_SASL_MECHANISM)."""
-    offered = one_line(", ".join(enabled))[:_LONGEST] or "none"
+    offered = one_line(", ".join(enabled))[:_MAX_QUOTED_LENGTH] or "none"
     return AuthenticationFailed(
         f"{address[0]}:{address[1]}: the broker does not support {settings.mechanism}, only: {offered}",
         hint="set sasl.mechanism in the client properties to one of these",
@@ -117,12 +117,14 @@ def _log_in_by_scram(settings: SaslSettings, send: Send) -> None:
 def _log_in_by_token(token: Token, send: Send) -> None:
     # RFC 7628, section 3.1, with the extensions of KIP-342.
     pairs = {"auth": f"Bearer {token.value}", **token.extensions}
-    answer = send("\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode())
-    if not answer:
+    response = send(
+        "\x01".join(("n,,", *(f"{key}={value}" for key, value in pairs.items()), "", "")).encode()
+    )
+    if not response:
         return
     with suppress(RejectedError, ClusterError):
-        send(b"\x01")  # a broker expects this before it refuses; the reason was in the answer
-    raise RejectedError(answer.decode(errors="replace"))  # JSON; RFC 7628, section 3.2.2
+        send(b"\x01")  # a broker expects this before it refuses; the reason was in the response
+    raise RejectedError(response.decode(errors="replace"))  # JSON; RFC 7628, section 3.2.2
 
 
 def _log_in_by_kerberos(service: str, host: str, send: Send) -> None:
@@ -140,10 +142,10 @@ def _log_in_by_kerberos(service: str, host: str, send: Send) -> None:
             mech=gssapi.MechType.kerberos,
             usage="initiate",
         )
-        answer = send(context.step())
+        response = send(context.step())
         while not context.complete:
-            answer = send(context.step(answer) or b"")
-        layers = context.unwrap(answer).message
+            response = send(context.step(response) or b"")
+        layers = context.unwrap(response).message
         if len(layers) < 4 or not layers[0] & 1:
             raise _UnprovenError(
                 "the broker requires a Kerberos security layer; Kafka encrypts with TLS only"
@@ -158,7 +160,7 @@ def _log_in_by_kerberos(service: str, host: str, send: Send) -> None:
 
 def _describe_login(settings: SaslSettings, address: tuple[str, int], token: Token | None) -> str:
     user = token.principal if token is not None else settings.username
-    of = f" of {one_line(user)[:_LONGEST]}" if user else ""
+    of = f" of {one_line(user)[:_MAX_QUOTED_LENGTH]}" if user else ""
     return f"{address[0]}:{address[1]}: the {settings.mechanism} login{of}"
 
 
@@ -169,7 +171,7 @@ def _redact(error: Exception, settings: SaslSettings, token: Token | None) -> st
     for secret in (settings.password, token.value if token is not None else ""):
         if secret:
             text = text.replace(secret, HIDDEN)
-    return text[:_LONGEST]
+    return text[:_MAX_QUOTED_LENGTH]
 
 
 def _choose_hint(mechanism: str) -> str:

@@ -32,15 +32,15 @@ _RENEWED_AFTER = 0.8
 """The share of a token's lifetime, as in librdkafka and Java (sasl.login.refresh.window.factor)."""
 _RETRY_S = 10.0
 """The time between attempts to renew a valid token, as in librdkafka."""
-_LEAST_S = 1.0
+_MIN_LIFETIME_S = 1.0
 """The least remaining lifetime of a usable token: a new librdkafka client fails without a valid one."""
 _TIMEOUT_S = 5.0
 _ATTEMPTS = 2
 """Two, so that an unreachable endpoint is reported within 10 s, like an unreachable cluster."""
 _PAUSE_S = 0.5
-_LARGEST = 1 << 20
+_MAX_RESPONSE_BYTES = 1 << 20
 """The most bytes of a response or file with a token, as in Kafka's Java client."""
-_LONGEST = 300
+_MAX_QUOTED_LENGTH = 300
 """The most characters of an endpoint's message that an error quotes."""
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 """The HTTP statuses after which librdkafka retries."""
@@ -102,11 +102,11 @@ class TokenSource:
                     )
             except KafkaformError as error:
                 self._fetches += 1
-                if self._token is not None and time.time() < self._token.expires_at - _LEAST_S:
+                if self._token is not None and time.time() < self._token.expires_at - _MIN_LIFETIME_S:
                     # The old token is valid for now: a failure of the endpoint must not end an apply that has
                     # begun.
                     _log.warning("the OAUTHBEARER token was not renewed, and is used as it is: %s", error)
-                    self._renew_at = min(now + _RETRY_S, self._token.expires_at - _LEAST_S)
+                    self._renew_at = min(now + _RETRY_S, self._token.expires_at - _MIN_LIFETIME_S)
                     return self._token
                 self._failure = error
                 raise
@@ -184,10 +184,10 @@ def _fetch_from_endpoint(settings: OidcSettings, extensions: Mapping[str, str]) 
         document = json.loads(response.body)
     except (ValueError, RecursionError):
         document = None
-    answer: dict[str, object] = document if isinstance(document, dict) else {}
+    fields: dict[str, object] = document if isinstance(document, dict) else {}
     if response.status != 200:
-        raise _make_refusal(settings, where, response.status, answer)
-    value = answer.get("access_token")
+        raise _make_refusal(settings, where, response.status, fields)
+    value = fields.get("access_token")
     if not isinstance(value, str):
         raise AuthenticationFailed(
             f"{where} gave no access token", hint="check sasl.oauthbearer.token.endpoint.url"
@@ -196,16 +196,16 @@ def _fetch_from_endpoint(settings: OidcSettings, extensions: Mapping[str, str]) 
 
 
 def _make_refusal(
-    settings: OidcSettings, where: str, status: int, answer: Mapping[str, object]
+    settings: OidcSettings, where: str, status: int, fields: Mapping[str, object]
 ) -> AuthenticationFailed:
     """Return the error for an HTTP status, with the endpoint's message (RFC 6749, section 5.2)."""
-    words = [f"HTTP {status}", *(str(answer[key]) for key in ("error", "error_description") if key in answer)]
+    words = [f"HTTP {status}", *(str(fields[key]) for key in ("error", "error_description") if key in fields)]
     if 300 <= status < 400:
         words.append("redirects are not followed")
     # An endpoint may repeat the request, and with it the secret.
     text = one_line(": ".join(words).replace(settings.client_secret, HIDDEN))
     return AuthenticationFailed(
-        f"{where} gave no token to the client {settings.client_id}: {text[:_LONGEST]}",
+        f"{where} gave no token to the client {settings.client_id}: {text[:_MAX_QUOTED_LENGTH]}",
         hint="ask who runs this endpoint, or try again later"
         if status in _TRANSIENT
         else "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
@@ -226,14 +226,14 @@ def _post(settings: OidcSettings) -> HttpResponse:
         body=urlencode(form).encode(),
         headers={"Accept": "application/json", "Authorization": f"Basic {login}"},
         tls=settings.tls,
-        largest=_LARGEST,
+        largest=_MAX_RESPONSE_BYTES,
     )
 
 
 def _read_from_file(path: Path, extensions: Mapping[str, str]) -> Token:
     where = f"the token file {path}"
     try:
-        data = read_file(path, _LARGEST)
+        data = read_file(path, _MAX_RESPONSE_BYTES)
     except OSError as error:
         raise AuthenticationFailed(
             f"{where} cannot be read: {error.strerror}", hint="check its path and who may read it"

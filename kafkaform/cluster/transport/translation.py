@@ -110,6 +110,6 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-def translate_answer(answer: Mapping[str, Any]) -> ClusterError:
-    """Return the error for the code and message of an answer, or of a part of it."""
-    return translate_code(answer["error_code"], answer.get("error_message") or "")
+def translate_response(response: Mapping[str, Any]) -> ClusterError:
+    """Return the error for the code and message of a response, or of a part of it."""
+    return translate_code(response["error_code"], response.get("error_message") or "")

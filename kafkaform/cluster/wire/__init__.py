@@ -1,4 +1,4 @@
-"""The messages of Kafka's protocol: layouts of requests and answers.
+"""The messages of Kafka's protocol: layouts of requests and responses.
 
-The three largest answers (Metadata, DescribeConfigs, ListOffsets) have hand-written readers.
+The three largest responses (Metadata, DescribeConfigs, ListOffsets) have hand-written readers.
 """

@@ -366,7 +366,7 @@ JOIN_GROUP = message(
         members=array(struct(member_id=STRING, instance_id=NULLABLE_STRING, metadata=OCTETS)),
     ),
 )
-"""Takes two requests: the answer to the first has the member id (KIP-394, version 4)."""
+"""Takes two requests: the response to the first has the member id (KIP-394, version 4)."""
 
 SYNC_GROUP = message(
     14,

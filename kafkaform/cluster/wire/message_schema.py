@@ -1,4 +1,4 @@
-"""Schemas of Kafka's protocol: supported versions, writing requests and reading answers.
+"""Schemas of Kafka's protocol: supported versions, writing requests and reading responses.
 
 A schema has the versions of each field, as Kafka's message definitions do
 (clients/src/main/resources/common/message in Apache Kafka's source). The encodings are those of the protocol
@@ -13,7 +13,7 @@ from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - it is called plain "error"
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from kafkaform.core.errors import MalformedAnswer, NotOffered
+from kafkaform.core.errors import MalformedResponse, NotOffered
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
@@ -26,8 +26,8 @@ T = TypeVar("T")
 Offered: TypeAlias = "Mapping[int, tuple[int, int]]"
 """The lowest and highest version of each request that a broker offers, by API key."""
 
-LARGEST = 64 << 20
-"""The most bytes of an answer: 2,000 topics of 30 configs each, or 50,000 groups, take a twentieth."""
+MAX_RESPONSE_BYTES = 64 << 20
+"""The most bytes of a response: 2,000 topics of 30 configs each, or 50,000 groups, take a twentieth."""
 
 _LAST_SHIFT = 28
 """The shift of the fifth and last byte of a length: lengths have 32 bits."""
@@ -42,9 +42,9 @@ class RequestType(Value, Generic[T]):
         versions: The lowest and highest supported version.
         flexible: The first version whose headers and structures have tagged fields (KIP-482).
         write: Writes the body of a request in a version; raises NotOffered if the version lacks a field.
-        read: Reads the body of an answer; raises ValueError, IndexError or struct.error if it is malformed.
-        largest: The most bytes of an answer; one that claims more is not read.
-        changes: Whether it changes the cluster: it is not sent again if its answer is lost.
+        read: Reads the body of a response; raises ValueError, IndexError or struct.error if it is malformed.
+        largest: The most bytes of a response; one that claims more is not read.
+        changes: Whether it changes the cluster: it is not sent again if its response is lost.
     """
 
     key: int
@@ -53,7 +53,7 @@ class RequestType(Value, Generic[T]):
     flexible: int
     write: Callable[[Any, int], bytes]
     read: Callable[[bytes, int], T]
-    largest: int = LARGEST
+    largest: int = MAX_RESPONSE_BYTES
     changes: bool = False
 
     def is_offered(self, offered: Offered) -> bool:
@@ -74,16 +74,16 @@ class RequestType(Value, Generic[T]):
         raise NotOffered(self.name, f"in version {wanted}, only in {given}")
 
 
-def make_malformed_error(broker: str, request: str, why: str) -> MalformedAnswer:
-    """Return the error for an answer that violates Kafka's protocol."""
-    return MalformedAnswer(
+def make_malformed_error(broker: str, request: str, why: str) -> MalformedResponse:
+    """Return the error for a response that violates Kafka's protocol."""
+    return MalformedResponse(
         f"{broker}: malformed answer to {request}: {why}",
         hint="check that the address is a Kafka broker's, and that no proxy modifies its responses",
     )
 
 
-def read_answer(request_type: RequestType[T], body: bytes, version: int, broker: str) -> T:
-    """Read the body of an answer; raises MalformedAnswer with the broker and the request."""
+def read_response(request_type: RequestType[T], body: bytes, version: int, broker: str) -> T:
+    """Read the body of a response; raises MalformedResponse with the broker and the request."""
     try:
         return request_type.read(body, version)
     except (ValueError, IndexError, StructError) as error:
@@ -128,7 +128,7 @@ def read_uvarint(body: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at + 1
-        # Else a malformed answer would keep this loop reading to its end.
+        # Else a malformed response would keep this loop reading to its end.
         if shift == _LAST_SHIFT:
             raise ValueError("a length of more than 32 bits")
         shift += 7
@@ -197,7 +197,7 @@ def skip_tags(body: bytes, at: int) -> int:
 
 
 def check_end(body: bytes, at: int) -> None:
-    """Raise ValueError unless the body of an answer ends with its last field."""
+    """Raise ValueError unless the body of a response ends with its last field."""
     # More bytes, or fewer, are those of another version than the one that was asked for.
     if at != len(body):
         raise ValueError(f"{len(body):,} bytes received, but the fields in them take {at:,}")
@@ -283,7 +283,7 @@ NULLABLE_STRING: FieldType = _nullable_string_codec
 
 
 ERROR: Mapping[str, FieldType] = {"error_code": INT16, "error_message": NULLABLE_STRING}
-"""The two error fields of most answers, and of the parts of many."""
+"""The two error fields of most responses, and of the parts of many."""
 
 
 def _string_codec(version: int, flexible: bool) -> Codec:

@@ -221,7 +221,7 @@ ALTER_CONFIGS = message(
 
 _LOG = struct(index=INT32, size=INT64, lag=INT64, future=BOOLEAN)
 
-# Version 3 adds an error for the whole answer: before it, an account without the right got no directories.
+# Version 3 adds an error for the whole response: before it, an account without the right got no directories.
 LOG_DIRS = message(
     35,
     "DescribeLogDirs",
@@ -301,7 +301,7 @@ LIST_OFFSETS = message(
 """Answered by leaders.
 
 A timestamp of -1 asks for the log's end, -2 for its start. The epoch of a request is -1: the leader does not
-compare it with its own (KIP-320). That of an answer is of the leader that wrote the record, or that answered
+compare it with its own (KIP-320). That of a response is of the leader that wrote the record, or that answered
 for the log's end.
 """
 

@@ -269,9 +269,9 @@ def read_java_properties(text: str, file: str) -> tuple[ClientProperties, list[P
     problems += [replace(problem, location=lines.get(java)) for java, problem in outcome.problems]
     # The translations run by subject; a reader works through the file from the top.
     problems.sort(key=lambda problem: problem.location.line if problem.location else 0)
-    places = {name: lines.get(java) for name, (_, java) in outcome.values.items()}
+    source_lines = {name: lines.get(java) for name, (_, java) in outcome.values.items()}
     properties, flaws = parse(
-        {name: escape(value) for name, (value, _) in outcome.values.items()}, places.get
+        {name: escape(value) for name, (value, _) in outcome.values.items()}, source_lines.get
     )
     # Both, so that one run shows every line to correct.
     return properties, [*problems, *flaws]
@@ -314,7 +314,7 @@ def _is_known(name: str) -> bool:
     return bool(translate_name(name)) or name in JAVA or name in _HANDLERS or is_left_out(name)
 
 
-_LONG = 60
+_MAX_SHOWN_VALUE = 60
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
 
@@ -339,4 +339,4 @@ def _write_line(name: str, value: str) -> str:
     """Return the line of a property, without its value if that may be secret or is long."""
     if PROPERTIES[name].sensitive and not _REFERENCE.fullmatch(value):
         return f"{name}: ${{env:NAME}}"
-    return f"{name}: {value}" if len(value) <= _LONG and value.isprintable() else name
+    return f"{name}: {value}" if len(value) <= _MAX_SHOWN_VALUE and value.isprintable() else name

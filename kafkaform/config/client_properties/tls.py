@@ -15,7 +15,7 @@ from kafkaform.core.files import UnsuitableFileError, read_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_LARGEST = 16 * 1024**2
+_MAX_FILE_BYTES = 16 * 1024**2
 """In bytes; the authorities of a system have a fiftieth of it."""
 _READ_ERRORS = (FileNotFoundError, PermissionError, IsADirectoryError, UnsuitableFileError)
 
@@ -93,7 +93,7 @@ def _load_authorities(context: ssl.SSLContext, resolved: Mapping[str, str], pref
 
 
 def _load_file(context: ssl.SSLContext, location: str) -> None:
-    with _open_pipe(read_file(location, _LARGEST)) as pipe:
+    with _open_pipe(read_file(location, _MAX_FILE_BYTES)) as pipe:
         context.load_verify_locations(cafile=pipe)
 
 
@@ -129,7 +129,7 @@ def _read_pem(resolved: Mapping[str, str], prefix: str) -> bytes:
         return pem.encode()
     location = resolved[f"{prefix}.location"]
     with _translate_errors(f"{prefix}.location", location):
-        return read_file(location, _LARGEST)
+        return read_file(location, _MAX_FILE_BYTES)
 
 
 def _explain_failure(
@@ -159,8 +159,8 @@ def _explain_failure(
         return _build_error(key_source, "is not a private key in PEM", "give the private key in PEM")
     if private.public_key() != issued.public_key():
         return _build_error(key_source, f"is not the key of {certificate_source}", "give a matching pair")
-    place = f"{certificate_source} with {key_source}"
-    return _build_error(place, f"cannot be used: {_describe_error(failure)}", _OPENSSL)
+    subject = f"{certificate_source} with {key_source}"
+    return _build_error(subject, f"cannot be used: {_describe_error(failure)}", _OPENSSL)
 
 
 def _describe_source(resolved: Mapping[str, str], prefix: str) -> str:
@@ -174,19 +174,19 @@ def _read_key_store(location: str, password: str) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
     with _translate_errors("ssl.keystore.location", location):
-        data = read_file(location, _LARGEST)
-    place = f"ssl.keystore.location ({location})"
+        data = read_file(location, _MAX_FILE_BYTES)
+    subject = f"ssl.keystore.location ({location})"
     try:
         store = pkcs12.load_pkcs12(data, password.encode())
     except ValueError:
         raise _build_error(
-            place,
+            subject,
             "cannot be used: it is not a PKCS#12 file, or ssl.keystore.password is not its password",
             "give a PKCS#12 file that openssl can read, and its password",
         ) from None
     if store.cert is None or store.key is None:
         raise _build_error(
-            place,
+            subject,
             "has no certificate with a private key",
             "export both: `openssl pkcs12 -export -in client.crt -inkey client.key -out client.p12`",
         )
@@ -212,15 +212,15 @@ def _translate_errors(name: str, location: str | None = None) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        place = f"{name} ({location})" if location is not None else name
+        subject = f"{name} ({location})" if location is not None else name
         if isinstance(error, _READ_ERRORS):
             hint = "check the path, and who may read the file"
-            raise _build_error(place, f"cannot be read: {_describe_error(error)}", hint) from None
-        raise _build_error(place, f"cannot be used: {_describe_error(error)}", _OPENSSL) from None
+            raise _build_error(subject, f"cannot be read: {_describe_error(error)}", hint) from None
+        raise _build_error(subject, f"cannot be used: {_describe_error(error)}", _OPENSSL) from None
 
 
-def _build_error(place: str, reason: str, hint: str) -> UnusableCertificate:
-    return UnusableCertificate(f"client property {place} {reason}", hint=hint)
+def _build_error(subject: str, reason: str, hint: str) -> UnusableCertificate:
+    return UnusableCertificate(f"client property {subject} {reason}", hint=hint)
 
 
 def _describe_error(error: Exception) -> str:

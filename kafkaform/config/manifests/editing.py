@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from kafkaform.config.manifests.edit_files import EditedFile, replace_files
-from kafkaform.config.manifests.edit_places import Manifest, list_overrides
+from kafkaform.config.manifests.edit_targets import Manifest, list_overrides
 from kafkaform.config.manifests.edit_text import Uneditable, find_node, parse_layout, split_documents
 from kafkaform.config.manifests.files import read_bytes
 from kafkaform.config.manifests.loader import Context, load_all
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import yaml
 
-    from kafkaform.config.manifests.edit_places import TextEdit
+    from kafkaform.config.manifests.edit_targets import TextEdit
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import Desired
 
@@ -80,10 +80,10 @@ class TextLoader(Value):
         path.write_bytes(text.encode())
         # The defaults of other environments are unknown here. These placeholders differ from every value, so
         # that no default hides a difference.
-        nowhere = {kind.name: (kind.format.nowhere,) for kind in KINDS.values()}
+        placeholders = {kind.name: (kind.format.sentinel_spec,) for kind in KINDS.values()}
         contexts = [replace(self.context, root=None)]
         contexts += [
-            replace(self.context, root=None, environment=name, defaults=nowhere)
+            replace(self.context, root=None, environment=name, defaults=placeholders)
             for name in self.other_environments
         ]
         try:
@@ -332,8 +332,8 @@ class _File(Value):
                     reading = self.reader.read(new)
                     check_edits(before, reading, {ref: attempt})
                 except Uneditable as error:
-                    place = located.manifest.nearest(proposal.steps)
-                    refused[edit] = f"{error}, which is not edited: {proposal.by_hand} ({place})"
+                    location = located.manifest.nearest(proposal.steps)
+                    refused[edit] = f"{error}, which is not edited: {proposal.by_hand} ({location})"
                 except Unverified as error:
                     refused.setdefault(edit, str(error))
                 else:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
+from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import find_manifest_files, read_bytes
-from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import read_documents
@@ -16,7 +16,7 @@ from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources import KINDS, consent, find_kind, misspelt_hazard, reader_ref
+from kafkaform.resources import KINDS, consent, find_kind, group_ref, misspelt_hazard
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Context(Value):
         defaults: For each kind, the layers (normal form, least specific first) under every spec.
         undeclared: The default of `spec.undeclared`.
         root: The folder that paths in locations are relative to; None leaves them as given.
-        default_places: For each kind, the places of its defaults in the configuration file.
+        default_locations: For each kind, the places of its defaults in the configuration file.
     """
 
     environments: tuple[str, ...] | None = None
@@ -72,7 +72,7 @@ class Context(Value):
     defaults: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
     undeclared: Undeclared = Undeclared.REPORT
     root: Path | None = None
-    default_places: Mapping[str, FieldPlaces] = field(default_factory=dict)
+    default_locations: Mapping[str, FieldLocations] = field(default_factory=dict)
 
 
 class _Manifest(Value):
@@ -169,8 +169,10 @@ def load_all(
     resolved = [[*_resolve_all(manifests, context, problems)] for context in contexts]
     invalid = _select_invalid(manifests, problems) if problems else []
     if invalid:
-        places = {declared.location for declared in invalid}
-        resolved = [[declared for declared in each if declared.location not in places] for each in resolved]
+        locations = {declared.location for declared in invalid}
+        resolved = [
+            [declared for declared in each if declared.location not in locations] for each in resolved
+        ]
     if combined:
         resolved = [_combine(desired, invalid, problems, unread=unread) for desired in resolved]
     if problems:
@@ -187,15 +189,15 @@ def _select_invalid(manifests: Sequence[_Manifest], problems: Iterable[Problem])
         starts.setdefault(manifest.document.file, []).append(manifest.document.locate().line)
     # A problem belongs to the last manifest of its file that begins before it.
     flawed = {
-        (place.file, lines[bisect_right(lines, place.line) - 1])
-        for place in (problem.location for problem in problems)
-        if place is not None and (lines := starts.get(place.file)) is not None
+        (location.file, lines[bisect_right(lines, location.line) - 1])
+        for location in (problem.location for problem in problems)
+        if location is not None and (lines := starts.get(location.file)) is not None
     }
     starts_of = ((manifest, manifest.document.locate()) for manifest in manifests)
     return [
         _build_invalid(manifest)
-        for manifest, place in starts_of
-        if manifest.ref.name and (not manifest.sound or (place.file, place.line) in flawed)
+        for manifest, location in starts_of
+        if manifest.ref.name and (not manifest.sound or (location.file, location.line) in flawed)
     ]
 
 
@@ -208,7 +210,7 @@ def _build_invalid(manifest: _Manifest) -> Desired:
         {},
         intent,
         document.locate(),
-        FieldPlaces(document, KINDS[manifest.ref.kind].format.shorthands, None),
+        FieldLocations(document, KINDS[manifest.ref.kind].format.shorthands, None),
         invalid=True,
     )
 
@@ -224,8 +226,8 @@ def find_file_problems(paths: Iterable[Path]) -> list[Problem]:
 
 
 def _get_sort_key(problem: Problem) -> tuple[str, int, int]:
-    place = problem.location
-    return (place.file, place.line, place.column) if place else ("", 0, 0)
+    location = problem.location
+    return (location.file, location.line, location.column) if location else ("", 0, 0)
 
 
 def _select_inside(root: Path, paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
@@ -248,9 +250,11 @@ def _display_path(root: Path | None, path: str) -> str:
 
 def make_relative(root: Path, problem: Problem) -> Problem:
     """Return a problem with its file relative to the root."""
-    place = problem.location
+    location = problem.location
     return (
-        replace(problem, location=place._replace(file=_display_path(root, place.file))) if place else problem
+        replace(problem, location=location._replace(file=_display_path(root, location.file)))
+        if location
+        else problem
     )
 
 
@@ -278,14 +282,15 @@ def _read_manifests(path: Path, root: Path | None, problems: list[Problem]) -> l
 
 def _find_templates(document: Document, source: Sequence[str]) -> Iterator[Problem]:
     known: set[str] = set()
-    for path, place, text in document.walk_texts():
+    for path, location, text in document.walk_texts():
         template = find_template(text)
         # An escape in quotes says that it is text: it is not in the source.
         if (
             template is None
             or (template.is_placeholder and not _PATTERNS.isdisjoint(path))
             or not any(
-                template.mark in line for line in source[place.line - 1 : place.line + text.count("\n") + 1]
+                template.mark in line
+                for line in source[location.line - 1 : location.line + text.count("\n") + 1]
             )
         ):
             continue
@@ -294,11 +299,11 @@ def _find_templates(document: Document, source: Sequence[str]) -> Iterator[Probl
             if path[-1:] and path[-1] in SECRETS:
                 continue
             hint = "write the value; values that differ by environment go into spec.overrides"
-            yield Problem("${…} is not expanded in manifests", place, hint)
+            yield Problem("${…} is not expanded in manifests", location, hint)
         # Annotations are for people and for other tools.
         elif "annotations" not in path and template.message not in known:
             known.add(template.message)
-            yield Problem(template.message, place)
+            yield Problem(template.message, location)
 
 
 def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
@@ -360,18 +365,18 @@ def _parse_consents(
     if consent.ANNOTATION not in annotations:
         return _EMPTY
     allow, bad = consent.parse_annotation(annotations[consent.ANNOTATION])
-    place = document.locate(["metadata", "annotations", consent.ANNOTATION])
+    location = document.locate(["metadata", "annotations", consent.ANNOTATION])
     problems.extend(
         Problem(
             f"{quoted(line)} is not a valid consent",
-            place,
+            location,
             "write one per line: `HAZARD from VALUE: reason`, `delete of TOPIC-ID: reason`, or `HAZARD: "
             "reason`",
         )
         for line in bad
     )
     problems.extend(
-        Problem(f"there is no hazard {quoted(hazard)}", place, meant)
+        Problem(f"there is no hazard {quoted(hazard)}", location, meant)
         for hazard in dict.fromkeys(consent.split_head(head)[0] for head in allow)
         if (meant := misspelt_hazard(hazard)) is not None
     )
@@ -383,16 +388,18 @@ def _parse_waivers(
 ) -> Iterator[tuple[str, str]]:
     """Yield the codes of waived rules with the reasons; unknown annotations of kafkaform are problems."""
     for name, reason in annotations.items():
-        place = document.locate(["metadata", "annotations", name], key=True)
+        location = document.locate(["metadata", "annotations", name], key=True)
         code = name.removeprefix(WAIVER_PREFIX)
         if name.startswith(WAIVER_PREFIX):
             if reason.strip():
                 yield code, reason.strip()
             else:
-                problems.append(Problem(f"the waiver of {quoted(code)} has no reason", place, "add a reason"))
+                problems.append(
+                    Problem(f"the waiver of {quoted(code)} has no reason", location, "add a reason")
+                )
         elif name.startswith(OWN_PREFIX) and name != consent.ANNOTATION:
             hint = suggest_names(name, [consent.ANNOTATION, f"{WAIVER_PREFIX}KF104"], "annotations")
-            problems.append(Problem(f"there is no annotation {quoted(name)}", place, hint))
+            problems.append(Problem(f"there is no annotation {quoted(name)}", location, hint))
 
 
 def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -> None:
@@ -426,7 +433,7 @@ def _combine(
 
     def find_read_topics(group: str) -> Sequence[str] | None:
         # That a group's own manifest is invalid is no problem of the manifests that name the group.
-        return read_by.get(group, () if unread or reader_ref(group) in unknown else None)
+        return read_by.get(group, () if unread or group_ref(group) in unknown else None)
 
     combined: list[Desired] = []
     for name, kind in KINDS.items():
@@ -454,9 +461,11 @@ def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> 
         layers.append(manifest.overrides.get(context.environment, {}))
     state, intent = manifest.kind.format.resolve(merge(layers), document.create_reporter(("spec",), problems))
     intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
-    defaults = context.default_places.get(manifest.kind.name)
-    places = FieldPlaces(document, manifest.kind.format.shorthands, context.environment, defaults=defaults)
-    desired = Desired(manifest.ref, state, intent, document.locate(), places)
+    defaults = context.default_locations.get(manifest.kind.name)
+    locations = FieldLocations(
+        document, manifest.kind.format.shorthands, context.environment, defaults=defaults
+    )
+    desired = Desired(manifest.ref, state, intent, document.locate(), locations)
     problems.extend(manifest.kind.format.find_problems(desired))
     return desired
 
@@ -466,8 +475,8 @@ def _check_overrides(manifest: _Manifest, context: Context) -> Iterator[Problem]
     if manifest.overrides and context.environment is None:
         # Without an environment, the manifest would be planned as no cluster has it.
         hint = f"choose one with --environment ({', '.join(manifest.overrides)})"
-        place = document.locate(path, key=True)
-        yield Problem("there are overrides, but no environment is chosen", place, hint)
+        location = document.locate(path, key=True)
+        yield Problem("there are overrides, but no environment is chosen", location, hint)
     if context.environments is not None:
         for name in manifest.overrides:
             yield from check_environment(document, (*path, name), name, context.environments, key=True)

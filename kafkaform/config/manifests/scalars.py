@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 _WHOLE_NUMBER = frozenset({ConfigType.INT, ConfigType.LONG, ConfigType.SHORT})
-_PLAIN_WORD = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./,-]*[A-Za-z0-9_./-])?", re.ASCII)
-_PLAIN_AMOUNT = re.compile(
+_UNQUOTED_WORD = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./,-]*[A-Za-z0-9_./-])?", re.ASCII)
+_UNQUOTED_AMOUNT = re.compile(
     r"[0-9]+(?:kB|[KMGT]iB|[MGT]B)|(?:[0-9]{1,19}(?:\.[0-9]{1,19})?(?:d|h|ms|m|s))+", re.ASCII
 )
 
@@ -46,7 +46,7 @@ def format_value(key: ConfigKey | None, value: str) -> str | int | bool:
 def is_plainly_text(text: str) -> bool:
     """Return whether an unquoted text is text in both YAML 1.1 and 1.2."""
     return bool(
-        _PLAIN_AMOUNT.fullmatch(text) or (_PLAIN_WORD.fullmatch(text) and text.lower() not in _NO_TEXT)
+        _UNQUOTED_AMOUNT.fullmatch(text) or (_UNQUOTED_WORD.fullmatch(text) and text.lower() not in _NO_TEXT)
     )
 
 

@@ -23,10 +23,10 @@ _Steps: TypeAlias = tuple[str | int, ...]
 _Finding: TypeAlias = tuple[_Steps, Problem]
 """A problem, and the path of the value to remove so that nothing sees it."""
 
-_LONG = 200
+_MAX_VALUE_LENGTH = 200
 # The digits of a 64-bit number.
-_LONGEST_NUMBER = 19
-_FEW = 6
+_MAX_NUMBER_DIGITS = 19
+_MAX_NAMED_FIELDS = 6
 _YAML11_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 """The booleans of YAML 1.1."""
 _SHOWN = frozenset({"type", "enum", "const", "minimum", "maximum", "exclusiveMinimum"})
@@ -185,7 +185,7 @@ def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
         case str() if "boolean" in wanted and value.lower() in _YAML11_BOOLEANS:
             return f"write {_YAML11_BOOLEANS[value.lower()]}"
         case str() if "integer" in wanted and value.isascii() and value.isdigit():
-            return f"write {int(value)} without quotes" if len(value) < _LONGEST_NUMBER else None
+            return f"write {int(value)} without quotes" if len(value) < _MAX_NUMBER_DIGITS else None
         case str() | int() if "array" in wanted:
             return f"write a list: [{_display(value) if isinstance(value, int) else value}]"
         case list() if "object" in wanted:
@@ -198,7 +198,9 @@ def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
             return template.message if template is not None else None
         case dict() if value and path[-2:-1] == ["config"] and "." not in path[-1]:
             return f"write the name in one piece: {path[-1]}.{next(iter(value))}"
-        case str() | int() if wanted == {"object"} and 0 < len(error.schema.get("properties", ())) <= _FEW:
+        case str() | int() if (
+            wanted == {"object"} and 0 < len(error.schema.get("properties", ())) <= _MAX_NAMED_FIELDS
+        ):
             return f"its fields: {', '.join(sorted(error.schema['properties']))}"
         case _:
             return None
@@ -206,7 +208,7 @@ def _suggest_value(value: object, wanted: Set[str], error: Any) -> str | None:
 
 def _join_path(path: _Steps) -> str:
     name = ".".join(map(str, path))
-    return (name if name.isprintable() and len(name) <= _LONG else quoted(name)) or "the document"
+    return (name if name.isprintable() and len(name) <= _MAX_VALUE_LENGTH else quoted(name)) or "the document"
 
 
 def _display(value: object) -> str:
@@ -223,4 +225,4 @@ def _display(value: object) -> str:
             return quoted(value)
         case _:
             text = str(value)
-            return text if len(text) <= _LONG else f"{text[:20]}…"
+            return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:20]}…"

@@ -99,8 +99,8 @@ def find_conflict(text: str, file: str) -> Problem | None:
     markers = [*_CONFLICT.finditer(text)]
     if len({marker[1] for marker in markers}) < 2:  # one at its beginning, and one at its end
         return None
-    place = Location(file, text.count("\n", 0, markers[0].start()) + 1)
-    return Problem("merge conflict marker", place, "keep one side, and delete the lines with the markers")
+    location = Location(file, text.count("\n", 0, markers[0].start()) + 1)
+    return Problem("merge conflict marker", location, "keep one side, and delete the lines with the markers")
 
 
 def escape_templates(text: str, code: str, *, references: bool = False) -> str:

@@ -235,8 +235,8 @@ def read_documents(
             document = None if aliases else _construct(node, file, verbatim)
             if document is None:
                 problems = list(find_node_problems(node, file))
-                places = [problem.location for problem in problems if problem.location is not None]
-                template = explain_source(text, file, [place.line - 1 for place in places])
+                locations = [problem.location for problem in problems if problem.location is not None]
+                template = explain_source(text, file, [location.line - 1 for location in locations])
                 for problem in [template] if problems and template is not None else problems:
                     report(problem)
                 document = None if problems else _construct(node, file, verbatim, checked=True)
@@ -251,9 +251,9 @@ def read_documents(
         report(explain_source(text, file, marks) or explain_syntax_error(error, file, text))
     except yaml.reader.ReaderError as error:
         # libyaml counts bytes of UTF-8.
-        place = _locate_end(text.encode()[: error.position], file)
+        location = _locate_end(text.encode()[: error.position], file)
         hint = "remove it, or write it as an escape"
-        report(Problem("control characters are not allowed in YAML", place, hint))
+        report(Problem("control characters are not allowed in YAML", location, hint))
     except LimitExceeded as error:
         report(error.problem)
     return documents

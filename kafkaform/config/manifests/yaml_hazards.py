@@ -112,8 +112,8 @@ def locate_node(file: str, at: yaml.Node | yaml.Event) -> Location:
     return Location(file, mark.line + 1, mark.column + 1)
 
 
-def _build_depth_problem(place: Location) -> Problem:
-    return Problem(f"collections are nested more than {MAX_DEPTH} deep", place, "flatten it")
+def _build_depth_problem(location: Location) -> Problem:
+    return Problem(f"collections are nested more than {MAX_DEPTH} deep", location, "flatten it")
 
 
 def check_size(nodes: int, earlier: int, node: yaml.Node, file: str) -> None:
@@ -169,12 +169,12 @@ def find_node_problems(root: yaml.Node, file: str) -> Iterator[Problem]:
         heights[id(node)] = height + isinstance(node, yaml.CollectionNode)
 
     yield from walk(root)
-    place = locate_node(file, root)
+    location = locate_node(file, root)
     if heights[id(root)] > MAX_DEPTH:
-        yield _build_depth_problem(place)
+        yield _build_depth_problem(location)
     if sizes[id(root)] > MAX_NODES:
         message = f"aliases expand to {sizes[id(root)]:,} values (at most {MAX_NODES:,})"
-        yield Problem(message, place, "write the values out, or split the file")
+        yield Problem(message, location, "write the values out, or split the file")
 
 
 def _list_children(node: yaml.Node) -> Iterator[yaml.Node]:
@@ -190,22 +190,22 @@ def _list_children(node: yaml.Node) -> Iterator[yaml.Node]:
 def _find_key_problems(node: yaml.MappingNode, file: str) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for key_node, _ in node.value:
-        place = locate_node(file, key_node)
+        location = locate_node(file, key_node)
         if not isinstance(key_node, yaml.ScalarNode):
-            yield Problem("a key must be plain text", place, "quote the value if the braces are text")
+            yield Problem("a key must be plain text", location, "quote the value if the braces are text")
         elif key_node.value == "<<" and not key_node.style:
             # Readers differ in whether they merge: one file would mean two things.
-            yield Problem("merge keys (<<) are not part of YAML 1.2", place, "write the fields out")
+            yield Problem("merge keys (<<) are not part of YAML 1.2", location, "write the fields out")
         elif key_node.value in first:
             hint = f"first used in line {first[key_node.value]}; keep one of the two"
-            yield Problem(f"duplicate key {quoted(key_node.value)}", place, hint)
+            yield Problem(f"duplicate key {quoted(key_node.value)}", location, hint)
         else:
-            first[key_node.value] = place.line
+            first[key_node.value] = location.line
 
 
 _QUOTE = "put the value in quotes"
 _PAIR = "write `name: value`, with a space after the colon"
-_PLAIN = {
+_MESSAGES = {
     "did not find expected node content": ("unexpected {}", f"remove it, or {_QUOTE}"),
     "found character that cannot start any token": ("a value cannot begin with {}", _QUOTE),
     "found unknown escape character": (
@@ -233,67 +233,71 @@ def explain_syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> P
         return Problem(f"not valid YAML: {_join_message(error)}", Location(file))
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
-    place = Location(file, mark.line + 1, mark.column + 1)
+    location = Location(file, mark.line + 1, mark.column + 1)
     # libyaml reports a tab as a character that cannot start a token, which does not name the cause.
     if "\t" in line[: _count_indent(line)]:
-        return Problem("a tab cannot indent YAML", place, "indent with spaces")
+        return Problem("a tab cannot indent YAML", location, "indent with spaces")
     char = line[mark.column : mark.column + 1]
     opened = error.context_mark
-    start = Location(file, opened.line + 1, opened.column + 1) if opened is not None else place
+    start = Location(file, opened.line + 1, opened.column + 1) if opened is not None else location
     match error.problem:
         case "mapping values are not allowed in this context":
-            return _explain_second_colon(lines, mark.line, mark.column, place)
+            return _explain_second_colon(lines, mark.line, mark.column, location)
         case "did not find expected key" | "did not find expected '-' indicator":
-            return _explain_stray_line(lines, mark.line, place)
+            return _explain_stray_line(lines, mark.line, location)
         case "found unexpected end of stream":
             return Problem("this quote is not closed", start, "close it, or quote the whole value")
         case "did not find expected ',' or '}'" | "did not find expected ',' or ']'":
             message = f"a ',' or '{error.problem[-2]}' is missing before this"
             return Problem(
-                message, place, f"the bracket is opened in line {start.line}, column {start.column}"
+                message, location, f"the bracket is opened in line {start.line}, column {start.column}"
             )
         case "did not find expected node content" if not char:
-            return Problem("a bracket is not closed at the end of the file", place, "close it")
+            return Problem("a bracket is not closed at the end of the file", location, "close it")
         case "could not find expected ':'":
             dashes = set(_get_line(lines, start.line - 1).strip()) == {"-"}
             hint = "a line of exactly three dashes separates documents" if dashes else _PAIR
             return Problem("this line has no value", start, hint)
-        case problem if problem in _PLAIN:
-            message, hint = _PLAIN[problem]
-            return Problem(message.format(quoted(char)), place, hint)
+        case problem if problem in _MESSAGES:
+            message, hint = _MESSAGES[problem]
+            return Problem(message.format(quoted(char)), location, hint)
         case _:
-            return Problem(f"not valid YAML: {_join_message(error)}", place)
+            return Problem(f"not valid YAML: {_join_message(error)}", location)
 
 
-def _explain_second_colon(lines: list[str], number: int, column: int, place: Location) -> Problem:
+def _explain_second_colon(lines: list[str], number: int, column: int, location: Location) -> Problem:
     """Explain a colon where a key is not allowed: after a value, or in a continuation line."""
     if _VALUE_BEFORE.match(lines[number][:column].removeprefix("- ")):
-        return Problem("the value contains ': '", place, _QUOTE)
+        return Problem("the value contains ': '", location, _QUOTE)
     above = next((line for line in range(number - 1, -1, -1) if _has_content(lines[line])), None)
     if above is None:
-        return Problem("a key is not allowed here", place, _PAIR)
+        return Problem("a key is not allowed here", location, _PAIR)
     if _NO_SPACE.match(lines[above]):
-        colon = Location(place.file, above + 1, lines[above].index(":") + 1)
+        colon = Location(location.file, above + 1, lines[above].index(":") + 1)
         return Problem("there is no space after this colon", colon, _PAIR)
     if _count_indent(lines[number]) > _count_indent(lines[above]):
-        line = Location(place.file, number + 1, _count_indent(lines[number]) + 1)
+        line = Location(location.file, number + 1, _count_indent(lines[number]) + 1)
         message = f"this line is indented deeper than line {above + 1}, which already has a value"
         return Problem(message, line, _suggest_indent(_count_indent(lines[above])))
-    return Problem("a key is not allowed here", place, f"check that the quote in line {above + 1} is closed")
+    return Problem(
+        "a key is not allowed here", location, f"check that the quote in line {above + 1} is closed"
+    )
 
 
-def _explain_stray_line(lines: list[str], number: int, place: Location) -> Problem:
+def _explain_stray_line(lines: list[str], number: int, location: Location) -> Problem:
     """Explain a line that belongs to none of the mappings and lists above it."""
     indent = _count_indent(_get_line(lines, number))
-    if place.column > indent + 1:
-        return Problem("this does not belong to the value before it", place, _QUOTE)
+    if location.column > indent + 1:
+        return Problem("this does not belong to the value before it", location, _QUOTE)
     levels = sorted({_count_indent(line) for line in lines[:number] if _has_content(line)})
     if levels and indent not in levels:
         near = min(levels, key=lambda level: (abs(level - indent), -level))
-        line = Location(place.file, place.line, indent + 1)
+        line = Location(location.file, location.line, indent + 1)
         message = f"this line is indented by {counted(indent, 'space')}, unlike any line above it"
         return Problem(message, line, f"{_suggest_indent(near)}, like its neighbours")
-    return Problem("this does not belong to the lines above", place, "check indentation, dashes and quotes")
+    return Problem(
+        "this does not belong to the lines above", location, "check indentation, dashes and quotes"
+    )
 
 
 def _suggest_indent(number: int) -> str:

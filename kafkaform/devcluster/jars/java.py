@@ -14,7 +14,7 @@ from kafkaform.core.values import Value
 
 MINIMUM = 17
 _VERSION = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
-_ANSWER_S = 30
+_RESPONSE_TIMEOUT_S = 30
 
 
 class Java(Value):
@@ -73,15 +73,15 @@ def _find_candidates() -> list[Path]:
 def _read_version(path: Path) -> tuple[str, str] | None:
     """Return the full and the major version of a launcher; None if it fails (a stub, a dangling link)."""
     try:
-        answer = subprocess.run(
+        process = subprocess.run(
             [path, "-version"],
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_ANSWER_S,
+            timeout=_RESPONSE_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version = _VERSION.search(answer.stderr + answer.stdout)
-    return (version[1], version[2]) if answer.returncode == 0 and version else None
+    version = _VERSION.search(process.stderr + process.stdout)
+    return (version[1], version[2]) if process.returncode == 0 and version else None

@@ -14,7 +14,7 @@ from kafkaform.core.errors import Problem, UsageError
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Observation, Observed, ResourceRef
 from kafkaform.core.wording import command, counted, listed, quoted
 from kafkaform.inspect.importers.fields import Fields, Notes, ScalarReading
-from kafkaform.resources import ACCESS, placed_ref
+from kafkaform.resources import ACCESS, topic_ref
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
 from kafkaform.resources.client_quota.spec import value_text
@@ -33,7 +33,7 @@ Right: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 _TYPES = {each.replace("-", ""): each for each in ResourceType}
 _NOUNS = {"jikkou": "provider", "julieops": "context"}
 """What a tool calls the clusters in its files."""
-_MOST_CLUSTERS = 20
+_MAX_CLUSTERS = 20
 _LIMIT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _PATTERNS = {"literal": False, "prefixed": True, "prefix": True}
 
@@ -82,7 +82,7 @@ class Conversion:
         self.additions: dict[ResourceRef, Additions] = {}
         self._resources: dict[ResourceRef, Observed] = {}
         self._acls: dict[ResourceRef, dict[str, FieldValue]] = {}
-        self._places: dict[ResourceRef, Location] = {}
+        self._locations: dict[ResourceRef, Location] = {}
 
     @property
     def observation(self) -> Observation:
@@ -131,12 +131,12 @@ class Conversion:
             chosen = [cluster for cluster in clusters if _has_name(cluster, source)]
             if not chosen:
                 known = (
-                    f"they are of {listed([*names.values()], _MOST_CLUSTERS)}" if names else "they name none"
+                    f"they are of {listed([*names.values()], _MAX_CLUSTERS)}" if names else "they name none"
                 )
                 raise UsageError(f"the files have nothing of the {self._noun} {quoted(source)}", hint=known)
         if len(chosen) > 1:
             options = ("--source-cluster", names[chosen[0]], "--out", "DIR")
-            which = listed([names[cluster] for cluster in chosen], _MOST_CLUSTERS)
+            which = listed([names[cluster] for cluster in chosen], _MAX_CLUSTERS)
             raise UsageError(
                 f"these files are of {counted(len(chosen), self._noun)}: {which}",
                 hint=f"take one, into a folder of its own: {command('import', 'FILE', options=options)}",
@@ -151,7 +151,7 @@ class Conversion:
         if name in self._declared:
             hint = f"first declared at {self._declared[name]}; import the files of one cluster at a time"
             fields.reject(f"{name} is declared twice", hint)
-        self._declared.setdefault(name, fields.place)
+        self._declared.setdefault(name, fields.location)
 
     def add_topic(
         self,
@@ -173,7 +173,7 @@ class Conversion:
             strategy: The strategy of its placement.
             replicas: The brokers of each partition, with the strategy STATIC.
         """
-        ref = placed_ref(name)
+        ref = topic_ref(name)
         state: dict[str, FieldValue] = {
             path: count
             for path, count in zip(("partitions", REPLICATION_FACTOR), counts, strict=True)
@@ -241,7 +241,7 @@ class Conversion:
                 continue
             acl = Acl(resource_type, name, is_prefix, principal, host, operation, is_allowed)
             ref = principal_ref(principal)
-            self._places.setdefault(ref, fields.place)
+            self._locations.setdefault(ref, fields.location)
             # Kafka has each ACL once, however many services need it.
             self._acls.setdefault(ref, {})[write_path(acl)] = write_value(acl)
 
@@ -278,8 +278,8 @@ class Conversion:
     def list_unconverted(self, made: Import) -> tuple[Problem, ...]:
         """List what the manifests of an import lack, by place: also what no manifest can declare."""
         problems = [
-            Problem(f"{ref}: {line}", self._places[ref])
-            for ref, line in (*made.partial, *made.unlike.items(), *made.undeclarable.items())
+            Problem(f"{ref}: {line}", self._locations[ref])
+            for ref, line in (*made.partial, *made.not_converged.items(), *made.undeclarable.items())
         ]
         # A role, or a list of consumers, may be read several times.
         distinct = dict.fromkeys([*self.notes.left_out, *problems])
@@ -303,7 +303,7 @@ class Conversion:
         return self.additions.setdefault(ref, Additions())
 
     def _add(self, fields: Fields, observed: Observed) -> None:
-        self._places.setdefault(observed.ref, fields.place)
+        self._locations.setdefault(observed.ref, fields.location)
         self.declare(fields, str(observed.ref))
         self._resources[observed.ref] = observed
 

@@ -95,12 +95,12 @@ class Notes:
 
     def reject_template(self, document: Document, path: _Path, text: str, *, key: bool = False) -> None:
         """Report a text that is a template, each kind of them once in a document."""
-        template, place = find_template(text), document.locate(path, key=key)
+        template, location = find_template(text), document.locate(path, key=key)
         if template is None or (kind := (id(document), template.message)) in self._templates:
             return
         self._templates.add(kind)
-        if all(problem.location != place for problem in self.problems):
-            self.problems.append(Problem(template.message, place))
+        if all(problem.location != location for problem in self.problems):
+            self.problems.append(Problem(template.message, location))
 
     def close(self) -> None:
         """Name the fields that were not taken, except below a mapping that is left out as a whole."""
@@ -148,7 +148,7 @@ class Fields:
         return tuple(name for name in self._data if name not in self._taken)
 
     @property
-    def place(self) -> Location:
+    def location(self) -> Location:
         """The place of the mapping: that of the key that leads to it, if there is one."""
         return self.document.locate(self._path, key=True)
 
@@ -350,17 +350,17 @@ class Fields:
 
     def leave_out_part(self, reason: str) -> None:
         """Name a part of the meaning of the mapping as left out."""
-        self._notes.left_out.append(Problem(reason, self.place))
+        self._notes.left_out.append(Problem(reason, self.location))
 
     def skip(self, reason: str | None = None) -> None:
         """Take the whole mapping, which means nothing for Kafka; with a reason, it is named."""
         self._notes.leave_out_whole(self.document, self._path)
         if reason is not None:
-            self._notes.remarks.append(Problem(reason, self.place))
+            self._notes.remarks.append(Problem(reason, self.location))
 
     def reject(self, message: str, hint: str | None = None) -> None:
         """Report a problem because of which nothing is written."""
-        self._notes.problems.append(Problem(message, self.place, hint))
+        self._notes.problems.append(Problem(message, self.location, hint))
 
     def reject_field(self, name: str, message: str) -> None:
         """Report a problem of a field, because of which nothing is written."""
@@ -368,9 +368,9 @@ class Fields:
 
     def reject_texts(self, part: str, message: str, hint: str) -> None:
         """Report every text of the document that has a part."""
-        for _, place, text in self.document.walk_texts():
+        for _, location, text in self.document.walk_texts():
             if part in text:
-                self._notes.problems.append(Problem(message, place, hint))
+                self._notes.problems.append(Problem(message, location, hint))
 
     def _take(self, name: str) -> Data:
         self._taken.add(name)
@@ -410,14 +410,14 @@ class Fields:
             return
         is_other = text in _BOOLEANS and text not in {"true", "false"}
         if is_other or (_NUMBER.fullmatch(text) and not _SAME.fullmatch(text)):
-            place = self.document.locate((*self._path, *below))
+            location = self.document.locate((*self._path, *below))
             kind = "a boolean" if is_other else "a number"
             reason = f"{self._notes.tool} reads {text} as {kind}; kept as it is written: quote it"
-            self._notes.left_out.append(Problem(reason, place))
+            self._notes.left_out.append(Problem(reason, location))
 
     def _leave_out_field(self, name: str, reason: str) -> None:
-        place = self.document.locate((*self._path, name), key=True)
-        self._notes.left_out.append(Problem(f"{self._describe(name)}: {reason}", place))
+        location = self.document.locate((*self._path, name), key=True)
+        self._notes.left_out.append(Problem(f"{self._describe(name)}: {reason}", location))
 
     def _describe(self, name: str) -> str:
         # The last names of the path: those above them are clear from the place.

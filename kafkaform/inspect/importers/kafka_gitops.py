@@ -94,7 +94,7 @@ class _Settings:
         self.in_cloud = self.describes = False
         self.partitions: int | None = None
         self.replication: int | None = None
-        given = {PurePath(document.place.file).name for document in documents}
+        given = {PurePath(document.location.file).name for document in documents}
         for settings in (document.below("settings") for document in documents if "settings" in document):
             # Two states are of two clusters; kafka-gitops ignores the settings of the parts of one.
             out.declare(settings, "settings")

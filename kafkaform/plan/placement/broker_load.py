@@ -72,7 +72,7 @@ class Racks:
         used = self.count_by_rack(replicas)
         return min(sum(used.values()), self.count) - len(used)
 
-    def of(self, broker: int) -> str | int | None:
+    def find_rack(self, broker: int) -> str | int | None:
         """Return the rack of a broker; None for one that is down."""
         return self._of.get(broker)
 
@@ -166,13 +166,13 @@ class BrokerLoad:
 
     def exchange(self, row: Row, source: int, target: int) -> None:
         """Move a replica to another broker, at the same position."""
-        place = row.replicas.index(source)
-        row.replicas[place] = target
+        index = row.replicas.index(source)
+        row.replicas[index] = target
         row.free.discard(source)
         row.free.add(target)
         self._add(row.topic, source, -1)
         self._add(row.topic, target, 1)
-        if place == 0 and not row.leader_open:
+        if index == 0 and not row.leader_open:
             self._lead(source, -1)
             self._lead(target, 1)
 
@@ -186,8 +186,8 @@ class BrokerLoad:
         replicas = row.replicas
         if not row.leader_open:
             self._lead(replicas[0], -1)
-        place = replicas.index(leader)
-        replicas[0], replicas[place] = replicas[place], replicas[0]
+        index = replicas.index(leader)
+        replicas[0], replicas[index] = replicas[index], replicas[0]
         self._lead(leader, 1)
         row.leader_open = False
 

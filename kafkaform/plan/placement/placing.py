@@ -130,7 +130,7 @@ def place(requests: Sequence[PlacementRequest], layout: Layout) -> Placements:
     return Placements({request.topic: {**static, **placed}[request.topic] for request in accepted}, refused)
 
 
-def settle(load: BrokerLoad, rows: Sequence[Row]) -> None:
+def balance_rows(load: BrokerLoad, rows: Sequence[Row]) -> None:
     """Balance the free replicas of partitions, and choose the open leaders."""
     # Replicas first: a leader can only be chosen among the brokers that hold the partition.
     level(load.replicas, ReplicaShifts(load, rows), targets=load.brokers)
@@ -181,7 +181,7 @@ class _Rows:
         for row, request in new:
             row.leader_open = True
             self._grow(row, request.replication_factor)
-        settle(load, [row for rows in self._of.values() for row in rows if row.free])
+        balance_rows(load, [row for rows in self._of.values() for row in rows if row.free])
 
     def build_assignments(self) -> dict[str, Assignment]:
         """Return the target replicas of each topic."""
@@ -227,8 +227,9 @@ class _Rows:
         healthy = {broker for broker in before if broker in state.isr and broker in live}
         dropped = healthy.difference(row.replicas)
         if dropped:
-            # Which of the equal replicas is dropped is open until all topics are placed: `settle` chooses by
-            # the load of brokers. Only replicas in sync may be exchanged, as nothing is copied for that.
+            # Which of the equal replicas is dropped is open until all topics are placed: `balance_rows`
+            # chooses by the load of brokers. Only replicas in sync may be exchanged, as nothing is copied
+            # for that.
             row.free = healthy.intersection(row.replicas) - {state.leader, before[0], row.replicas[0]}
             row.choices = dropped | row.free
 

@@ -8,7 +8,7 @@ from zlib import crc32
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.plan.placement.broker_load import BrokerLoad, Placements, Racks, Row
-from kafkaform.plan.placement.placing import find_obstacle, settle
+from kafkaform.plan.placement.placing import balance_rows, find_obstacle
 from kafkaform.plan.placement.shifts import LeaderShifts, ReplicaShifts, level
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def _find_refusal(topic: str, layout: Layout, load: BrokerLoad, remove: Collecti
     for number, replicas in enumerate(layout.assignment(topic)):
         kept = set(replicas).difference(remove)
         # Brokers that could take a replica: live, not to be removed, and without one of this partition.
-        left = len(set(load.brokers) - kept)
-        if len(replicas) - len(kept) > left:
+        spare = len(set(load.brokers) - kept)
+        if len(replicas) - len(kept) > spare:
             return (
                 f"partition {number} has {counted(len(replicas), 'replica')}, and "
-                f"{counted(len(kept) + left, 'broker')} would be left: lower its replicationFactor first"
+                f"{counted(len(kept) + spare, 'broker')} would be left: lower its replicationFactor first"
             )
     return find_obstacle(topic, layout)
 
@@ -99,7 +99,7 @@ def _drain(load: BrokerLoad, rows: list[Row], remove: Collection[int]) -> None:
         for broker in leaving:
             # The leaving replica counts in no rack, so that its rack is free for the new one.
             load.exchange(row, broker, load.best(row))
-    settle(load, rows)
+    balance_rows(load, rows)
 
 
 def _even_out(load: BrokerLoad, rows: list[Row], add: Collection[int]) -> None:

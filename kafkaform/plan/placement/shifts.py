@@ -110,7 +110,7 @@ class ReplicaShifts(_Shifts):
     def _list_candidates(self, source: int, target: int) -> list[Row]:
         leaders, racks = self._load.leaders, self._load.racks
         led_too_much = leaders[source] > leaders[target] + 1
-        rack = racks.of(target) if racks.are_known else None
+        rack = racks.find_rack(target) if racks.are_known else None
         # What `order` and `keeps` depend on besides the source, so that brokers of one rack share the sorted
         # list.
         key = source, rack, led_too_much

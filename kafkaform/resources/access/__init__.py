@@ -64,7 +64,7 @@ class _AclField(Field):
 
 class _Format(ManifestFormat):
     schema = "access"
-    nowhere: Layer = {}  # noqa: RUF012 - read-only
+    sentinel_spec: Layer = {}  # noqa: RUF012 - read-only
 
     def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         return spec.normalise(layer, report)
@@ -107,7 +107,7 @@ class AccessKind(Kind):
     hazards = Hazards(risk.HAZARDS)
     # Principals that no manifest names are of others: they are read only if a manifest declares one.
     listed = False
-    together = frozenset({reach.CODE})
+    plan_wide_codes = frozenset({reach.CODE})
     prunable = True
     itemized = True
     names_principals = True
@@ -124,7 +124,7 @@ class AccessKind(Kind):
         """Add all ACLs that the changes create and delete."""
         return risk.foresee([change for change in changes if change.ref.kind == self.name], facts)
 
-    def note_together(self, changes: Sequence[Change], facts: Facts) -> Iterable[Diagnostic]:
+    def note_plan_wide(self, changes: Sequence[Change], facts: Facts) -> Iterable[Diagnostic]:
         """Note what each principal may do before and after the changes."""
         changing = {change.ref for change in changes}
         made = self.foresee(changes, facts) if any(ref.kind == self.name for ref in changing) else facts
@@ -157,10 +157,10 @@ class AccessKind(Kind):
 
     def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
         """Return the edit of `spec.acls` in one of the manifests of a principal."""
-        places = desired.places
-        assert isinstance(places, spec.AclPlaces)  # noqa: S101 - manifests were combined
+        locations = desired.locations
+        assert isinstance(locations, spec.AclLocations)  # noqa: S101 - manifests were combined
         acl = None if path == "state" else parse_path(path, desired.ref.name)
-        return places.locate_edit(path, acl, value)
+        return locations.locate_edit(path, acl, value)
 
     def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
         """Return the declared ACLs that are missing, and the removal of live ones that no manifest declares.

@@ -72,7 +72,7 @@ _NEEDED = (
 )
 """What an apply of access needs besides its connection: ACLs, the lock, the record (docs/permissions.md)."""
 
-_FEW = 3
+_MAX_LISTED_GROUPS = 3
 """The most groups that a reason names, each with its topics."""
 _Pattern: TypeAlias = tuple[ResourceType, str, bool]
 
@@ -232,7 +232,7 @@ def foresee(changes: Sequence[Change], facts: Facts) -> Facts:
             with suppress(ValueError):
                 acls[value is not None].append(parse_path(path, change.ref.name))
     settings = reading.settings.complete(facts.get(AuthorizerSettings))
-    return facts.having(AccessFacts(replace(reading, settings=settings), acls[True], acls[False]))
+    return facts.add_part(AccessFacts(replace(reading, settings=settings), acls[True], acls[False]))
 
 
 def judge_field(path: str, principal: str, after: FieldValue, facts: Facts) -> RiskAssessment:
@@ -307,7 +307,7 @@ def _describe_stopped(acl: Acl, access: AccessFacts, usage: UsageFacts) -> str:
         if lost:
             unknown = "" if consumers else ", whose principal no ACL names,"
             stopped.append(f"ConsumerGroup {group}{unknown} can no longer read {listed(lost)}")
-    return f"; {listed(stopped, _FEW, noun='group')}" if stopped else ""
+    return f"; {listed(stopped, _MAX_LISTED_GROUPS, noun='group')}" if stopped else ""
 
 
 def _can_consume(authorizer: Authorizer, principal: str, group: str, topic: str) -> bool:

@@ -88,8 +88,8 @@ def resolve(layer: Layer) -> tuple[State | None, Intent]:
     return (None if layer.get("state") == "absent" else {}), intent
 
 
-class AclPlaces(Value):
-    """The places of the fields of a principal: an implementation of `Places`.
+class AclLocations(Value):
+    """The places of the fields of a principal: an implementation of `Locations`.
 
     Attributes:
         manifests: Its manifests.
@@ -109,11 +109,11 @@ class AclPlaces(Value):
         """Return the location of a field: of an ACL, in the first manifest that declares it."""
         if path in self.acls:
             manifest, keys = self.acls[path][0]
-            place = manifest.nearest(("spec", *keys))
+            location = manifest.nearest(("spec", *keys))
         else:
-            place = self.first.place(path)
-        assert place is not None  # noqa: S101 - a manifest has a location
-        return place
+            location = self.first.locate(path)
+        assert location is not None  # noqa: S101 - a manifest has a location
+        return location
 
     def keys(self, path: str) -> tuple[str, ...] | None:
         """Return None: a right may stand for several ACLs, so that no key leads to one of them."""
@@ -121,9 +121,9 @@ class AclPlaces(Value):
 
     def nearest(self, keys: Sequence[str | int]) -> Location:
         """Return the location of the value below these keys of the first manifest."""
-        place = self.first.nearest(keys)
-        assert place is not None  # noqa: S101 - a manifest has a location
-        return place
+        location = self.first.nearest(keys)
+        assert location is not None  # noqa: S101 - a manifest has a location
+        return location
 
     def locate_edit(self, path: str, acl: Acl | None, value: FieldValue) -> ManifestEdit | str | None:
         """Return the edit of a manifest for an ACL, or for `state` without one, as `Kind.locate_edit` does.
@@ -165,9 +165,9 @@ def describe_for_policies(acl: Acl) -> dict[str, str]:
 
 def find_declaring(desired: Desired, path: str) -> list[Desired]:
     """Return the manifests of a principal that declare an ACL; itself if no manifests were combined."""
-    if not isinstance(desired.places, AclPlaces):
+    if not isinstance(desired.locations, AclLocations):
         return [desired]
-    return [manifest for manifest, _ in desired.places.acls.get(path, ())]
+    return [manifest for manifest, _ in desired.locations.acls.get(path, ())]
 
 
 def _select_effective(manifests: Sequence[Desired]) -> Sequence[Desired]:
@@ -201,7 +201,7 @@ def combine(manifests: Sequence[Desired], topics_of: ReadTopics) -> tuple[list[D
     resources = []
     for principal, declaring in by_principal.items():
         state: dict[str, FieldValue] = {}
-        places: dict[str, tuple[tuple[Desired, Keys], ...]] = {}
+        locations: dict[str, tuple[tuple[Desired, Keys], ...]] = {}
         # One tombstone must not remove what other manifests still declare.
         absent = all(manifest.state is None for manifest in declaring)
         # Groups that a tombstone names may be gone: it declares nothing that needs them.
@@ -209,9 +209,9 @@ def combine(manifests: Sequence[Desired], topics_of: ReadTopics) -> tuple[list[D
         for manifest in _select_effective(declaring):
             for acl, keys in _expand(manifest, principal, topics_of, flaws):
                 path = write_path(acl)
-                places[path] = (*places.get(path, ()), (manifest, keys))
+                locations[path] = (*locations.get(path, ()), (manifest, keys))
                 state[path] = write_value(acl)
-        resources.append(_combine_intents(principal, declaring, None if absent else state, places))
+        resources.append(_combine_intents(principal, declaring, None if absent else state, locations))
     # A manifest is expanded once for each of its principals, each time with the same problems.
     return resources, list(dict.fromkeys(problems))
 
@@ -220,7 +220,7 @@ def _combine_intents(
     principal: str,
     manifests: Sequence[Desired],
     state: State | None,
-    places: Mapping[str, Sequence[tuple[Desired, Keys]]],
+    locations: Mapping[str, Sequence[tuple[Desired, Keys]]],
 ) -> Desired:
     first = manifests[0]
     # Reversed, so that of equal names the first manifest has the last word.
@@ -233,7 +233,7 @@ def _combine_intents(
         deletion_protection=any(each.deletion_protection for each in intents),
     )
     ref = ResourceRef(first.ref.kind, principal)
-    return Desired(ref, state, intent, first.location, AclPlaces(manifests, places))
+    return Desired(ref, state, intent, first.location, AclLocations(manifests, locations))
 
 
 def _expand(

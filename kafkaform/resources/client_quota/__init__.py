@@ -59,7 +59,7 @@ class _Limits(ConfigSet):
 
 class _Format(ManifestFormat):
     schema = "clientquota"
-    nowhere: Layer = {}  # noqa: RUF012 - read-only
+    sentinel_spec: Layer = {}  # noqa: RUF012 - read-only
 
     def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
         return spec.normalise(layer, report)

@@ -73,7 +73,7 @@ KEYS: Mapping[str, ConfigKey] = {
 }
 """Kafka's limits by name."""
 
-_PLAIN = ("entity", "state", "deletionProtection", "undeclared")
+_COPIED_FIELDS = ("entity", "state", "deletionProtection", "undeclared")
 _RATE = re.compile(r"\s*/\s*s\s*\Z")
 _PERCENT = re.compile(r"\s*%\s*\Z")
 _LONG_MAX = 2**63 - 1
@@ -150,7 +150,7 @@ def value_text(name: str, number: float) -> str:
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """Normalise a ClientQuota spec that matches the schema, as described for the module."""
-    normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
+    normal: Layer = {name: layer[name] for name in _COPIED_FIELDS if name in layer}
     config = {
         name: value
         for name, given in cast("Mapping[str, object]", layer.get("config", {})).items()
@@ -196,7 +196,7 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
     try:
         entity = parse_entity(desired.ref.name)
     except ValueError as error:
-        yield Problem(f"metadata.name: {error}", desired.place("metadata.name"), _name_hint(desired))
+        yield Problem(f"metadata.name: {error}", desired.locate("metadata.name"), _name_hint(desired))
         return
     yield from _check_entity(desired, entity)
     if desired.state is None:
@@ -208,14 +208,14 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
             owners = "users and client ids" if entity.is_address else "an ip"
             yield Problem(
                 f"{name} is a limit of {owners}, not of {entity.name}",
-                desired.place(path),
+                desired.locate(path),
                 f"limits of {entity.name}: {', '.join(known)}",
             )
     # An entity without limits ceases to exist, so a plan would create it again and again.
     if not any(value is not None for value in desired.state.values()):
         yield Problem(
             f"{entity.name} has no limit, and Kafka keeps no quota without one",
-            desired.place("config"),
+            desired.locate("config"),
             "set a limit in spec.config, or write `state: absent`",
         )
 
@@ -225,16 +225,16 @@ def _check_entity(desired: Desired, entity: QuotaEntity) -> Iterator[Problem]:
     given = cast("Mapping[str, object] | None", desired.intent.spec.get("entity"))
     if given is None:
         return
-    place = desired.place("entity")
+    location = desired.locate("entity")
     try:
         declared = read_entity(given)
     except ValueError as error:
-        yield Problem(f"spec.entity: {error}", place, f"its fields: {', '.join(FIELDS.values())}")
+        yield Problem(f"spec.entity: {error}", location, f"its fields: {', '.join(FIELDS.values())}")
         return
     if declared != entity:
         yield Problem(
             f"spec.entity is {declared.name}, and metadata.name {entity.name}",
-            place,
+            location,
             f"write metadata.name: {declared.name} if the entity is right",
         )
 

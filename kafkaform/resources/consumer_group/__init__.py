@@ -28,10 +28,10 @@ from kafkaform.resources.base import (
     ConfigSet,
     Field,
     Hazards,
+    Irreversible,
     Kind,
     KindWords,
     ManifestFormat,
-    NoWayBack,
     Restoration,
     own_configs,
 )
@@ -81,11 +81,11 @@ class _Offset(_Field):
     def undeclarable(self, _value: FieldValue) -> str:
         return "manifests do not contain committed offsets"
 
-    def no_way_back(self, change: FieldChange, _declared: State | None) -> NoWayBack:
+    def explain_irreversible(self, change: FieldChange, _declared: State | None) -> Irreversible:
         partition = partition_of(self.path)
         if partition is None or not isinstance(change.before, int):
-            return NoWayBack("committed offsets cannot be restored by a manifest or by `kafkaform reset`")
-        return NoWayBack("no manifest holds it", offset=(*partition, change.before))
+            return Irreversible("committed offsets cannot be restored by a manifest or by `kafkaform reset`")
+        return Irreversible("no manifest holds it", offset=(*partition, change.before))
 
 
 class _Configs(ConfigSet):
@@ -105,7 +105,7 @@ class _Configs(ConfigSet):
 
 class _Format(ManifestFormat):
     schema = "consumergroup"
-    nowhere: Layer = {"topics": []}  # noqa: RUF012 - read-only
+    sentinel_spec: Layer = {"topics": []}  # noqa: RUF012 - read-only
     verbatim = frozenset({"client", "offsets"})
 
     def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -135,7 +135,7 @@ class ConsumerGroupKind(Kind):
     format: ManifestFormat = _Format()
     configs: ConfigSet = _Configs()
     hazards = Hazards(risk.HAZARDS)
-    reader = True
+    has_members = True
     # A group that no manifest declares may belong to others, and it costs a cluster next to nothing.
     prunable = False
 

@@ -69,7 +69,7 @@ _UNREADABLE = "a value this account may not read"
 
 # Kafka's documentation of heartbeat.interval.ms: "typically should be set no higher than 1/3 of that value",
 # the session timeout.
-_FEWEST_HEARTBEATS = 3
+_MIN_HEARTBEATS = 3
 
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:
@@ -202,13 +202,13 @@ def _judge_heartbeat(name: str, context: UpdateContext) -> RiskAssessment:
         return SAFE
     # The session timeout after the change, as one plan may raise both.
     _, session = _read_both(name.replace("heartbeat.interval", "session.timeout"), context)
-    if after is not None and session is not None and after * _FEWEST_HEARTBEATS <= session:
+    if after is not None and session is not None and after * _MIN_HEARTBEATS <= session:
         return SAFE
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "heartbeat-raise",
         f"members send a heartbeat every {_human(name, after)} (was {_human(name, before)}), and are removed "
-        f"after {_human(name, session)} without: fewer than {_FEWEST_HEARTBEATS} heartbeats fit in between",
+        f"after {_human(name, session)} without: fewer than {_MIN_HEARTBEATS} heartbeats fit in between",
         "keep it at a third of the session timeout or less",
     )
 

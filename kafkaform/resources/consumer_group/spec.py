@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kafkaform.resources.groups import Group
 
 _Part: TypeAlias = Mapping[str, object]
-_PLAIN = ("protocol", "guarantees", "state", "deletionProtection", "undeclared")
+_COPIED_FIELDS = ("protocol", "guarantees", "state", "deletionProtection", "undeclared")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -74,7 +74,7 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
 
     A null is kept: it removes the value of a lower layer.
     """
-    normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
+    normal: Layer = {name: layer[name] for name in _COPIED_FIELDS if name in layer}
     if "topics" in layer:
         topics = [*cast("list[str]", layer["topics"])]
         normal["topics"] = topics

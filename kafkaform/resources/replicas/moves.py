@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 GIB = 1024**3
-MOST_PARTITIONS = 1_000
+MAX_BATCH_PARTITIONS = 1_000
 """The most partitions of a batch."""
 # Controllers refuse a longer config: they did so for lists with long numbers of partitions or brokers.
-LONGEST_LIST = 32_767
+MAX_THROTTLE_LIST_BYTES = 32_767
 """The most bytes of a topic's list of throttled replicas."""
 
 LEADER_RATE = "leader.replication.throttled.rate"

@@ -29,9 +29,9 @@ from kafkaform.resources.base import (
     Field,
     FieldOutcome,
     Hazards,
+    Irreversible,
     Kind,
     KindWords,
-    NoWayBack,
     Restoration,
 )
 from kafkaform.resources.replicas import copying, placement
@@ -83,15 +83,15 @@ class _Count(_Field):
 
 
 class _Partitions(_Count):
-    def no_way_back(self, change: FieldChange, _declared: State | None) -> NoWayBack:
-        return NoWayBack(
+    def explain_irreversible(self, change: FieldChange, _declared: State | None) -> Irreversible:
+        return Irreversible(
             f"Kafka cannot remove partitions ({change.before} → {change.after}); "
             "a new topic with fewer is the only way back"
         )
 
 
 class _ReplicationFactor(_Count):
-    def on_the_way(self, change: FieldChange, value: FieldValue) -> bool:
+    def is_intermediate(self, change: FieldChange, value: FieldValue) -> bool:
         return replication_factor.is_on_the_way(change, value)
 
     def explain_deferral(self, context: UpdateContext) -> str | None:
@@ -106,7 +106,7 @@ class _Placement(_ReplicationFactor):
     def remaining(self, change: FieldChange, observed: Observed) -> FieldChange | FieldOutcome:
         return placement.remaining(change, observed)
 
-    def on_the_way(self, change: FieldChange, value: FieldValue) -> bool:
+    def is_intermediate(self, change: FieldChange, value: FieldValue) -> bool:
         return placement.is_on_the_way(change, value)
 
     def describe(self, before: FieldValue, after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
@@ -121,11 +121,11 @@ class _Placement(_ReplicationFactor):
     def undeclarable(self, _value: FieldValue) -> str:
         return "write the live replicas, which `kafkaform plan --verbose` shows, by hand, or leave them"
 
-    def no_way_back(self, _change: FieldChange, declared: State | None) -> NoWayBack:
+    def explain_irreversible(self, _change: FieldChange, declared: State | None) -> Irreversible:
         if PLACEMENT in (declared or {}):
-            return NoWayBack("write the earlier replicas into the manifest by hand")
+            return Irreversible("write the earlier replicas into the manifest by hand")
         reason = "replicas are balanced again, not moved back to their previous brokers"
-        return NoWayBack(reason, is_needless=True)
+        return Irreversible(reason, is_derived=True)
 
 
 _FIELDS = {"partitions": _Partitions, REPLICATION_FACTOR: _ReplicationFactor, PLACEMENT: _Placement}
@@ -158,14 +158,14 @@ class TopicKind(Kind):
     configs: ConfigSet = _Configs()
     hazards = Hazards(risk.HAZARDS, risk.INCLUDES)
     prunable = True
-    placed = True
-    together = frozenset({copying.TOGETHER})
+    has_replicas = True
+    plan_wide_codes = frozenset({copying.TOGETHER})
 
     def field(self, path: str) -> Field:
         """Return the field of partitions, replicas, their placement, or a config."""
         return _FIELDS.get(path, _Config)(self, path)
 
-    def note_together(self, changes: Sequence[Change], facts: Facts) -> Iterable[Diagnostic]:
+    def note_plan_wide(self, changes: Sequence[Change], facts: Facts) -> Iterable[Diagnostic]:
         """Note the total of all copies of replicas."""
         return copying.note_total(changes, facts)
 
@@ -201,7 +201,7 @@ class TopicKind(Kind):
         # For moves that stopped half-way, a consent to the value at their start is still valid.
         start = replace(field, before=value)
         return value == str(field.effective_before) or (
-            value.isdecimal() and self.field(field.path).on_the_way(start, field.effective_before)
+            value.isdecimal() and self.field(field.path).is_intermediate(start, field.effective_before)
         )
 
     def operations(self, change: Change) -> tuple[Operation, ...]:

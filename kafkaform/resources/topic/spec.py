@@ -34,7 +34,7 @@ _SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor
 """Broker configs that are defaults of fields other than topic configs."""
 ACCESS = "access"
 """The limits of what Access manifests may give: principals and teams by `read` and `write`."""
-_PLAIN = ("keyed", "state", "deletionProtection", "undeclared", "skew", ACCESS)
+_COPIED_FIELDS = ("keyed", "state", "deletionProtection", "undeclared", "skew", ACCESS)
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -42,7 +42,7 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
 
     `retention` is merged into `config`, whose values become canonical strings (None: unset).
     """
-    normal: Layer = {name: layer[name] for name in _PLAIN if name in layer}
+    normal: Layer = {name: layer[name] for name in _COPIED_FIELDS if name in layer}
     normal.update({name: int(cast("float", layer[name])) for name in COUNTS if name in layer})
     if PLACEMENT in layer:
         normal[PLACEMENT] = normal_placement(cast("Mapping[str, object]", layer[PLACEMENT]), report)
@@ -174,7 +174,7 @@ class TopicFormat(ManifestFormat):
     """The `spec` of a Topic."""
 
     schema = "topic"
-    nowhere: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
+    sentinel_spec: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
     shorthands: Mapping[str, Shorthand] = SHORTHANDS
     verbatim = frozenset({RETENTION})
     counts = frozenset(COUNTS)

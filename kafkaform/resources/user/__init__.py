@@ -13,10 +13,10 @@ from kafkaform.resources.base import (
     Field,
     FieldOutcome,
     Hazards,
+    Irreversible,
     Kind,
     KindWords,
     ManifestFormat,
-    NoWayBack,
     Restoration,
 )
 from kafkaform.resources.user import operations as user_operations
@@ -73,7 +73,7 @@ class _CredentialField(Field):
             return FieldOutcome.MOVED
         return super().remaining(change, observed)
 
-    def on_the_way(self, change: FieldChange, value: FieldValue) -> bool:
+    def is_intermediate(self, change: FieldChange, value: FieldValue) -> bool:
         # Planned without the password, and applied with it: only now a login shows whether it is the same.
         return None not in (change.before, change.after, value)
 
@@ -100,13 +100,13 @@ class _CredentialField(Field):
     def undeclarable(self, _value: FieldValue) -> str:
         return "declare it by hand, in spec.scram: Kafka does not return passwords"
 
-    def no_way_back(self, _change: FieldChange, _declared: State | None) -> NoWayBack:
-        return NoWayBack(_LOST)
+    def explain_irreversible(self, _change: FieldChange, _declared: State | None) -> Irreversible:
+        return Irreversible(_LOST)
 
 
 class _Format(ManifestFormat):
     schema = "user"
-    nowhere: Layer = {}  # noqa: RUF012 - read-only
+    sentinel_spec: Layer = {}  # noqa: RUF012 - read-only
     secrets = frozenset({"password"})
 
     def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:

@@ -70,13 +70,13 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
     if name.startswith(USER_PREFIX):
         hint = f"write metadata.name: {name.removeprefix(USER_PREFIX)}"
         yield Problem(
-            "metadata.name is a principal, not the name of a user", desired.place("metadata.name"), hint
+            "metadata.name is a principal, not the name of a user", desired.locate("metadata.name"), hint
         )
     # A user without credentials does not exist, so a plan would create it again and again.
     if not desired.state and desired.state is not None and not desired.intent.spec.get("scram"):
         yield Problem(
             f"{name} has no credential, and Kafka keeps no user without one",
-            desired.place("scram"),
+            desired.locate("scram"),
             "declare one in spec.scram, or write `state: absent`",
         )
 

@@ -46,10 +46,10 @@ _VIEWER = "query { viewer { databaseId } }"
 class GitHub:
     """The client of a repository; a context manager that closes its connections.
 
-    Every request goes through `ask`, or through `attempt` if repeating it could do its work twice.
+    Every request goes through `request`, or through `attempt` if repeating it could do its work twice.
 
     Attributes:
-        repository: PyGithub's object. It fetches attributes on first use, so they are read inside `ask` too.
+        repository: PyGithub's object. It fetches attributes on first use: they are read inside `request` too.
         address: The address of the repository.
 
     Args:
@@ -84,7 +84,7 @@ class GitHub:
     ) -> None:
         self._client.close()
 
-    def ask(self, purpose: RequestPurpose, call: Callable[[], _T]) -> _T:
+    def request(self, purpose: RequestPurpose, call: Callable[[], _T]) -> _T:
         """Return the result of a call, which is repeated after transient failures.
 
         Raises:
@@ -120,7 +120,7 @@ class GitHub:
         The token of a job is an app's, which cannot read its own account by REST, but by GraphQL.
         """
         if self._account is None:
-            self._account = self.ask(purpose, self._read_viewer)
+            self._account = self.request(purpose, self._read_viewer)
         return author is not None and author.id == self._account
 
     def _read_viewer(self) -> int:

@@ -53,7 +53,7 @@ def publish_comment(
     issue = github.repository.get_issue(number)
 
     def find() -> list[IssueComment]:
-        marked = github.ask(purpose, lambda: [c for c in issue.get_comments() if marker.marks(c.body)])
+        marked = github.request(purpose, lambda: [c for c in issue.get_comments() if marker.marks(c.body)])
         # Anybody who can comment can copy a marker: edits are limited to comments of our own.
         return [comment for comment in marked if github.is_mine(comment.user, purpose)]
 
@@ -70,9 +70,9 @@ def publish_comment(
     oldest, *duplicates = sorted(comments, key=lambda comment: comment.id)
     is_changed = not is_same(oldest.body, body)
     if is_changed:
-        github.ask(purpose, lambda: oldest.edit(body))
+        github.request(purpose, lambda: oldest.edit(body))
     for comment in duplicates:
-        github.ask(purpose, partial(_delete, comment))
+        github.request(purpose, partial(_delete, comment))
     return Publication("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
 
 
@@ -125,7 +125,7 @@ def publish_issue(
     oldest, *duplicates = sorted(issues, key=lambda issue: issue.number)
     is_changed = oldest.title != title or not is_same(oldest.body, body)
     if is_changed:
-        github.ask(purpose, lambda: oldest.edit(title=title, body=body))
+        github.request(purpose, lambda: oldest.edit(title=title, body=body))
     for issue in duplicates:
         _close_issue(github, issue, marker, f"Duplicate of #{oldest.number}.", "not_planned")
     return Publication("created" if is_new else "updated" if is_changed else "unchanged", oldest.html_url)
@@ -148,12 +148,12 @@ def _list_open_issues(github: GitHub, marker: Marker, purpose: RequestPurpose) -
         # GitHub's API lists pull requests as issues too.
         return [issue for issue in marked if issue.pull_request is None]
 
-    return [issue for issue in github.ask(purpose, list_marked) if github.is_mine(issue.user, purpose)]
+    return [issue for issue in github.request(purpose, list_marked) if github.is_mine(issue.user, purpose)]
 
 
 def _close_issue(github: GitHub, issue: Issue, marker: Marker, text: str, reason: str) -> Publication:
     # The comment first: if the second request is lost, the issue is still open and the next run does both.
     publish_comment(github, issue.number, replace(marker, part="closed"), text, permission=_PERMISSION)
     purpose = RequestPurpose(f"close #{issue.number}", _PERMISSION)
-    github.ask(purpose, lambda: issue.edit(state="closed", state_reason=reason))
+    github.request(purpose, lambda: issue.edit(state="closed", state_reason=reason))
     return Publication("closed", issue.html_url)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_LEAST_WAIT_S = 60.0
+_MIN_WAIT_S = 60.0
 """GitHub's advice for secondary rate limits without an end."""
 _MAYBE_LIMITED = {400, 403, 429}
 _SERVER_ERROR = 500
@@ -77,7 +77,7 @@ def _read_rate_limit_s(error: GithubException, headers: Mapping[str, str], now_s
     if headers.get("x-ratelimit-remaining") == "0" and reset is not None:
         return max(0.0, reset - now_s) + 1  # the reset is rounded to seconds
     if error.status == requests.codes.too_many_requests or isinstance(error, RateLimitExceededException):
-        return _LEAST_WAIT_S
+        return _MIN_WAIT_S
     return None
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 30.0
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 _SECONDS = re.compile(r"\d{1,6}")
-_LONGEST = 300
+_MAX_REASON_LENGTH = 300
 _NOT_FOUND = 404
 
 
@@ -88,7 +88,7 @@ def publish_note(
     client = _Client(gitlab, f"comment on !{number}", report)
     notes = f"/projects/{quote(gitlab.project, safe='')}/merge_requests/{number}/notes"
     body = marker.render_body(text)
-    account = client.ask("GET", "/user")["id"]
+    account = client.request("GET", "/user")["id"]
 
     def find() -> Sequence[dict[str, Any]]:
         # Anybody who can comment can copy a marker: edits are limited to notes of our own.
@@ -103,23 +103,23 @@ def publish_note(
     oldest, *duplicates = sorted(matching, key=lambda note: note["id"])
     is_changed = not is_same(oldest["body"], body)
     if is_changed:
-        client.ask("PUT", f"{notes}/{oldest['id']}", {"body": body})
+        client.request("PUT", f"{notes}/{oldest['id']}", {"body": body})
     for note in duplicates:
-        client.ask("DELETE", f"{notes}/{note['id']}", missing_ok=True)
+        client.request("DELETE", f"{notes}/{note['id']}", missing_ok=True)
     return Publication(
         "created" if is_new else "updated" if is_changed else "unchanged", f"!{number}#note_{oldest['id']}"
     )
 
 
 class _Client:
-    """The client of one command; requests that may be repeated go through `ask`, others through `attempt`."""
+    """The client of one command: `request` is for requests that may be repeated, `attempt` for others."""
 
     def __init__(self, gitlab: GitLabProject, purpose: str, report: Callable[[str], None]) -> None:
         self._gitlab = gitlab
         self._purpose = purpose
         self._retries = RetryBudget(report, "GitLab", "status.gitlab.com")
 
-    def ask(self, method: str, path: str, content: object = None, *, missing_ok: bool = False) -> Any:
+    def request(self, method: str, path: str, content: object = None, *, missing_ok: bool = False) -> Any:
         """Return the content of a response, after retries."""
         return self._parse(self._repeat(method, path, content), missing_ok=missing_ok)
 
@@ -173,7 +173,7 @@ class _Client:
         if 200 <= response.status < 300 or (missing_ok and response.status == _NOT_FOUND):
             return content
         message = content.get("message") or content.get("error") if isinstance(content, dict) else None
-        reason = f" ({clipped(str(message), _LONGEST)})" if message else ""
+        reason = f" ({clipped(str(message), _MAX_REASON_LENGTH)})" if message else ""
         raise ForgeError(
             f"cannot {self._purpose}: GitLab returned status {response.status}{reason}",
             hint="check the project and the number, and that GITLAB_TOKEN is valid and has the scope api and "

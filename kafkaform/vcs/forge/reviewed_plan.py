@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 NAME = "plan.json"
-LARGEST_ARCHIVE = 64 * 1024**2
-LARGEST_PLAN = 256 * 1024**2
+MAX_ARCHIVE_BYTES = 64 * 1024**2
+MAX_PLAN_BYTES = 256 * 1024**2
 """In bytes; the plan of ten thousand new topics has less than a tenth of it."""
 
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -52,8 +52,8 @@ def read_plan(archive: bytes) -> str:
                 files = counted(len(plans), "file") if plans else "no files"
                 raise ForgeError(f"the artifact has {files} named {NAME} instead of one")
             (entry,) = plans
-            if entry.file_size > LARGEST_PLAN:
-                raise build_size_error(NAME, entry.file_size, LARGEST_PLAN)
+            if entry.file_size > MAX_PLAN_BYTES:
+                raise build_size_error(NAME, entry.file_size, MAX_PLAN_BYTES)
             if entry.compress_type not in _METHODS:
                 raise ForgeError(f"the artifact's {NAME} uses an unsupported compression method")
             with opened.open(entry) as plan:
@@ -105,11 +105,11 @@ def find_merged_pull_request(github: GitHub, commit: str, branch: str | None) ->
         ForgeError: There is none, or GitHub does not respond.
     """
     purpose = RequestPurpose(f"find the pull request for {commit[:12]}", _PULLS_PERMISSION)
-    base = branch or github.ask(purpose, lambda: github.repository.default_branch)
+    base = branch or github.request(purpose, lambda: github.repository.default_branch)
     for attempt in range(_TRIES):
         if attempt:
             github.wait(TransientFailure(f"no pull request is listed for {commit[:12]} yet", _PAUSE_S))
-        if merged := github.ask(purpose, lambda: _find_pull_request(github, commit, base)):
+        if merged := github.request(purpose, lambda: _find_pull_request(github, commit, base)):
             return merged
     raise ForgeError(
         f"no pull request was merged into {base} as commit {commit[:12]}: no plan of it was reviewed",
@@ -188,15 +188,15 @@ def fetch_reviewed_plan(
     merged = find_merged_pull_request(github, commit, branch)
     purpose = RequestPurpose(f"fetch the plan of #{merged.number}", _PERMISSION)
     name = build_artefact_name(prefix, merged.number, merged.head)
-    artefacts = github.ask(purpose, lambda: _list_artefacts(github, name))
+    artefacts = github.request(purpose, lambda: _list_artefacts(github, name))
     objections: list[str] = []
     # The newest first: a run that was started again makes another plan for the same commit.
     for artefact in sorted(artefacts, key=lambda artefact: (artefact.made, artefact.id), reverse=True):
         run_url, objection = _check_artefact(github, purpose, artefact, merged, workflow)
         if objection is None:
-            if artefact.size > LARGEST_ARCHIVE:
-                raise build_size_error(f"the artifact {name}", artefact.size, LARGEST_ARCHIVE)
-            archive = github.ask(purpose, partial(_download, github, artefact.id))
+            if artefact.size > MAX_ARCHIVE_BYTES:
+                raise build_size_error(f"the artifact {name}", artefact.size, MAX_ARCHIVE_BYTES)
+            archive = github.request(purpose, partial(_download, github, artefact.id))
             return FetchedPlan(read_plan(archive), merged.number, merged.head, run_url)
         objections.append(objection)
     if objections:
@@ -237,7 +237,7 @@ def _check_artefact(
     """Return the page of the run that made an artefact, and the reason not to use it, if any."""
     if artefact.is_expired:
         return "", "it has expired and was deleted by GitHub"
-    number, here = artefact.run, github.ask(purpose, lambda: github.repository.id)
+    number, here = artefact.run, github.request(purpose, lambda: github.repository.id)
     if number is None or artefact.run_repository != here:
         return "", "the workflow run that made it is not from this repository"
 
@@ -245,7 +245,7 @@ def _check_artefact(
         run = github.repository.get_workflow_run(number)
         return run.html_url, run.path.partition("@")[0], run.event, run.status, run.conclusion
 
-    url, path, event, status, conclusion = github.ask(purpose, read)
+    url, path, event, status, conclusion = github.request(purpose, read)
     expected = f".github/workflows/{workflow}"
     # A workflow file of the pull request itself could upload anything under this name.
     if path != expected or event != EVENT:
@@ -268,19 +268,19 @@ def _download(github: GitHub, artefact: int) -> bytes:
     )
     if status not in _REDIRECTS:
         raise GithubException(status, {"message": answer[:200]}, headers)
-    place = headers.get("location", "")
-    if not is_safe(place):
+    url = headers.get("location", "")
+    if not is_safe(url):
         raise ForgeError("GitHub returned no safe address to download the artifact from")
     # Sent without the token: the URL is signed, and its host is not always GitHub's. A further redirect could
     # lead to an address without TLS, so it is not followed.
     deadline = time.monotonic() + _TIMEOUT_S
-    with requests.get(place, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as response:
+    with requests.get(url, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as response:
         response.raise_for_status()
         pieces = bytearray()
         for piece in response.iter_content(_CHUNK):
             pieces += piece
-            if len(pieces) > LARGEST_ARCHIVE:
-                raise build_size_error("the artifact", len(pieces), LARGEST_ARCHIVE)
+            if len(pieces) > MAX_ARCHIVE_BYTES:
+                raise build_size_error("the artifact", len(pieces), MAX_ARCHIVE_BYTES)
             # The timeout of requests restarts with each piece.
             if time.monotonic() > deadline:
                 raise requests.Timeout("the download takes too long")

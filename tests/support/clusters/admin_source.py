@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 
-from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.record_clients import get_kafka_error, make_client, translate
+from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.transport.translation import MISSING
 
@@ -29,18 +29,18 @@ class AdminSource:
     def names(self) -> list[str]:
         return list(self._admin.list_topics(timeout=TIMEOUT_S).topics)
 
-    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+    def configs(self, names: Sequence[str]) -> TopicResponses[Configs]:
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         answers = self._admin.describe_configs(asked, request_timeout=TIMEOUT_S)
         return _sorted_out({resource.name: future for resource, future in answers.items()}, _configs)
 
-    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+    def descriptions(self, names: Sequence[str]) -> TopicResponses[Description]:
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
         return _sorted_out(futures, _description)
 
 
-def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) -> Answers[T]:
-    answers: Answers[T] = Answers()
+def _sorted_out(futures: Mapping[str, Future[Any]], convert: Callable[[Any], T]) -> TopicResponses[T]:
+    answers: TopicResponses[T] = TopicResponses()
     for name, future in futures.items():
         try:
             answers.found[name] = convert(future.result())

@@ -34,7 +34,7 @@ from confluent_kafka.admin import (
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.large_answers import METADATA, Metadata
+from kafkaform.cluster.wire.large_responses import METADATA, Metadata
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.files import hold_lock
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
@@ -156,7 +156,7 @@ def await_brokers(cluster: DevCluster, down: int | None = None) -> DevCluster:
         eventually(
             lambda: {
                 broker: answer
-                for broker, answer in connection.ask_each(METADATA, (), 5).items()
+                for broker, answer in connection.send_to_each(METADATA, (), 5).items()
                 if broker != down
             },
             lambda told: (

@@ -212,7 +212,7 @@ class Heartbeats:
 
     def beat(self) -> tuple[int, str]:
         """Send one; returns the error code and its words. The first one joins."""
-        (answer,) = self.connection.ask(self.request_type, [self.request()], node=self.coordinator())
+        (answer,) = self.connection.send(self.request_type, [self.request()], node=self.coordinator())
         if answer["error_code"] == 0:
             self.epoch = answer["epoch"]
         return answer["error_code"], answer["error_message"] or ""
@@ -239,16 +239,16 @@ class Heartbeats:
 def coordinator(connection: Connection, group: str) -> int:
     """The broker that coordinates a group."""
 
-    def ask() -> Mapping[str, Any]:
+    def send() -> Mapping[str, Any]:
         if not connection.offers(FIND_COORDINATORS):
             old: Mapping[str, Any]
-            (old,) = connection.ask(FIND_COORDINATOR, [{"key": group, "key_type": 0}])
+            (old,) = connection.send(FIND_COORDINATOR, [{"key": group, "key_type": 0}])
             return old
-        (answer,) = connection.ask(FIND_COORDINATORS, [{"key_type": 0, "keys": [group]}])
+        (answer,) = connection.send(FIND_COORDINATORS, [{"key_type": 0, "keys": [group]}])
         found: Mapping[str, Any] = answer["coordinators"][0]
         return found
 
-    return int(eventually(ask, lambda told: told["error_code"] == 0)["node_id"])
+    return int(eventually(send, lambda told: told["error_code"] == 0)["node_id"])
 
 
 class ShareMember(Heartbeats):
@@ -375,7 +375,7 @@ class ConnectWorker(Heartbeats):
         """Ask for an id, and join with it."""
         self.id = ""
 
-        def ask() -> Mapping[str, Any]:
+        def send() -> Mapping[str, Any]:
             request = {
                 "group_id": self.group,
                 "session_ms": 30_000,
@@ -385,16 +385,16 @@ class ConnectWorker(Heartbeats):
                 "protocols": [{"name": "compatible", "metadata": b""}],
             }
             answer: Mapping[str, Any]
-            (answer,) = self.connection.ask(JOIN_GROUP, [request], node=self.coordinator())
+            (answer,) = self.connection.send(JOIN_GROUP, [request], node=self.coordinator())
             self.id = answer["member_id"]
             return answer
 
         # The first answer has the id; coordinators of a cluster that has just started have to load before.
-        eventually(ask, lambda answer: answer["error_code"] == 0)
+        eventually(send, lambda answer: answer["error_code"] == 0)
 
     def close(self) -> None:
         """Leave the group."""
         request = {"group_id": self.group, "members": [{"member_id": self.id}]}
-        (answer,) = self.connection.ask(LEAVE_GROUP, [request], node=self.coordinator())
+        (answer,) = self.connection.send(LEAVE_GROUP, [request], node=self.coordinator())
         assert answer["error_code"] == 0
         self.connection.close()

@@ -86,7 +86,7 @@ class EarlierMember:
             "assignor": None,
             "partitions": [],
         }
-        return get_error_code(self._coordinator.ask_until_ready(_CONSUMER_HEARTBEAT, request))
+        return get_error_code(self._coordinator.retry_until_ready(_CONSUMER_HEARTBEAT, request))
 
 
 @contextmanager

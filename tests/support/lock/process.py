@@ -107,7 +107,7 @@ def remove_holder(servers: str) -> None:
     with connected(servers) as connection:
         coordinator = Coordinator(connection.separate("test"))
         members = [{"member_id": member["member_id"]} for member in coordinator.read_members()]
-        answer = coordinator.ask_until_ready(LEAVE_GROUP, {"group_id": NAME, "members": members})
+        answer = coordinator.retry_until_ready(LEAVE_GROUP, {"group_id": NAME, "members": members})
         coordinator.close()
     assert [member["error_code"] for member in answer["members"]] == [0]
 

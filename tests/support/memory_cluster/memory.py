@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Self
 
-from kafkaform.cluster.audit_layout import TOPIC, make_audit_topic_creation
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC, make_audit_topic_creation
 from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides, refuse_moves, reject_duplicates
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.errors import ClusterError, LockLost
@@ -18,7 +18,7 @@ from kafkaform.core.model import CONFIG_PREFIX, DataSize, Facts, Observation, Ob
 from kafkaform.core.partitions import Broker
 from kafkaform.core.transactions import TransactionReading
 from kafkaform.core.values import replace
-from kafkaform.resources import KINDS, reader_ref
+from kafkaform.resources import KINDS, group_ref
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.groups import GroupReading
@@ -128,7 +128,7 @@ class MemoryCluster(MovingReplicas):
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         """See `Cluster.sizes`."""
-        return {one.ref: self._data_size(one.ref) for one in resources if KINDS[one.ref.kind].placed}
+        return {one.ref: self._data_size(one.ref) for one in resources if KINDS[one.ref.kind].has_replicas}
 
     def _data_size(self, ref: ResourceRef) -> DataSize:
         stopped = {*self._contents.stopped}
@@ -148,7 +148,7 @@ class MemoryCluster(MovingReplicas):
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         """See `Cluster.groups`."""
-        hidden = {ref.name: denial(ref).message for ref in self._hidden if ref == reader_ref(ref.name)}
+        hidden = {ref.name: denial(ref).message for ref in self._hidden if ref == group_ref(ref.name)}
         contents = self._contents
         found = {
             name: group
@@ -251,10 +251,10 @@ class MemoryCluster(MovingReplicas):
     def append_audit(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""
         self._see_audit()
-        if self._denied(TOPIC):
-            raise denial(TOPIC)
+        if self._denied(AUDIT_TOPIC):
+            raise denial(AUDIT_TOPIC)
         topics, brokers = self._contents.topics, [broker.id for broker in self._brokers]
-        if TOPIC.name not in topics:
+        if AUDIT_TOPIC.name not in topics:
             wanted = make_audit_topic_creation(len(brokers))
             assert isinstance(wanted, CreateTopic)
             made = controller.result(topics, wanted, brokers=brokers, number=self._number())
@@ -264,11 +264,11 @@ class MemoryCluster(MovingReplicas):
     def read_audit(self) -> Sequence[str]:
         """See `Cluster.read_audit`."""
         self._see_audit()
-        return tuple(self._audit) if TOPIC.name in self._contents.topics else ()
+        return tuple(self._audit) if AUDIT_TOPIC.name in self._contents.topics else ()
 
     def _see_audit(self) -> None:
-        if TOPIC in self._hidden:
-            raise denial(TOPIC)
+        if AUDIT_TOPIC in self._hidden:
+            raise denial(AUDIT_TOPIC)
 
     def _answer(
         self,

@@ -10,7 +10,7 @@ from kafkaform.core.health import LogDir, ThrottleConfigs
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.values import replace
-from kafkaform.resources import placed_ref
+from kafkaform.resources import topic_ref
 from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.replicas.moves import (
     ALL,
@@ -157,7 +157,7 @@ class MovingReplicas(FaultInjection):
         return tuple(broker for broker in self._brokers if broker.id not in self._contents.stopped)
 
     def _sees(self, topic: str) -> bool:
-        return placed_ref(topic) not in self._hidden
+        return topic_ref(topic) not in self._hidden
 
     def _is_there(self, topic: str) -> bool:
         return topic in self._contents.topics and self._sees(topic)
@@ -165,7 +165,7 @@ class MovingReplicas(FaultInjection):
     def _size(self, partition: TopicPartition) -> int:
         """The bytes of a partition: those of a topic are spread evenly."""
         topic, number = partition
-        size = self._sizes.get(placed_ref(topic), 0)
+        size = self._sizes.get(topic_ref(topic), 0)
         share, rest = divmod(size, len(self._contents.topics[topic].replicas))
         return share + (number < rest)
 
@@ -205,7 +205,7 @@ class MovingReplicas(FaultInjection):
         contents.led.pop(partition, None)
 
     def _each(
-        self, partitions: Iterable[TopicPartition], ask: Callable[[TopicPartition], None], guard: Guard
+        self, partitions: Iterable[TopicPartition], send: Callable[[TopicPartition], None], guard: Guard
     ) -> dict[TopicPartition, ClusterError | None]:
         """Ask for one thing of partitions, in one request."""
         outcomes: dict[TopicPartition, ClusterError | None] = dict.fromkeys(partitions)
@@ -214,12 +214,12 @@ class MovingReplicas(FaultInjection):
         except LockLost as lost:
             return dict.fromkeys(outcomes, lost)
         for partition in outcomes:
-            failure = self._failure(placed_ref(partition[0]))
+            failure = self._failure(topic_ref(partition[0]))
             try:
                 if self._denied(CLUSTER):
                     raise denial(CLUSTER)
                 if failure is None or failure.carried_out:
-                    ask(partition)
+                    send(partition)
             except ClusterError as error:
                 outcomes[partition] = error
             else:
@@ -229,7 +229,7 @@ class MovingReplicas(FaultInjection):
     def _asked(self, throttles: Throttles, guard: Guard) -> None:
         """Do what comes before a change of throttles; raises what stops it."""
         guard()
-        refs = [placed_ref(name) for name in throttles.replicas] + [CLUSTER] * bool(throttles.rates)
+        refs = [topic_ref(name) for name in throttles.replicas] + [CLUSTER] * bool(throttles.rates)
         for ref in refs:
             if self._denied(ref):
                 raise denial(ref)

@@ -66,7 +66,7 @@ class Story:
         kind: str = "Topic",
         result: str | None = "applied",
         done: Sequence[str] | None = None,
-        unsure: Sequence[str] = (),
+        in_doubt: Sequence[str] = (),
         message: str = "",
         **more: Any,
     ) -> AuditEntry:
@@ -77,7 +77,7 @@ class Story:
         outcome = None
         if result is not None:
             carried_out = frozenset(gone if done is None else done)
-            outcome = AuditResult(result, at, message, carried_out, frozenset(unsure))
+            outcome = AuditResult(result, at, message, carried_out, frozenset(in_doubt))
         entry = AuditEntry(
             id=f"run{number}.1",
             run=f"run{number}",

@@ -13,7 +13,7 @@ from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.drift_ways import CommandContext
+from kafkaform.report.remediation import CommandContext
 from kafkaform.resources.values import fields_of
 from tests.support.plans import strategies
 from tests.support.plans.audit import Story

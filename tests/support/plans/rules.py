@@ -40,7 +40,7 @@ def only(codes: str) -> dict[str, str]:
     return {code: "off" for code in rules.RULES if not code.startswith(codes)}
 
 
-class PathAsPlace:
+class PathAsLocation:
     """The places of a manifest whose fields are in files named like their paths."""
 
     def __call__(self, path: str) -> Location:
@@ -58,7 +58,7 @@ def diagnostics(
 ) -> list[tuple[ResourceRef | None, Diagnostic]]:
     """The findings of one rule, with the field in place of the file."""
     pointed = tuple(
-        replace(desired, places=PathAsPlace()) if desired.places is None else desired
+        replace(desired, locations=PathAsLocation()) if desired.locations is None else desired
         for desired in scene.desired
     )
     found = rules.check(replace(scene, desired=pointed), {**only(code), **(severities or {})})

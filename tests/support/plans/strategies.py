@@ -33,7 +33,14 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
 from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.resources.values import fields_of
@@ -328,7 +335,10 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
         unknown=_sorted_tuple(refs(legal=legal), max_size=3, key=lambda r: r),
         readers=_sorted_tuple(
             builds(
-                Reader, refs(legal=legal), st.lists(_hostile, max_size=2).map(tuple), st.just("") | _hostile
+                AffectedConsumer,
+                refs(legal=legal),
+                st.lists(_hostile, max_size=2).map(tuple),
+                st.just("") | _hostile,
             ),
             max_size=3,
             key=lambda r: r.ref,

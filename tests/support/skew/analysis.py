@@ -12,7 +12,7 @@ from kafkaform.core.values import replace
 from spark_validation.analysis import AnalysisContext, LogFacts, ReaderGroup, analyse
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.hashing import Int64s
-from spark_validation.policy import verdict
+from spark_validation.policy import judge
 from spark_validation.results import ArrivalPeriod, PartitionChange, SkewFinding, SkewLimits, TopicResult
 from tests.support.skew.simulation import (
     NULL,
@@ -153,9 +153,9 @@ def _period_unknown() -> TopicResult:
         ArrivalPeriod("hour", START_MS, START_MS + MANY, (), unknown=reason),
         ArrivalPeriod("day", START_MS, START_MS + MANY, counts, counts, most),
     )
-    arrivals = _arrived(topic, unknown=reason, asked=True, recent=recent)
+    arrivals = _arrived(topic, unknown=reason, requested=True, recent=recent)
     result = analysed(topic, limits=limits, log=LogFacts(arrivals))
-    return replace(result, policy=verdict(result, limits))
+    return replace(result, policy=judge(result, limits))
 
 
 def _bytes_unknown() -> TopicResult:
@@ -164,14 +164,14 @@ def _bytes_unknown() -> TopicResult:
     counts = tuple(20_000 + int(count) for count in topic.records)
     arrivals = replace(_arrived(topic), counts=counts, ends=counts, kept_from=counts)
     result = analysed(topic, limits=limits, log=LogFacts(arrivals))
-    return replace(result, policy=verdict(result, limits))
+    return replace(result, policy=judge(result, limits))
 
 
 def _judged() -> TopicResult:
     """A policy that is broken, with the finding of a rule and one limit within its interval."""
     limits = SkewLimits(max_partition_ratio=2.0, max_key_share=0.3, min_distinct_keys=2_000)
     result = analysed(hot_key(MANY, KEYS), 6_000, limits=limits)
-    judged = verdict(result, limits)
+    judged = judge(result, limits)
     finding = SkewFinding("KF501", "error", judged.reasons[0], "split the hottest key, or raise the limit")
     return replace(result, policy=judged, findings=(finding,))
 

@@ -22,7 +22,7 @@ from tests.support.workflows.machine import Event
 from tests.support.workflows.runner import Run, Runner
 
 PASSWORD = "a-password-that-stands-nowhere"
-READER, WRITER = "reader-account", "writer-account"
+GROUP, WRITER = "reader-account", "writer-account"
 FORK = "eve/kafka"
 CLUSTER = "prod"
 
@@ -149,7 +149,7 @@ def scene(folder: Path, servers: str, prefix: str) -> Iterator[Team]:
 
     hosted.commit("main", begin, "Begin")
     secrets = {
-        "kafka-plan": {"KAFKA_USERNAME": READER, "KAFKA_PASSWORD": PASSWORD, "KAFKAFORM_SIGN_KEY": key},
+        "kafka-plan": {"KAFKA_USERNAME": GROUP, "KAFKA_PASSWORD": PASSWORD, "KAFKAFORM_SIGN_KEY": key},
         "production": {"KAFKA_USERNAME": WRITER, "KAFKA_PASSWORD": PASSWORD},
     }
     with fake_github() as hub:
@@ -157,7 +157,7 @@ def scene(folder: Path, servers: str, prefix: str) -> Iterator[Team]:
             folder / "machines", hosted.url, secrets, {"GITHUB_API_URL": hub.url}, partial(_grant, hub)
         )
         core = key.splitlines()[1]
-        made = Team(project, hosted, hub, runner, (PASSWORD, READER, WRITER, core))
+        made = Team(project, hosted, hub, runner, (PASSWORD, GROUP, WRITER, core))
         made.create("first", config={"retention.ms": "604800000"})
         yield made
 

@@ -19,8 +19,8 @@ from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.apply import render_apply
 from kafkaform.report.drift import render_drift
-from kafkaform.report.drift_ways import CommandContext
 from kafkaform.report.history import render_history
+from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from tests.support.golden import wording
@@ -101,8 +101,8 @@ def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
     (result,) = report.results
     assert result.result is Result.FAILED
     assert result.message.startswith("accepted, not visible: ")
-    assert (result.done, result.unsure) == ((), result.not_done)
-    assert result.unsure
+    assert (result.done, result.in_doubt) == ((), result.not_done)
+    assert result.in_doubt
     assert "    done:" not in render_apply(report).plain
     entries = {entry.run: entry for entry in read_record(cluster, AuditSettings()).entries}
     assert entries[run].carried_out == ()
@@ -112,9 +112,10 @@ def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
 
     drift = drift_of(cluster, desired)
     (drifted,) = drift.resources
-    pasts = [field.past for field in drifted.fields] if drifted.form is Form.DIFFERS else [drifted.past]
-    assert {past.cause for past in pasts if past is not None} == {DriftCause.NOT_VISIBLE}
-    assert {past.last.run for past in pasts if past is not None and past.last is not None} == {run}
+    parts = drifted.fields if drifted.form is Form.DIFFERS else [drifted]
+    pasts = [part.history for part in parts if part.history is not None]
+    assert {past.cause for past in pasts} == {DriftCause.NOT_VISIBLE}
+    assert {past.last.run for past in pasts if past.last is not None} == {run}
     text = render_drift(drift, HEADER, CommandContext()).plain
     assert "not by a recorded apply" not in text
     assert "no reading has shown it" in " ".join(text.split())
@@ -134,7 +135,7 @@ def test_what_shows_later_is_recorded_as_done(cluster: MemoryCluster, tmp_path: 
     run, _ = recorded_apply(plan, cluster)
     cluster.execute(plan.changes[0].operations or ())  # what the broker had acknowledged
     earlier = read_earlier(cluster, AuditSettings(), plan.cluster_id)
-    assert [entry.run for entry in earlier.settle(cluster, "later")] == [run]
+    assert [entry.run for entry in earlier.record_results(cluster, "later")] == [run]
     (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
     assert (entry.in_doubt, entry.carried_out) == ((), entry.fields)
     assert entry.outcome is not None
@@ -150,8 +151,8 @@ def test_a_value_that_others_set_since_is_theirs(cluster: MemoryCluster, tmp_pat
     recorded_apply(plan, cluster)
     cluster.execute([AlterConfigs(ref, {"retention.ms": "5"})])
     ((field,),) = [drifted.fields for drifted in drift_of(cluster, desired).resources]
-    assert field.past is not None
-    assert field.past.cause is not DriftCause.NOT_VISIBLE
+    assert field.history is not None
+    assert field.history.cause is not DriftCause.NOT_VISIBLE
 
 
 def test_of_a_change_the_part_that_shows_is_done(cluster: MemoryCluster, tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_of_a_change_the_part_that_shows_is_done(cluster: MemoryCluster, tmp_pat
     cluster.pretend(plan.changes[0].ref)  # the first operation: the configs
     run, report = recorded_apply(plan, cluster)
     (result,) = report.results
-    assert (len(result.done), len(result.unsure)) == (1, 1)
+    assert (len(result.done), len(result.in_doubt)) == (1, 1)
     assert render_apply(report).plain == wording
     (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
     assert "partitions" in {field.path for field in entry.carried_out}

@@ -351,7 +351,7 @@ def test_an_unknown_outcome_is_found_out_by_reading(
         assert plan_for(memory, desired).changes == ()
     else:
         assert one.result is Result.FAILED
-        assert (one.done, sorts(one.not_done), sorts(one.unsure)) == ((), [sort], [sort])
+        assert (one.done, sorts(one.not_done), sorts(one.in_doubt)) == ((), [sort], [sort])
         assert one.message == wording
         assert one.hint is not None
         assert sum(time.naps) >= VERIFY_TIMEOUT_S
@@ -516,7 +516,7 @@ def test_reading_gives_up_in_the_end(memory: MemoryCluster, time: FakeClock) -> 
     report = carry_out(plan, memory, time)
     one = result_of(report, "a")
     assert (one.result, one.message) == (Result.FAILED, wording)
-    assert (one.done, sorts(one.unsure)) == ((), [CreateTopic])
+    assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
     assert not report.complete
     assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
 
@@ -763,7 +763,7 @@ def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time:
     assert report.interrupted
     assert (one.result, one.message) == (Result.FAILED, wording)
     # It was acknowledged, and no reading showed it.
-    assert (one.done, sorts(one.unsure)) == ((), [CreateTopic])
+    assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
 
 
 # --- what is not to be done ------------------------------------------------------------------------
@@ -1399,7 +1399,7 @@ def test_moves_that_end_after_the_lock_was_lost_are_done(memory: MemoryCluster, 
     )
     one = result_of(report, "a")
     assert (one.result, sorts(one.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
-    assert (one.not_done, one.unsure) == ((), ())
+    assert (one.not_done, one.in_doubt) == ((), ())
 
 
 def test_what_was_sent_before_the_lock_was_lost_is_read_back(memory: MemoryCluster, time: FakeClock) -> None:

@@ -249,7 +249,7 @@ def test_a_stop_takes_back_what_is_under_way(memory: MemoryCluster) -> None:
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
     assert str(failure(report)) == wording
-    assert failure(report).in_part
+    assert failure(report).is_partial
     assert now_on(memory, "a") == (TRIPLE[0], *SINGLE[1:])
     assert not memory.layout().reassigning
     assert not memory.throttles(["a"])
@@ -382,7 +382,7 @@ def test_a_lock_that_is_lost_when_it_should_be_taken_back(memory: MemoryCluster,
     error = failure(report)
     assert report.interrupted == (end == "stopped")
     assert isinstance(error, LockLost)
-    assert error.in_part
+    assert error.is_partial
     assert error.message == wording
     assert requests == [3]
     assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
@@ -421,7 +421,7 @@ def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster, e
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
     assert str(failure(report)) == wording
-    assert failure(report).in_part
+    assert failure(report).is_partial
     told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert (told in crew.notes.lines) == isinstance(error, Unreachable)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.moves.throttles import (
     compute_throttles,
+    list_partitions,
     other_rates,
-    partitions,
     select_unchanged,
     subtract_throttles,
 )
@@ -82,4 +82,4 @@ def test_other_rates_and_partitions_in_throttles_are_named() -> None:
     present = Throttles({1: Rates(5, 5), 2: Rates(leader=7)})
     assert other_rates(asked, present) == {2: Rates(leader=7)}
     listed = ThrottledReplicas(frozenset({"0:1", "*"}), frozenset({"12:3"}))
-    assert partitions(Throttles(replicas={"a": listed})) == {("a", 0), ("a", 12)}
+    assert list_partitions(Throttles(replicas={"a": listed})) == {("a", 0), ("a", 12)}

@@ -12,8 +12,8 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.entries import AuditEntry
 from kafkaform.audit.journal import open_journal
 from kafkaform.audit.trail import read_record
-from kafkaform.cli.safeguards import Safeguards, settle
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cli.safeguards import Safeguards, record_results
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings
@@ -42,9 +42,10 @@ def killed(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
     return journal.run
 
 
-def settled(cluster: Cluster) -> list[str]:
+def recorded(cluster: Cluster) -> list[str]:
     """Settle what is open, and say of what."""
-    return [str(entry.ref) for entry in read_earlier(cluster, KEPT, "memory").settle(cluster, "later")]
+    earlier = read_earlier(cluster, KEPT, "memory")
+    return [str(entry.ref) for entry in earlier.record_results(cluster, "later")]
 
 
 def results(cluster: Cluster, run: str) -> dict[str, str | None]:
@@ -61,14 +62,14 @@ def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: Memor
     desired = (declared("cut", 6, retention_ms=DAY), absent("gone"), declared("new", segment_ms=DAY))
     run = killed(plan_for(memory, *desired, allow="Topic/cut:retention-cut"), memory)
     assert results(memory, run) == {"cut": None, "gone": None, "new": None}
-    assert settled(memory) == ["Topic/cut", "Topic/gone", "Topic/new"]
+    assert recorded(memory) == ["Topic/cut", "Topic/gone", "Topic/new"]
     assert results(memory, run) == dict.fromkeys(("cut", "gone", "new"), "applied")
     cut, *_ = read_record(memory, KEPT).entries
     assert cut.carried_out == cut.fields
     assert cut.outcome is not None
     assert cut.outcome.message == wording
     lines = memory.read_audit()
-    assert settled(memory) == []
+    assert recorded(memory) == []
     assert memory.read_audit() == lines
 
 
@@ -86,7 +87,7 @@ def test_what_the_cluster_does_not_show_stays_open(memory: MemoryCluster) -> Non
     half = plan_for(memory, declared("half", retention_ms=DAY), allow="Topic/half:retention-cut")
     apply(half, memory, ApplyOptions(clock=FakeClock().clock))
     lines = memory.read_audit()
-    assert settled(memory) == []
+    assert recorded(memory) == []
     assert memory.read_audit() == lines
     assert set(results(memory, run).values()) == {None}
 
@@ -103,13 +104,13 @@ def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: Memory
     )
     uid = memory.observe([lost.ref], kinds=["Topic"]).resources[lost.ref].uid
     story.entries[0] = replace(lost, uid=uid)
-    (found,) = EarlierApplies(story.entries, KEPT).settle(memory, "later")
+    (found,) = EarlierApplies(story.entries, KEPT).record_results(memory, "later")
     assert [field.path for field in found.fields] == ["partitions"]
     story.add("update", "a", {"partitions": (1, 3)})
-    assert EarlierApplies(story.entries, KEPT).settle(memory, "later") == ()
+    assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
     story.entries[2:] = []
     story.add("create", "a", {})
-    assert EarlierApplies(story.entries, KEPT).settle(memory, "later") == ()
+    assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
 
 
 def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> None:
@@ -133,7 +134,7 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
         "b": ["config.segment.ms"],
         "new": ["partitions", "replicationFactor"],
     }
-    assert settled(memory) == ["Topic/a", "Topic/fine", "Topic/new"]
+    assert recorded(memory) == ["Topic/a", "Topic/fine", "Topic/new"]
     assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "applied"}
     entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
     assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
@@ -141,7 +142,7 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
         "6 partitions were not tried"
     )
     lines = memory.read_audit()
-    assert settled(memory) == []
+    assert recorded(memory) == []
     assert memory.read_audit() == lines
 
 
@@ -151,7 +152,7 @@ def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -
     (live,) = memory.observe([topic("a")]).resources.values()
 
     def looked_at(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
-        found = EarlierApplies(entries, KEPT)._find_unsettled()
+        found = EarlierApplies(entries, KEPT)._find_open()
         return [(entry.run, [field.path for field in entry.fields]) for entry in found]
 
     story = Story()
@@ -184,7 +185,7 @@ def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
             read.append(fields)
             return memory.observe_fields(fields)
 
-    settle(read_earlier(memory, KEPT, "memory"), Watched(), "later")
+    record_results(read_earlier(memory, KEPT, "memory"), Watched(), "later")
     assert read == [{topic("a"): {RETENTION: DAY}}]
     assert capsys.readouterr().err == ""
 
@@ -196,10 +197,10 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None
     cut = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
     story.entries[1] = replace(cut, fields=tuple(replace(field, cut=True) for field in cut.fields))
     story.add("create", "a", {RETENTION: (None, DAY)}, result=None, kind="Unheard")
-    assert EarlierApplies(story.entries, KEPT).settle(memory, "later") == ()
+    assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
     story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
-    assert len(EarlierApplies(story.entries, KEPT).settle(memory, "later")) == 1
-    assert EarlierApplies(story.entries).settle(memory, "later") == (), (
+    assert len(EarlierApplies(story.entries, KEPT).record_results(memory, "later")) == 1
+    assert EarlierApplies(story.entries).record_results(memory, "later") == (), (
         "nothing is written where no record is kept"
     )
 
@@ -247,7 +248,7 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     target = ClusterSettings("dev", ClientProperties())
     made(memory, "a", retention_ms=WEEK)
     killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
-    memory.hide(TOPIC)
+    memory.hide(AUDIT_TOPIC)
     assert Safeguards().earlier(memory, target, "memory", saved=True) == EarlierApplies()
     assert capsys.readouterr().err == wording
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
@@ -259,7 +260,7 @@ def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
 ) -> None:
     killed(plan_for(memory, declared("a")), memory)
     nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
-    settle(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
+    record_results(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
     assert capsys.readouterr().err == wording
 
 
@@ -268,4 +269,4 @@ def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(mem
     target = ClusterSettings("dev", ClientProperties())
     none_kept = Safeguards(audit=False)
     assert len(none_kept.earlier(memory, target, "memory", saved=True).entries) == 1
-    assert none_kept.earlier(memory, target, "memory", saved=True).settle(memory, "later") == ()
+    assert none_kept.earlier(memory, target, "memory", saved=True).record_results(memory, "later") == ()

@@ -17,7 +17,7 @@ from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.audit.journal import AuditJournal, FileSink, TopicSink, open_journal
 from kafkaform.audit.record import append_to_file
 from kafkaform.audit.trail import read_record, read_record_file
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport, Result
@@ -130,7 +130,7 @@ def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
     journal = journal_of(memory, plan, AuditSettings(topic=False))
     journal.conclude(carry_out(plan, memory, journal))
     assert not journal.written
-    assert topic(TOPIC.name) not in memory.observe([], kinds=["Topic"]).inventory
+    assert topic(AUDIT_TOPIC.name) not in memory.observe([], kinds=["Topic"]).inventory
 
 
 # --- a file ----------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     recorded_apply(plan_for(memory, declared("a")), memory, both)
     read_record(memory, both)
-    places = [f"topic {TOPIC.name}", str(both.file)]
+    places = [f"topic {AUDIT_TOPIC.name}", str(both.file)]
     lines = [re.sub(r" in \d+ ms$", "", line) for line in logged(caplog, "kafkaform.audit")]
     wrote, read = (
         [f"audit: {what} {place}" for place in places] for what in ("wrote 1 lines to", "read 2 lines from")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kafkaform.audit.journal import open_journal
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
@@ -199,7 +199,7 @@ def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, 
     _, report = recorded_apply(plan_for(memory, group("orders")), memory)
     (failed,) = report.results
     assert failed.result is Result.FAILED
-    assert failed.unsure == failed.not_done == (CommitInitialOffsets(g, {"orders": "earliest"}),)
+    assert failed.in_doubt == failed.not_done == (CommitInitialOffsets(g, {"orders": "earliest"}),)
     memory.lag(0)
     for _ in range(long):
         memory.observe([])
@@ -213,7 +213,7 @@ def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, 
 
 def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
     refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
-    refused.in_part = True
+    refused.is_partial = True
     memory.fail_next(refused)
     recorded_apply(plan_for(memory, group("orders")), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
@@ -255,7 +255,7 @@ def test_the_record_is_read_for_nothing_else() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryCluster) -> None:
-    memory.hide(TOPIC)
+    memory.hide(AUDIT_TOPIC)
     plan = plan_for(memory, group("orders"))
     assert status_of(plan) is Status.PLANNED
     (note,) = [note for note in plan.diagnostics if note.code == "KF422"]

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from kafkaform.audit.entries import AuditRecord, merge_records, parse_record
 from kafkaform.audit.record import (
-    LONGEST_LINE,
+    MAX_LINE_BYTES,
     Author,
     create_run_id,
     describe_apply,
@@ -136,10 +136,10 @@ def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
     )
     planned = PlannedChange(Update(REF, "id-1", fields), Status.PLANNED)
     more, moves = AddPartitions(REF, 1, 2, ((2,),)), Reassign(REF, {0: (1,)}, {0: (1, 2)})
-    half = ResourceResult(planned, Result.FAILED, done=(more,), not_done=(moves,), unsure=(moves,))
+    half = ResourceResult(planned, Result.FAILED, done=(more,), not_done=(moves,), in_doubt=(moves,))
     (line,) = render_result("run.1", AT, half)
     assert json.loads(line)["done"] == ["partitions"]
-    assert json.loads(line)["unsure"] == ["replicationFactor", "placement"]
+    assert json.loads(line)["in_doubt"] == ["replicationFactor", "placement"]
     (line,) = result(planned, more, moves)
     assert json.loads(line)["done"] == ["partitions", "replicationFactor", "placement"]
     grown = (FieldChange("partitions", 1, 2), FieldChange("placement", "1", "1,2"))
@@ -149,19 +149,19 @@ def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
 
 def test_a_result_says_of_which_fields_no_answer_came() -> None:
     configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
-    ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(more,), unsure=(more,))
+    ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(more,), in_doubt=(more,))
     lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
     assert json.loads(lines[-1])["done"] == ["config.retention.ms"]
-    assert json.loads(lines[-1])["unsure"] == ["partitions"]
+    assert json.loads(lines[-1])["in_doubt"] == ["partitions"]
     (entry,) = read(*lines).entries
     assert [field.path for field in entry.in_doubt] == ["partitions"]
     assert [field.path for field in entry.carried_out] == ["config.retention.ms"]
-    assert "unsure" not in json.loads(result(UPDATE)[0])
+    assert "in_doubt" not in json.loads(result(UPDATE)[0])
 
 
 def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> None:
     configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
-    ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, more), unsure=(more,))
+    ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, more), in_doubt=(more,))
     lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
     (entry,) = read(*lines).entries
     lines += entry.render_confirmation(AT, "later")  # which says more than it is asked
@@ -182,14 +182,14 @@ def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     offsets = {("a" * 200, number): number for number in range(9_000)}
     planned = PlannedChange(Create(group, {}), Status.PLANNED)
-    unsure = (ResetOffsets(group, offsets),)
+    in_doubt = (ResetOffsets(group, offsets),)
     done = (CommitInitialOffsets(group, {"orders": "earliest"}),)
-    ended = ResourceResult(planned, Result.FAILED, done=done, not_done=unsure, unsure=unsure)
+    ended = ResourceResult(planned, Result.FAILED, done=done, not_done=in_doubt, in_doubt=in_doubt)
     lines = [*render_result("run.1", AT, ended)]
     assert len(lines) > 1
-    assert max(map(len, lines)) <= LONGEST_LINE
+    assert max(map(len, lines)) <= MAX_LINE_BYTES
     documents = [json.loads(line) for line in lines]
-    assert [path for one in documents for path in one["unsure"]] == [*map(partition_path, offsets)]
+    assert [path for one in documents for path in one["in_doubt"]] == [*map(partition_path, offsets)]
     assert [path for one in documents for path in one["done"]] == ["offsets.orders"]
 
 
@@ -263,10 +263,10 @@ def test_a_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one(
     planned = PlannedChange(Delete(group, None, offsets, UPDATE.change.fields[0].assessment), Status.PLANNED)  # type: ignore[union-attr]
     intents = intent(planned)
     assert len(intents) > 1
-    assert max(map(len, intents)) <= LONGEST_LINE
+    assert max(map(len, intents)) <= MAX_LINE_BYTES
     results = result(planned, ResetOffsets(group, {(LONG, n): n for n in range(9_000)}))
     assert len(results) > 1
-    assert max(map(len, results)) <= LONGEST_LINE
+    assert max(map(len, results)) <= MAX_LINE_BYTES
     (entry,) = read(*intents, *results).entries
     assert {one.path: one.before for one in entry.fields} == offsets
     assert entry.complete
@@ -282,7 +282,7 @@ def test_long_values_and_foreign_words_are_bounded_in_a_record() -> None:
     long, short = "é" * 400_000, "x" * 50_000
     fields = tuple(FieldChange(f"config.c{n}", short, long) for n in range(9))
     lines = intent(PlannedChange(Update(REF, None, fields), Status.PLANNED))
-    assert max(map(len, lines)) <= LONGEST_LINE
+    assert max(map(len, lines)) <= MAX_LINE_BYTES
     (entry,) = read(*lines).entries
     assert [one.cut for one in entry.fields] == [True] * 9
     assert entry.fields[0].before == short

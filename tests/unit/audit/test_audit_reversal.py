@@ -187,7 +187,7 @@ def test_without_a_result_it_takes_force(story: Story) -> None:
 def test_a_field_that_no_answer_came_for_takes_force(story: Story) -> None:
     both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
     change = story.add(
-        "update", "orders", both, result="failed", done=["config.segment.ms"], unsure=[RETENTION]
+        "update", "orders", both, result="failed", done=["config.segment.ms"], in_doubt=[RETENTION]
     )
     now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
     found = undo(story, change, desired=now)
@@ -196,14 +196,14 @@ def test_a_field_that_no_answer_came_for_takes_force(story: Story) -> None:
     assert reason == wording
     forced = undo(story, change, desired=now, force=True)
     assert {edit.path for edit in forced.edits} == {RETENTION, "config.segment.ms"}
-    whole = story.add("update", "orders", both, result="failed", unsure=[*both])
+    whole = story.add("update", "orders", both, result="failed", in_doubt=[*both])
     assert refusal(undo(story, whole, desired=now)) == wording
 
 
 def test_it_does_not_go_back_behind_what_may_have_been_changed(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
     again = {RETENTION: (DAY, "5"), "config.segment.ms": ("1", "2")}
-    story.add("update", "orders", again, result="failed", unsure=[RETENTION])
+    story.add("update", "orders", again, result="failed", in_doubt=[RETENTION])
     now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
     found = undo(story, change, desired=now)
     assert found.edits == [Edit(ORDERS, "config.segment.ms", None)], "which the later apply did not change"

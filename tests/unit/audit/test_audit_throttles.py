@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kafkaform.apply.moves.throttle_journal import AuditedThrottles, open_throttle_journal
 from kafkaform.audit.entries import parse_record
 from kafkaform.audit.journal import FileSink, TopicSink
-from kafkaform.audit.record import LONGEST_LINE
+from kafkaform.audit.record import MAX_LINE_BYTES
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.cluster.audit_layout import TOPIC
+from kafkaform.cluster.audit_layout import AUDIT_TOPIC
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
@@ -83,7 +83,7 @@ def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryClust
     memory.deny()
     with pytest.raises(AuditError, match="cannot be written"):
         throttle_journal(memory, "aaa").announce(SOME)
-    memory.hide(TOPIC)
+    memory.hide(AUDIT_TOPIC)
     with pytest.raises(AuditError, match="cannot be read"):
         throttle_journal(memory, "aaa").read_leftovers()
 
@@ -129,7 +129,7 @@ def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partit
     announced = AuditedThrottles(
         [Lines()], lambda: parse_record(lines, "here").throttles, "aaa", "memory"
     ).announce(throttles)
-    assert max(map(len, lines)) <= LONGEST_LINE
+    assert max(map(len, lines)) <= MAX_LINE_BYTES
     assert union(one.throttles for one in announced) == throttles
     log = parse_record(lines, "here")
     assert log.problems == ()

@@ -76,8 +76,8 @@ def test_the_half_that_was_carried_out_counts(story: Story) -> None:
 def test_the_half_that_no_answer_came_for_may_have_been_carried_out(story: Story) -> None:
     half: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
     story.add("create", "orders", {RETENTION: (None, WEEK), "partitions": (None, 3)})
-    story.add("update", "orders", half, result="failed", done=["partitions"], unsure=[RETENTION])
-    story.add("update", "orders", half, result="failed", unsure=[RETENTION])
+    story.add("update", "orders", half, result="failed", done=["partitions"], in_doubt=[RETENTION])
+    story.add("update", "orders", half, result="failed", in_doubt=[RETENTION])
     trail = Trail(story.entries)
     assert [(one.value, one.run, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
         (DAY, "run2", False),
@@ -92,7 +92,7 @@ def test_the_half_that_no_answer_came_for_may_have_been_carried_out(story: Story
 
 def test_a_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
-    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", unsure=[RETENTION])
+    story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", in_doubt=[RETENTION])
     assert values(story) == [WEEK]
     deletion = Trail(story.entries).find_open(ORDERS, "delete")
     assert deletion is not None

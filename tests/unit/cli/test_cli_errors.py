@@ -19,7 +19,7 @@ from kafkaform.cli.output import tell
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Diagnostic, Severity
-from kafkaform.core.printable import LONGEST_LINE
+from kafkaform.core.printable import MAX_LINE_LENGTH
 from kafkaform.report.diagnostics import findings_to_github, findings_to_text
 from kafkaform.report.findings import ReportedFinding, Workspace
 from tests.support.cli.project import Call, Project, called
@@ -91,7 +91,7 @@ def test_no_message_is_as_long_as_the_text_that_it_names(
     lines = [*capsys.readouterr().err.splitlines(), *found.splitlines()]
     assert len(lines) == 7
     # An annotation has two: the message, and its hint.
-    assert max(map(len, lines)) <= 2 * LONGEST_LINE + 200
+    assert max(map(len, lines)) <= 2 * MAX_LINE_LENGTH + 200
     # The sentence around a name without spaces is whole.
     assert " " in name or "but something else" in "\n".join(lines)
 

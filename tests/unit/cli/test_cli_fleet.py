@@ -16,7 +16,7 @@ import click
 import pytest
 
 from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.fleet import Answer, Fleet, ask_all, combine_exit_codes, plan_path
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, combine_exit_codes, plan_path, run_on_all
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import header, render
 from kafkaform.cli.plan import exit_code
@@ -54,15 +54,15 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
     """Plan every cluster of the project, as a command does."""
     given = {"where": ClusterSelector(), "make": make, "save": lambda *_: None, **more}
 
-    def ask(session: Session) -> Answer:
+    def run(session: Session) -> ClusterOutcome:
         plan, about = given["make"](session)
         name = session.require_cluster().name
         save = partial(given["save"], name, plan, about)
-        return Answer(plan, exit_code(plan, detailed=True, strict=False), {"header": about}, save)
+        return ClusterOutcome(plan, exit_code(plan, detailed=True, strict=False), {"header": about}, save)
 
     @click.command()
     def command() -> int:
-        return ask_all(given["where"], ask, Fleet("plan", output_format))
+        return run_on_all(given["where"], run, Fleet("plan", output_format))
 
     out, error_handler = io.StringIO(), ErrorHandler()
     err = io.StringIO()

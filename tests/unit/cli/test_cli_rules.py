@@ -15,7 +15,7 @@ def listed(project: Project, *arguments: str) -> Call:
 
 def test_everything_with_a_code_is_listed(project: Project) -> None:
     lines = listed(project).needs(0).out.splitlines()
-    assert [line.split()[0] for line in lines] == list(rules.entries())
+    assert [line.split()[0] for line in lines] == list(rules.list_entries())
     assert "KF109  error    min.insync.replicas does not fit the replication factor." in lines
 
 
@@ -29,7 +29,7 @@ def test_policies_are_listed_and_severities_are_those_in_force(project: Project)
 def test_the_json_of_the_list(project: Project) -> None:
     project.config(policies=[POLICY], rules={"policy/wide": "warning"})
     entries = {one["code"]: one for one in listed(project, "--format", "json").json}
-    assert set(entries) == {*rules.entries(), "policy/wide"}
+    assert set(entries) == {*rules.list_entries(), "policy/wide"}
     wide = entries["policy/wide"]
     assert wide["explanation"] == wording
     assert {name: value for name, value in wide.items() if name != "explanation"} == {

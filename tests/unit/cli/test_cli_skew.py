@@ -119,8 +119,8 @@ def test_a_history_is_a_folder_of_reports_or_a_table_of_metrics(
         GivenOptions(**{name: parsed[name] for name in GivenOptions.__struct_fields__}), ["a"]
     )
     assert (options.history and str(options.history)) == history
-    if past is not None and past.place.startswith("/here"):
-        past = replace(past, place=past.place.replace("/here", str(tmp_path)))
+    if past is not None and past.location.startswith("/here"):
+        past = replace(past, location=past.location.replace("/here", str(tmp_path)))
     assert options.past == past
 
 

@@ -107,7 +107,7 @@ def test_a_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         submit.run([*arguments, "--policies", "odd.json"])
     assert reason in capsys.readouterr().err
-    given = submit.parser().parse_args([*arguments, "--topic", "t", "--command-config", "odd.json"])
+    given = submit.build_parser().parse_args([*arguments, "--topic", "t", "--command-config", "odd.json"])
     with pytest.raises(JobFailed, match=reason):
         submit.client_properties(given)
 

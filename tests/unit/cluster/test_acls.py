@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkaform.cluster.kafka.acls import AccessReader, AccessWriter
-from kafkaform.cluster.wire.large_answers import DescribedAcls
+from kafkaform.cluster.wire.large_responses import DescribedAcls
 from kafkaform.cluster.wire.messages import CREATE_ACLS
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.acls import Acl
@@ -109,7 +109,7 @@ def test_a_broker_that_lags_is_told_by_those_that_have_an_acl() -> None:
     everywhere, new = (parse_path(f"allow Read on topic {name}", ref.name) for name in ("old", "new"))
 
     class Brokers:
-        def ask_each(self, *_: object) -> dict[int, DescribedAcls[Acl]]:
+        def send_to_each(self, *_: object) -> dict[int, DescribedAcls[Acl]]:
             return {3: DescribedAcls(0, "", [everywhere]), 1: DescribedAcls(0, "", [everywhere, new])}
 
     connection: Any = Brokers()

@@ -30,7 +30,7 @@ from kafkaform.config.client_properties.transport import SaslSettings, Transport
 from kafkaform.core.errors import (
     AuthenticationFailed,
     ClusterError,
-    MalformedAnswer,
+    MalformedResponse,
     NotOffered,
     OutcomeUnknown,
     RequestRejected,
@@ -180,18 +180,18 @@ def test_requests_and_answers() -> None:
         one = opened(server)
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
         assert one.offered == VERSIONS
-        assert one.ask(ECHO, bodies) == [body.upper() for body in bodies]
-        assert one.ask(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
-        assert one.ask(ECHO, []) == []
+        assert one.send(ECHO, bodies) == [body.upper() for body in bodies]
+        assert one.send(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
+        assert one.send(ECHO, []) == []
         one.close()
     assert server.heard[0] == (1_000, 3, b"kafkaform", b"request 0")
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
-def test_large_answers_come_whole() -> None:
+def test_large_responses_come_whole() -> None:
     with broker(lambda _, body: body * 3_000_000) as server:
         one = opened(server)
-        assert one.ask(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
+        assert one.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
         one.close()
 
 
@@ -213,7 +213,7 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
     with broker(lambda *_: answer) as server:
         one = opened(server)
         with pytest.raises(ClusterError) as caught:
-            one.ask(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
+            one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
         one.close()
     assert caught.value.message.startswith(f"{server.name}: ")
     assert "Echo v3" in caught.value.message
@@ -225,11 +225,11 @@ def test_a_broker_that_hangs_up_on_a_client_without_a_login_is_a_hint_of_securit
     answers: list[object] = [b"A", None, None]
     with broker(lambda *_: answers.pop(0)) as server:
         accepted, other = opened(server), opened(server)
-        assert accepted.ask(ECHO, [b"a"]) == [b"A"]
+        assert accepted.send(ECHO, [b"a"]) == [b"A"]
         # Later, it has another reason.
         for one, hinted in ((accepted, False), (other, True)):
             with pytest.raises(HungUpError) as caught:
-                one.ask(ECHO, [b"a"])
+                one.send(ECHO, [b"a"])
             assert ("security.protocol" in (caught.value.hint or "")) is hinted
             one.close()
     with broker(lambda *_: b"", versions=lambda: None) as server, pytest.raises(HungUpError) as caught:
@@ -254,7 +254,7 @@ def test_the_versions_are_waited_for_no_longer_than_for_a_connection() -> None:
     ],
 )
 def test_versions_that_cannot_be(told: object) -> None:
-    refused = pytest.raises(MalformedAnswer, match="malformed answer to ApiVersions v2")
+    refused = pytest.raises(MalformedResponse, match="malformed answer to ApiVersions v2")
     with broker(lambda *_: b"", versions=lambda: told) as server, refused:
         opened(server)
 
@@ -292,7 +292,7 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
         tracemalloc.reset_peak()
         try:
             with pytest.raises(OutcomeUnknown):
-                one.ask(ECHO, [b""], timeout_s=0.3)
+                one.send(ECHO, [b""], timeout_s=0.3)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -303,8 +303,8 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
 def test_a_header_with_fields_that_nobody_defined() -> None:
     with broker(lambda *_: Raw(pack(">ii", 6, 1) + b"\x01\x00")) as server:
         one = opened(server)
-        with pytest.raises(MalformedAnswer, match="tagged fields"):
-            one.ask(TAGGED, [b""])
+        with pytest.raises(MalformedResponse, match="tagged fields"):
+            one.send(TAGGED, [b""])
         one.close()
 
 
@@ -322,7 +322,7 @@ def test_a_request_that_is_not_taken_off_our_hands() -> None:
         Thread(target=answer_once, daemon=True).start()
         one = BrokerSocket(server.getsockname(), NOBODY)
         with pytest.raises(OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
-            one.ask(ECHO, [bytes(20_000_000)], timeout_s=0.2)
+            one.send(ECHO, [bytes(20_000_000)], timeout_s=0.2)
         one.close()
         taken[0].close()
 
@@ -343,9 +343,9 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
     answers: list[object] = [b"a secret", b"another", ..., ...]
     with broker(lambda *_: answers.pop(0)) as server:
         one = opened(server)
-        assert one.ask(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
+        assert one.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
         with pytest.raises(OutcomeUnknown):
-            one.ask(ECHO, [b"secret", b"secret"], timeout_s=0.2)
+            one.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
         one.close()
     with pytest.raises(ClusterError):
         opened(server)
@@ -368,11 +368,11 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
     answers: list[object] = [b"first", None, b"second", *[None] * 6]
     with broker(lambda *_: answers.pop(0)) as server:
         cluster = brokers(server)
-        assert cluster.ask(ECHO, [b""]) == [b"first"]
-        assert cluster.ask(ECHO, [b""]) == [b"second"]
+        assert cluster.send(ECHO, [b""]) == [b"first"]
+        assert cluster.send(ECHO, [b""]) == [b"second"]
         assert server.connections == 2
         with pytest.raises(HungUpError):
-            cluster.ask(ECHO, [b""])  # again and again is no idle connection
+            cluster.send(ECHO, [b""])  # again and again is no idle connection
         assert (server.connections, answers) == (7, [])
         cluster.close()
 
@@ -381,11 +381,11 @@ def test_a_broker_that_is_silent_is_asked_once() -> None:
     answers: list[object] = [b"first", ..., b"late"]
     with broker(lambda *_: answers.pop(0)) as server:
         cluster = brokers(server)
-        assert cluster.ask(ECHO, [b""]) == [b"first"]
+        assert cluster.send(ECHO, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, match="timed out"):
-            cluster.ask(ECHO, [b""], timeout_s=0.2)
+            cluster.send(ECHO, [b""], timeout_s=0.2)
         assert len(server.heard) == 2
-        assert cluster.ask(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
+        assert cluster.send(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
         assert server.connections == 2
         cluster.close()
 
@@ -395,7 +395,7 @@ def test_the_next_bootstrap_server_is_tried() -> None:
         pass
     with broker(lambda *_: b"here") as server:
         cluster = brokers(gone, server)
-        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert cluster.send(ECHO, [b""]) == [b"here"]
         cluster.close()
     with pytest.raises(ClusterError, match=gone.name):
         brokers(gone, server).read_api_versions()
@@ -419,7 +419,7 @@ def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pyt
     monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.socket.socket", Dialling)
     with broker(lambda *_: b"here") as server:
         cluster = Brokers(settings("127.0.0.1:1", server), connect_s=0.4)
-        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert cluster.send(ECHO, [b""]) == [b"here"]
         cluster.close()
     assert patience == [pytest.approx(0.2, abs=0.05)] * 2
 
@@ -449,13 +449,13 @@ def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
         broker(lambda key, _: metadata((1, first), (2, second), (3, gone)) if key == 3 else b"one") as first,
     ):
         cluster = brokers(first)
-        told = cluster.ask_each(ECHO, b"", 1.0)
+        told = cluster.send_to_each(ECHO, b"", 1.0)
         assert (told[1], told[2]) == (b"one", b"two")
         assert isinstance(told[3], Unreachable)
         assert told[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
-        assert cluster.ask(ECHO, [b""], 2) == [b"two"]
+        assert cluster.send(ECHO, [b""], 2) == [b"two"]
         with pytest.raises(Unreachable, match="broker 4 is down"):
-            cluster.ask(ECHO, [b""], 4)
+            cluster.send(ECHO, [b""], 4)
         cluster.close()
 
 
@@ -472,11 +472,11 @@ def test_many_readings_are_shared_out_and_come_back_in_their_order(count: int) -
         ) as first,
     ):
         cluster = brokers(first)
-        answers = cluster.ask(ECHO, bodies)
+        answers = cluster.send(ECHO, bodies)
         assert [answer.split()[1] for answer in answers] == bodies
         shares = {name: sum(answer.startswith(name) for answer in answers) for name in (b"first", b"second")}
         assert shares[b"second"] == {1: 0, 3: 0, 4: 0, 9: 3}[count], "two requests are worth a connection"
-        cluster.ask(CHANGE, bodies)  # changes are asked for one after the other
+        cluster.send(CHANGE, bodies)  # changes are asked for one after the other
         assert sum(key == CHANGE.key for key, *_ in first.heard) == count
         cluster.close()
 
@@ -513,7 +513,7 @@ def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
     with broker(lambda *_: metadata()) as server:
         cluster = brokers(server)
         with pytest.raises(ClusterError, check=lambda error: str(error) == wording):
-            cluster.ask_each(ECHO, b"", 1.0)
+            cluster.send_to_each(ECHO, b"", 1.0)
         cluster.close()
     # A broker that gives a malformed answer is told beside the others.
     request_type = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda body, _: body.decode("ascii"))
@@ -522,9 +522,9 @@ def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
         broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
     ):
         cluster = brokers(first)
-        told = cluster.ask_each(request_type, b"", 1.0)
+        told = cluster.send_to_each(request_type, b"", 1.0)
         assert told[1] == "one"
-        assert isinstance(told[2], MalformedAnswer)
+        assert isinstance(told[2], MalformedResponse)
         assert told[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
         cluster.close()
 
@@ -536,8 +536,8 @@ def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch:
         with monkeypatch.context() as patched:
             patched.setattr(BrokerSocket, "_receive", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                cluster.ask(ECHO, [b"first"])
-        assert cluster.ask(ECHO, [b"second"]) == [b"second"]
+                cluster.send(ECHO, [b"first"])
+        assert cluster.send(ECHO, [b"second"]) == [b"second"]
         cluster.close()
 
 
@@ -572,11 +572,11 @@ def test_what_is_opened_after_the_end_is_closed_again() -> None:
         cluster = brokers(server)
         cluster.close()
         with pytest.raises(ClusterError, match="was closed"):
-            cluster.ask(ECHO, [b""])
+            cluster.send(ECHO, [b""])
         connection = Connection({}, lambda: settings(server))
         connection.close()
         with pytest.raises(ClusterError, match="was closed"):
-            connection.ask(ECHO, [b""])
+            connection.send(ECHO, [b""])
 
 
 # --- what is offered -------------------------------------------------------------------------------
@@ -588,11 +588,11 @@ def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> N
     with broker(lambda *_: b"here") as server:
         cluster = brokers(server)
         with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
-            cluster.ask(unknown, [b""])
+            cluster.send(unknown, [b""])
         with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
-            cluster.ask(newer, [b""])
+            cluster.send(newer, [b""])
         assert server.heard == []
-        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert cluster.send(ECHO, [b""]) == [b"here"]
         assert server.connections == 1
         cluster.close()
 
@@ -608,9 +608,9 @@ def test_each_broker_is_asked_in_a_version_of_its_own() -> None:
         broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
     ):
         cluster = brokers(first)
-        assert cluster.ask_each(both, b"", 1.0) == {1: "1one", 2: "0two"}
+        assert cluster.send_to_each(both, b"", 1.0) == {1: "1one", 2: "0two"}
         assert (cluster.read_api_versions(1)[1_001], cluster.read_api_versions(2)[1_001]) == ((0, 1), (0, 0))
-        refused = cluster.ask_each(ECHO, b"", 1.0)[2]
+        refused = cluster.send_to_each(ECHO, b"", 1.0)[2]
         assert isinstance(refused, NotOffered)
         cluster.close()
 
@@ -622,9 +622,9 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
     answers: list[object] = [b"first", None]
     with broker(lambda *_: answers.pop(0)) as server:
         cluster = brokers(server)
-        assert cluster.ask(CHANGE, [b""]) == [b"first"]
+        assert cluster.send(CHANGE, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, check=lambda error: str(error) == wording):
-            cluster.ask(CHANGE, [b""])
+            cluster.send(CHANGE, [b""])
         assert len(server.heard) == 2
         cluster.close()
 
@@ -633,8 +633,8 @@ def test_a_change_whose_answer_is_lost_is_unknown_where_brokers_are_asked_by_nam
     with broker(lambda key, _: metadata((1, server)) if key == 3 else None) as server:
         cluster = brokers(server)
         cluster.read_api_versions(1)
-        assert isinstance(cluster.ask_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
-        assert isinstance(cluster.ask_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
+        assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
+        assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
         cluster.close()
 
 
@@ -642,12 +642,12 @@ def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_o
     answers: list[object] = [b"first", b"second"]
     with broker(lambda *_: answers.pop(0), answers_each=1) as server:
         cluster = brokers(server)
-        assert cluster.ask(CHANGE, [b""]) == [b"first"]
+        assert cluster.send(CHANGE, [b""]) == [b"first"]
         while cluster._open[None].is_open():  # until the end of the connection is here
             time.sleep(0.01)
         # The server hangs up after each answer, so the second one came on another connection. Connections
         # are not counted: a test beside this one may look for a server whose port this one was given.
-        assert cluster.ask(CHANGE, [b""]) == [b"second"]
+        assert cluster.send(CHANGE, [b""]) == [b"second"]
         assert len(server.heard) == 2
         cluster.close()
 
@@ -658,8 +658,8 @@ def test_where_the_bootstrap_server_is_gone_a_broker_that_is_known_is_asked() ->
             lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one", answers_each=1
         ) as first:
             cluster = brokers(first)
-            assert cluster.ask(ECHO, [b""], 2) == [b"two"]
-        assert cluster.ask(ECHO, [b""]) == [b"two"]
+            assert cluster.send(ECHO, [b""], 2) == [b"two"]
+        assert cluster.send(ECHO, [b""]) == [b"two"]
         cluster.close()
 
 
@@ -691,7 +691,7 @@ def test_a_login_comes_before_all_requests() -> None:
     answers = [handshake(0), authenticated(b""), b"here"]
     with asking_for_logins(lambda *_: answers.pop(0)) as server:
         cluster = logging_in(server)
-        assert cluster.ask(ECHO, [b"x"]) == [b"here"]
+        assert cluster.send(ECHO, [b"x"]) == [b"here"]
         cluster.close()
     assert [(key, version, body) for key, version, _, body in server.heard] == [
         (17, 1, pack(">h", 5) + b"PLAIN"),
@@ -721,7 +721,7 @@ def test_a_login_that_is_refused_is_final() -> None:
     answers = [handshake(0), refused]
     with asking_for_logins(lambda *_: answers.pop(0)) as server:
         with pytest.raises(AuthenticationFailed, check=lambda error: str(error) == wording):
-            logging_in(server).ask(ECHO, [b""])
+            logging_in(server).send(ECHO, [b""])
         assert (server.connections, answers) == (1, [])
 
 
@@ -742,10 +742,10 @@ def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[
     with asking_for_logins(answer) as server:
         cluster = logging_in(server)
         for ahead[0] in (0.0, 100.0, 750.0):
-            assert cluster.ask(ECHO, [b""]) == [b"here"]
+            assert cluster.send(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard] == [17, 36, 1_000, 1_000, 1_000]
         ahead[0] = 851.0
-        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert cluster.send(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard[5:]] == [17, 36, 1_000]
         assert server.connections == 1
         cluster.close()
@@ -754,12 +754,12 @@ def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[
 def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> None:
     with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
         cluster = brokers(server)
-        assert cluster.ask(ECHO, [b""]) == [b"one"]
-        assert cluster.ask_each(ECHO, b"", 1.0) == {1: b"one"}
+        assert cluster.send(ECHO, [b""]) == [b"one"]
+        assert cluster.send_to_each(ECHO, b"", 1.0) == {1: b"one"}
         assert server.connections == 1
-        with pytest.raises(MalformedAnswer):
-            cluster.ask(RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda *_: [][0]), [b""], 1)
-        assert cluster.ask(ECHO, [b""]) == [b"one"]
+        with pytest.raises(MalformedResponse):
+            cluster.send(RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda *_: [][0]), [b""], 1)
+        assert cluster.send(ECHO, [b""]) == [b"one"]
         assert server.connections == 2, "the connection that was given up was used again"
         cluster.close()
 
@@ -772,19 +772,19 @@ def test_large_requests_do_not_wait_for_a_broker_that_waits_for_us() -> None:
     with broker(lambda _, body: body * 3) as server:
         one = opened(server)
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
-        assert one.ask(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
+        assert one.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
         one.close()
 
 
 def test_a_connection_that_another_thread_gave_up_is_opened_again() -> None:
     with broker(lambda *_: b"here") as server:
         cluster = brokers(server)
-        assert cluster.ask(ECHO, [b""]) == [b"here"]
+        assert cluster.send(ECHO, [b""]) == [b"here"]
         used = cluster._open[None]
         used.close()
         with pytest.raises(HungUpError, match="was closed"):
-            used.ask(ECHO, [b""])
-        assert cluster.ask(ECHO, [b""]) == [b"here"]
+            used.send(ECHO, [b""])
+        assert cluster.send(ECHO, [b""]) == [b"here"]
         cluster.close()
 
 
@@ -838,7 +838,7 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
         Thread(target=interrupt, daemon=True).start()
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            cluster.ask_each(ECHO, b"", 120.0)
+            cluster.send_to_each(ECHO, b"", 120.0)
         assert time.monotonic() - begun < 60
         cluster.close()
 
@@ -853,14 +853,14 @@ def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> Non
 
         def ask_first() -> None:
             with pytest.raises(OutcomeUnknown):
-                cluster.ask(ECHO, [b""], 1, timeout_s=0.5)
+                cluster.send(ECHO, [b""], 1, timeout_s=0.5)
             told.append("first")
 
         thread = Thread(target=ask_first, daemon=True)
         thread.start()
         while not any(key == ECHO.key for key, *_ in server.heard):
             time.sleep(0.01)
-        assert cluster.ask(ECHO, [b""], 1) == [b"second"]
+        assert cluster.send(ECHO, [b""], 1) == [b"second"]
         thread.join(60)
         assert told == ["first"]
         cluster.close()
@@ -873,7 +873,7 @@ def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> 
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
         with pytest.raises(OutcomeUnknown, check=lambda error: str(error) == wording):
-            cluster.ask(damaged, [b""])
+            cluster.send(damaged, [b""])
         assert len(server.heard) == 1
         cluster.close()
 
@@ -899,5 +899,5 @@ def test_what_goes_wrong_while_one_of_several_brokers_is_asked_is_raised() -> No
     with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
         cluster = brokers(server)
         with pytest.raises(IndexError):
-            cluster.ask_each(broken, b"", 1.0)
+            cluster.send_to_each(broken, b"", 1.0)
         cluster.close()

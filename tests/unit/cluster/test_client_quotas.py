@@ -28,11 +28,11 @@ class Brokers:
         self.answer = answer
         self.requests: list[Any] = []
 
-    def ask(self, request_type: RequestType[Any], requests: Sequence[Any]) -> list[Any]:
+    def send(self, request_type: RequestType[Any], requests: Sequence[Any]) -> list[Any]:
         assert request_type is DESCRIBE_QUOTAS
-        return [self.ask_controller(request_type, request, 0) for request in requests]
+        return [self.send_to_controller(request_type, request, 0) for request in requests]
 
-    def ask_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
+    def send_to_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
         self.requests.append(request)
         if isinstance(self.answer, ClusterError):
             raise self.answer
@@ -114,7 +114,7 @@ def written(
     def send(
         connection: Connection, request_type: RequestType[Any], request: Mapping[str, Any], _: Guard
     ) -> tuple[Any, bool]:
-        return connection.ask_controller(request_type, request, 0), False
+        return connection.send_to_controller(request_type, request, 0), False
 
     answers = QuotaWriter(send).write(brokers.connection, operations, dry, guard)
     return [answers[operation.subject] for operation in operations]

@@ -10,7 +10,7 @@ import pytest
 from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection, locked_property
 from kafkaform.config.client_properties.transport import TransportSettings
-from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedAnswer, NotOffered
+from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedResponse, NotOffered
 from tests.support.golden import wording
 
 
@@ -121,7 +121,9 @@ def test_whoever_waits_for_a_cluster_is_told_so(monkeypatch: pytest.MonkeyPatch)
     assert told == [wording]
 
 
-@pytest.mark.parametrize("error", [AuthenticationFailed("no"), NotOffered("Metadata"), MalformedAnswer("no")])
+@pytest.mark.parametrize(
+    "error", [AuthenticationFailed("no"), NotOffered("Metadata"), MalformedResponse("no")]
+)
 def test_what_a_broker_says_is_not_waited_for(error: ClusterError, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, asked = TransportSettings(()), []
 

@@ -19,15 +19,15 @@ def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(brokers, "_PAUSE_S", 0)
     failures = [ClusterError("refused")] * 2
 
-    def ask() -> str:
+    def send() -> str:
         if failures:
             raise failures.pop()
         return "answer"
 
-    assert brokers.retry(ask) == "answer"
+    assert brokers.retry(send) == "answer"
     failures.extend([ClusterError("refused")] * 99)
     with pytest.raises(ClusterError, match="refused"):
-        brokers.retry(ask)
+        brokers.retry(send)
     refusals = [PermissionDenied("no")]
     with pytest.raises(PermissionDenied):
         brokers.retry(lambda: _raised(refusals.pop()))

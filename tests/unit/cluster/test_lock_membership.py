@@ -41,7 +41,7 @@ class Played:
         self.fencing = True
         self.closed = False
 
-    def ask(
+    def send(
         self,
         request_type: RequestType[Any],
         requests: Sequence[Any],

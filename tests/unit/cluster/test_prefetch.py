@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkaform.cluster.kafka.answers import Answers, Configs, Description
 from kafkaform.cluster.kafka.prefetch import Prefetched
+from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
 from kafkaform.core.errors import PermissionDenied, Unreachable
 from tests.support.cli.project import called, environment
 from tests.support.clusters.fixtures import connect
@@ -99,9 +99,9 @@ class Waiting:
     def names(self) -> list[str]:
         return ["a"]
 
-    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+    def configs(self, names: Sequence[str]) -> TopicResponses[Configs]:
         self.asked.append(list(names))
-        answers: Answers[Configs] = Answers()
+        answers: TopicResponses[Configs] = TopicResponses()
         for name in names:
             if name == "hidden":
                 answers.deny(name, PermissionDenied("no"))
@@ -111,5 +111,5 @@ class Waiting:
                 answers.found[name] = Configs({}, {})
         return answers
 
-    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+    def descriptions(self, names: Sequence[str]) -> TopicResponses[Description]:
         raise AssertionError(names)

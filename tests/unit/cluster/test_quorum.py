@@ -11,7 +11,7 @@ import pytest
 from kafkaform.cluster.kafka import health
 from kafkaform.cluster.kafka.health import METADATA_LOG, read_quorum
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire.message_schema import RequestType, read_answer
+from kafkaform.cluster.wire.message_schema import RequestType, read_response
 from kafkaform.cluster.wire.messages import QUORUM
 from kafkaform.core.errors import ClusterError, OutcomeUnknown, PermissionDenied
 from kafkaform.core.health import Part, Quorum, Voter
@@ -45,13 +45,13 @@ class Answering:
     def _offered(self) -> dict[int, tuple[int, int]]:
         return {QUORUM.key: (min(self._versions), max(self._versions))} if self._versions else {}
 
-    def ask(self, request_type: RequestType[Any], requests: list[Any], *, timeout_s: float) -> list[Any]:
+    def send(self, request_type: RequestType[Any], requests: list[Any], *, timeout_s: float) -> list[Any]:
         self.patience_s = timeout_s
         version = request_type.version(self._offered())
         self.asked += [(version, request_type.write(request, version)) for request in requests]
         if isinstance(self._answer, ClusterError):
             raise self._answer
-        return [read_answer(request_type, self._answer, version, "a broker")]
+        return [read_response(request_type, self._answer, version, "a broker")]
 
 
 def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0, of_all: int = 0) -> bytes:

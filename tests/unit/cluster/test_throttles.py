@@ -24,7 +24,7 @@ class Lagging:
         self.readings = 0
         self.unset: set[str] = set()
 
-    def ask(self, _: object, requests: Sequence[Any], **__: object) -> list[dict[str, Any]]:
+    def send(self, _: object, requests: Sequence[Any], **__: object) -> list[dict[str, Any]]:
         (request,) = requests
         changes = {one["name"]: one["configs"] for one in request["resources"]}
         self.unset |= {

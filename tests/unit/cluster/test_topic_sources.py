@@ -6,9 +6,9 @@ from struct import pack
 
 import pytest
 
-from kafkaform.cluster.kafka.answers import Configs
+from kafkaform.cluster.kafka.responses import Configs
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
-from kafkaform.cluster.wire import large_answers
+from kafkaform.cluster.wire import large_responses
 from kafkaform.cluster.wire.message_schema import RequestType, T
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
@@ -62,7 +62,7 @@ def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
         described("nothing"),
         described("secretive", *hidden),
     ]
-    answers = large_answers.TOPIC_CONFIGS.read(pack(">ii", 7, len(topics)) + b"".join(topics), 1)
+    answers = large_responses.TOPIC_CONFIGS.read(pack(">ii", 7, len(topics)) + b"".join(topics), 1)
     assert [(a.name, a.error_code, a.message) for a in answers] == [
         ("a", 0, ""),
         ("denied", 29, "no"),
@@ -104,7 +104,7 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
         pack(">i", 0) + varint(2) + broker + compact(b"cluster") + pack(">i", 1)
         + varint(3) + topic + nameless + b"\x00"
     )  # fmt: skip
-    first, second = large_answers.METADATA.read(body, 12).topics
+    first, second = large_responses.METADATA.read(body, 12).topics
     assert (first.name, first.error_code, first.internal) == (name.decode(), 5, True)
     assert first.topic_id == topic_id
     assert first.partitions == [(3, 1, tuple(range(200)), (1,))]
@@ -118,8 +118,8 @@ def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_err
         def __init__(self) -> None:
             self.sent: list[int] = []
 
-        def ask(self, request_type: RequestType[T], requests: list[object]) -> list[T]:
-            assert request_type is large_answers.TOPIC_CONFIGS
+        def send(self, request_type: RequestType[T], requests: list[object]) -> list[T]:
+            assert request_type is large_responses.TOPIC_CONFIGS
             self.sent.append(len(requests))
             return [request_type.read(pack(">ii", 0, 0), 1)] * len(requests)
 

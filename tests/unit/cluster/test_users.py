@@ -40,7 +40,7 @@ class Brokers:
         self.is_offered = True
         self.properties = {"sasl.username": "root", "sasl.mechanism": "SCRAM-SHA-256"}
 
-    def ask_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
+    def send_to_controller(self, _: RequestType[Any], request: Any, __: float) -> Any:
         self.requests.append(request)
         if isinstance(self.answer, ClusterError):
             raise self.answer
@@ -58,7 +58,7 @@ class Brokers:
     def send(
         self, _: Connection, request_type: RequestType[Any], request: Any, __: Guard
     ) -> tuple[Any, bool]:
-        return self.ask_controller(request_type, request, 0), True
+        return self.send_to_controller(request_type, request, 0), True
 
     @property
     def connection(self) -> Connection:
@@ -174,7 +174,7 @@ def test_each_request_has_one_credential_of_a_user() -> None:
     brokers.requests.clear()
     (error,) = writer.write(brokers.connection, operations, False, lose_lock).values()
     assert type(error) is ClusterError, "LockLost would mean that nothing was sent"
-    assert error.in_part
+    assert error.is_partial
 
 
 def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,18 +22,24 @@ from kafkaform.cluster.kafka import (
     reassignments,
     sizes,
 )
-from kafkaform.cluster.kafka.answers import GroupAnswers
 from kafkaform.cluster.kafka.coordinators import commit, delete, read_committed
 from kafkaform.cluster.kafka.groups import read_committed_offsets
 from kafkaform.cluster.kafka.replicas import read_placement
+from kafkaform.cluster.kafka.responses import GroupResponses
 from kafkaform.cluster.kafka.sizes import read_log_dirs
 from kafkaform.cluster.kafka.throttles import read_rates
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.writer import _send
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import group_messages, large_answers, message_schema, messages
-from kafkaform.cluster.wire.message_schema import LARGEST, RequestType, T, make_malformed_error, read_answer
-from kafkaform.core.errors import ClusterError, KafkaformError, MalformedAnswer, NotOffered
+from kafkaform.cluster.wire import group_messages, large_responses, message_schema, messages
+from kafkaform.cluster.wire.message_schema import (
+    MAX_RESPONSE_BYTES,
+    RequestType,
+    T,
+    make_malformed_error,
+    read_response,
+)
+from kafkaform.core.errors import ClusterError, KafkaformError, MalformedResponse, NotOffered
 from kafkaform.core.health import LogDir
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
@@ -200,7 +206,7 @@ def acls() -> bytes:
     return pack(">ih", 0, 0) + compact(None) + array(resource) + TAGS
 
 
-ACL_TUPLES = large_answers.describe_acls(lambda *fields: fields)
+ACL_TUPLES = large_responses.describe_acls(lambda *fields: fields)
 """Describes ACLs as the fields that are read."""
 
 
@@ -218,8 +224,8 @@ def altered_quotas() -> bytes:
 def samples() -> list[tuple[RequestType[Any], int, bytes]]:
     return [
         (messages.API_VERSIONS, 2, versions()),
-        (large_answers.METADATA, 12, metadata()),
-        (large_answers.TOPIC_CONFIGS, 1, configs()),
+        (large_responses.METADATA, 12, metadata()),
+        (large_responses.TOPIC_CONFIGS, 1, configs()),
         (messages.LIST_OFFSETS, 7, offsets()),
         (ACL_TUPLES, 3, acls()),
         (messages.QUORUM, 1, told_quorum()),
@@ -252,13 +258,13 @@ def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
     one = pack(">i", 1)
     key = one + pack(">h", 1) + b"k"
-    of_topic = large_answers.TOPIC_CONFIGS.write({"t": ["k"]}, 1)
+    of_topic = large_responses.TOPIC_CONFIGS.write({"t": ["k"]}, 1)
     assert of_topic == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
-    of_broker = large_answers.BROKER_CONFIGS.write({"7": ["k"]}, 1)
+    of_broker = large_responses.BROKER_CONFIGS.write({"7": ["k"]}, 1)
     assert of_broker == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
-    of_group = large_answers.GROUP_CONFIGS.write({"g": ["k"]}, 1)
+    of_group = large_responses.GROUP_CONFIGS.write({"g": ["k"]}, 1)
     assert of_group == one + b"\x20" + pack(">h", 1) + b"g" + key + b"\x00"
-    every = large_answers.TOPIC_CONFIGS.write({"t": None}, 1)
+    every = large_responses.TOPIC_CONFIGS.write({"t": None}, 1)
     assert every == one + b"\x02" + pack(">h", 1) + b"t" + b"\xff" * 4 + b"\x00"
 
 
@@ -275,14 +281,14 @@ def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
 def test_metadata_is_asked_for_in_every_version_without_creating_a_topic(
     version: int, every: bytes, none: bytes, one: bytes
 ) -> None:
-    write = large_answers.METADATA.write
+    write = large_responses.METADATA.write
     assert (write(None, version), write((), version), write(["t"], version)) == (every, none, one)
 
 
 def test_metadata_is_read_alike_by_its_schema_and_straight_from_its_bytes() -> None:
     body = metadata()
-    told = large_answers.METADATA.read(body, 12)
-    assert told == large_answers._convert_metadata(large_answers.METADATA_SCHEMA.read(body, 12))
+    told = large_responses.METADATA.read(body, 12)
+    assert told == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
     assert told.brokers == {1: ("localhost", 9092, "rack")}
     assert (told.cluster_id, told.controller) == ("cluster", 1)
     assert [(topic.name, topic.topic_id) for topic in told.topics] == [("t", bytes(range(16)))]
@@ -296,9 +302,13 @@ def test_own_configs_are_told_by_the_number_of_their_source() -> None:
         answer = described("x", entry("a", "1", source))
         return requests.read(pack(">ii", 0, 1) + answer, 1)[0].configs
 
-    own = read(large_answers.TOPIC_CONFIGS, 1)
-    assert own == read(large_answers.BROKER_CONFIGS, 2) == read(large_answers.GROUP_CONFIGS, 8)
-    for requests in (large_answers.TOPIC_CONFIGS, large_answers.BROKER_CONFIGS, large_answers.GROUP_CONFIGS):
+    own = read(large_responses.TOPIC_CONFIGS, 1)
+    assert own == read(large_responses.BROKER_CONFIGS, 2) == read(large_responses.GROUP_CONFIGS, 8)
+    for requests in (
+        large_responses.TOPIC_CONFIGS,
+        large_responses.BROKER_CONFIGS,
+        large_responses.GROUP_CONFIGS,
+    ):
         assert read(requests, 5) != own
 
 
@@ -318,7 +328,7 @@ def test_metadata_is_read_in_the_versions_before_the_flexible_ones(version: int)
     partition = pack(">hii", 0, 0, 1) + epoch + numbers(1, 2, 3) + numbers(1) + offline
     described = pack(">h", 0) + text("t") + b"\0" + pack(">i", 1) + partition + operations
     body = pack(">ii", 0, 1) + broker + text("cluster") + pack(">ii", 1, 1) + described + operations
-    told = large_answers.METADATA.read(body, version)
+    told = large_responses.METADATA.read(body, version)
     assert (told.brokers, told.cluster_id, told.controller) == (
         {1: ("localhost", 9092, "rack")},
         "cluster",
@@ -446,8 +456,8 @@ damages = builds(
 def read(request_type: RequestType[T], version: int, body: bytes) -> T | None:
     """What is read; None if it is told to be malformed."""
     try:
-        return read_answer(request_type, Counted(body), version, "broker:9092")
-    except MalformedAnswer as error:
+        return read_response(request_type, Counted(body), version, "broker:9092")
+    except MalformedResponse as error:
         told = error.message
     assert told.startswith(f"broker:9092: malformed answer to {request_type.name} v{version}: ")
     assert "\n" not in told
@@ -462,7 +472,7 @@ def read(request_type: RequestType[T], version: int, body: bytes) -> T | None:
 def test_the_samples_are_read_whole_and_no_part_of_them_is(
     request_type: RequestType[Any], version: int, body: bytes
 ) -> None:
-    assert read_answer(request_type, body, version, "") is not None
+    assert read_response(request_type, body, version, "") is not None
     for end in range(len(body)):
         assert read(request_type, version, body[:end]) is None, f"cut at {end} of {len(body)}"
     assert read(request_type, version, body + b"\x00") is None
@@ -470,15 +480,15 @@ def test_the_samples_are_read_whole_and_no_part_of_them_is(
 
 def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     # Lists that are null where the protocol has none: every topic would be planned anew.
-    assert read(large_answers.METADATA, 12, bytes(12)) is None
+    assert read(large_responses.METADATA, 12, bytes(12)) is None
     # 100,000 partitions of 20,000 topics, and 2,000 topics with 30 configs, asked for at a time.
     partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) * 2 + ints() + TAGS
     topic = pack(">h", 0) + string("n" * 100) + bytes(17) + array(*[partition] * 5) + pack(">i", 0) + TAGS
-    assert 2 * 20_000 * len(topic) < large_answers.METADATA.largest
+    assert 2 * 20_000 * len(topic) < large_responses.METADATA.largest
     described_topic = described(
         "n" * 100, *[entry("leader.replication.throttled.replicas", "x" * 20, 5)] * 30
     )
-    assert 10 * 2_000 * len(described_topic) < large_answers.TOPIC_CONFIGS.largest
+    assert 10 * 2_000 * len(described_topic) < large_responses.TOPIC_CONFIGS.largest
     error = make_malformed_error("kafka-1:9092", "Metadata v12", "index out of range")
     assert error.message == wording
     assert error.hint
@@ -488,7 +498,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
 )
 def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
-    assert read(large_answers.TOPIC_CONFIGS, 1, body) is None
+    assert read(large_responses.TOPIC_CONFIGS, 1, body) is None
 
 
 @examples(10)
@@ -526,7 +536,7 @@ def test_what_is_claimed_takes_no_memory() -> None:
 
 @pytest.mark.parametrize("largest", [request_type.largest for request_type, _, _ in SAMPLES])
 def test_no_answer_may_be_larger_than_what_clients_take(largest: int) -> None:
-    assert largest <= max(LARGEST, 100_000_000)
+    assert largest <= max(MAX_RESPONSE_BYTES, 100_000_000)
 
 
 # --- who reads them -------------------------------------------------------------------------------
@@ -541,25 +551,27 @@ class Damaged:
     def offers(self, request_type: RequestType[Any]) -> bool:
         return request_type.key in self._answers and request_type is not group_messages.FIND_COORDINATOR
 
-    def ask(self, request_type: RequestType[T], requests: list[Any], **_: Any) -> list[T]:
+    def send(self, request_type: RequestType[T], requests: list[Any], **_: Any) -> list[T]:
         body = Counted(self._answers[request_type.key])
-        return [read_answer(request_type, body, VERSIONS[request_type.key], "broker") for _ in requests]
+        return [read_response(request_type, body, VERSIONS[request_type.key], "broker") for _ in requests]
 
-    def ask_controller(self, request_type: RequestType[T], request: Any, _: float) -> T:
-        return self.ask(request_type, [request])[0]
+    def send_to_controller(self, request_type: RequestType[T], request: Any, _: float) -> T:
+        return self.send(request_type, [request])[0]
 
-    def ask_nodes(
+    def send_to_nodes(
         self, request_type: RequestType[T], requests: Mapping[int, list[Any]], _: float
     ) -> dict[int, list[T] | ClusterError]:
         try:
-            return {node: self.ask(request_type, of_node) for node, of_node in requests.items()}
-        except MalformedAnswer as error:
+            return {node: self.send(request_type, of_node) for node, of_node in requests.items()}
+        except MalformedResponse as error:
             return dict.fromkeys(requests, error)
 
-    def ask_each(self, request_type: RequestType[T], request: Any, _: float) -> dict[int, T | ClusterError]:
+    def send_to_each(
+        self, request_type: RequestType[T], request: Any, _: float
+    ) -> dict[int, T | ClusterError]:
         try:
-            (told,) = self.ask(request_type, [request])
-        except MalformedAnswer as error:
+            (told,) = self.send(request_type, [request])
+        except MalformedResponse as error:
             return {1: error}
         return {1: told}
 
@@ -611,7 +623,7 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("answers", "group_listing"):
+    for module in ("responses", "group_listing"):
         monkeypatch.setattr(f"kafkaform.cluster.kafka.{module}.COORDINATOR_TIMEOUT_S", -1.0)
     monkeypatch.setattr("kafkaform.cluster.transport.brokers._PAUSE_S", 0)
 
@@ -638,7 +650,7 @@ def test_a_classic_group_is_failed_alone_by_an_assignment_that_is_not_of_consume
     """As Kafka's ConsumerProtocolAssignment is: a version, topics with partitions, and the user's bytes."""
     assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
 
-    def described(raw: bytes) -> GroupAnswers[Group]:
+    def described(raw: bytes) -> GroupResponses[Group]:
         answers = {10: coordinators(), 15: classic("consumer", raw)}
         return group_description._describe_classic(cast("Connection", Damaged(answers)), [GROUP])
 
@@ -676,13 +688,13 @@ class Volumes:
         self._answers = answers
         self._version = version
 
-    def ask_each(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> dict[int, Any]:
+    def send_to_each(self, request_type: RequestType[Any], request: Any, timeout_s: float) -> dict[int, Any]:
         assert request_type is messages.LOG_DIRS
         assert (request_type.write(request, self._version), timeout_s) == (b"\x01\x00", 3.0)
         return {
             broker: answer
             if isinstance(answer, ClusterError)
-            else read_answer(request_type, answer, self._version, f"broker {broker}")
+            else read_response(request_type, answer, self._version, f"broker {broker}")
             for broker, answer in self._answers.items()
         }
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkaform.core.offset_spec import (
-    Ago,
+    AbsoluteTime,
     AtOffset,
-    AtTime,
-    Current,
+    CurrentOffset,
     Earliest,
     Latest,
     OffsetSpec,
+    RelativeTime,
     ShiftBy,
     parse_initial,
     parse_offset,
@@ -33,12 +33,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INITIAL = st.one_of(
     st.just(Earliest()),
     st.just(Latest()),
-    builds(AtTime, st.integers(0, LAST_MS)),
-    builds(Ago, st.integers(0, 10**15)),
+    builds(AbsoluteTime, st.integers(0, LAST_MS)),
+    builds(RelativeTime, st.integers(0, 10**15)),
 )
 ANY = st.one_of(
     INITIAL,
-    st.just(Current()),
+    st.just(CurrentOffset()),
     builds(AtOffset, st.integers(0, MAX_OFFSET)),
     builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
 )
@@ -59,7 +59,7 @@ def test_a_place_to_start_is_read_back(spec: OffsetSpec) -> None:
 
 @given(
     st.one_of(
-        st.just(Current()),
+        st.just(CurrentOffset()),
         builds(AtOffset, st.integers(0, MAX_OFFSET)),
         builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
     )
@@ -128,13 +128,13 @@ def read_or_refused(parse: Callable[[str], OffsetSpec], text: str) -> OffsetSpec
 def test_a_time_means_the_same_moment_in_every_zone(naive: datetime, minutes: int) -> None:
     moment = naive.replace(tzinfo=UTC)
     elsewhere = moment.astimezone(timezone(timedelta(minutes=minutes)))
-    assert parse_offset(elsewhere.isoformat()) == AtTime((moment - EPOCH) // timedelta(milliseconds=1))
+    assert parse_offset(elsewhere.isoformat()) == AbsoluteTime((moment - EPOCH) // timedelta(milliseconds=1))
 
 
 @given(ANY, st.integers(0, 10**13))
 def test_only_times_ask_for_a_time_and_none_before_1970(spec: OffsetSpec, now_ms: int) -> None:
     asked = time_of(spec, now_ms)
-    assert (asked is not None) == isinstance(spec, AtTime | Ago)
+    assert (asked is not None) == isinstance(spec, AbsoluteTime | RelativeTime)
     assert asked is None or asked >= 0
 
 
@@ -146,7 +146,7 @@ def test_only_times_ask_for_a_time_and_none_before_1970(spec: OffsetSpec, now_ms
     [
         ("earliest", Earliest(), "earliest"),
         ("latest", Latest(), "latest"),
-        ("current", Current(), "current"),
+        ("current", CurrentOffset(), "current"),
         ("0", AtOffset(0), "0"),
         ("007", AtOffset(7), "7"),
         ("9223372036854775807", AtOffset(MAX_OFFSET), "9223372036854775807"),
@@ -155,21 +155,21 @@ def test_only_times_ask_for_a_time_and_none_before_1970(spec: OffsetSpec, now_ms
         ("shift-by +10", ShiftBy(10), "shift-by +10"),
         ("shift-by=-10", ShiftBy(-10), "shift-by -10"),
         ("shift-by:5", ShiftBy(5), "shift-by +5"),
-        ("6h ago", Ago(21_600_000), "6h ago"),
-        ("6h-ago", Ago(21_600_000), "6h ago"),
-        ("1h 30m  ago", Ago(5_400_000), "90m ago"),
-        ("1.5h-ago", Ago(5_400_000), "90m ago"),
-        ("250 ago", Ago(250), "250ms ago"),
-        ("0 ago", Ago(0), "0 ago"),
-        ("2026-11-01T00:00:00Z", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
-        ("2026-11-01T02:00:00+02:00", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
-        ("2026-11-01T02:00:00+0200", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
-        ("2026-10-31 17:00:00-07:00", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
-        ("2026-11-01T00:00Z", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
-        ("2026-11-01T00:00:00.250Z", AtTime(1_793_491_200_250), "2026-11-01T00:00:00.250Z"),
-        ("1970-01-01T00:00:00Z", AtTime(0), "1970-01-01T00:00:00Z"),
-        ("2026-11-01T02:00:00+02", AtTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
-        ("9999-12-31T23:59:59.999Z", AtTime(LAST_MS), "9999-12-31T23:59:59.999Z"),
+        ("6h ago", RelativeTime(21_600_000), "6h ago"),
+        ("6h-ago", RelativeTime(21_600_000), "6h ago"),
+        ("1h 30m  ago", RelativeTime(5_400_000), "90m ago"),
+        ("1.5h-ago", RelativeTime(5_400_000), "90m ago"),
+        ("250 ago", RelativeTime(250), "250ms ago"),
+        ("0 ago", RelativeTime(0), "0 ago"),
+        ("2026-11-01T00:00:00Z", AbsoluteTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T02:00:00+02:00", AbsoluteTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T02:00:00+0200", AbsoluteTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-10-31 17:00:00-07:00", AbsoluteTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T00:00Z", AbsoluteTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("2026-11-01T00:00:00.250Z", AbsoluteTime(1_793_491_200_250), "2026-11-01T00:00:00.250Z"),
+        ("1970-01-01T00:00:00Z", AbsoluteTime(0), "1970-01-01T00:00:00Z"),
+        ("2026-11-01T02:00:00+02", AbsoluteTime(1_793_491_200_000), "2026-11-01T00:00:00Z"),
+        ("9999-12-31T23:59:59.999Z", AbsoluteTime(LAST_MS), "9999-12-31T23:59:59.999Z"),
     ],
 )
 def test_each_spelling_of_an_offset_means_the_same(text: str, spec: OffsetSpec, written: str) -> None:
@@ -265,14 +265,14 @@ def test_a_place_that_needs_an_offset_is_none_to_start(text: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "asked"),
     [
-        (AtTime(5), 5),
-        (AtTime(5_000), 5_000),
-        (Ago(400), 600),
-        (Ago(1_000), 0),
-        (Ago(5_000), 0),
+        (AbsoluteTime(5), 5),
+        (AbsoluteTime(5_000), 5_000),
+        (RelativeTime(400), 600),
+        (RelativeTime(1_000), 0),
+        (RelativeTime(5_000), 0),
         (Earliest(), None),
         (Latest(), None),
-        (Current(), None),
+        (CurrentOffset(), None),
         (AtOffset(7), None),
         (ShiftBy(-7), None),
     ],

@@ -64,7 +64,7 @@ NEVER_ONE = {
     "kafkaform/rules/topic_settings.py": {"len(name)"},
     "kafkaform/vcs/forge/markers.py": {"total"},
     "spark_validation/files.py": {"len(topics)", "total"},
-    "spark_validation/policy.py": {"FEWEST_RECORDS"},
+    "spark_validation/policy.py": {"MIN_RECORDS"},
     "spark_validation/wording.py": {
         "case.partitions",
         "distinct",

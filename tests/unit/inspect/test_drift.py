@@ -17,7 +17,7 @@ from kafkaform.inspect.drift import (
     Form,
     Unmanaged,
     find_drift,
-    find_past,
+    find_history,
     has_drift,
     plan_adoption,
 )
@@ -229,10 +229,10 @@ def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source:
     story = Story()
     for value in set_to:
         story.add("update", "a", {RETENTION: (None, value)})
-    past = find_past(topic("a"), FieldChange(RETENTION, DAY, WEEK), Trail(story.entries))
-    assert past.cause is cause
-    assert (past.last is None) == (not set_to)
-    assert (past.source.run if past.source else None) == source
+    history = find_history(topic("a"), FieldChange(RETENTION, DAY, WEEK), Trail(story.entries))
+    assert history.cause is cause
+    assert (history.last is None) == (not set_to)
+    assert (history.source.run if history.source else None) == source
 
 
 @pytest.mark.parametrize(
@@ -249,20 +249,20 @@ def test_what_an_interrupted_move_left_behind_is_put_down_to_its_apply(
 ) -> None:
     story = Story()
     story.add("create", "a", {"replicationFactor": (None, 1)})
-    unsure = ["replicationFactor"] if result == "failed" else []
-    story.add("update", "a", {"replicationFactor": (1, 3)}, result=result, unsure=unsure)
-    past = find_past(topic("a"), FieldChange("replicationFactor", live, 3), Trail(story.entries))
-    assert past.cause is cause
+    in_doubt = ["replicationFactor"] if result == "failed" else []
+    story.add("update", "a", {"replicationFactor": (1, 3)}, result=result, in_doubt=in_doubt)
+    history = find_history(topic("a"), FieldChange("replicationFactor", live, 3), Trail(story.entries))
+    assert history.cause is cause
     if cause is DriftCause.INTERRUPTED:
-        assert past.last is not None
-        assert past.last.run == "run1"
+        assert history.last is not None
+        assert history.last.run == "run1"
 
 
 def test_values_are_compared_as_kafka_does() -> None:
     story = Story()
     story.add("update", "a", {"config.cleanup.policy": (None, "delete,compact")})
     change = FieldChange("config.cleanup.policy", "compact,delete", "delete")
-    assert find_past(topic("a"), change, Trail(story.entries)).cause is DriftCause.MANIFEST
+    assert find_history(topic("a"), change, Trail(story.entries)).cause is DriftCause.MANIFEST
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ def test_which_side_changed_of_a_whole_resource(
         made(memory, "a")
     desired: Desired = absent("a") if live else declared("a")
     (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
-    assert drifted.past is not None
-    assert drifted.past.cause is cause
+    assert drifted.history is not None
+    assert drifted.history.cause is cause
 
 
 # --- adopting --------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def convert(*paths: Path, tool: str = AUTO, context: Context | None = None) -> I
         ImportLayout(Path("out")),
         conversion.additions,
     )
-    return replace(made, partial=(), unlike={}, unconverted=conversion.list_unconverted(made))
+    return replace(made, partial=(), not_converged={}, unconverted=conversion.list_unconverted(made))
 
 
 def write(folder: Path, text: str, name: str = "state.yaml") -> Path:

@@ -132,7 +132,7 @@ def test_the_plan_of_an_import_is_empty(
     }
     assert {ref for ref, why in made.partial if why.startswith("protocol: not known")} == unknown
     assert len(made.partial) == len(unknown)
-    assert (dict(made.unlike), dict(made.unread), made.idle) == ({}, {}, ())
+    assert (dict(made.not_converged), dict(made.unread), made.idle) == ({}, {}, ())
 
 
 def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(tmp_path: Path)
     assert [(str(ref), line.partition(":")[0]) for ref, line in made.partial] == [
         ("Topic/a", "future.config = 7")
     ]
-    assert made.unlike == {}
+    assert made.not_converged == {}
 
 
 def test_what_a_plan_will_change_all_the_same_is_told() -> None:
@@ -172,7 +172,7 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
     read = observation(seen("secret", config_segment_ms=None), uneven, seen("plain"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(Path("live")))
-    assert {ref.name: why for ref, why in made.unlike.items()} == {
+    assert {ref.name: why for ref, why in made.not_converged.items()} == {
         "secret": wording,
         "uneven": "a plan will change replicationFactor",
     }
@@ -200,13 +200,13 @@ def test_what_several_resources_lack_is_one_line() -> None:
 def test_an_acl_that_a_manifest_would_lack_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
     read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
-    assert make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).unlike == {}
+    assert make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).not_converged == {}
     monkeypatch.setattr(
         "kafkaform.resources.access.spec.write_spec",
         lambda principal, _: {"principals": [principal], "produces": ["a"]},
     )
     made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live")))
-    assert [*made.unlike] == [ResourceRef("Access", "User:a")]
+    assert [*made.not_converged] == [ResourceRef("Access", "User:a")]
 
 
 def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
@@ -260,7 +260,7 @@ def test_a_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) 
         Observed(ref, None, {"config.producer_byte_rate": "nan", "config.consumer_byte_rate": "5000000"})
     )
     made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
-    assert (made.refs, [*made.unlike], made.undeclarable) == ((ref,), [ref], {})
+    assert (made.refs, [*made.not_converged], made.undeclarable) == ((ref,), [ref], {})
     with MemoryCluster() as cluster:
         plan = plan_of(made, read, Context(), cluster)
     assert (plan.changes, [each.path for each in plan.undeclared]) == ((), ["config.producer_byte_rate"])
@@ -319,5 +319,5 @@ def test_acls_are_imported_exactly(tmp_path: Path) -> None:
     assert cluster.execute([granted]) == [None]
     read = reading(cluster)
     made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
-    assert (made.refs, made.unlike) == ((ref,), {})
+    assert (made.refs, made.not_converged) == ((ref,), {})
     assert plan_of(made, read, Context(), cluster).changes == ()

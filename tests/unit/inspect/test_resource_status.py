@@ -82,7 +82,7 @@ class Answers(MemoryCluster):
         self.observation = observation
         self.answer = groups
         self.size = sizes
-        self.asked: list[Collection[str] | None] = []
+        self.requested: list[Collection[str] | None] = []
 
     def observe(
         self,
@@ -98,7 +98,7 @@ class Answers(MemoryCluster):
         return Observation(seen, inventory, self.observation.invisible, self.observation.diagnostics)
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
-        self.asked.append(names)
+        self.requested.append(names)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -213,7 +213,7 @@ def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
     read_status(cluster, desired, Selection(("a",)))
     read_status(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))
     read_status(cluster, desired, Selection(("a",), ("Topic",)))
-    assert cluster.asked == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]
+    assert cluster.requested == [["x.a", "x.b", "y"], ["x.a", "y"], ["x.a", "x.b"], None]
 
 
 def test_whose_it_is_and_how_many_members_are_expected() -> None:

@@ -103,7 +103,7 @@ def increases(story: Story, *reports: SkewReport, topic: str = "a") -> list[tupl
     def at(milliseconds: int) -> str:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%d %H:%M:%S")
 
-    found = skew_input.recorded_increases(story.entries, reports, "memory", topic)
+    found = skew_input.find_recorded_increases(story.entries, reports, "memory", topic)
     return [(one.before, one.after, at(one.since_ms), at(one.until_ms), one.source) for one in found]
 
 

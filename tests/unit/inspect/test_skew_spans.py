@@ -10,19 +10,19 @@ from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.inspect.skew_input import (
-    DeclaredReader,
+    DeclaredConsumer,
     PartitionLog,
     TopicLogs,
     TopicSelection,
     choose,
     choose_by_pattern,
-    declared_partitions,
-    limits,
+    cut_to_new_records,
+    find_declared_partitions,
+    find_limits,
+    list_consumers,
     list_topics_with_policy,
-    new_records,
     read_logs,
     read_new_records,
-    readers,
 )
 from kafkaform.resources.topic.operations import DeleteTopic
 from spark_validation.arrivals import TopicArrivals
@@ -198,11 +198,16 @@ def test_without_sizes_the_rest_is_known(kind: type[MemoryCluster]) -> None:
 
 def test_limits_and_partitions_are_those_of_the_manifest() -> None:
     desired = [policed("orders"), declared("payments", 6), absent("old")]
-    assert limits(desired, "orders") == SkewLimits(2.0, 0.1, None, "bytes")
-    assert limits(desired, "payments") == limits(desired, "unknown") == limits(desired, "old") == SkewLimits()
-    assert declared_partitions(desired, "payments") == 6
-    assert declared_partitions(desired, "old") is None
-    assert declared_partitions(desired, "unknown") is None
+    assert find_limits(desired, "orders") == SkewLimits(2.0, 0.1, None, "bytes")
+    assert (
+        find_limits(desired, "payments")
+        == find_limits(desired, "unknown")
+        == find_limits(desired, "old")
+        == SkewLimits()
+    )
+    assert find_declared_partitions(desired, "payments") == 6
+    assert find_declared_partitions(desired, "old") is None
+    assert find_declared_partitions(desired, "unknown") is None
 
 
 def test_readers_are_groups_whose_members_are_known() -> None:
@@ -224,11 +229,11 @@ def test_readers_are_groups_whose_members_are_known() -> None:
         group("shared", "orders", protocol="share", members={"expected": 3}),
         Desired(ResourceRef("ConsumerGroup", "gone"), None, Intent(spec={"topics": ["orders"]})),
     ]
-    assert readers(desired, "orders") == (
-        DeclaredReader("classic", "range", 3),
-        DeclaredReader("sticky", "sticky", 4),
-        DeclaredReader("next", "uniform", 2),
-        DeclaredReader("ranged", "range", 5),
+    assert list_consumers(desired, "orders") == (
+        DeclaredConsumer("classic", "range", 3),
+        DeclaredConsumer("sticky", "sticky", 4),
+        DeclaredConsumer("next", "uniform", 2),
+        DeclaredConsumer("ranged", "range", 5),
     )
 
 
@@ -240,12 +245,14 @@ def test_an_end_that_went_backwards_counts_nothing_and_is_named() -> None:
         arrivals = TopicArrivals("t", None, ends, ends, since_made=True, until_ms=at_ms, starts=(0, 0, 0))
         return TopicLogs({"t": logs}, arrivals={"t": arrivals})
 
-    found = new_records(read(1_520, 100, 100, at_ms=1_000), read(1_000, 150, 100, at_ms=11_000))
+    found = cut_to_new_records(read(1_520, 100, 100, at_ms=1_000), read(1_000, 150, 100, at_ms=11_000))
     assert [(log.start, log.end) for log in found.logs["t"]] == [(1_000, 1_000), (100, 150), (100, 100)]
     assert (found.arrivals["t"].counts, found.arrivals["t"].per_second) == ((0, 50, 0), 5.0)
     assert found.notes == (wording,)
     # The log is longer than before by now: only the epoch of its leader shows that it was cut short.
-    found = new_records(read(300, 100, 100, at_ms=1_000), read(300, 150, 100, at_ms=11_000), {("t", 0): 100})
+    found = cut_to_new_records(
+        read(300, 100, 100, at_ms=1_000), read(300, 150, 100, at_ms=11_000), {("t", 0): 100}
+    )
     assert found.arrivals["t"].counts == (200, 50, 0)
     assert [note for note in found.notes if "offsets 100 to 299 of t:0" in note]
 

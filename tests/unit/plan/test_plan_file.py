@@ -31,7 +31,14 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
 from kafkaform.core.printable import is_plain
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
@@ -262,7 +269,7 @@ def test_the_digest_covers_what_is_done_and_where_and_not_when() -> None:
             replace(c, location=Location("elsewhere.yaml", 77), team="other") for c in PLAN.changes
         ),
         diagnostics=(),
-        readers=(Reader(ResourceRef("ConsumerGroup", "g"), ("a",), "other"),),
+        readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "g"), ("a",), "other"),),
         unchanged=3,
         broker_validated=False,
     )
@@ -318,7 +325,7 @@ def full_document() -> dict[str, Any]:
             delete,
         ),
         diagnostics=(replace(PLAN.diagnostics[0], ref=topic("a")),),
-        readers=(Reader(ResourceRef("ConsumerGroup", "g"), ("a",), "orders"),),
+        readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "g"), ("a",), "orders"),),
         subset=True,
     )
     return document(whole, replace(HEADER, configuration="kafkaform.yaml", servers="k:9092"))

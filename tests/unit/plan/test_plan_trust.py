@@ -211,8 +211,8 @@ def test_what_is_checked_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     commit = work.commit(**{"topics/a.yaml": "a", "kafkaform.yaml": "c", "README.md": "r"})
     paths = [tmp_path / "topics", tmp_path / "kafkaform.yaml"]
     work.write("README.md", "edited")
-    assert Checkout.of(Repository.find(tmp_path), paths) == Checkout(commit)
+    assert Checkout.read(Repository.find(tmp_path), paths) == Checkout(commit)
     work.write("kafkaform.yaml", "edited")
     work.write("topics/b.yaml", "new")
-    here = Checkout.of(Repository.find(tmp_path), paths)
+    here = Checkout.read(Repository.find(tmp_path), paths)
     assert here == Checkout(commit, ("kafkaform.yaml", "topics/b.yaml"))

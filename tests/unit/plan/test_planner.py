@@ -41,7 +41,7 @@ from kafkaform.resources.name_globs import NameGlobs, matches
 from kafkaform.resources.replicas.operations import AlterConfigsInSync
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.golden import wording
-from tests.support.plans.rules import PathAsPlace
+from tests.support.plans.rules import PathAsLocation
 from tests.support.plans.scenes import judge_by
 
 DAY = 86_400_000
@@ -665,9 +665,9 @@ def test_consents_of_what_is_done_by_now_stay_in_a_saved_plan() -> None:
     ("file", "place"), [("t.yaml", PLACE), ("kafkaform.yaml", Location("kafkaform.yaml", 9))]
 )
 def test_a_change_is_in_kafkaform_yaml_where_all_of_it_comes_from_there(file: str, place: Location) -> None:
-    class InFile(PathAsPlace):
+    class InFile(PathAsLocation):
         def __call__(self, path: str) -> Location:  # noqa: ARG002
             return Location(file, 9)
 
-    desired = replace(wanted({"segment.ms": "5"}), places=InFile())
+    desired = replace(wanted({"segment.ms": "5"}), locations=InFile())
     assert one(desired, live()).location == place

@@ -37,7 +37,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.operations import MAX_WEIGHT, Operation
-from kafkaform.core.plans import Plan, Reader
+from kafkaform.core.plans import AffectedConsumer, Plan
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.values import replace
 from kafkaform.plan import planning, validation
@@ -233,7 +233,7 @@ class Creating(Watched):
 def test_what_the_brokers_are_creating_is_read_again_and_never_refused(
     memory: MemoryCluster, shown_at: int, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validation, "_LEAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(validation, "_MIN_PAUSE_S", 0.0)
     monkeypatch.setattr(validation, "SHOWN_TIMEOUT_S", 600.0 if shown else 0.0)
     made(memory, "new", 3)
     told: list[str] = []
@@ -503,7 +503,8 @@ def test_a_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryClust
     ]
     plan = build_plan(Request(desired), memory, Settings(rules=QUIET), None)
     assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
-    assert plan.readers == (Reader(ResourceRef("ConsumerGroup", "both"), ("changes",), "analytics"),)
+    both = ResourceRef("ConsumerGroup", "both")
+    assert plan.readers == (AffectedConsumer(both, ("changes",), "analytics"),)
     assert saved(plan).readers == plan.readers
     assert narrow(plan, ["Topic/other"]).readers == ()
 

@@ -19,7 +19,13 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import Plan, PlannedChange
-from kafkaform.plan.gate import find_idle_grants, hold_back, moves_data, resolve_consents, word_refusal
+from kafkaform.plan.gate import (
+    find_idle_grants,
+    moves_data,
+    refuse_while_unhealthy,
+    resolve_consents,
+    word_refusal,
+)
 from kafkaform.resources.consent import Grant
 from tests.support.golden import wording
 from tests.support.plans.scenes import topic
@@ -55,7 +61,7 @@ STAYING: dict[str, Change] = {
 @pytest.mark.parametrize("change", MOVING.values(), ids=MOVING)
 def test_what_destroys_or_places_data_waits_until_the_cluster_is_healthy(change: Change) -> None:
     assert moves_data(change)
-    (held,) = hold_back(Plan("c", (PlannedChange(change, Status.PLANNED),)), [SICK]).changes
+    (held,) = refuse_while_unhealthy(Plan("c", (PlannedChange(change, Status.PLANNED),)), [SICK]).changes
     assert (held.status, held.reason) == (Status.REFUSED, wording)
     assert held.remedy is not None
     assert "kafkaform doctor --wait" in held.remedy
@@ -65,18 +71,18 @@ def test_what_destroys_or_places_data_waits_until_the_cluster_is_healthy(change:
 def test_the_rest_goes_on(change: Change) -> None:
     assert not moves_data(change)
     plan = Plan("c", (PlannedChange(change, Status.PLANNED),))
-    assert hold_back(plan, [SICK]) == plan
+    assert refuse_while_unhealthy(plan, [SICK]) == plan
 
 
 def test_a_healthy_cluster_holds_nothing_back() -> None:
     plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in MOVING.values()))
-    assert hold_back(plan, []) is plan
+    assert refuse_while_unhealthy(plan, []) is plan
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.NEEDS_CONSENT])
 def test_what_is_held_back_already_keeps_its_own_reason(status: Status) -> None:
     plan = Plan("c", (PlannedChange(MOVING["delete"], status, reason="for another reason"),))
-    assert hold_back(plan, [SICK]) == plan
+    assert refuse_while_unhealthy(plan, [SICK]) == plan
 
 
 def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:

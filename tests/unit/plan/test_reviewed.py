@@ -303,39 +303,39 @@ def test_fields_are_those_of_every_action() -> None:
 # --- replicas --------------------------------------------------------------------------------------
 
 FACTOR = FieldChange("replicationFactor", 1, 3)
-PLACED = FieldChange("placement", "1,2", "1:2:3,2:3:1")
+TOPIC = FieldChange("placement", "1,2", "1:2:3,2:3:1")
 
 
 def test_listed_replicas_count_and_other_brokers_do_not() -> None:
-    one = plan(update(FACTOR, PLACED))
-    other = plan(update(FACTOR, replace(PLACED, after="1:3:2,2:1:3")))
+    one = plan(update(FACTOR, TOPIC))
+    other = plan(update(FACTOR, replace(TOPIC, after="1:3:2,2:1:3")))
     assert compared(one, other, declared(replicationFactor=3)) == ReviewComparison((), (wording,))
     # Replicas that a manifest lists are compared as every field is.
     listed = declared(replicationFactor=3, placement="1:3:2,2:1:3")
-    one = plan(update(FACTOR, PLACED))
-    other = plan(update(FACTOR, replace(PLACED, after="1:3:2,2:1:3")))
+    one = plan(update(FACTOR, TOPIC))
+    other = plan(update(FACTOR, replace(TOPIC, after="1:3:2,2:1:3")))
     (line,) = differences(one, other, listed)
     assert line == wording
 
 
 def test_moves_that_stopped_half_way_can_be_gone_on_with() -> None:
-    one = plan(update(FACTOR, PLACED))
-    half = plan(update(replace(FACTOR, before="1-3"), replace(PLACED, before="1:2:3,2")))
-    for wanted in (declared(replicationFactor=3), declared(replicationFactor=3, placement=PLACED.after)):
+    one = plan(update(FACTOR, TOPIC))
+    half = plan(update(replace(FACTOR, before="1-3"), replace(TOPIC, before="1:2:3,2")))
+    for wanted in (declared(replicationFactor=3), declared(replicationFactor=3, placement=TOPIC.after)):
         assert differences(one, half, wanted) == ()
     assert compared(one, half, declared(replicationFactor=3)).notes == (wording,)
-    other = plan(update(replace(FACTOR, before=2), replace(PLACED, before="1:3,2:1")))
+    other = plan(update(replace(FACTOR, before=2), replace(TOPIC, before="1:3,2:1")))
     assert differences(one, other, declared(replicationFactor=3)) == (wording,)
 
 
 def test_replicas_that_nobody_reviewed_or_that_cannot_be_placed_stop() -> None:
     one = plan(update(PARTITIONS))
-    assert differences(one, plan(update(PARTITIONS, PLACED)), declared(partitions=6)) == (wording,)
+    assert differences(one, plan(update(PARTITIONS, TOPIC)), declared(partitions=6)) == (wording,)
     # Replicas that are there by now are told.
-    one = plan(update(FACTOR, PLACED, RETENTION))
+    one = plan(update(FACTOR, TOPIC, RETENTION))
     now = declared(replicationFactor=3, config_retention_ms=WEEK)
     found = compared(one, plan(update(RETENTION)), now)
     assert (found.differences, found.notes) == ((), wording)
-    one = plan(update(FACTOR, PLACED, RETENTION))
+    one = plan(update(FACTOR, TOPIC, RETENTION))
     later = plan(update(replace(FACTOR, deferred="the layout is not known"), RETENTION))
     assert differences(one, later, declared(replicationFactor=3, config_retention_ms=WEEK)) == (wording,)

@@ -36,8 +36,15 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.partitions import Broker, PartitionState
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
-from kafkaform.core.printable import LONGEST_LINE
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
+from kafkaform.core.printable import MAX_LINE_LENGTH
 from kafkaform.core.values import Value, asdict, replace
 from kafkaform.inspect.comparison import ComparedResource, Side, compare_sides
 from kafkaform.inspect.drift import Adoption, Drift, Unmanaged
@@ -189,7 +196,7 @@ def everything_planned() -> Plan:
         unknown=(topic("hidden"), topic("hidden.too")),
         consents=(Consent("Topic/gone", "delete", "TICKET-1"),),
         diagnostics=plan_findings(),
-        readers=(Reader(ResourceRef("ConsumerGroup", "billing"), ("orders",), "finance"),),
+        readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "billing"), ("orders",), "finance"),),
     )
     return resolve_consents(plan)
 
@@ -608,4 +615,4 @@ def test_foreign_text_is_shown_up_to_a_length(scenes: Callable[[], Mapping[str, 
         for output_format in {"text", "markdown"} & {*RENDERERS[scene.report]} & {*scene.formats}:
             for width in (80, None):
                 shown = " ".join(scene.show(output_format, width=width).split())
-                assert max(map(len, re.findall(r"(?: ?x)+", shown)), default=0) <= LONGEST_LINE
+                assert max(map(len, re.findall(r"(?: ?x)+", shown)), default=0) <= MAX_LINE_LENGTH

@@ -36,7 +36,7 @@ ALL = wrap_findings([ERROR, WARNING, WAIVED, WHOLE])
 
 
 def rendered(found: list[ReportedFinding], output_format: str, workspace: Workspace = HERE) -> str:
-    text = render("findings", output_format, found, workspace=workspace, known=rules.entries())
+    text = render("findings", output_format, found, workspace=workspace, known=rules.list_entries())
     assert isinstance(text, str)
     return text
 
@@ -215,7 +215,7 @@ def test_results_point_to_their_rules_and_places() -> None:
     for result in run["results"]:
         rule = described[result["ruleIndex"]]
         assert rule["id"] == result["ruleId"]
-        entry = rules.entries()[rule["id"]]
+        entry = rules.list_entries()[rule["id"]]
         assert rule["shortDescription"]["text"] == entry.summary
         assert rule["fullDescription"]["text"] == rule["help"]["text"] == entry.explanation
     error, warning, waived, whole = run["results"]

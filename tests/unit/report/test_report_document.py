@@ -34,7 +34,7 @@ from kafkaform.report.document import (
     split_spans,
 )
 from kafkaform.report.html import write_html
-from kafkaform.report.markdown import LEAST, write_markdown
+from kafkaform.report.markdown import MIN_LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from tests.support.builds import builds
 from tests.support.plans.strategies import BLOCK_STARTS, hostile_text
@@ -76,7 +76,7 @@ def documents(draw: st.DrawFn) -> ReportDocument:
         st.booleans(),
         conclusion=st.lists(items, max_size=2),
     )
-    title: dict[str, Any] = {"title": draw(inline), "remark": draw(text), "folded": draw(st.booleans())}
+    title: dict[str, Any] = {"title": draw(inline), "subtitle": draw(text), "folded": draw(st.booleans())}
     sections: list[Block | Section[Any]] = [
         Section(draw(st.lists(blocks | subsections, max_size=4)), lambda entry: entry, **title),
         Section(draw(rows), lambda row: row, columns=COLUMNS, **title),
@@ -150,7 +150,7 @@ def outline_table(rows: Sequence[Row]) -> Iterator[str]:
 def outline_section(section: Section[Any]) -> Iterator[str]:
     titled = not is_blank(section.title)
     yield from ("details", "summary") if section.folded else ["h3"] * titled
-    yield from ["p"] * bool(section.remark)
+    yield from ["p"] * bool(section.subtitle)
     if section.columns:
         yield from outline_table(section.entries)
     elif section.joined:
@@ -238,8 +238,10 @@ def test_sections_share_the_room_and_count_what_they_leave_out(number: int) -> N
             names, lambda name: Item(TextSpan(name, Role.CODE)), count_left_out(start, "see it"), share=share
         )
 
-    written = write_markdown(ReportDocument("t", [list_names("a", 0.5), list_names("b", 1.0)]), limit=LEAST)
-    assert len(written) <= LEAST
+    written = write_markdown(
+        ReportDocument("t", [list_names("a", 0.5), list_names("b", 1.0)]), limit=MIN_LIMIT
+    )
+    assert len(written) <= MIN_LIMIT
     for start in "ab":
         left_out = sum(
             int(n.replace(",", "")) for n in re.findall(rf"… ([0-9,]+) more {start}s? left out", written)

@@ -24,11 +24,11 @@ from kafkaform.inspect.drift import Drift, Unmanaged, find_drift
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_github, drift_to_json
-from kafkaform.report.drift_ways import CommandContext, plan_acceptance, plan_restoration
-from kafkaform.report.drift_wording import since_field, since_whole, summary_sentence
+from kafkaform.report.drift_wording import describe_field_since, describe_resource_since, summary_sentence
 from kafkaform.report.findings import Workspace
-from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
+from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
@@ -209,7 +209,7 @@ def test_since_when_a_value_is_live(memory: MemoryCluster, set_to: list[str | No
     for value in set_to:
         story.add("update", "a", {RETENTION: (None, value)})
     (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    assert (since_field(drifted.ref, drifted.fields[0]) or "").startswith(said)
+    assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
 def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
@@ -217,7 +217,7 @@ def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
     story = Story()
     story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
     (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    said = since_field(drifted.ref, drifted.fields[0])
+    said = describe_field_since(drifted.ref, drifted.fields[0])
     assert said == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
 
 
@@ -239,7 +239,7 @@ def test_an_apply_without_a_result_may_have_set_what_is_live(
         story.add("update", "a", {RETENTION: (None, value)})
     story.add("update", "a", {RETENTION: (None, wanted)}, result=None)
     (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    assert (since_field(drifted.ref, drifted.fields[0]) or "").startswith(said)
+    assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
 def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster) -> None:
@@ -248,7 +248,7 @@ def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster
     story = Story()
     story.add("update", "a", {"config.segment.ms": (None, DAY)})
     (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    said = since_field(drifted.ref, drifted.fields[0])
+    said = describe_field_since(drifted.ref, drifted.fields[0])
     assert said == "unknown: no recorded apply set it"
 
 
@@ -275,7 +275,7 @@ def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
         story.add(action, "a", {"partitions": (None, 3) if action == "create" else (3, None)}, result=None)
     desired = absent("a") if live else declared("a")
     (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
-    assert (since_whole(drifted) or "").startswith(said)
+    assert (describe_resource_since(drifted) or "").startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_since_when_a_resource_is_missing_or_there(
         story.add(action, "a", {"partitions": (None, 3) if action == "create" else (3, None)})
     desired = absent("a") if live else declared("a")
     (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
-    assert (since_whole(drifted) or "").startswith(said)
+    assert (describe_resource_since(drifted) or "").startswith(said)
 
 
 # --- how it is settled -----------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_what_one_environment_has_is_written_down_for_it_alone(
     made(memory, "orders", retention_ms=MONTH, retention_bytes="2147483648")
     (drifted,) = drift_in(memory, desired).resources
     there = plan_acceptance(drifted, CommandContext(override="prod")).lines
-    assert [(".".join(line.keys), line.new, line.place and line.place.line) for line in there] == [
+    assert [(".".join(line.keys), line.new, line.location and line.location.line) for line in there] == [
         ("spec.overrides.prod.config.retention.bytes", False, 11),
         ("spec.overrides.prod.config.retention.ms", True, 11),
     ]
@@ -368,10 +368,10 @@ def test_many_are_cut_with_a_word_on_how_many(memory: MemoryCluster) -> None:
     written = render_drift_markdown(drift, HEADER, HERE)
     assert len(written) <= LIMIT
     assert "more resources left out; `kafkaform drift --verbose` lists them" in written
-    short = render_drift_markdown(drift, HEADER, HERE, limit=LEAST)
-    assert len(short) <= LEAST
+    short = render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT)
+    assert len(short) <= MIN_LIMIT
     with pytest.raises(ValueError, match="too few"):
-        render_drift_markdown(drift, HEADER, HERE, limit=LEAST - 1)
+        render_drift_markdown(drift, HEADER, HERE, limit=MIN_LIMIT - 1)
 
 
 @given(drifts())

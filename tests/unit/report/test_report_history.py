@@ -98,13 +98,13 @@ def test_what_did_not_go_through_says_so(story: Story, golden: SnapshotAssertion
         story.add("update", f"orders-{result}", fields, result=result, message="why")
     story.add("update", "half", fields, result="failed", done=[RETENTION])
     story.add("update", "done", fields, done=["partitions"])
-    story.add("update", "unsure", fields, result="failed", unsure=[RETENTION], message="no answer")
+    story.add("update", "unsure", fields, result="failed", in_doubt=[RETENTION], message="no answer")
     story.add("delete", "g", {f"offsets.orders:{n}": (n, None) for n in range(40)}, kind="ConsumerGroup")
     text = "\n".join(words(story, 7))
     assert text == golden(name="results.txt")
     document = json.loads(history_to_json(story.entries, AuditRecord(tuple(story.entries))))
-    (unsure,) = (change for change in document["changes"] if change["name"] == "unsure")
-    assert [field["in_doubt"] for field in unsure["fields"]] == [False, True, False]
+    (in_doubt,) = (change for change in document["changes"] if change["name"] == "unsure")
+    assert [field["in_doubt"] for field in in_doubt["fields"]] == [False, True, False]
 
 
 def test_clusters_are_named_where_there_are_several(story: Story) -> None:

@@ -26,13 +26,13 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import AffectedConsumer, ChangeOrigin, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.printable import clipped, is_plain, printable, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command, command_line
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import summary_sentence
-from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.markdown_escape import code, code_block, html, prose
 from kafkaform.report.plan import render_plan_markdown
 from kafkaform.resources.replicas.copying import TOGETHER
@@ -291,7 +291,7 @@ def test_lists_that_do_not_fit_are_counted() -> None:
     assert findings[-1] == "- warning KF1: 998 more (`--verbose` lists them)"
 
 
-@given(strategies.plans(), strategies.headers(), st.integers(LEAST, 20_000))
+@given(strategies.plans(), strategies.headers(), st.integers(MIN_LIMIT, 20_000))
 def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limit: int) -> None:
     assert len(render_plan_markdown(plan, header, limit=limit)) <= limit
 
@@ -337,7 +337,8 @@ def noisy(count: int) -> Plan:
             ),
         ),
         readers=tuple(
-            Reader(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics") for i in range(12)
+            AffectedConsumer(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics")
+            for i in range(12)
         ),
     )
 

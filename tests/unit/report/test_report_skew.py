@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from kafkaform.core.printable import is_plain
 from kafkaform.core.values import replace
 from kafkaform.report.bars import MARK
-from kafkaform.report.markdown import LEAST, LIMIT
+from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.page import Page
 from kafkaform.report.skew import render_skew, render_skew_markdown
 from spark_validation.results import Estimate, SkewCause, SkewFinding, SkewReport, SkewVerdict, TopicResult
@@ -206,7 +206,7 @@ def test_200_topics_fit_and_nothing_is_left_out_unsaid(padding: str) -> None:
     assert padding or len(table(text, "Name")) == 200
 
 
-@given(st.integers(LEAST, 20_000), st.integers(0, 12), hostile_text())
+@given(st.integers(MIN_LIMIT, 20_000), st.integers(0, 12), hostile_text())
 def test_no_report_is_longer_than_its_limit(limit: int, count: int, name: str) -> None:
     report = samples.report(*(samples.failing(samples.hot(f"{name}{number}")) for number in range(count)))
     report = replace(report, cluster_id=name * 40, cluster_name=name * 40)

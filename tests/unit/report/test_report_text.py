@@ -23,7 +23,14 @@ from kafkaform.core.model import (
     Status,
     Update,
 )
-from kafkaform.core.plans import ChangeOrigin, Consent, Plan, PlannedChange, Reader, UndeclaredConfig
+from kafkaform.core.plans import (
+    AffectedConsumer,
+    ChangeOrigin,
+    Consent,
+    Plan,
+    PlannedChange,
+    UndeclaredConfig,
+)
 from kafkaform.core.printable import clipped, is_plain, printable, split_code, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command
@@ -32,7 +39,7 @@ from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.summary import describe_extent, headline, summary_sentence
 from kafkaform.report.plan import render_plan, render_plan_markdown, render_provenance
-from kafkaform.resources.values import LONGEST, fields_of, format_field, label, single
+from kafkaform.resources.values import MAX_VALUE_LENGTH, fields_of, format_field, format_value, label
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -416,9 +423,9 @@ def test_transitions(
 
 
 def test_counts_and_unknown_keys_are_shown_as_they_are() -> None:
-    assert str(single("Topic", "partitions", 12)) == "12"
-    assert str(single("Topic", "config.vendor.key.ms", "1000")) == "1000"
-    assert str(single("ConsumerGroup", "config.consumer.session.timeout.ms", "50000")) == "50s (50000)"
+    assert str(format_value("Topic", "partitions", 12)) == "12"
+    assert str(format_value("Topic", "config.vendor.key.ms", "1000")) == "1000"
+    assert str(format_value("ConsumerGroup", "config.consumer.session.timeout.ms", "50000")) == "50s (50000)"
     assert label("config.retention.ms") == "retention.ms"
 
 
@@ -430,7 +437,7 @@ def test_long_values_are_cut_around_their_difference() -> None:
     assert shown.after is not None
     assert "A" in shown.before.short
     assert "B" in shown.after.short
-    assert len(str(shown)) < 4 * LONGEST
+    assert len(str(shown)) < 4 * MAX_VALUE_LENGTH
     assert "more characters" in str(shown)
 
 
@@ -545,8 +552,8 @@ def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
 def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
     field = FieldChange("config.retention.bytes", "2073741824", str(2 * 2**30))
     assert str(format_field(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
-    assert str(single("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
-    assert str(single("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"
+    assert str(format_value("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
+    assert str(format_value("Topic", "config.retention.ms", "1234567")) == "20m 34.567s (1234567)"
 
 
 def test_what_is_to_be_copied_is_never_wrapped_and_fields_keep_to_a_line() -> None:
@@ -709,7 +716,7 @@ def test_owners_and_readers_have_a_subject() -> None:
     plan = replace(
         plan,
         changes=tuple(replace(change, team="shop") for change in plan.changes),
-        readers=(Reader(ResourceRef("ConsumerGroup", "billing"), ("t",)),),
+        readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "billing"), ("t",)),),
     )
     (line,) = [line for line in lines_of(plan) if "shop" in line]
     assert line.strip() == "The changing resource is owned by shop. The changing topic is read by billing."

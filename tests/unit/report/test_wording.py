@@ -31,8 +31,8 @@ from kafkaform.inspect.reversal import plan_reversal
 from kafkaform.plan import planning
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_json
-from kafkaform.report.drift_ways import CommandContext, plan_acceptance, plan_restoration
 from kafkaform.report.plan import render_plan, render_plan_markdown
+from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete

@@ -37,9 +37,9 @@ from kafkaform.core.values import replace
 from kafkaform.inspect.drift import find_drift, plan_adoption
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import Request, build_plan, make_plan, plan_from
-from kafkaform.report.drift_ways import CommandContext, plan_acceptance
 from kafkaform.report.plan import render_plan
-from kafkaform.resources import KINDS, placed_ref
+from kafkaform.report.remediation import CommandContext, plan_acceptance
+from kafkaform.resources import KINDS, topic_ref
 from kafkaform.resources.access import reach
 from kafkaform.resources.access.operations import AlterAccess, GrantAccess, RevokeAccess
 from kafkaform.resources.access.risk import AccessFacts
@@ -96,13 +96,13 @@ def plan(
     cluster = cluster_with(acls, settings)
     for name in topics:
         cluster.execute(
-            KINDS["Topic"].operations(Create(placed_ref(name), {"partitions": 1, "replicationFactor": 1}))
+            KINDS["Topic"].operations(Create(topic_ref(name), {"partitions": 1, "replicationFactor": 1}))
         )
     declared = [*declared]
     observation = cluster.observe([each.ref for each in declared], kinds=["Access", "Topic"])
-    facts = cluster.facts().having(ManifestScope(part))
+    facts = cluster.facts().add_part(ManifestScope(part))
     for fact in observation.parts:
-        facts = facts.having(fact)
+        facts = facts.add_part(fact)
     return plan_from(declared, observation, facts)
 
 
@@ -225,7 +225,7 @@ def test_manifests_of_one_principal_are_one_resource(tmp_path: Path) -> None:
         "User:next": {"allow Write on topic orders"},
         "User:gone": None,
     }
-    places = [declared[USER].place(f"allow Write on topic {name}") for name in ("orders", "refunds")]
+    places = [declared[USER].locate(f"allow Write on topic {name}") for name in ("orders", "refunds")]
     assert places[0] != places[1], "each ACL is shown where it is declared"
 
 

@@ -43,10 +43,10 @@ from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.apply import apply_to_json, render_apply
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_json
-from kafkaform.report.drift_ways import CommandContext
 from kafkaform.report.history import history_to_json, render_history
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.report.prometheus import drift_metrics
+from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import KINDS, listed_kinds
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.client_quota.entity import parse_entity
@@ -511,10 +511,10 @@ def test_drift_says_what_changed_since_and_by_whom(cluster: MemoryCluster, file:
     (drifted,) = drift.resources
     (field,) = [one for one in drifted.fields if one.declared]
     assert (field.change.before, field.change.after) == ("9000000", "1000000")
-    assert field.past is not None
-    assert field.past.cause is DriftCause.CLUSTER
-    assert field.past.last is not None
-    assert field.past.last.run == run
+    assert field.history is not None
+    assert field.history.cause is DriftCause.CLUSTER
+    assert field.history.last is not None
+    assert field.history.last.run == run
     assert [one.change.path for one in drifted.fields if not one.declared] == ["config.request_percentage"]
     assert "ClientQuota/user=alice" in render_drift(drift, HEADER, HERE).plain
     assert "ClientQuota/user=alice" in render_drift_markdown(drift, HEADER, HERE)
@@ -545,7 +545,7 @@ def test_a_live_one_is_imported_and_printed(cluster: MemoryCluster, tmp_path: Pa
     imported.path.write_text(imported.text)
     plan = plan_of(cluster, load([imported.path], Context()))
     assert (plan.changes, plan.undeclared, plan.unchanged) == ((), (), 1)
-    assert (made.partial, made.idle, dict(made.unlike), dict(made.unread)) == ((), (), {}, {})
+    assert (made.partial, made.idle, dict(made.not_converged), dict(made.unread)) == ((), (), {}, {})
     assert build_live_manifest(observed).to_yaml() in imported.text
     assert json.loads(build_live_manifest(observed).to_json())["spec"] == {
         "entity": {"user": "alice"},

@@ -208,7 +208,7 @@ def test_a_deletion_says_what_goes_and_where_members_start_then() -> None:
 def test_the_list_of_hazards_is_complete() -> None:
     changes = [("1", "2"), ("2", "1"), ("read_committed", "read_uncommitted"), ("true", "false")]
     assessments = [judged(name, *pair) for name in (*DEFAULTS, "confluent.x") for pair in changes]
-    gone = Facts("c").having(
+    gone = Facts("c").add_part(
         RecordFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
     )
     anew = judge_create(REF, {"offsets.orders": "earliest"}, gone)

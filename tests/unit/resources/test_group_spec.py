@@ -339,6 +339,6 @@ def test_every_mistake_of_a_file_is_told_in_one_run_with_its_place(tmp_path: Pat
 def test_findings_land_on_the_line_of_their_field(tmp_path: Path) -> None:
     desired = loaded("  members:\n    expected: 2\n  client:\n    max.poll.records: 1\n", tmp_path)
     for path, line in [("members.expected", 7), ("client.max.poll.records", 9), ("topics", 5)]:
-        place = desired.place(path)
+        place = desired.locate(path)
         assert place is not None
         assert place.line == line, path

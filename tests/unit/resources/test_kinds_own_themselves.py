@@ -1,8 +1,8 @@
 """No module outside `resources/` compares the name of a kind, or has a table with such names as keys.
 
 What is said about a kind is asked of the kind (`KINDS[ref.kind].words`), and what is about replicas or
-readers by nature asks for these (`KINDS[ref.kind].placed`, `placed_ref(name)`): a new kind is never taken for
-another. Nor does a stage of a plan, an apply or a report import anything of a kind's package.
+members by nature asks for these (`KINDS[ref.kind].has_replicas`, `topic_ref(name)`): a new kind is never
+taken for another. Nor does a stage of a plan, an apply or a report import anything of a kind's package.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kafkaform.config.manifests.loader import Context
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.model import Desired, FieldChange, Intent, Location, ResourceRef, Update
 from kafkaform.core.values import replace
-from kafkaform.inspect.drift import FieldDrift, obstacle
+from kafkaform.inspect.drift import FieldDrift, find_obstacle
 from kafkaform.report.graph import build_graph, render_dot
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import ConfigSet, Field
 from kafkaform.resources.consumer_group import ConsumerGroupKind
-from kafkaform.resources.values import format_field, single
+from kafkaform.resources.values import format_field, format_value
 from kafkaform.rules.policy_fields import field_key
 from tests.support.golden import wording
 
@@ -226,7 +226,7 @@ def test_what_decides_by_the_name_of_a_kind_is_found(line: str) -> None:
         "return KINDS[ref.kind].noun",
         "return ref.kind in KINDS",
         "return table.kind == ref.kind",
-        "return KINDS[ref.kind].placed",
+        "return KINDS[ref.kind].has_replicas",
         "return table.of_kind(TopicKind.name)",
         'return "Topics" == ref',
         'return {"topic": 1}[ref.noun]',
@@ -285,8 +285,8 @@ def _quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_quota")
 def test_values_of_another_kind_are_worded_by_it() -> None:
-    assert single("Quota", "config.window.ms", "604800000").human == "7d"
-    assert single("Quota", "config.retention.ms", "604800000").human == "604800000"
+    assert format_value("Quota", "config.window.ms", "604800000").human == "7d"
+    assert format_value("Quota", "config.retention.ms", "604800000").human == "604800000"
     change = Update(QUOTA, None, (FieldChange("rate", 1, 2), FieldChange("placement", "1", "2")))
     rate, placement = (format_field(change, field) for field in change.fields)
     assert (rate.short, rate.each) == ("1 becomes 2", ("at once",))
@@ -306,8 +306,8 @@ def test_edits_and_adoption_ask_another_kind_what_a_manifest_holds() -> None:
     edits = [Edit(QUOTA, "rate", None), Edit(QUOTA, "partitions", 3)]
     assert [why for _, why in edit_manifests(edits, desired, Context()).refused] == wording
     (quota,) = desired
-    assert obstacle(quota, FieldDrift(FieldChange("load", 7, 1), declared=True)) == "load: 7 is measured"
-    assert obstacle(quota, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
+    assert find_obstacle(quota, FieldDrift(FieldChange("load", 7, 1), declared=True)) == "load: 7 is measured"
+    assert find_obstacle(quota, FieldDrift(FieldChange("placement", "1", "2"), declared=True)) is None
 
 
 @pytest.mark.usefixtures("_quota")

@@ -180,7 +180,7 @@ def test_half_a_move_can_always_be_finished(ends: tuple[Assignment, Assignment],
         return
     assert isinstance(left, FieldChange)
     assert left == change(format_assignment(here), format_assignment(after))
-    assert TOPIC.field(field.path).on_the_way(field, format_assignment(here))
+    assert TOPIC.field(field.path).is_intermediate(field, format_assignment(here))
     steps = TOPIC.operations(Update(A, "id", (left,)))
     moved = {n for n in range(len(after)) if here[n] != after[n]}
     assert steps == (Reassign(A, {n: here[n] for n in moved}, {n: after[n] for n in moved}),)
@@ -227,7 +227,7 @@ def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> Non
     observed = seen("1:2,3", 0, 1)
     assert present(observed, None) == ((1, 2), (3,))
     assert present(observed, layout) == ((1,), (3,))
-    assert live(observed, Facts("c").having(ReplicaFacts(layout=layout))) == "1,3"
+    assert live(observed, Facts("c").add_part(ReplicaFacts(layout=layout))) == "1,3"
     assert live(Observed(A, "id", {})) is None
 
 
@@ -245,11 +245,11 @@ SIZES = {("a", 0): 600_000_000, ("a", 1): 100_000_000}
 @pytest.mark.parametrize(
     ("before", "after", "facts"),
     [
-        ("1,2", "1:2:3,2:3:1", Facts("c").having(ReplicaFacts(partition_sizes=SIZES, throttle=50_000_000))),
-        ("1,2", "1:2,2", Facts("c").having(ReplicaFacts(throttle=50_000_000))),
-        ("1:2,2", "1:3,2", Facts("c").having(ReplicaFacts(partition_sizes=SIZES))),
+        ("1,2", "1:2:3,2:3:1", Facts("c").add_part(ReplicaFacts(partition_sizes=SIZES, throttle=50_000_000))),
+        ("1,2", "1:2,2", Facts("c").add_part(ReplicaFacts(throttle=50_000_000))),
+        ("1:2,2", "1:3,2", Facts("c").add_part(ReplicaFacts(partition_sizes=SIZES))),
         ("1:2:3,2:1", "1:2,2:1", Facts("c")),
-        ("1,2", "1:3,2:3", Facts("c").having(ReplicaFacts(partition_sizes={("a", 0): 5}, throttle=100))),
+        ("1,2", "1:3,2:3", Facts("c").add_part(ReplicaFacts(partition_sizes={("a", 0): 5}, throttle=100))),
     ],
 )
 def test_the_reason_counts_what_is_moved(before: str, after: str, facts: Facts) -> None:
@@ -289,7 +289,7 @@ def test_rates_that_are_set_already_count(
     known = ReplicaFacts(
         partition_sizes={("a", 0): 600_000_000}, throttle=throttle, throttles=Throttles(rates, replicas)
     )
-    assert judged("1", "1:2", Facts("c").having(known)).reason == wording
+    assert judged("1", "1:2", Facts("c").add_part(known)).reason == wording
 
 
 def test_what_copies_nothing_and_which_broker_copies_most() -> None:
@@ -304,7 +304,7 @@ def test_what_copies_nothing_and_which_broker_copies_most() -> None:
             "a",
             ((1,), (1,), (2,)),
             ((1, 3), (1, 2), (2, 3)),
-            Facts("c").having(ReplicaFacts(partition_sizes=known)),
+            Facts("c").add_part(ReplicaFacts(partition_sizes=known)),
         ).busiest
 
     assert busiest(10, 10, 5) == 20

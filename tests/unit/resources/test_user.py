@@ -29,11 +29,11 @@ from kafkaform.plan.reviewed import compare
 from kafkaform.report.apply import apply_to_json, render_apply
 from kafkaform.report.drift import render_drift, render_drift_markdown
 from kafkaform.report.drift_json import drift_to_json
-from kafkaform.report.drift_ways import CommandContext
-from kafkaform.report.drift_wording import since_field
+from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.history import history_to_json, render_history
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.report.prometheus import drift_metrics
+from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import KINDS, listed_kinds
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from kafkaform.resources.base import FieldOutcome
@@ -215,7 +215,7 @@ def test_a_saved_plan_is_compared_again_where_it_is_applied(
     desired = rewritten(file, "8192", "4096")
     safe = plan_of(cluster, desired)
     monkeypatch.delenv("CHECKOUT")
-    unsure = plan_of(cluster, desired, "User/checkout:password-change")
+    in_doubt = plan_of(cluster, desired, "User/checkout:password-change")
 
     def judged(plan: Plan) -> list[tuple[Status, str]]:
         request = Request((), saved=SavedPlan(plan, {}))
@@ -224,7 +224,7 @@ def test_a_saved_plan_is_compared_again_where_it_is_applied(
 
     monkeypatch.setenv("CHECKOUT", SECOND)
     assert judged(safe) == [(Status.REFUSED, wording)]
-    assert judged(unsure) == [(Status.PLANNED, "")]
+    assert judged(in_doubt) == [(Status.PLANNED, "")]
     monkeypatch.setenv("CHECKOUT", FIRST)
     assert judged(safe) == [(Status.PLANNED, "")]
     # What was done is done: a plan can be applied twice.
@@ -381,12 +381,12 @@ def test_drift_says_that_a_password_was_changed(cluster: MemoryCluster, file: Pa
     drift = find_drift(plan, desired, read_trail(cluster, AuditSettings(), plan.cluster_id))
     (field,) = drift.resources[0].fields
     assert field.change.before == "iterations=8192,password=changed"
-    assert field.past is not None
-    assert field.past.cause is DriftCause.UNDECIDED
+    assert field.history is not None
+    assert field.history.cause is DriftCause.UNDECIDED
     assert plan_adoption(drift).refused == ((CHECKOUT, wording),)
     assert "User/checkout" in render_drift(drift, HEADER, HERE).plain
     # A refused login shows that one of the two changed, and not which.
-    assert (since_field(CHECKOUT, field) or "").partition("; ")[2] == wording
+    assert (describe_field_since(CHECKOUT, field) or "").partition("; ")[2] == wording
     assert "User/checkout" in render_drift_markdown(drift, HEADER, HERE)
     assert json.loads(drift_to_json(drift, HEADER, HERE))["resources"][0]["name"] == "checkout"
     assert 'user="checkout"' in drift_metrics(drift, "dev", 0)
@@ -416,7 +416,7 @@ def test_a_live_user_is_imported_with_a_reference_to_fill_in(
     read = cluster.observe((), lambda _: True, kinds=KINDS)
     made = make_import(read, Selection(kinds=tuple(KINDS)), {}, Context(), ImportLayout(tmp_path))
     (imported,) = made.files
-    assert (made.partial, made.idle, dict(made.unlike), dict(made.unread)) == ((), (), {}, {})
+    assert (made.partial, made.idle, dict(made.not_converged), dict(made.unread)) == ((), (), {}, {})
     assert f'password: "${{env:{variable}}}"' in imported.text
     imported.path.parent.mkdir()
     imported.path.write_text(imported.text)

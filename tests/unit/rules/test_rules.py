@@ -32,9 +32,9 @@ def test_severities_can_be_chosen_and_rules_switched_off() -> None:
     assert found(both, {"KF101": "off", "KF109": "off"}) == []
 
 
-@pytest.mark.parametrize("code", sorted(rules.entries()))
+@pytest.mark.parametrize("code", sorted(rules.list_entries()))
 def test_every_code_is_explained(code: str) -> None:
-    entry = rules.entries()[code]
+    entry = rules.list_entries()[code]
     assert entry.code == code
     first, empty, *rest = entry.explanation.split("\n")
     assert entry.summary == first
@@ -51,7 +51,7 @@ def test_every_code_is_unique_emitted_and_in_the_catalogue() -> None:
             rule(code, Severity.INFO)(lambda _: list[Finding]())
     sources = Path(kafkaform.__file__).parent.rglob("*.py")
     used = {code for path in sources for code in re.findall(r'"(KF\d{3})"', path.read_text("utf-8"))}
-    assert used == rules.entries().keys()
+    assert used == rules.list_entries().keys()
     sources = Path(kafkaform.__file__).parent.rglob("*.py")
     used = {code for source in sources for code in re.findall(r"\bKF[0-9]{3}\b", source.read_text("utf-8"))}
-    assert used <= rules.entries().keys()
+    assert used <= rules.list_entries().keys()

@@ -182,7 +182,7 @@ def test_two_teams_may_give_one_right(tmp_path: Path) -> None:
 
 def test_acls_of_undeclared_principals_outlive_a_topic_too(tmp_path: Path) -> None:
     acls = [Acl(ResourceType.TOPIC, "gone", False, f"User:{name}", "*", "Read", True) for name in "ab"]
-    facts = Facts("x").having(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
+    facts = Facts("x").add_part(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
     absent = ("gone", "Topic", {"state": "absent"})
     assert find(tmp_path, absent, facts=facts) == {("KF608", "Topic/gone")}
     assert find(tmp_path, absent, access(), access("User:b", "b"), facts=facts) == set()

@@ -41,7 +41,7 @@ def findings(
     changes = (PlannedChange(Update(A, "id", fields), status),)
     scene = RuleContext(
         (desired,),
-        Facts("c", config_defaults={"Topic": {}}).having(ReplicaFacts(layout=layout)),
+        Facts("c", config_defaults={"Topic": {}}).add_part(ReplicaFacts(layout=layout)),
         changes=changes,
     )
     return [found.message for found in check(scene, only("KF409"), (Stage.CHANGES,))]

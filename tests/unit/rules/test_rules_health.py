@@ -27,7 +27,7 @@ from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.health import CRITICAL
 from tests.support.golden import wording
-from tests.support.plans.rules import PathAsPlace
+from tests.support.plans.rules import PathAsLocation
 from tests.support.plans.scenes import absent, declared, topic
 
 QUORUM = Quorum(11, (Voter(11, 0), Voter(12, 3, 300), Voter(13, 0, 500)))
@@ -157,7 +157,7 @@ def live(
     return RuleContext((), live={topic(name): observed})
 
 
-class LineOfLength(PathAsPlace):
+class LineOfLength(PathAsLocation):
     """Each field in a line of its own."""
 
     def __call__(self, path: str) -> Location:
@@ -166,7 +166,7 @@ class LineOfLength(PathAsPlace):
 
 def test_fields_that_are_not_as_declared_are_one_finding() -> None:
     # A topic that is not as declared is one finding that names the fields.
-    wanted = replace(declared("a", 6, 3, retention_ms="86400000"), places=LineOfLength())
+    wanted = replace(declared("a", 6, 3, retention_ms="86400000"), locations=LineOfLength())
     (finding,) = found(replace(live("a"), desired=(wanted,)))
     assert (finding.code, finding.severity, finding.message) == ("KF306", Severity.WARNING, wording)
     assert finding.location == Location("a.yaml", len("partitions"))

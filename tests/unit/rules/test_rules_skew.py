@@ -16,7 +16,7 @@ from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage
 from spark_validation.results import Estimate, NewestPart, SkewLimits, TopicResult
 from tests.support.golden import wording
-from tests.support.plans.rules import PathAsPlace
+from tests.support.plans.rules import PathAsLocation
 from tests.support.plans.scenes import absent, declared
 from tests.support.skew.scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, scene
 
@@ -25,7 +25,7 @@ def found(
     topic: Desired | None, *results: TopicResult, severities: Mapping[str, str] | None = None
 ) -> list[Diagnostic]:
     """Every finding, with the field in place of the file."""
-    pointed = replace(topic, places=PathAsPlace()) if topic is not None else None
+    pointed = replace(topic, locations=PathAsLocation()) if topic is not None else None
     return list(rules.check(scene(pointed, *results), severities or {}, (Stage.SKEW,)))
 
 
@@ -65,8 +65,8 @@ def test_a_broken_ratio_is_told_exactly_and_by_the_unit_of_the_policy() -> None:
     topic = measured(ratio=SURE, diagnosis="hot_keys", advice=["Split the hot key.", "Another."])
     (one,) = found(policed(maxPartitionRatio=2.0), topic)
     assert (one.message, one.suggestion) == (wording, "Split the hot key")
-    (unsure,) = found(policed(maxPartitionRatio=2.0), measured(ratio=UNSURE))
-    assert unsure.suggestion == wording
+    (in_doubt,) = found(policed(maxPartitionRatio=2.0), measured(ratio=UNSURE))
+    assert in_doubt.suggestion == wording
     topic = measured(ratio=FINE, byte_ratio=SURE)
     assert told(policed(maxPartitionRatio=2.0), topic) == []
     (one,) = found(policed(maxPartitionRatio=2.0, by="bytes"), topic)

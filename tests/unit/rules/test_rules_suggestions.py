@@ -14,8 +14,8 @@ import pytest
 
 from kafkaform import rules
 from kafkaform.cli.main import COMMANDS, LazyGroup
+from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.loader import VERBATIM, Context, load_all
-from kafkaform.config.manifests.places import FieldPlaces
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.config.settings import Settings
@@ -220,7 +220,7 @@ def rising(**more: Any) -> RuleContext:
 def short_of_replicas() -> RuleContext:
     brokers = tuple(Broker(number) for number in (1, 2, 3))
     layout = Layout(brokers, {"a": (health.part(0, 1, 1),)}, {})
-    return rising(facts=Facts("c", config_defaults={"Topic": {}}).having(ReplicaFacts(layout=layout)))
+    return rising(facts=Facts("c", config_defaults={"Topic": {}}).add_part(ReplicaFacts(layout=layout)))
 
 
 def with_gaps() -> RuleContext:
@@ -258,7 +258,7 @@ def starting(name: str, *others: Desired) -> RuleContext:
     return RuleContext(desired, live=memory.observe(refs).resources, changes=changes)
 
 
-WITH_PARTITIONS = FieldPlaces(
+WITH_PARTITIONS = FieldLocations(
     read_documents(b"spec: {partitions: 6}", "a.yaml", lambda _: None, verbatim=VERBATIM)[0], {}, None
 )
 KEYED = replace(configured({"cleanup.policy": "compact"}), intent=Intent(keyed=False))
@@ -326,7 +326,7 @@ SCENES: dict[str, list[RuleContext]] = {
     "KF116": [of_topic(2_000)],
     "KF117": [
         RuleContext(
-            (replace(declared("a", 6), places=WITH_PARTITIONS),),
+            (replace(declared("a", 6), locations=WITH_PARTITIONS),),
             defaults={("Topic", "partitions"): Location("kafkaform.yaml", 4, 5)},
         )
     ],
@@ -747,5 +747,5 @@ def test_what_a_consent_that_covers_nothing_suggests_can_be_pasted(tmp_path: Pat
 def test_what_a_useless_waiver_suggests_can_be_pasted() -> None:
     waived = replace(declared("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
     stages = (rules.Stage.MANIFESTS,)
-    found = list(find_idle_waivers(RuleContext((waived,)), (), {}, stages, rules.entries()))
+    found = list(find_idle_waivers(RuleContext((waived,)), (), {}, stages, rules.list_entries()))
     assert [check_suggestion(str(one.suggestion)) for one in found] == [1, 0, 0]

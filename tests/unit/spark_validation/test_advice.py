@@ -22,7 +22,7 @@ from spark_validation.results import (
     TopicResult,
     WhatIf,
 )
-from spark_validation.salts import MOST_SALTS, TopicLoads
+from spark_validation.salts import MAX_SALTS, TopicLoads
 from tests.support.skew import analysis as skew_analysis
 from tests.support.skew.analysis import FULL
 from tests.support.skew.simulation import (
@@ -157,7 +157,7 @@ def test_after_splitting_keys_into_the_salts_advised_the_ratio_is_the_promised_o
     promised = float(re.findall(r"then has ([0-9.]+) times the mean", sentence)[0])
     assert carried_out(topic, split, topic.partitions) == pytest.approx(promised, abs=0.01)
     assert promised <= goal
-    assert sum(map(len, split.values())) <= MOST_SALTS
+    assert sum(map(len, split.values())) <= MAX_SALTS
     for key, into in split.items():
         assert topic.share(topic.keys.index(key)) / len(into) <= (limits.max_key_share or 1.0)
 

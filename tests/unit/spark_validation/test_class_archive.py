@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from spark_validation import class_archive
-from spark_validation.class_archive import archive_file, is_usable, main, make, make_later, remove_all
+from spark_validation.class_archive import (
+    archive_file,
+    build_in_background,
+    is_usable,
+    main,
+    make,
+    remove_all,
+)
 
 
 def java(folder: Path, version: str) -> Path:
@@ -67,19 +74,19 @@ def test_it_is_made_once_and_not_again_on_the_day_it_failed(
     monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr(class_archive, "_children", [])
     file = tmp_path / "x.jsa"
-    assert make_later(file, None)
+    assert build_in_background(file, None)
     assert started[0][1:] == ["-m", "spark_validation.class_archive", str(file), ""]
     failed = tmp_path / "x.failed"
     failed.touch()
-    assert not make_later(file, None)
+    assert not build_in_background(file, None)
     yesterday = time.time() - 90_000
     os.utime(failed, (yesterday, yesterday))
-    assert make_later(file, None)
+    assert build_in_background(file, None)
     tmp_path.chmod(0o700)
     file.touch(mode=0o600)
-    assert make_later(file, None), "a part of it is missing"
+    assert build_in_background(file, None), "a part of it is missing"
     (tmp_path / "x.size").write_text("0")
-    assert not make_later(file, None)
+    assert not build_in_background(file, None)
     assert len(started) == 3
 
 

@@ -717,7 +717,7 @@ def test_a_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytes
     topic = bursts(MANY, KEYS, 48, stretches=1, length=0.1)
 
     def find(points: int) -> BurstFacts:
-        monkeypatch.setattr("spark_validation.causes_burst.MOST_POINTS", points)
+        monkeypatch.setattr("spark_validation.causes_burst.MAX_TIMELINE_POINTS", points)
         facts = analysed(topic, 24_000, partition_changes=tuple).causes[0].facts
         assert isinstance(facts, BurstFacts)
         return facts

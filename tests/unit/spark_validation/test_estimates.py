@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spark_validation import estimates
-from spark_validation.estimates import distinct_keys
+from spark_validation.estimates import estimate_distinct_keys
 from spark_validation.intervals import Weighting
 from spark_validation.predictions import what_if
 from spark_validation.results import Estimate
@@ -37,7 +37,7 @@ from tests.support.skew.simulation import (
 def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> None:
     topic = zipf(60_000)
     counts, plan, _ = drawn(topic, records=6_000)
-    found = estimates.partitions(counts, plan, Weighting.from_plan(plan))
+    found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
     assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
     assert [one.share.value for one in found] == pytest.approx((topic.records / 60_000).tolist())
     assert all(one.share.low == one.share.high for one in found)
@@ -50,7 +50,7 @@ def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> 
 def test_records_of_a_compacted_partition_are_estimated() -> None:
     topic = compacted(uniform(60_000), kept=0.6)
     counts, plan, _ = drawn(topic, records=12_000)
-    found = estimates.partitions(counts, plan, Weighting.from_plan(plan))
+    found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
     inside = [one.records.low <= n <= one.records.high for one, n in zip(found, topic.records, strict=True)]
     assert sum(inside) >= 10
     assert all(one.sampled_records < one.records.value < one.log_records for one in found)
@@ -69,7 +69,7 @@ def test_a_window_without_a_record_leaves_room_for_some() -> None:
     )
     plan = plan_windows(spans(topic), records=2_000, seed=0)
     counts, _ = sampled(gone, plan)
-    (found,) = estimates.partitions(counts, plan, Weighting.from_plan(plan))
+    (found,) = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
     assert (found.records.value, found.records.low) == (0.0, 0.0)
     assert 0 < found.records.high < 20_000
     assert found.share == found.byte_share == found.bytes == Estimate.exact(0.0)
@@ -79,11 +79,11 @@ def test_everything_is_exact_when_everything_was_read() -> None:
     topic = with_sizes(null_keys(30_000))
     counts, plan, _ = drawn(topic, records=30_000, candidates=(24,))
     weighting = Weighting.from_plan(plan)
-    found = estimates.partitions(counts, plan, weighting)
+    found = estimates.estimate_partitions(counts, plan, weighting)
     assert [one.bytes for one in found] == [Estimate.exact(float(n)) for n in topic.bytes]
     assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
-    assert estimates.null_share(counts, weighting) == Estimate.exact(topic.share(NULL))
-    for key in estimates.hot_keys(counts, weighting):
+    assert estimates.estimate_null_share(counts, weighting) == Estimate.exact(topic.share(NULL))
+    for key in estimates.estimate_hot_keys(counts, weighting):
         assert key.share.low == key.share.value == key.share.high
     found_24 = what_if(24, counts.placements[24], counts, weighting).max_mean_ratio
     assert found_24.value == pytest.approx(topic.ratio_on(24))
@@ -95,14 +95,14 @@ def test_a_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
     topic = with_sizes(produced(codes, [b"a", b"c"], 12))
     counts, plan, _ = drawn(topic, records=5_000)
     short = int(np.flatnonzero(topic.records == 60)[0])
-    found = estimates.partitions(counts, plan, Weighting.from_plan(plan))[short]
+    found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))[short]
     assert found.bytes == Estimate.exact(float(topic.bytes[short]))
     assert found.sampled_records == 60
 
 
 def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
     counts, plan, _ = drawn(uniform(60_000), records=6_000)
-    found = estimates.null_share(counts, Weighting.from_plan(plan))
+    found = estimates.estimate_null_share(counts, Weighting.from_plan(plan))
     assert (found.value, found.low) == (0.0, 0.0)
     assert 0.0 < found.high < 0.05
 
@@ -110,7 +110,7 @@ def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
 def test_the_hottest_key_comes_first_with_its_hash_and_place() -> None:
     topic = hot_key(60_000, share=0.3)
     counts, plan, _ = drawn(topic, records=6_000)
-    first, *others = estimates.hot_keys(counts, Weighting.from_plan(plan))
+    first, *others = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
     assert first.key_hash == hashlib.sha256(b"customer-0").hexdigest()[:12]
     assert (first.key_length, first.key) == (10, None)
     assert first.share.low < topic.share(0) < first.share.high
@@ -128,7 +128,9 @@ def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
     counts, plan, _ = drawn(topic, records=6_000)
     wanted = hashlib.sha256(b"customer-0").hexdigest()[:12]
     (found,) = (
-        key for key in estimates.hot_keys(counts, Weighting.from_plan(plan)) if key.key_hash == wanted
+        key
+        for key in estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
+        if key.key_hash == wanted
     )
     assert found.byte_share.value > 0.4
     assert found.share.value < 0.01
@@ -136,7 +138,7 @@ def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
 
 def test_a_key_that_comes_in_bursts_has_a_peak() -> None:
     counts, plan, _ = drawn(bursts(100_000, stretches=2), records=10_000, seed=3)
-    first = estimates.hot_keys(counts, Weighting.from_plan(plan))[0]
+    first = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))[0]
     assert first.slices_seen < plan.replicates
     assert first.peak > 2.0
 
@@ -146,16 +148,19 @@ def test_a_key_is_text_only_where_it_may_be_shown() -> None:
     plan = plan_windows(spans(topic), records=100, seed=0)
     shown, _ = sampled(topic, plan, keep_keys=True)
     hidden, _ = sampled(topic, plan)
-    assert {key.key for key in estimates.hot_keys(shown, Weighting.from_plan(plan))} == {"größe", "\\xff\x00"}
-    assert {key.key for key in estimates.hot_keys(hidden, Weighting.from_plan(plan))} == {None}
+    assert {key.key for key in estimates.estimate_hot_keys(shown, Weighting.from_plan(plan))} == {
+        "größe",
+        "\\xff\x00",
+    }
+    assert {key.key for key in estimates.estimate_hot_keys(hidden, Weighting.from_plan(plan))} == {None}
 
 
 def test_an_empty_topic_has_zeros() -> None:
     counts, plan, _ = drawn(empty(), records=100)
     weighting, nothing = Weighting.from_plan(plan), Estimate.exact(0.0)
-    assert estimates.null_share(counts, weighting) == nothing
-    assert estimates.hot_keys(counts, weighting) == ()
-    for one in estimates.partitions(counts, plan, weighting):
+    assert estimates.estimate_null_share(counts, weighting) == nothing
+    assert estimates.estimate_hot_keys(counts, weighting) == ()
+    for one in estimates.estimate_partitions(counts, plan, weighting):
         assert one.records == one.share == one.bytes == one.byte_share == nothing
 
 
@@ -164,7 +169,7 @@ def test_an_empty_topic_has_zeros() -> None:
 
 def estimate(topic: SimulatedTopic, records: int, seed: int = 0) -> tuple[Estimate, int]:
     counts, plan, _ = drawn(topic, records=records, seed=seed)
-    return distinct_keys(counts, Weighting.from_plan(plan)), counts.distinct
+    return estimate_distinct_keys(counts, Weighting.from_plan(plan)), counts.distinct
 
 
 def test_a_topic_that_was_read_whole_has_as_many_as_were_counted() -> None:
@@ -209,7 +214,7 @@ def test_records_without_a_key_are_no_key() -> None:
 
 def test_a_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
     counts, plan, _ = drawn(uniform(100_000, 5_000), records=10_000)
-    found = distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
+    found = estimate_distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
     assert counts.distinct < found.low < 5_000 < found.high < 20_000
 
 

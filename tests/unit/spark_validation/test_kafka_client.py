@@ -12,7 +12,7 @@ from pyspark import SparkFiles
 from syrupy.assertion import SnapshotAssertion
 
 from spark_validation.errors import ReadingFailed
-from spark_validation.kafka_client import Problems, executor_properties, make_client, options
+from spark_validation.kafka_client import Problems, executor_properties, make_client, make_client_options
 from tests.support.clusters.token_endpoint import jwt
 
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
@@ -64,22 +64,22 @@ def test_a_file_is_found_where_spark_put_what_it_shipped(
     monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
     monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path))
     shipped = {"ssl.keystore.location": "/etc/on/the/driver/client.p12"}
-    assert options(shipped) == {"ssl.keystore.location": str(tmp_path / "client.p12")}
+    assert make_client_options(shipped) == {"ssl.keystore.location": str(tmp_path / "client.p12")}
     with pytest.raises(
         ReadingFailed, match=r"^ssl\.keystore\.location: /no/other\.p12 does not exist on "
     ) as caught:
-        options({"ssl.keystore.location": "/no/other.p12"})
+        make_client_options({"ssl.keystore.location": "/no/other.p12"})
     assert "spark.files=/path/of/other.p12" in str(caught.value.hint)
 
 
 def test_without_spark_a_missing_file_is_named_too() -> None:
     with pytest.raises(ReadingFailed, match=r"^ssl\.ca\.location: /no/ca\.pem does not exist on "):
-        options({"ssl.ca.location": "/no/ca.pem"})
+        make_client_options({"ssl.ca.location": "/no/ca.pem"})
 
 
 def test_librdkafka_asks_an_endpoint_itself() -> None:
     oidc = {"sasl.mechanism": "OAUTHBEARER", TOKEN_URL: "https://a/b", "sasl.oauthbearer.method": "oidc"}
-    assert options(oidc) == oidc
+    assert make_client_options(oidc) == oidc
 
 
 def test_librdkafka_is_not_sent_to_an_endpoint_in_the_clear_unless_it_is_allowed_by_name() -> None:
@@ -87,11 +87,11 @@ def test_librdkafka_is_not_sent_to_an_endpoint_in_the_clear_unless_it_is_allowed
     allow = "sasl.oauthbearer.token.endpoint.allow.http"
     for url in ("http://idp.example/token", "HTTP://10.0.0.1/token", "http://localhost@idp.example/"):
         with pytest.raises(ReadingFailed, match="is plain http") as caught:
-            options({**oidc, TOKEN_URL: url})
+            make_client_options({**oidc, TOKEN_URL: url})
         assert f"{allow}=true" in str(caught.value.hint)
-        assert options({**oidc, TOKEN_URL: url, allow: "true"}) == {**oidc, TOKEN_URL: url}
+        assert make_client_options({**oidc, TOKEN_URL: url, allow: "true"}) == {**oidc, TOKEN_URL: url}
     for url in ("http://localhost:80/t", "http://127.0.0.1/t", "http://[::1]/t"):
-        assert options({**oidc, TOKEN_URL: url}) == {**oidc, TOKEN_URL: url}
+        assert make_client_options({**oidc, TOKEN_URL: url}) == {**oidc, TOKEN_URL: url}
 
 
 def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
         TOKEN_URL: f"file://{tmp_path}/token",
         "sasl.oauthbearer.extensions": "logicalCluster=lkc-1, identityPoolId=pool-1",
     }
-    found = options(given)
+    found = make_client_options(given)
     value, expires_at, principal, extensions = found.pop("oauth_cb")(None)
     assert found == {"sasl.mechanism": "OAUTHBEARER"}
     assert (value, principal) == (token, "ada")
@@ -123,7 +123,7 @@ def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
 def test_a_file_without_a_token_is_named_and_its_text_not_shown(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "token").write_text(text)
     with pytest.raises(ReadingFailed, match=said) as caught:
-        options({TOKEN_URL: f"file://{tmp_path}/token"})
+        make_client_options({TOKEN_URL: f"file://{tmp_path}/token"})
     assert text not in caught.value.message
     assert caught.value.hint
 
@@ -136,7 +136,7 @@ def test_amazon_takes_tokens_for_the_region_that_the_driver_knows(monkeypatch: p
         sent = executor_properties({**AMAZON, "bootstrap.servers": servers}, local=False)
         with monkeypatch.context() as executor:
             executor.delenv("AWS_REGION")
-            found = options(sent)
+            found = make_client_options(sent)
         token, *_ = found.pop("oauth_cb")(None)
         assert (
             base64.urlsafe_b64decode(token + "==")
@@ -157,7 +157,7 @@ def test_amazon_without_a_region_or_its_package_is_one_line(monkeypatch: pytest.
     with pytest.raises(
         ReadingFailed, match="needs the Python package aws-msk-iam-sasl-signer-python on"
     ) as caught:
-        options(AMAZON)
+        make_client_options(AMAZON)
     assert "executors" in str(caught.value.hint)
 
 

@@ -43,7 +43,7 @@ def offsets_of(ranges: Sequence[Range]) -> Counter[tuple[int, int, int, int]]:
 )
 def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records: int, slots: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spark_validation.kafka_source._LEAST_IN_TASK", 60)
+        patch.setattr("spark_validation.kafka_source._MIN_TASK_RECORDS", 60)
         patch.setattr("spark_validation.kafka_source._RANGE_COST", 5)
         plans = [planned(lengths, records) for lengths in topics]
         found = divide_into_tasks(plans, slots)
@@ -90,9 +90,9 @@ def test_of_windows_hardly_more_is_fetched_than_they_hold() -> None:
     """1,000 partitions, four windows of 250 records of 1 kB each."""
     plan = plan_windows([Span(n, 0, 10**6, 10**9) for n in range(1_000)], records=10**6, seed=1)
     for task in divide_into_tasks([plan], 4):
-        asked = make_fetch_options(task)
-        assert 250_000 <= asked["max.partition.fetch.bytes"] < 400_000
-        assert asked["queued.min.messages"] == 1
+        requested = make_fetch_options(task)
+        assert 250_000 <= requested["max.partition.fetch.bytes"] < 400_000
+        assert requested["queued.min.messages"] == 1
         assert [len(found) for found in divide_into_rounds(task)] == [250] * 4
 
 

@@ -270,10 +270,12 @@ def test_what_is_no_count_is_refused(count: int) -> None:
 
 
 @given(st.integers(1, 2000), st.lists(st.integers(1, 5000), max_size=5))
-def test_the_present_count_is_there_and_nothing_but_larger_ones(partitions: int, asked: list[int]) -> None:
-    found = candidate_counts(partitions, asked)
-    own = set(found) - {*asked} | {partitions}
-    assert {*asked} <= {*found}
+def test_the_present_count_is_there_and_nothing_but_larger_ones(
+    partitions: int, requested: list[int]
+) -> None:
+    found = candidate_counts(partitions, requested)
+    own = set(found) - {*requested} | {partitions}
+    assert {*requested} <= {*found}
     assert min(own) == partitions
     assert max(own) <= 4 * partitions
     assert len(own) <= 8

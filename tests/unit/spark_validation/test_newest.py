@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spark_validation.analysis import LogFacts
-from spark_validation.policy import limits_of, verdict
+from spark_validation.policy import judge, limits_of
 from spark_validation.results import BurstFacts, SkewLimits, TopicResult
 from tests.support.skew.analysis import FULL, analysed
 from tests.support.skew.simulation import (
@@ -68,8 +68,8 @@ def test_a_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> Non
     result = measured(topic)
     assert result.now is None
     for policy in ({"maxPartitionRatio": 2}, {"maxKeyShare": 0.2}):
-        assert verdict(result, limits_of({**policy, "of": "now"})).status == "unknown"
-        assert verdict(result, limits_of(policy)).status == "pass"
+        assert judge(result, limits_of({**policy, "of": "now"})).status == "unknown"
+        assert judge(result, limits_of(policy)).status == "pass"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_policy_is_about_the_period_or_about_now_and_says_where_they_disagree(
 ) -> None:
     result = measured(topic)
     for of, status in (("period", period), ("now", now)):
-        judged = verdict(
+        judged = judge(
             result, SkewLimits(limits.max_partition_ratio, limits.max_key_share, None, limits.by, of)
         )
         assert judged.status == status, judged

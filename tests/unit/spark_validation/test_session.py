@@ -16,10 +16,10 @@ from syrupy.assertion import SnapshotAssertion
 from spark_validation import session
 from spark_validation.configuration import (
     SessionSettings,
-    configuration,
+    build_configuration,
+    find_secrets,
     hide_values,
     is_sensitive,
-    secrets,
     session_settings,
 )
 from spark_validation.errors import SparkMissing, SparkUnavailable
@@ -33,7 +33,7 @@ PASSWORD = 'Tr0ub4dor "horse" battery'
 
 
 def test_a_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Path) -> None:
-    found = configuration(SessionSettings(), tmp_path)
+    found = build_configuration(SessionSettings(), tmp_path)
     assert found["spark.master"] == f"local[{2 * len(os.sched_getaffinity(0))}]"
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
 
@@ -46,7 +46,7 @@ def test_the_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
         "spark.driver.extraClassPath": "/own",
         "spark.driver.extraJavaOptions": "-Dmine=1",
     }
-    found = configuration(SessionSettings(conf=own), tmp_path)
+    found = build_configuration(SessionSettings(conf=own), tmp_path)
     assert found["spark.driver.memory"] == "9g"
     assert found["spark.ui.enabled"] == "true"
     assert found["spark.jars"] == "/own.jar"
@@ -57,14 +57,14 @@ def test_the_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
 
 def test_a_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> None:
     own = {"spark.sql.redaction.options.regex": "nothing"}
-    for found in (configuration(SessionSettings(conf=own), tmp_path), session_settings(own)):
+    for found in (build_configuration(SessionSettings(conf=own), tmp_path), session_settings(own)):
         assert found["spark.sql.redaction.options.regex"].endswith("|nothing")
         assert "jaas" in found["spark.sql.redaction.options.regex"]
         assert "jaas" in found["spark.redaction.regex"]
 
 
 def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) -> None:
-    found = configuration(SessionSettings("spark://host:7077"), tmp_path)
+    found = build_configuration(SessionSettings("spark://host:7077"), tmp_path)
     assert found["spark.master"] == "spark://host:7077"
     only_here = {
         "spark.driver.host",
@@ -78,7 +78,7 @@ def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) 
 def test_classes_are_taken_from_an_archive_or_written_to_one(tmp_path: Path) -> None:
     archive = tmp_path / "spark.jsa"
     plain, used, dumped = (
-        configuration(settings, tmp_path)["spark.driver.extraJavaOptions"]
+        build_configuration(settings, tmp_path)["spark.driver.extraJavaOptions"]
         for settings in (
             SessionSettings(),
             SessionSettings(class_archive=archive),
@@ -266,7 +266,7 @@ def test_the_secrets_of_client_properties_are_hidden() -> None:
         "sasl.password": PASSWORD,
         "ssl.key.pem": "-----BEGIN",
     }
-    found = secrets(properties)
+    found = find_secrets(properties)
     assert found == {PASSWORD, "-----BEGIN"}
     assert hide_values(f"{PASSWORD} somebody a:1", found) == "[hidden] somebody a:1"
 

@@ -13,7 +13,7 @@ import pytest
 
 from spark_validation import estimates, predictions
 from spark_validation.analysis import PASSES, AnalysisContext, analyse, plan_next_sample
-from spark_validation.estimates import distinct_keys
+from spark_validation.estimates import estimate_distinct_keys
 from spark_validation.imbalance import measure_imbalance
 from spark_validation.intervals import Weighting
 from spark_validation.key_counts import KeyCounts
@@ -70,7 +70,7 @@ def width(judged: Judged) -> float:
 def key_share(counts: KeyCounts, plan: SamplePlan, topic: SimulatedTopic, code: int = 0) -> Estimate:
     """The estimate of one key; a key that the sample does not have has no interval to hold its share."""
     digest = hashlib.sha256(topic.keys[code]).hexdigest()
-    for key in estimates.hot_keys(counts, Weighting.from_plan(plan)):
+    for key in estimates.estimate_hot_keys(counts, Weighting.from_plan(plan)):
         if digest.startswith(key.key_hash):
             return key.share
     return Estimate.exact(0.0)
@@ -90,7 +90,7 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE, seed=seed, candidates=(24,))
         weighting = Weighting.from_plan(plan)
-        fullest = estimates.partitions(counts, plan, weighting)[hottest]
+        fullest = estimates.estimate_partitions(counts, plan, weighting)[hottest]
         by_bytes = measure_imbalance(weighting.estimate_partitions(counts.bytes))
         what_if = predictions.what_if(24, counts.placements[24], counts, weighting)
         judged["hottest partition by bytes"].append(
@@ -101,7 +101,7 @@ def zipf_draws(draws: int) -> Mapping[str, Judged]:
         judged["parallelism by bytes"].append((12 / topic.byte_ratio(), by_bytes.effective_parallelism))
         judged["hot key"].append((topic.share(0), key_share(counts, plan, topic)))
         judged["24 partitions"].append((topic.ratio_on(24), what_if.max_mean_ratio))
-        judged["distinct keys"].append((float(topic.distinct), distinct_keys(counts, weighting)))
+        judged["distinct keys"].append((float(topic.distinct), estimate_distinct_keys(counts, weighting)))
     return judged
 
 
@@ -117,7 +117,7 @@ def test_intervals_of_listed_keys_allow_for_their_having_been_chosen(
     judged: Judged = []
     for seed in range(10):
         counts, plan, _ = drawn(topic, records=size, seed=seed)
-        for key in estimates.hot_keys(counts, Weighting.from_plan(plan)):
+        for key in estimates.estimate_hot_keys(counts, Weighting.from_plan(plan)):
             if key.share.value < 0.01:
                 judged.append((topic.share(codes[key.key_hash]), key.share))
                 judged.append((topic.byte_share(codes[key.key_hash]), key.byte_share))
@@ -197,7 +197,7 @@ def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> No
     judged: Judged = []
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((topic.share(NULL), estimates.null_share(counts, Weighting.from_plan(plan))))
+        judged.append((topic.share(NULL), estimates.estimate_null_share(counts, Weighting.from_plan(plan))))
     assert held(judged) >= HELD
     assert width(judged) < 0.12
 
@@ -232,7 +232,7 @@ def test_the_interval_holds_the_number_of_distinct_keys(topic: SimulatedTopic, d
     judged: Judged = []
     for seed in range(draws):
         counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
-        judged.append((float(topic.distinct), distinct_keys(counts, Weighting.from_plan(plan))))
+        judged.append((float(topic.distinct), estimate_distinct_keys(counts, Weighting.from_plan(plan))))
     assert held(judged) >= HELD
 
 

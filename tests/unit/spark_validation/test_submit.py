@@ -23,7 +23,7 @@ from spark_validation.configuration import zip_package
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, TopicRequest, retention_notes, run_topics
 from spark_validation.results import SkewLimits, TopicResult
-from spark_validation.submit import _judge, client_properties, parser, run
+from spark_validation.submit import _judge, build_parser, client_properties, run
 from spark_validation.windows import Span, plan_windows
 from tests.support.skew import samples
 
@@ -74,7 +74,9 @@ def test_wrong_usage_ends_with_64(
 def test_policies_are_given_one_by_one_or_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "policies.json"
     file.write_text('{"a": {"maxPartitionRatio": 2, "by": "bytes"}, "b": {"minDistinctKeys": 10}}')
-    given = parser().parse_args(["--output", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"])
+    given = build_parser().parse_args(
+        ["--output", "x", "--policies", str(file), "--policy", "b:maxKeyShare=0.05"]
+    )
     assert given.topics == []
     assert given.policy_file == {
         "a": SkewLimits(max_partition_ratio=2.0, by="bytes"),
@@ -152,7 +154,7 @@ def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> N
 def properties_of(folder: Path, text: str, *words: str) -> dict[str, str]:
     (folder / "client.properties").write_text(text)
     given = ["--topic", "a", "--output", "b", "--command-config", str(folder / "client.properties"), *words]
-    return client_properties(parser().parse_args(given))
+    return client_properties(build_parser().parse_args(given))
 
 
 def test_a_command_config_has_librdkafkas_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spark_validation.arrivals import Spread, TopicArrivals, find_arrivals
-from spark_validation.time_search import FEW, KNOWN, LogEnds, TimeSearch, TopicPartition
+from spark_validation.time_search import FEW_RECORDS, KNOWN, LogEnds, TimeSearch, TopicPartition
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -247,10 +247,10 @@ def arrivals(name: str, since_ms: int | None = None, *, read: bool = False) -> T
 @pytest.mark.parametrize("name", SCENES)
 def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> None:
     known = SCENES[name][1] == KNOWN_BOTH or (SCENES[name][1] == READ and read)
-    asked = arrivals(name, NOW - HOUR, read=read)
-    assert (asked.unknown is None) is known
-    assert (asked.spread is not Spread.UNKNOWN) is known
-    for found in (asked, arrivals(name, read=read)):
+    requested = arrivals(name, NOW - HOUR, read=read)
+    assert (requested.unknown is None) is known
+    assert (requested.spread is not Spread.UNKNOWN) is known
+    for found in (requested, arrivals(name, read=read)):
         for period in found.periods:
             if period.unknown is not None:
                 assert not period.counts
@@ -259,7 +259,10 @@ def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> 
             mean = sum(truth) / len(truth)
             if period.since_ms is None:
                 assert list(period.counts) == truth
-            assert max(abs(a - b) for a, b in zip(period.counts, truth, strict=True)) <= KNOWN * mean + FEW
+            assert (
+                max(abs(a - b) for a, b in zip(period.counts, truth, strict=True))
+                <= KNOWN * mean + FEW_RECORDS
+            )
             ratio = period.estimated_ratio
             assert ratio is not None
             assert ratio.low * 0.97 <= max(truth) / mean <= ratio.high * 1.03
@@ -313,5 +316,5 @@ def test_of_a_pause_of_many_partitions_few_are_read(change: Callable[[list[Log]]
     found = find_arrivals({"t": ends}, partial(find, logs), NOW, NOW - HOUR, read_records=look)["t"]
     assert found.unknown is None
     truth = [log.count(NOW - HOUR) for log in logs.values()]
-    assert max(abs(a - b) for a, b in zip(found.counts, truth, strict=True)) <= FEW
+    assert max(abs(a - b) for a, b in zip(found.counts, truth, strict=True)) <= FEW_RECORDS
     assert len(seen) <= probed

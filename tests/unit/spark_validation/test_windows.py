@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_validation.windows import (
-    FEWEST_PER_PARTITION,
-    MOST_GROWTH,
-    MOST_OF_LARGER,
-    MOST_PER_PARTITION,
+    MAX_GROWTH,
+    MAX_PER_PARTITION,
+    MAX_PER_PARTITION_LATER,
+    MIN_PER_PARTITION,
     SMALLEST,
     WINDOWS,
     SamplePlan,
@@ -159,16 +159,16 @@ def test_replicates_shrink_with_the_partitions_of_a_topic_and_stay_enough() -> N
         spans = [Span(number, 0, 10**6) for number in range(partitions)]
         return plan_windows(spans, records=10**6, seed=1).replicates
 
-    assert replicates(1) == MOST_PER_PARTITION
+    assert replicates(1) == MAX_PER_PARTITION
     assert replicates(12) == WINDOWS // 12
-    assert replicates(120) == FEWEST_PER_PARTITION
-    assert replicates(1_000) == FEWEST_PER_PARTITION
+    assert replicates(120) == MIN_PER_PARTITION
+    assert replicates(1_000) == MIN_PER_PARTITION
 
 
 def test_empty_partitions_do_not_cost_windows() -> None:
     spans = [Span(number, 50, 50 + (10**6 if number < 8 else 0)) for number in range(120)]
     plan = plan_windows(spans, records=10_000, seed=1)
-    assert plan.replicates == MOST_PER_PARTITION
+    assert plan.replicates == MAX_PER_PARTITION
     assert {window.partition for window in plan.windows} == set(range(8))
 
 
@@ -197,12 +197,12 @@ def test_a_larger_sample_has_more_of_every_partition_within_bounds(
 ) -> None:
     more = larger(plan, part, share)
     assert more.spans == plan.spans
-    assert plan.replicates <= more.replicates <= min(2 * plan.replicates, MOST_OF_LARGER)
+    assert plan.replicates <= more.replicates <= min(2 * plan.replicates, MAX_PER_PARTITION_LATER)
     for span, before, after in zip(plan.spans, plan.offsets_read, more.offsets_read, strict=True):
         # The windows are of equal length, so that a few offsets less than wanted are read.
-        assert after >= min(span.records, min(before * MOST_GROWTH, span.records * share) - more.replicates)
+        assert after >= min(span.records, min(before * MAX_GROWTH, span.records * share) - more.replicates)
         assert after > before - more.replicates
-        assert after <= max(MOST_GROWTH * before / 0.9, before) + 1
+        assert after <= max(MAX_GROWTH * before / 0.9, before) + 1
 
 
 def test_windows_with_few_records_grow_more() -> None:

@@ -255,7 +255,7 @@ def test_a_value_that_was_not_declared_may_never_have_been_applied(memory: Memor
 
 ORDERS = "allow Read on topic orders.v1"
 MEMBER = Member("m-1", "client", "/10.0.0.1", None, frozenset({("orders.v1", 0)}))
-READER = Group(
+GROUP = Group(
     "billing", "classic", "Stable", members=(MEMBER,), positions=(Position("orders.v1", 0, 5, 0, 9),)
 )
 ACCESS = Desired(
@@ -265,7 +265,7 @@ QUOTA = Desired(ResourceRef("ClientQuota", "user=shop"), {"config.producer_byte_
 BILLING = Desired(group_ref("billing"), {}, Intent(spec={"topics": ["orders.v1"]}))
 DROPPED = {
     "Topic": (declared("orders.v1"), [BILLING, ACCESS], None),
-    "ConsumerGroup": (BILLING, [ACCESS], READER),
+    "ConsumerGroup": (BILLING, [ACCESS], GROUP),
     "User": (Desired(ResourceRef("User", "shop"), {"scram.SCRAM-SHA-512": "x"}), [ACCESS, QUOTA], None),
     "ClientQuota": (QUOTA, [], None),
     "Access": (ACCESS, [], None),
@@ -281,7 +281,7 @@ def test_a_dropped_manifest_comes_first_with_what_uses_it(kind: str, renamed: bo
     now = [*users, *([successor] if renamed else [])]
     observed = Observed(gone.ref, None, gone.state or {}, live=live)
     facts = Facts("c", sizes={gone.ref: DataSize(5 << 30, 1)} if kind == "Topic" else {})
-    context = RuleContext(tuple(now), facts, live={gone.ref: observed}, groups={"billing": READER})
+    context = RuleContext(tuple(now), facts, live={gone.ref: observed}, groups={"billing": GROUP})
     change = PlannedChange(Create(topic("other"), {"partitions": 1}), Status.PLANNED)
     earlier = [gone, *users]
     plan = attribute_changes(Plan("c", (change,), unchanged=1), earlier, now, context)

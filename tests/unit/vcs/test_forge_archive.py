@@ -36,7 +36,7 @@ def test_of_two_plans_none_is_chosen() -> None:
 
 
 def test_a_plan_that_grows_too_large_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.LARGEST_PLAN", 1_000_000)
+    monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_PLAN_BYTES", 1_000_000)
     with pytest.raises(ForgeError, check=lambda error: str(error) == wording):
         read_plan(zipped({"plan.json": " " * 1_000_001}))
 

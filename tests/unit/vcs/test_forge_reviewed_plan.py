@@ -104,7 +104,7 @@ class TestReviewedPlan:
     def test_an_artefact_that_is_too_large_is_not_read(
         self, job: Job, monkeypatch: pytest.MonkeyPatch, told: bool
     ) -> None:
-        monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.LARGEST_ARCHIVE", 100_000)
+        monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_ARCHIVE_BYTES", 100_000)
         job.hub.plan(ARTEFACT, random.Random(1).randbytes(300_000), size=None if told else 10)
         assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", job.plan().needs(1).err)
         assert any("/blob/" in one.path for one in job.hub.requests) is not told

@@ -1,4 +1,4 @@
-"""The place in a manifest for a new value of a field, for one environment only."""
+"""The target in a manifest of a new value of a field, for one environment only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TextEdit(NamedTuple):
     """An edit of the text of a document.
 
     Attributes:
-        steps: The place of the value or the list.
+        steps: The path of keys to the value or the list.
         apply: Returns the new text; raises Uneditable if the text has another form.
         by_hand: What a person would do instead.
     """
@@ -70,7 +70,7 @@ class Manifest(Value):
         """
         own = None if self.environment is None else _get_override_steps(self.environment)
         # The override is in force: a new value in the spec would have no effect.
-        if own is not None and self._find_place(own, path) is not None:
+        if own is not None and self._find_steps(own, path) is not None:
             yield from self._propose_layer_edits(own, path, value)
             return
         # First in the spec, where readers look; an override is the way out if other environments would
@@ -91,7 +91,7 @@ class Manifest(Value):
             items: The items afterwards.
         """
         own = None if self.environment is None else _get_override_steps(self.environment)
-        overridden = own is not None and self._find_place(own, name) is not None
+        overridden = own is not None and self._find_steps(own, name) is not None
         steps = (*(own if own is not None and overridden else _BASE), name)
         if removed is None:
             item = render_inline(items[-1])
@@ -107,35 +107,35 @@ class Manifest(Value):
     def _is_unshared(self, path: str) -> bool:
         """Return whether the value of a field in the spec affects no other environment."""
         overridden = all(
-            self._find_place(_get_override_steps(name), path) is not None for name in self.other_environments
+            self._find_steps(_get_override_steps(name), path) is not None for name in self.other_environments
         )
-        return overridden and (self._find_place(_BASE, path) is not None or not self.other_environments)
+        return overridden and (self._find_steps(_BASE, path) is not None or not self.other_environments)
 
     def _propose_layer_edits(self, layer: Steps, path: str, value: FieldValue) -> Iterator[TextEdit]:
-        place = self._find_place(layer, path)
+        steps = self._find_steps(layer, path)
         # Removing the line is tried first. It fails where a default lies under it; then null is written.
-        if value is None and place is not None:
-            by_hand = f"remove {place[-1]} from {'.'.join(place[:-1])}"
-            yield TextEdit(place, lambda text: drop_value(text, place), by_hand)
+        if value is None and steps is not None:
+            by_hand = f"remove {steps[-1]} from {'.'.join(steps[:-1])}"
+            yield TextEdit(steps, lambda text: drop_value(text, steps), by_hand)
         yield self._build_edit(layer, path, value)
 
     def _build_edit(self, layer: Steps, path: str, value: FieldValue) -> TextEdit:
         format_value = self._build_formatter(path, value)
-        place = self._find_place(layer, path)
+        steps = self._find_steps(layer, path)
         shorthand = self._find_shorthand(path)
         if shorthand is None:
-            return _put(place or (*layer, *_split_path(path)), format_value)
+            return _put(steps or (*layer, *_split_path(path)), format_value)
         section, field = (*layer, shorthand.section), shorthand.field
-        if place == section and value is None:
+        if steps == section and value is None:
             return _put(section, lambda _: {field: None})
         main = find_node(self.root, section)
-        if place is None and isinstance(main, yaml.ScalarNode):
+        if steps is None and isinstance(main, yaml.ScalarNode):
             values = {self._find_main_field(shorthand.section): main.value, field: format_value(None)}
             return _put(section, lambda _: values)
-        return _put(place or self._choose_place(layer, path, shorthand, value), format_value)
+        return _put(steps or self._choose_steps(layer, path, shorthand, value), format_value)
 
-    def _choose_place(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
-        """Choose the place of a new config in a layer: its shorthand, if the manifest uses it."""
+    def _choose_steps(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
+        """Choose the path of a new config in a layer: its shorthand, if the manifest uses it."""
         section = (*layer, shorthand.section)
         short, below = find_node(self.root, section), find_node(self.root, (*_BASE, shorthand.section))
         if short is None and below is None:
@@ -144,8 +144,8 @@ class Manifest(Value):
             return section
         return (*section, shorthand.field)
 
-    def _find_place(self, layer: Steps, path: str) -> Steps | None:
-        """Return the place where a layer sets a field; None if it does not."""
+    def _find_steps(self, layer: Steps, path: str) -> Steps | None:
+        """Return the path at which a layer sets a field; None if it does not."""
         shorthand = self._find_shorthand(path)
         candidates = [(*layer, *_split_path(path))]
         if shorthand is not None:
@@ -170,7 +170,7 @@ class Manifest(Value):
         if value is None or isinstance(value, int) or not path.startswith(CONFIG_PREFIX):
             return lambda _: value
         key = KINDS[self.kind].configs.keys().get(path.removeprefix(CONFIG_PREFIX))
-        below = find_node(self.root, self._find_place(_BASE, path) or ("",))
+        below = find_node(self.root, self._find_steps(_BASE, path) or ("",))
         inherited = below.value if isinstance(below, yaml.ScalarNode) else None
         return lambda old: format_like(key, value, inherited if old is None else old)
 

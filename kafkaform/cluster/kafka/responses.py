@@ -1,4 +1,4 @@
-"""The answers of brokers about topics and groups, and retries while coordinators move."""
+"""The responses of brokers about topics and groups, and retries while coordinators move."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Configs(Value):
 
 
 @dataclass(slots=True)
-class Answers(Generic[T]):
-    """Answers by topic: values, refusals, and the topics that do not exist."""
+class TopicResponses(Generic[T]):
+    """Responses by topic: values, refusals, and the topics that do not exist."""
 
     found: dict[str, T] = field(default_factory=dict)
     denied: dict[str, PermissionDenied] = field(default_factory=dict)
@@ -72,8 +72,8 @@ class Answers(Generic[T]):
             raise error
         self.denied[name] = error
 
-    def update(self, later: Answers[T]) -> None:
-        """Add answers to a second request, for the topics that were missing; replaces `missing`."""
+    def update(self, later: TopicResponses[T]) -> None:
+        """Add responses to a second request, for the topics that were missing; replaces `missing`."""
         self.found.update(later.found)
         self.denied.update(later.denied)
         self.missing = later.missing
@@ -85,10 +85,10 @@ class TopicSource(Protocol):
     def names(self) -> list[str]:
         """Return the names of all topics that this account can see."""
 
-    def configs(self, names: Sequence[str]) -> Answers[Configs]:
+    def configs(self, names: Sequence[str]) -> TopicResponses[Configs]:
         """Return the configs of topics."""
 
-    def descriptions(self, names: Sequence[str]) -> Answers[Description]:
+    def descriptions(self, names: Sequence[str]) -> TopicResponses[Description]:
         """Return the ids and replicas of topics."""
 
 
@@ -102,14 +102,14 @@ _MISSING = frozenset({ErrorCode.GROUP_ID_NOT_FOUND.name, ErrorCode.INVALID_GROUP
 
 
 @dataclass(slots=True)
-class GroupAnswers(Generic[T]):
-    """Answers by group: values, and the errors of the other groups."""
+class GroupResponses(Generic[T]):
+    """Responses by group: values, and the errors of the other groups."""
 
     found: dict[str, T] = field(default_factory=dict)
     failed: dict[str, ClusterError] = field(default_factory=dict)
 
-    def update(self, others: GroupAnswers[T]) -> None:
-        """Add answers about other groups."""
+    def update(self, others: GroupResponses[T]) -> None:
+        """Add responses about other groups."""
         self.found.update(others.found)
         self.failed.update(others.failed)
 
@@ -126,22 +126,22 @@ def is_transient(error: ClusterError) -> bool:
     return moving or isinstance(error, Unreachable)
 
 
-def ask_until_ready(
-    names: Collection[str], ask: Callable[[Collection[str]], GroupAnswers[T]]
-) -> GroupAnswers[T]:
+def retry_until_ready(
+    names: Collection[str], send: Callable[[Collection[str]], GroupResponses[T]]
+) -> GroupResponses[T]:
     """Ask about groups, again about those whose coordinator is not ready, for COORDINATOR_TIMEOUT_S."""
-    answers: GroupAnswers[T] = GroupAnswers()
+    responses: GroupResponses[T] = GroupResponses()
     deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
     pause = 0.05
     while names:
         for name in names:
-            answers.failed.pop(name, None)  # the retry may omit it, if the group does not exist
-        answers.update(ask(names))
-        names = [name for name, error in answers.failed.items() if is_transient(error)]
+            responses.failed.pop(name, None)  # the retry may omit it, if the group does not exist
+        responses.update(send(names))
+        names = [name for name, error in responses.failed.items() if is_transient(error)]
         if not names or time.monotonic() > deadline:
             break
         time.sleep(pause)
         # Coordinators load their groups for milliseconds or for seconds: begin with short pauses, and do not
         # flood a broker that takes long.
         pause = min(pause * 2, 1.0)
-    return answers
+    return responses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kafkaform.cluster.kafka.answers import GroupAnswers, ask_until_ready
+from kafkaform.cluster.kafka.responses import GroupResponses, retry_until_ready
 from kafkaform.cluster.transport.translation import translate_code
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import PermissionDenied
@@ -14,15 +14,15 @@ def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
     """A group that is in no answer the second time does not exist: the first answer does not stand."""
     moving = translate_code(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "")
     script = [
-        GroupAnswers[int]({"a": 1}, {"b": moving, "c": moving, "d": PermissionDenied("no")}),
-        GroupAnswers[int]({"b": 2}),
+        GroupResponses[int]({"a": 1}, {"b": moving, "c": moving, "d": PermissionDenied("no")}),
+        GroupResponses[int]({"b": 2}),
     ]
     asked = []
 
-    def ask(names: Collection[str]) -> GroupAnswers[int]:
+    def send(names: Collection[str]) -> GroupResponses[int]:
         asked.append(list(names))
         return script.pop(0)
 
-    answers = ask_until_ready(["a", "b", "c", "d"], ask)
+    answers = retry_until_ready(["a", "b", "c", "d"], send)
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
     assert (answers.found, list(answers.failed)) == ({"a": 1, "b": 2}, ["d"])

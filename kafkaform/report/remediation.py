@@ -10,10 +10,10 @@ from kafkaform.core.model import CONFIG_PREFIX, Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command_line
-from kafkaform.inspect.drift import Form, obstacle, whole_obstacle
+from kafkaform.inspect.drift import Form, explain_whole_obstacle, find_obstacle
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import grant_of
-from kafkaform.resources.values import LONGEST
+from kafkaform.resources.values import MAX_VALUE_LENGTH
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Desired, FieldValue, Location, ResourceRef
@@ -27,7 +27,7 @@ class ManifestLine(Value):
         kind: The resource's kind.
         path: The field that it sets.
         value: The new value; None removes the resource's own value.
-        place: The line that it replaces; for a new line, the nearest existing one.
+        location: The line that it replaces; for a new line, the nearest existing one.
         keys: The path of keys, its own last.
         new: Whether the line is added to the manifest.
     """
@@ -35,7 +35,7 @@ class ManifestLine(Value):
     kind: str
     path: str
     value: FieldValue
-    place: Location | None
+    location: Location | None
     keys: tuple[str, ...]
     new: bool
 
@@ -110,16 +110,16 @@ def plan_acceptance(drifted: ResourceDrift, context: CommandContext) -> Remediat
     match drifted.form:
         case Form.MISSING:
             return Remediation(
-                None, whole_obstacle(drifted), "declare `state: absent`, or delete the manifest"
+                None, explain_whole_obstacle(drifted), "declare `state: absent`, or delete the manifest"
             )
         case Form.PRESENT:
             return Remediation(
                 context.get(drifted.ref),
-                whole_obstacle(drifted),
+                explain_whole_obstacle(drifted),
                 "replace the manifest with the output of this command",
             )
         case Form.DIFFERS:
-            obstacles_by_field = [(field, obstacle(drifted.desired, field)) for field in drifted.fields]
+            obstacles_by_field = [(field, find_obstacle(drifted.desired, field)) for field in drifted.fields]
             # What can be adopted is adopted; the reason names what keeps the other fields from it.
             adoptable = [field for field, reason in obstacles_by_field if reason is None]
             adopt = (
@@ -150,7 +150,7 @@ def _manifest_line(
     base = ("spec",) if context.override is None else ("spec", "overrides", context.override)
     # A live value of one cluster must not change the manifests of the others.
     if keys is not None and keys[: len(base)] == base:
-        return ManifestLine(desired.ref.kind, path, value, field.place, keys, new=False)
+        return ManifestLine(desired.ref.kind, path, value, field.location, keys, new=False)
     # The field has no line of its own in this manifest, or only one that other clusters share: a new line
     # overrides it here alone.
     suffix = ("config", path.removeprefix(CONFIG_PREFIX)) if path.startswith(CONFIG_PREFIX) else (path,)
@@ -176,6 +176,6 @@ def format_yaml(line: ManifestLine) -> str:
 
 def describe_line(line: ManifestLine) -> str:
     """Describe the line and where it belongs."""
-    location = f"{line.place.file}:{line.place.line}" if line.place else "the manifest"
+    location = f"{line.location.file}:{line.location.line}" if line.location else "the manifest"
     into = f", in {'.'.join(line.keys[:-1])}" if line.new else ""
-    return f"{printable(location + into)}:  {clipped(format_yaml(line), LONGEST)}"
+    return f"{printable(location + into)}:  {clipped(format_yaml(line), MAX_VALUE_LENGTH)}"

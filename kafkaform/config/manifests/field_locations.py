@@ -18,8 +18,8 @@ _OPEN = frozenset({"config", "client", "labels", "annotations"})
 """Mappings whose keys may contain dots."""
 
 
-class FieldPlaces(Value):
-    """The places of fields in a manifest: an implementation of `Places`.
+class FieldLocations(Value):
+    """The places of fields in a manifest: an implementation of `Locations`.
 
     Attributes:
         document: The manifest.
@@ -33,19 +33,19 @@ class FieldPlaces(Value):
     shorthands: Mapping[str, Shorthand]
     environment: str | None
     base: tuple[str, ...] = ("spec",)
-    defaults: FieldPlaces | None = None
+    defaults: FieldLocations | None = None
 
     def __call__(self, path: str) -> Location:
         """Return the place of a field, or of the name of the resource if it is not set."""
-        place = self.find(path)
-        if place is None and self.defaults is not None:
-            place = self.defaults.find(path)
-        return place or self.document.locate(("metadata", "name"))
+        location = self.find(path)
+        if location is None and self.defaults is not None:
+            location = self.defaults.find(path)
+        return location or self.document.locate(("metadata", "name"))
 
     def find(self, path: str) -> Location | None:
         """Return the place of a field; None if the document does not set it."""
-        places = map(self.document.find, self._candidates(path))
-        return next((place for place in places if place is not None), None)
+        locations = map(self.document.find, self._candidates(path))
+        return next((location for location in locations if location is not None), None)
 
     def keys(self, path: str) -> tuple[str, ...] | None:
         """Return the path of a field in the manifest; None if the manifest does not set it."""

@@ -1,4 +1,4 @@
-"""Fast readers of the three largest answers: Metadata, DescribeConfigs and DescribeAcls.
+"""Fast readers of the three largest responses: Metadata, DescribeConfigs and DescribeAcls.
 
 A broker describes the configs of 5,000 topics in 0.3 s; clients then spend seconds on turning each entry
 into an object. Most topics have the same configs, byte for byte, so each distinct block of configs is parsed
@@ -14,7 +14,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from kafkaform.cluster.kafka.answers import Configs
+from kafkaform.cluster.kafka.responses import Configs
 from kafkaform.cluster.wire.message_schema import (
     BOOLEAN,
     INT8,
@@ -88,7 +88,7 @@ class TopicMetadata(NamedTuple):
 
 
 class Metadata(Value):
-    """An answer to a Metadata request.
+    """A response to a Metadata request.
 
     Attributes:
         brokers: The live brokers, by id.
@@ -158,7 +158,7 @@ METADATA_SCHEMA = message(
         operations=Versions(INT32, default=0, first=8, last=_WITHOUT_CLUSTER_OPERATIONS - 1),
     ),
 )
-"""Metadata in all versions; reads the answers of versions without a fast reader."""
+"""Metadata in all versions; reads the responses of versions without a fast reader."""
 
 
 def _write_metadata(topics: Collection[str] | None, version: int) -> bytes:
@@ -218,11 +218,11 @@ def _read_topic(body: bytes, at: int, has_id: bool) -> tuple[TopicMetadata, int]
     return TopicMetadata(name or "", error_code, topic_id, internal, partitions), at
 
 
-def _convert_metadata(answer: Mapping[str, Any]) -> Metadata:
+def _convert_metadata(response: Mapping[str, Any]) -> Metadata:
     return Metadata(
-        {b["id"]: BrokerAddress(b["host"], b["port"], b["rack"]) for b in answer["brokers"]},
-        answer["cluster_id"] or "",
-        answer["controller"],
+        {b["id"]: BrokerAddress(b["host"], b["port"], b["rack"]) for b in response["brokers"]},
+        response["cluster_id"] or "",
+        response["controller"],
         [
             TopicMetadata(
                 topic["name"],
@@ -234,7 +234,7 @@ def _convert_metadata(answer: Mapping[str, Any]) -> Metadata:
                     for p in topic["partitions"]
                 ],
             )
-            for topic in answer["topics"]
+            for topic in response["topics"]
         ],
     )
 
@@ -329,7 +329,7 @@ def _int_reader(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
 
 
 class DescribedAcls(Value, Generic[T]):
-    """An answer to a DescribeAcls request: the ACLs, or an error code and message."""
+    """A response to a DescribeAcls request: the ACLs, or an error code and message."""
 
     error_code: int
     error_message: str

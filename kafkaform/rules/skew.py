@@ -306,9 +306,10 @@ def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
     More partitions do not divide a hot key: the mean falls, and the key's partition stays as large as it
     is. The rule places the measured keys on the planned number of partitions, and compares the result
     with `skew.maxPartitionRatio` of the manifest. If the whole interval is above the limit, the topic's
-    change is refused. The finding is only a warning if the limit is within the interval, or if the topic
-    is already above its limit and the increase improves that. Only `kafkaform plan --skew` runs this
-    rule.
+    change is refused. The finding is only a warning if the limit is within the interval, if the policy is
+    about what is written now (`skew.of: now`), of which the measured period may say nothing, or if the
+    topic is already above its limit and the increase improves that. Only `kafkaform plan --skew` runs
+    this rule.
     """
     for planned in context.changes:
         counts, result = increase(planned.change), context.skew.get(planned.ref.name)
@@ -320,17 +321,22 @@ def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
         limit, prediction = limits.max_partition_ratio, predict_increase(result, before, after, limits.by)
         if prediction is None or prediction.after.high <= limit:
             continue
-        sure = prediction.after.low > limit
-        look = command("skew", result.name, options=("--what-if", str(after), "--full"))
+        sure, newest = prediction.after.low > limit, limits.of == NOW and result.now is not None
+        narrowed = ("--since", "1h") if newest else ("--full",)
+        look = command("skew", result.name, options=("--what-if", str(after), *narrowed))
+        if newest:
+            remedy = f"this is predicted from the whole period; predict from what is written now: {look}"
+        elif sure:
+            remedy = _remedy(result, after, limit, limits.by, prediction)
+        else:
+            remedy = f"the limit lies within the interval; read every record: {look}"
         yield Finding(
             f"{result.name}: with {after} partitions the fullest is predicted to have "
             f"{ratio(prediction.after, limit)} times the mean {limits.by}; the policy allows {limit:g}"
             + _compare(prediction, before, limit),
-            _remedy(result, after, limit, limits.by, prediction)
-            if sure
-            else f"the limit lies within the interval; read every record: {look}",
+            remedy,
             # Refusing an increase that improves a topic beyond its limit would keep it as bad as it is.
-            None if sure and not _mends(prediction, limit) else Severity.WARNING,
+            None if sure and not newest and not _mends(prediction, limit) else Severity.WARNING,
             "partitions",
             subject,
         )

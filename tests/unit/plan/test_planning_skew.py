@@ -14,7 +14,7 @@ from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, build_plan
-from spark_validation.results import Estimate, TopicResult
+from spark_validation.results import Estimate, NewestPart, TopicResult
 from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import DAY, QUIET, WEEK, made
@@ -182,6 +182,20 @@ def test_an_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_impr
     plan = planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic)
     assert only_change(plan).status is status
     assert codes(plan) == said
+
+
+@pytest.mark.parametrize(
+    ("newest", "status", "severity"), [(True, Status.PLANNED, "warning"), (False, Status.REFUSED, "error")]
+)
+def test_a_policy_about_now_refuses_no_increase_for_what_was_written_before(
+    memory: MemoryCluster, newest: bool, status: Status, severity: str
+) -> None:
+    shares = (Estimate.exact(1 / 3),) * 3
+    part = NewestPart(0, 1, shares, shares, FINE, FINE) if newest else None
+    topic = replace(measured(ratio=FINE, what_ifs=[what_if(6, SURE)]), now=part)
+    plan = planned(memory, policed(partitions=6, maxPartitionRatio=LIMIT, of="now"), topic)
+    assert only_change(plan).status is status
+    assert ("KF506", severity) in codes(plan)
 
 
 def test_a_refusal_has_its_reason_and_a_count_that_keeps_the_policy(memory: MemoryCluster) -> None:

@@ -40,7 +40,7 @@ from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.waivers import find_idle_waivers
 from spark_validation.arrivals import TopicArrivals
-from spark_validation.results import ArrivalPeriod
+from spark_validation.results import ArrivalPeriod, Estimate, NewestPart
 from tests.support.golden import ROOT, wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.rules import configured, living, observed
@@ -238,10 +238,13 @@ def moving_alone() -> RuleContext:
     )
 
 
-def increased(*what_ifs: Any, ratio: Any = FINE, **policy: Any) -> RuleContext:
+def increased(*what_ifs: Any, of: str = "period") -> RuleContext:
     change = changes.updated("a")
-    found = measured(partitions=6, ratio=ratio, what_ifs=what_ifs, **policy)
-    return replace(of_records(policed(partitions=12, maxPartitionRatio=2.0), found), changes=(change,))
+    found = measured(partitions=6, ratio=FINE, what_ifs=what_ifs)
+    if of == "now":
+        shares = (Estimate.exact(1 / 6),) * 6
+        found = replace(found, now=NewestPart(0, 1, shares, shares, FINE, FINE))
+    return replace(of_records(policed(partitions=12, maxPartitionRatio=2.0, of=of), found), changes=(change,))
 
 
 def judged_as(hazard: str, path: str, assessment: RiskAssessment) -> RuleContext:
@@ -504,6 +507,7 @@ SCENES: dict[str, list[RuleContext]] = {
         increased(what_if(12, SURE)),
         increased(what_if(12, UNSURE)),
         increased(what_if(12, SURE), what_if(8, FINE)),
+        increased(what_if(12, SURE), of="now"),
     ],
     "KF510": [kept_unevenly(10 * 2**20)],
     "KF601": [offline(access("User:*", "allow Write on topic orders"))],

@@ -154,7 +154,7 @@ def test_an_import_of_every_cluster_has_a_folder_for_each(fleet: Project, prefix
     call = fleet.run("import", "--match", f"{prefix}*", "--all-clusters").needs(1)
     assert rows(call.out)["dev"] == ["dev", "1", "manifest", "in", "1", "file"]
     assert "2 files, 1 not imported.\n" in call.out
-    assert "plan clusters/prod --cluster prod\n" in call.out
+    assert "plan clusters/prod --cluster prod`\n" in call.out
     assert not (fleet.folder / "clusters" / "gone").exists()
     for cluster in ("dev", "prod"):
         plan = fleet.run(

@@ -57,7 +57,7 @@ def test_what_any_cluster_forbids_is_refused_by_an_address_too(project: Project)
     allow = ("--allow", "destructive", "--bootstrap-server", project.servers)
     done = project.run("plan", "topics", *allow)
     assert "retention-cut is forbidden" in done.out
-    assert "forbid: in kafkaform.yaml" in done.words
+    assert "`forbid:` in kafkaform.yaml" in done.words
     project.apply("topics", *allow).needs(1)
     assert project.live()["t"]["retention.ms"] == "604800000"
     project.config(clusters={"dev": {"client": {"bootstrap.servers": NOWHERE}}})

@@ -103,7 +103,7 @@ def test_what_the_cluster_or_the_account_does_not_show_of_quotas_is_told() -> No
     assert read.diagnostics == ()
     (note,) = observed(denied).diagnostics
     assert note.code == "KF430"
-    assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster")
+    assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
     with pytest.raises(ClusterError):
         observed(described(error=-1), ALICE)
 

@@ -76,7 +76,7 @@ def test_a_cut_needs_consent_that_names_it(project: Project) -> None:
     assert retentions(project) == {"a": 7, "b": 7, "c": 8}
     assert f"--allow Topic/{project.prefix}a:retention-cut" in call.out
     other = project.apply("topics", "--allow", f"Topic/{project.prefix}*:delete").needs(1)
-    unused = f"nothing in this plan needs `--allow 'Topic/{project.prefix}*:delete'"
+    unused = f"nothing in this plan needs `--allow 'Topic/{project.prefix}*:delete'`"
     assert f"{unused}; the resources that it matches need retention-cut\n" in other.err
     none = project.apply("topics", "--allow", f"Topic/{project.prefix}z*:retention-cut").needs(1)
     assert f"--allow 'Topic/{project.prefix}z*:retention-cut' matches no" in none.err

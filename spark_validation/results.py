@@ -735,7 +735,7 @@ class TopicResult:
         null_key_share: Records without a key, 0 to 1.
         partitioners: For each of PARTITIONER_NAMES and `other`, the share of sampled records with a key that
             lie where it puts them; one may lie where several do.
-        hot_keys: The most frequent, most records first.
+        hot_keys: Those with the largest share of records or of bytes, most records first.
         what_if: By partition count; none where no prediction holds.
         what_if_withheld: Why no prediction holds; absent where some are given, or none was computed.
         groups: Declared groups that read the topic.

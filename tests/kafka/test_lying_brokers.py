@@ -137,7 +137,8 @@ def test_a_damaged_answer_names_broker_and_request(
         project.topic("a")
         call = project.run("plan", "topics").needs(1)
     assert call.out == ""
-    error, *hints = call.err.splitlines()
+    # A long wait is announced: for an answer that drips, or on a busy machine.
+    error, *hints = [line for line in call.err.splitlines() if not line.startswith("waiting for ")]
     assert error.startswith(f"Error: {address}: ")
     assert said in error
     assert {METADATA: "Metadata v12", DESCRIBE_CONFIGS: "DescribeConfigs v1"}[key] in error

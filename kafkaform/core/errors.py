@@ -18,7 +18,7 @@
         ├── PermissionDenied       the account lacks a right
         ├── OutcomeUnknown         a request was sent, but not answered
         ├── NotOffered             this cluster does not support the request: nothing was sent
-        ├── MalformedAnswer        a response violates Kafka's protocol
+        ├── MalformedResponse      a response violates Kafka's protocol
         ├── LockLost               this apply lost the lock: nothing more is sent
         ├── MovesUnfinished        replicas were not moved, or not all of them
         └── RequestRejected        a broker answered with an error code

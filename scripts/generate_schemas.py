@@ -114,6 +114,7 @@ def build_group_client(schema: Schema) -> Schema:
     return {
         "type": "object",
         "description": schema["$defs"]["client"]["description"],
+        "x-verbatim": True,
         "properties": properties,
         "additionalProperties": value
         | {"deprecationMessage": "kafkaform has no such consumer property; docs/manifests.md lists them."},
@@ -340,7 +341,7 @@ def render_json(value: object, indent: int = 0, before: int = 0) -> str:
 
 def generate_files() -> dict[Path, str]:
     """Generate the expected texts of the files."""
-    names = (*(kind.format.schema for kind in KINDS.values()), "config")
+    names = (*(kind.schema for kind in KINDS.values()), "config")
     files = {name: FOLDER / f"{name}.schema.json" for name in names}
     schemas = {name: json.loads(path.read_text("utf-8")) for name, path in files.items()}
     topic, group, quota = schemas["topic"], schemas["consumergroup"], schemas["clientquota"]
@@ -349,9 +350,7 @@ def generate_files() -> dict[Path, str]:
     quota["$defs"]["config"] = build_quota_config(quota)
     group["$defs"] |= {"config": build_group_config(group), "client": build_group_client(group)}
     config["$defs"]["client"] = build_client()
-    config["$defs"] |= {
-        name: build_default_spec(name, schemas[kind.format.schema]) for name, kind in KINDS.items()
-    }
+    config["$defs"] |= {name: build_default_spec(name, schemas[kind.schema]) for name, kind in KINDS.items()}
     config["$defs"]["policy"]["properties"]["kind"]["enum"] = [*KINDS]
     config["properties"]["defaults"]["properties"] = {
         name: {"$ref": f"#/$defs/{name}", "description": f"A {name}'s spec, under every manifest's own."}

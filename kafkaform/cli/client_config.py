@@ -20,7 +20,7 @@ from kafkaform.config.client_config import FORMATS, render_settings
 from kafkaform.config.manifests.loader import suggest_names
 from kafkaform.core.errors import UsageError
 from kafkaform.core.wording import listed
-from kafkaform.resources import KINDS, nearest_name
+from kafkaform.resources import is_group, nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def client_config(
 
 
 def _find_group(name: str, desired: Sequence[Desired]) -> Desired:
-    groups = {declared.ref.name: declared for declared in desired if KINDS[declared.ref.kind].has_members}
+    groups = {declared.ref.name: declared for declared in desired if is_group(declared.ref)}
     group = groups.get(name)
     if group is None:
         near = nearest_name(name, groups)

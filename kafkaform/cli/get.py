@@ -27,6 +27,7 @@ from kafkaform.core.wording import code, command, pluralize, quoted
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.plan.planning import check_identity
 from kafkaform.resources import KINDS, nearest_name
+from kafkaform.resources.base import list_reading_rights
 from kafkaform.resources.name_globs import NO_GLOBS
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:
     if ref in observation.invisible:
         raise PermissionDenied(
             f"{noun} {quoted(ref.name)} may or may not exist: {observation.invisible[ref]}",
-            hint=f"grant it: {code(grant(*KINDS[ref.kind].reading_rights(ref.name)))}",
+            hint=f"grant it: {code(grant(*list_reading_rights(KINDS[ref.kind], ref.name)))}",
         )
     near = nearest_name(
         ref.name, [existing.name for existing in observation.inventory if existing.kind == ref.kind]

@@ -15,7 +15,7 @@ _ABOUT = {
     "topics/example-group.yaml": "a consumer group that reads one of them",
     "schemas/config.schema.json": "completion and errors in editors",
     **{
-        f"schemas/{kind.format.schema}.schema.json": f"the same for {kind.words.collection}"
+        f"schemas/{kind.schema}.schema.json": f"the same for {kind.words.collection}"
         for kind in KINDS.values()
     },
     ".gitignore": "keeps saved plans and local data out of Git",

@@ -19,8 +19,10 @@ from kafkaform.config.manifests.templates import escape_templates
 from kafkaform.core.acls import EVERYONE, USER_PREFIX
 from kafkaform.core.model import CONFIG_PREFIX, ResourceRef, Undeclared
 from kafkaform.core.printable import escape_text, is_plain
+from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value, field
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import config_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -91,12 +93,12 @@ class LiveManifest(Value):
 
     @property
     def _has_references(self) -> bool:
-        return bool(KINDS[self.data["kind"]].format.secrets)
+        return bool(find_marked(KINDS[self.data["kind"]].schema, "x-secret"))
 
 
 def render_schema_line(path: Path, kind: str, schemas: Path) -> str:
     """Return the first line of a manifest, by which editors find its schema, and an empty line."""
-    schema = schemas / f"{KINDS[kind].format.schema}.schema.json"
+    schema = schemas / f"{KINDS[kind].schema}.schema.json"
     return f"# {SCHEMA_MARK}: $schema={Path(os.path.relpath(schema, path.parent)).as_posix()}\n\n"
 
 
@@ -117,10 +119,11 @@ def build_live_manifest(
     undeclarable: list[str] = []
     left_out: list[str] = []
     config = _build_config(observed, under, left_out, undeclarable)
-    spec = KINDS[observed.ref.kind].format.write(observed, config, under, left_out)
-    spec = {name: value for name, value in spec.items() if name not in under or under[name] != value}
-    if config:
-        spec["config"] = config
+    written = KINDS[observed.ref.kind].write(observed, config, under)
+    left_out += written.left_out
+    spec = {name: value for name, value in written.spec.items() if name not in under or under[name] != value}
+    if not spec.get("config"):
+        spec.pop("config", None)
     # Defaults may declare tombstones: a live resource must then say that it is present.
     if under.get("state") == "absent":
         spec["state"] = "present"
@@ -142,7 +145,7 @@ def _build_config(
 ) -> dict[str, Any]:
     """Return the configs that a manifest can declare and that differ from the defaults under it."""
     kind = KINDS[observed.ref.kind]
-    keys = kind.configs.keys()
+    keys = config_keys(kind)
     defaults = cast("Mapping[str, str | None]", under.get("config", {}))
     config: dict[str, Any] = {
         name: None
@@ -182,7 +185,7 @@ def _find_problem(ref: ResourceRef, name: str, written: str, value: str) -> str 
         problems.append(message)
 
     # By the code that reads manifests, so that both have one notion of a valid value.
-    normal = kind.format.normalise({"config": {name: written}}, report).get("config", {})
+    normal = kind.normalise({"config": {name: written}}, report).get("config", {})
     if problems:
         return problems[0]
     declared = normal.get(name) if isinstance(normal, dict) else None

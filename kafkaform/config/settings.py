@@ -22,6 +22,7 @@ from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources import KINDS, find_kind, misspelt_hazard
+from kafkaform.resources.base import list_shorthands
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
@@ -412,7 +413,7 @@ def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> 
         },
         defaults=_parse_defaults(document, data.get("defaults", {}), known, problems),
         default_locations={
-            kind: FieldLocations(document, KINDS[kind].format.shorthands, None, ("defaults", kind))
+            kind: FieldLocations(document, list_shorthands(KINDS[kind]), None, ("defaults", kind))
             for kind in data.get("defaults", {})
         },
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
@@ -558,12 +559,12 @@ def _parse_defaults(
     layers: dict[str, tuple[Layer, Mapping[str, Layer]]] = {}
     for name, spec in defaults.items():
         kind, path = KINDS[name], ("defaults", name)
-        base = kind.format.normalise(spec, document.create_reporter(path, problems))
+        base = kind.normalise(spec, document.create_reporter(path, problems))
         overrides: dict[str, Layer] = {}
         for environment, layer in spec.get("overrides", {}).items():
             steps = (*path, "overrides", environment)
             if environments is not None:
                 problems.extend(check_environment(document, steps, environment, environments, key=True))
-            overrides[environment] = kind.format.normalise(layer, document.create_reporter(steps, problems))
+            overrides[environment] = kind.normalise(layer, document.create_reporter(steps, problems))
         layers[name] = base, overrides
     return layers

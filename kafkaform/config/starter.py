@@ -28,7 +28,7 @@ _FOLDER = "schemas"
 _SCHEMA_ID = "urn:kafkaform:"
 _TEMPLATES = ("kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml")
 # Copied into the repository, so that editors need no network.
-_SCHEMAS = ("config", *(kind.format.schema for kind in KINDS.values()))
+_SCHEMAS = ("config", *(kind.schema for kind in KINDS.values()))
 GITIGNORE = ".gitignore"
 """The one file that may exist already; it is not changed then."""
 

@@ -73,6 +73,30 @@ def load_schema(name: str) -> dict[str, Any]:
     )
 
 
+@functools.cache
+def find_marked(name: str, keyword: str) -> frozenset[str]:
+    """Return the properties of a schema that have a keyword of ours, at any depth.
+
+    Args:
+        name: The schema.
+        keyword: `x-secret`: the value is a reference to a secret. `x-verbatim`: scalars below it keep their
+            source text, which the kind interprets. `x-required`: a manifest or the defaults must set it.
+    """
+    return frozenset(_find_marked(load_inlined_schema(name), keyword))
+
+
+def _find_marked(part: object, keyword: str) -> Iterator[str]:
+    if isinstance(part, list):
+        for item in part:
+            yield from _find_marked(item, keyword)
+    elif isinstance(part, dict):
+        properties = part.get("properties")
+        if isinstance(properties, dict):
+            yield from (field for field, schema in properties.items() if schema.get(keyword))
+        for below in part.values():
+            yield from _find_marked(below, keyword)
+
+
 def find_errors(name: str, value: object) -> list[ValidationError]:
     """Return everything by which a value does not match a schema; a number such as `3.0` is not whole."""
     if _is_surely_valid(name, value):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX
+from kafkaform.core.model import CONFIG_PREFIX, Observed
 from kafkaform.core.values import Value, field
-from kafkaform.resources import KINDS, kind_order
+from kafkaform.resources import GROUP, KINDS, is_group, kind_order
 from kafkaform.resources.base import field_order
 
 if TYPE_CHECKING:
@@ -137,10 +137,22 @@ def select_live_resources(
 ) -> dict[ResourceRef, ComparedResource]:
     """Return the chosen resources of a cluster; of groups, their configs and protocol without offsets."""
     return {
-        ref: ComparedResource(KINDS[ref.kind].comparable_state(observed), observed.effective)
+        ref: ComparedResource(_select_compared(observed), observed.effective)
         for ref, observed in observation.resources.items()
         if ref in chosen
     }
+
+
+def _select_compared(observed: Observed) -> State:
+    kind = KINDS[observed.ref.kind]
+    state = {
+        path: value
+        for path, value in observed.state.items()
+        if (field := kind.field(path)).compared and not field.ignored
+    }
+    if is_group(observed.ref) and (protocol := GROUP.find_protocol(observed)):
+        return {**state, PROTOCOL: protocol}
+    return state
 
 
 def declared_states(desired: Iterable[Desired]) -> dict[ResourceRef, State]:

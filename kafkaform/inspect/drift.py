@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
 from kafkaform.core.values import Value
 from kafkaform.resources import KINDS, kind_order
-from kafkaform.resources.base import field_order
+from kafkaform.resources.base import field_order, locate_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -369,5 +369,5 @@ def find_obstacle(desired: Desired, drifted: FieldDrift) -> str | None:
     """Return why no manifest can declare the live value of a field; None if one can."""
     path, live = drifted.change.path, drifted.change.before
     kind = KINDS[desired.ref.kind]
-    reason = kind.field(path).undeclarable(live) or kind.locate_edit(desired, path, live)
+    reason = kind.field(path).undeclarable(live) or locate_edit(kind, desired, path, live)
     return f"{path}: {reason}" if isinstance(reason, str) else None

@@ -17,7 +17,7 @@ from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.arrivals import read_arrivals
 from kafkaform.plan.planning import check_identity
-from kafkaform.resources import KINDS, group_ref, topic_ref
+from kafkaform.resources import group_ref, is_group, is_topic, topic_ref
 from kafkaform.resources.groups import Group, GroupReading
 from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.health import CRITICAL
@@ -343,7 +343,7 @@ def _read_topics(
     cluster: ResourceReader, desired: Collection[Desired], unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[ResourceRef, Observed], frozenset[ResourceRef]]:
     """Read the declared topics; returns those that exist, and those that are not visible."""
-    wanted = frozenset(d.ref for d in desired if KINDS[d.ref.kind].has_replicas and d.state is not None)
+    wanted = frozenset(d.ref for d in desired if is_topic(d.ref) and d.state is not None)
     if not wanted:
         return {}, wanted
     try:
@@ -362,7 +362,7 @@ def _read_groups(
     cluster: GroupReader, desired: Collection[Desired], settings: Settings, unchecked: dict[str, list[str]]
 ) -> tuple[Mapping[str, Group], frozenset[ResourceRef]]:
     """Read the groups without ignored ones; returns them, and the declared ones that are not visible."""
-    declared = {resource.ref for resource in desired if KINDS[resource.ref.kind].has_members}
+    declared = {resource.ref for resource in desired if is_group(resource.ref)}
     try:
         reading = cluster.groups()
         unlisted = sorted(ref.name for ref in declared if ref.name not in reading.groups)

@@ -31,7 +31,8 @@ from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.plan.difference import diff
 from kafkaform.plan.policy import is_own
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP, KINDS, is_group, is_topic
+from kafkaform.resources.base import Itemized, WholeChecked
 from kafkaform.resources.values import fields_of, label
 from kafkaform.rules import RULES, RuleContext
 from kafkaform.rules.waivers import WAIVER_PREFIX
@@ -157,7 +158,7 @@ def make_import(
     wanted = [ref for ref in sorted(paths) if ref not in already_declared]
     unread = {ref: reason for ref in wanted if (reason := _explain_unread(ref, observation)) is not None}
     readable = [ref for ref in wanted if ref in observation.resources and ref not in unread]
-    idle = [ref for ref in readable if KINDS[ref.kind].format.is_idle(observation.resources[ref])]
+    idle = [ref for ref in readable if is_group(ref) and GROUP.is_idle(observation.resources[ref])]
     manifests = {
         ref: build_live_manifest(
             observation.resources[ref],
@@ -202,7 +203,7 @@ def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
     Returns:
         The shared values, in the form of a manifest's `spec`; empty if there are none.
     """
-    refs = [ref for ref in observation.resources if KINDS[ref.kind].has_replicas and not is_own(ref)]
+    refs = [ref for ref in observation.resources if is_topic(ref) and not is_own(ref)]
     specs = [
         build_live_manifest(observation.resources[ref], _get_defaults_layer(ref.kind, context)).data["spec"]
         for ref in sorted(refs)
@@ -322,7 +323,7 @@ def _read_back(
     not_converged: dict[ResourceRef, str] = {}
     desired: list[Desired] = []
     for ref, manifest in manifests.items():
-        format_ = KINDS[ref.kind].format
+        kind = KINDS[ref.kind]
         problems: list[str] = []
         missing: list[str] = []
 
@@ -337,18 +338,22 @@ def _read_back(
         ) -> None:
             lists[not path].append(message)
 
-        if (flaw := first_problem(format_.schema, manifest.data)) is not None:
+        if (flaw := first_problem(kind.schema, manifest.data)) is not None:
             refused[ref] = flaw
             continue
-        own = format_.normalise(manifest.data["spec"], report)
+        own = kind.normalise(manifest.data["spec"], report)
         layer = merge([_get_defaults_layer(ref.kind, context), own])
-        declared = Desired(ref, *format_.resolve(layer, report))
-        combined, flaws = format_.combine([declared], lambda _: None)
-        problems += [problem.message for problem in (*flaws, *format_.find_problems(declared))]
+        declared = Desired(ref, *kind.resolve(layer, report))
+        combined: Sequence[Desired] = [declared]
+        if isinstance(kind, Itemized):
+            combined, flaws = kind.combine(combined, lambda _: None)
+            problems += [problem.message for problem in flaws]
+        if isinstance(kind, WholeChecked):
+            problems += [problem.message for problem in kind.find_problems(declared)]
         if problems:
             refused[ref] = "; ".join([*manifest.left_out, *problems])
             continue
-        if KINDS[ref.kind].itemized and not combined[0].state:
+        if isinstance(kind, Itemized) and not combined[0].state:
             refused[ref] = "; ".join(manifest.left_out)  # no item is left
             continue
         desired += combined

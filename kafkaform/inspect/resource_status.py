@@ -13,7 +13,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.resources import GROUP, KINDS, TOPIC, group_ref, nearest_name
+from kafkaform.resources import GROUP, KINDS, TOPIC, group_ref, is_group, is_topic, nearest_name
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from spark_validation.arrivals import Spread
@@ -223,9 +223,7 @@ def get_expected_members(intent: Intent) -> int | None:
 def list_shown_kinds(desired: Iterable[Desired] | None) -> tuple[str, ...]:
     """Return the kinds whose status is read: topics, groups, and any other kind that is declared."""
     managed = {declared.ref.kind for declared in desired or () if declared.state is not None}
-    return tuple(
-        name for name, kind in KINDS.items() if kind.has_replicas or kind.has_members or name in managed
-    )
+    return tuple(name for name, kind in KINDS.items() if kind in (TOPIC, GROUP) or name in managed)
 
 
 def read_status(
@@ -244,12 +242,12 @@ def read_status(
     declared = {resource.ref for resource in desired or () if resource.state is not None}
 
     def takes(ref: ResourceRef) -> bool:
-        return not KINDS[ref.kind].has_members and selection.takes(ref, declared)  # groups are read below
+        return not is_group(ref) and selection.takes(ref, declared)  # groups are read below
 
     observation = cluster.observe([*filter(takes, sorted(declared))], takes, kinds=selection.kinds)
     unread: list[str] = []
     # Only these have data: asking for the sizes of other kinds would cost a request to every broker.
-    topics = [observed for ref, observed in observation.resources.items() if KINDS[ref.kind].has_replicas]
+    topics = [observed for ref, observed in observation.resources.items() if is_topic(ref)]
     sizes: Mapping[ResourceRef, DataSize] = {}
     if topics:
         try:
@@ -322,9 +320,7 @@ def _list_group_names(
     refs = {*observation.inventory, *(ref for ref in declared if selection.takes(ref, declared))}
     # The groups that read a topic are part of its status, whatever their names are.
     every = selection.includes(TOPIC.name) or not selection.globs
-    return sorted(
-        ref.name for ref in refs if KINDS[ref.kind].has_members and (every or selection.takes(ref, declared))
-    )
+    return sorted(ref.name for ref in refs if is_group(ref) and (every or selection.takes(ref, declared)))
 
 
 def assemble(
@@ -357,7 +353,7 @@ def assemble(
             tuple(sorted(readers.get(ref.name, ()))),
         )
         for ref in chosen
-        if KINDS[ref.kind].has_replicas and (ref in observation.resources or ref not in observation.invisible)
+        if is_topic(ref) and (ref in observation.resources or ref not in observation.invisible)
     )
     groups = tuple(
         GroupStatus(
@@ -370,7 +366,7 @@ def assemble(
             reading.denied.get(ref.name, ""),
         )
         for ref in chosen
-        if KINDS[ref.kind].has_members
+        if is_group(ref)
     )
     others = tuple(
         ResourceStatus(
@@ -380,7 +376,7 @@ def assemble(
             declared[ref].team if ref in declared else "",
         )
         for ref in chosen
-        if not (KINDS[ref.kind].has_replicas or KINDS[ref.kind].has_members)
+        if not (is_topic(ref) or is_group(ref))
         and (ref in observation.resources or ref not in observation.invisible)
     )
     names = [ref.name for ref in chosen]
@@ -415,7 +411,7 @@ def _list_unread(
     for ref in chosen:
         if ref in observation.invisible and ref not in observation.resources:
             reasons["", KINDS[ref.kind].words.noun, observation.invisible[ref]].append(ref.name)
-        if not KINDS[ref.kind].has_members:
+        if not is_group(ref):
             continue
         if ref.name in reading.denied and ref not in observation.invisible:
             reasons["", "group", reading.denied[ref.name]].append(ref.name)

@@ -11,6 +11,7 @@ from kafkaform.core.partitions import group_by_topic
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command, counted, spans
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import restore
 from kafkaform.resources.values import format_value, label
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class _ChangeReversal(Value):
             return
         record = command("history", self.entry.id, options=("--format", "json"))
         # By recorded values only: records and offsets are gone with the resource.
-        observed, lost = self._kind.restore(ref, state, record)
+        observed, lost = restore(self._kind, ref, state, record)
         if self.declared is None:
             self.result.restored.append(observed)
         else:

@@ -15,7 +15,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError
 from kafkaform.core.values import Value, compare_fields, field, replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.inspect.arrivals import NO_SIZES, get_config, is_ordered, log_ends
-from kafkaform.resources import KINDS, TOPIC, nearest_name, topic_ref
+from kafkaform.resources import TOPIC, is_topic, nearest_name, topic_ref
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules.catalogue import RuleContext
 from kafkaform.rules.group_values import CLASSIC, CONSUMER, list_groups
@@ -87,9 +87,7 @@ def list_topics_with_policy(desired: Sequence[Desired]) -> list[str]:
     return [
         topic.ref.name
         for topic in desired
-        if KINDS[topic.ref.kind].has_replicas
-        and topic.state is not None
-        and limits_of(topic.intent) is not None
+        if is_topic(topic.ref) and topic.state is not None and limits_of(topic.intent) is not None
     ]
 
 
@@ -113,7 +111,7 @@ def choose_by_pattern(
     names = sorted(
         ref.name
         for ref in inventory
-        if KINDS[ref.kind].has_replicas
+        if is_topic(ref)
         and any(fnmatchcase(ref.name, glob) for glob in globs)
         and not any(fnmatchcase(ref.name, glob) for glob in left_out)
     )
@@ -159,12 +157,12 @@ def choose(
         )
     names = [text for text in requested if not is_glob(text)] if requested else with_skew_policy
     globs = [text for text in requested if is_glob(text)]
-    declared = {d.ref.name for d in desired if KINDS[d.ref.kind].has_replicas and d.state is not None}
+    declared = {d.ref.name for d in desired if is_topic(d.ref) and d.state is not None}
 
     def is_selected(ref: ResourceRef) -> bool:
         left_out = any(fnmatchcase(ref.name, glob) for glob in (_KAFKAS_OWN, *ignore))
         return (
-            KINDS[ref.kind].has_replicas
+            is_topic(ref)
             and any(fnmatchcase(ref.name, glob) for glob in globs)
             and (ref.name in declared or not left_out)
         )
@@ -206,7 +204,7 @@ def _explain_missing(ref: ResourceRef, observation: Observation) -> KafkaformErr
             f"topic {ref.name}: {observation.invisible[ref]}",
             hint="the account needs DESCRIBE and READ on the topic, or the topic does not exist",
         )
-    topics = [topic.name for topic in observation.inventory if KINDS[topic.kind].has_replicas]
+    topics = [topic.name for topic in observation.inventory if is_topic(topic)]
     near = nearest_name(ref.name, topics)
     return KafkaformError(
         f"there is no topic {ref.name!r} on the cluster",

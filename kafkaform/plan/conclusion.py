@@ -9,7 +9,8 @@ from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.core.wording import code
 from kafkaform.plan.difference import Diff, list_unmanaged, resource_order
-from kafkaform.resources import KINDS, topic_ref
+from kafkaform.resources import KINDS, list_topics_read, topic_ref
+from kafkaform.resources.base import PlanWide
 from kafkaform.resources.consent import ANNOTATION, WHY, annotation, consent_line, find_covering, split_head
 from kafkaform.resources.name_globs import matches
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from kafkaform.plan.policy import Policy
 
 
-_PLAN_WIDE_CODES = frozenset().union(*(kind.plan_wide_codes for kind in KINDS.values()))
+_PLAN_WIDE_CODES = frozenset().union(*(kind.plan_wide_codes for kind in KINDS.having(PlanWide)))
 """The codes of notes about all changes of a plan together."""
 
 
 def _note_together(planned: Iterable[PlannedChange], facts: Facts) -> Iterator[Diagnostic]:
     changes = [each.change for each in planned if each.status is not Status.REFUSED]
-    for kind in KINDS.values():
+    for kind in KINDS.having(PlanWide):
         yield from kind.note_plan_wide(changes, facts)
 
 
@@ -178,7 +179,7 @@ def find_affected_consumers(
     candidates = (
         AffectedConsumer(declared.ref, topics, declared.intent.team)
         for declared in desired
-        if declared.state is not None and (topics := KINDS[declared.ref.kind].reads(declared.intent))
+        if declared.state is not None and (topics := list_topics_read(declared))
     )
     return _select_affected(sorted(candidates, key=lambda consumer: resource_order(consumer.ref)), changes)
 

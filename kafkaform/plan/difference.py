@@ -38,8 +38,8 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, counted, listed
 from kafkaform.plan.policy import Policy, find_protection, is_own
 from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
-from kafkaform.resources import KINDS, kind_order, topic_ref
-from kafkaform.resources.base import Kind, UpdateContext, field_order
+from kafkaform.resources import GROUP, KINDS, is_group, kind_order, topic_ref
+from kafkaform.resources.base import Kind, UpdateContext, field_order, list_reading_rights
 from kafkaform.resources.consent import find_covering
 
 if TYPE_CHECKING:
@@ -135,7 +135,11 @@ class SavedPlan(Value):
         """The resources that it may change, and the topics in which it commits first offsets."""
         changes = [planned.change for planned in self.plan.changes if planned.status is not Status.REFUSED]
         return frozenset(change.ref for change in changes).union(
-            *(map(topic_ref, KINDS[change.ref.kind].first_offsets(change).values()) for change in changes)
+            *(
+                map(topic_ref, GROUP.first_offsets(change).values())
+                for change in changes
+                if is_group(change.ref)
+            )
         )
 
 
@@ -155,7 +159,7 @@ def add_tombstones(
         tombstone
         for tombstone in tombstones
         if (observed := observation.resources.get(tombstone.ref)) is not None
-        and KINDS[tombstone.ref.kind].prunable
+        and KINDS[tombstone.ref.kind].scope.prunable
         and policy.owns.match(tombstone.ref)
         and find_protection(tombstone, observed, policy) is None
     )
@@ -262,7 +266,7 @@ def _diff_resource(
         return Create(desired.ref, own) if own else None
     # Without what cannot be applied now, such as first offsets of a group that has members; with the planned
     # replicas.
-    state = kind.applicable(desired.state, observed, facts)
+    state = kind.reconcile(desired.state, observed, facts)
     target: dict[str, FieldValue] = {**state}
     if desired.intent.undeclared is Undeclared.RESET:
         # None unsets a config, so that the broker's default is in force again.
@@ -305,8 +309,7 @@ def _is_set_by_consent(desired: Desired, change: FieldChange) -> bool:
     field = kind.field(change.path)
     if field.unseen_hazard is None or not field.is_unseen(change, change.before):
         return False
-    binding = kind.binding(Update(desired.ref, None, (change,)), change)
-    return find_covering(desired.intent.allow, field.unseen_hazard, binding) is not None
+    return find_covering(desired.intent.allow, field.unseen_hazard, field.bind(change)) is not None
 
 
 def _find_undeclared_configs(kind: Kind, state: State, observed: Observed) -> dict[str, FieldValue]:
@@ -344,7 +347,7 @@ def _describe_hidden(hidden: Sequence[Desired]) -> Diagnostic:
 
 
 def _describe_invisible(desired: Desired, why: str, facts: Facts) -> Diagnostic:
-    rights = KINDS[desired.ref.kind].reading_rights(desired.ref.name)
+    rights = list_reading_rights(KINDS[desired.ref.kind], desired.ref.name)
     remedy = f"grant it: {code(grant(*rights))}"
     settings = facts.get(AuthorizerSettings)
     if settings.principal in (settings.super_users or ()):

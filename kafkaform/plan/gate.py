@@ -29,7 +29,8 @@ from kafkaform.core.wording import code, nearest
 from kafkaform.plan.measuring import read_groups_concerned
 from kafkaform.plan.policy import Policy, find_protection
 from kafkaform.plan.risk_assessment import take_higher_risk
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP, KINDS, is_group
+from kafkaform.resources.base import bind_consent
 from kafkaform.resources.consent import Consents, Grant, allow_flags
 from kafkaform.resources.name_globs import matches
 from kafkaform.resources.replicas.facts import ReplicaFacts
@@ -221,7 +222,7 @@ def find_required_consents(change: Change, consents: Consents) -> tuple[Required
     for assessment, pair in sorted(pairs, key=lambda pair: pair[0].hazard):
         if assessment.risk is Risk.DESTRUCTIVE:
             for hazard in kind.hazards.to_consent(assessment):
-                needed.setdefault(hazard, []).append(kind.binding(change, pair))
+                needed.setdefault(hazard, []).append(bind_consent(kind, change, pair))
     return tuple(
         RequiredConsent(hazard, tuple(bound), consents.find(change.ref, hazard, bound))
         for hazard, bound in needed.items()
@@ -275,7 +276,7 @@ def find_refusal(
     at_stake = list_effective_assessments(change)
     if (reason := facts.get(ReplicaFacts).unplaceable.get(change.ref)) is not None:
         return reason, None
-    if observed is not None and (obstacle := KINDS[change.ref.kind].obstacle(change, observed)):
+    if observed is not None and is_group(change.ref) and (obstacle := GROUP.find_obstacle(change, observed)):
         return obstacle
     for assessment in at_stake:
         if assessment.risk is Risk.IMPOSSIBLE:

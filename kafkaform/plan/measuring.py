@@ -16,8 +16,8 @@ from kafkaform.core.values import replace
 from kafkaform.core.wording import code
 from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
-from kafkaform.resources import KINDS, topic_ref
-from kafkaform.resources.base import AffectedGroups, RecordFacts
+from kafkaform.resources import GROUP, TOPIC, is_group, is_topic, topic_ref
+from kafkaform.resources.base import RecordFacts
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
 
@@ -59,7 +59,7 @@ def measure(
     """
     changes = [proposal.change for proposal in proposals]
     live_dropped = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
-    sized = [resource for resource in live_dropped if KINDS[resource.ref.kind].has_replicas]
+    sized = [resource for resource in live_dropped if is_topic(resource.ref)]
     facts = _add_sizes(facts, [*_find_risky(proposals, observation, facts), *sized], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [
@@ -85,7 +85,7 @@ def _find_risky(proposals: Iterable[Proposal], observation: Observation, facts: 
     return [
         observation.resources[proposal.ref]
         for proposal in proposals
-        if KINDS[proposal.ref.kind].has_replicas
+        if is_topic(proposal.ref)
         and proposal.ref in observation.resources
         and is_risky(proposal, observation, facts)
     ]
@@ -131,7 +131,7 @@ def _add_recommits(
             path: topic_ref(name) for path, name in first.items() if topic_ref(name) in observation.resources
         }
         for change in changes
-        if (first := KINDS[change.ref.kind].first_offsets(change))
+        if is_group(change.ref) and (first := GROUP.first_offsets(change))
     }
     if audit is None or not any(offsets.values()):
         return facts
@@ -217,14 +217,14 @@ def read_groups_concerned(
         dropped: The resources that a branch no longer declares.
     """
     changing = [planned.change for planned in context.changes if planned.status is not Status.REFUSED]
-    affected = {
-        change.ref: KINDS[change.ref.kind].affected_groups(change, context.live.get(change.ref))
-        for change in changing
-    }
-    readers = AffectedGroups.READERS in affected.values() or any(
-        KINDS[ref.kind].has_replicas and ref in context.live for ref in dropped
+    readers = any(is_topic(change.ref) and TOPIC.affects_readers(change) for change in changing) or any(
+        is_topic(ref) and ref in context.live for ref in dropped
     )
-    watched = [ref.name for ref, groups in affected.items() if groups is AffectedGroups.ITSELF]
+    watched = [
+        change.ref.name
+        for change in changing
+        if is_group(change.ref) and GROUP.loses_offsets(change, context.live.get(change.ref))
+    ]
     if not readers and not watched:
         return context, ()
     if watched and watch is not None:

@@ -9,7 +9,7 @@ from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.rights import WATCHING
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import listed, setting
-from kafkaform.resources import KINDS
+from kafkaform.resources import is_topic
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.replicas.facts import (
     MIN_ISR,
@@ -103,7 +103,7 @@ def add_placements(
     raises = False
     for declared in desired:
         observed = observation.resources.get(declared.ref)
-        if observed is None or declared.state is None or not KINDS[declared.ref.kind].has_replicas:
+        if observed is None or declared.state is None or not is_topic(declared.ref):
             continue
         candidate = _find_candidate(declared, observed)
         if candidate is not None and (candidate.open or (waits and get_replicas(observed).moving)):

@@ -22,7 +22,7 @@ from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
 from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
 from kafkaform.plan.validation import read_hidden, validate_plan
-from kafkaform.resources import KINDS, topic_ref
+from kafkaform.resources import KINDS, is_topic, list_topics_read, topic_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
 from kafkaform.resources.replicas.layout import Strategy
 from kafkaform.resources.replicas.moves import MoveOptions
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spark_validation.results import SkewReport
 
 
-REPORTED = tuple(kind.name for kind in KINDS.values() if kind.prunable and kind.listed)
+REPORTED = tuple(kind.name for kind in KINDS.values() if kind.scope.prunable and kind.scope.listed)
 """The kinds whose undeclared resources are reported; undeclared groups are normal."""
 
 BEFORE_CHANGES = (Stage.MANIFESTS, Stage.LIVE)
@@ -263,7 +263,7 @@ def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> O
     if request.saved is not None and not refs:
         return Observation({})
     owned = settings.owns if request.prune else NO_GLOBS
-    pruned = [name for name, kind in KINDS.items() if kind.prunable and owned.select(name)]
+    pruned = [name for name, kind in KINDS.items() if kind.scope.prunable and owned.select(name)]
     return cluster.observe(
         refs,
         lambda ref: ref.kind in pruned and owned.match(ref),
@@ -291,7 +291,7 @@ def list_resources_to_read(desired: Iterable[Desired]) -> frozenset[ResourceRef]
     refs = set()
     for declared in desired:
         refs.add(declared.ref)
-        refs.update(topic_ref(name) for name in KINDS[declared.ref.kind].reads(declared.intent))
+        refs.update(topic_ref(name) for name in list_topics_read(declared))
     return frozenset(refs)
 
 
@@ -342,7 +342,7 @@ def _find_static(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
     return frozenset(
         declared.ref
         for declared in desired
-        if KINDS[declared.ref.kind].has_replicas and strategy_of(declared.intent) is Strategy.STATIC
+        if is_topic(declared.ref) and strategy_of(declared.intent) is Strategy.STATIC
     )
 
 

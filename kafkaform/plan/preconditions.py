@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Update
 from kafkaform.core.values import Value, replace
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP, KINDS, is_group
 from kafkaform.resources.base import FieldOutcome
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def find_remaining(
     if observed is None or isinstance(remaining, Superseded) or remaining.change is None:
         return remaining
     # Only for what remains: a change that is done has nothing in its way.
-    obstacle = KINDS[change.ref.kind].obstacle(remaining.change, observed)
+    obstacle = GROUP.find_obstacle(remaining.change, observed) if is_group(change.ref) else None
     return remaining if obstacle is None else Superseded(obstacle[0], obstacle[1] or NEW_PLAN)
 
 

@@ -29,8 +29,8 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import Proposal, RiskIncrease, build_update_context
-from kafkaform.resources import KINDS
-from kafkaform.resources.base import UsageFacts
+from kafkaform.resources import KINDS, is_group, is_topic, list_topics_read
+from kafkaform.resources.base import PlanWide, UsageFacts
 from kafkaform.resources.values import format_value
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def foresee(
     proposals: Iterable[Proposal], declared: Iterable[Desired], observation: Observation, facts: Facts
 ) -> Facts:
-    """Return the facts with the effect of all changes together; see `Kind.foresee`.
+    """Return the facts with the effect of all changes together; see `PlanWide.foresee`.
 
     Args:
         proposals: The changes.
@@ -52,16 +52,16 @@ def foresee(
         facts: The facts of the cluster.
     """
     changes = [proposal.change for proposal in proposals]
-    groups = [group for group in declared if KINDS[group.ref.kind].has_members and group.state is not None]
-    names = frozenset(ref.name for ref in observation.inventory if KINDS[ref.kind].has_members)
+    groups = [group for group in declared if is_group(group.ref) and group.state is not None]
+    names = frozenset(ref.name for ref in observation.inventory if is_group(ref))
     usage = UsageFacts(
-        sorted(ref.name for ref in observation.inventory if KINDS[ref.kind].has_replicas),
+        sorted(ref.name for ref in observation.inventory if is_topic(ref)),
         sorted(names.union(group.ref.name for group in groups)),
         names,
-        {group.ref.name: KINDS[group.ref.kind].reads(group.intent) for group in groups},
+        {group.ref.name: list_topics_read(group) for group in groups},
     )
     facts = facts.add_part(usage)
-    for kind in KINDS.values():
+    for kind in KINDS.having(PlanWide):
         facts = kind.foresee(changes, facts)
     return facts
 
@@ -85,9 +85,9 @@ def _assess_change(change: Change, intent: Intent, observation: Observation, fac
     kind = KINDS[change.ref.kind]
     match change:
         case Create(ref, state):
-            return Create(ref, state, kind.judge_create(ref, state, facts))
+            return Create(ref, state, kind.judge(change, None, facts))
         case Delete(ref, uid, state):
-            return Delete(ref, uid, state, kind.judge_delete(observation.resources[ref], facts))
+            return Delete(ref, uid, state, kind.judge(change, observation.resources[ref], facts))
         case Update(ref, uid, fields):
             context = build_update_context(change, intent, observation, facts)
             assessed = (

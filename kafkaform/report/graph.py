@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.resources import KINDS, kind_order, topic_ref
+from kafkaform.resources import KINDS, kind_order, list_topics_read, topic_ref
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ def build_graph(
         if resource.state is None:
             continue
         declared[resource.ref] = declared.get(resource.ref) or resource.intent.team
-        edges |= {
-            (topic_ref(topic), resource.ref) for topic in KINDS[resource.ref.kind].reads(resource.intent)
-        }
+        edges |= {(topic_ref(topic), resource.ref) for topic in list_topics_read(resource)}
     present: set[ResourceRef] = set()
     read_topics = {topic for topic, _ in edges}
     if live is not None:

@@ -12,6 +12,7 @@ from kafkaform.core.values import Value
 from kafkaform.core.wording import command_line
 from kafkaform.inspect.drift import Form, explain_whole_obstacle, find_obstacle
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import Itemized, config_keys
 from kafkaform.resources.consent import grant_of
 from kafkaform.resources.values import MAX_VALUE_LENGTH
 
@@ -128,7 +129,7 @@ def plan_acceptance(drifted: ResourceDrift, context: CommandContext) -> Remediat
                 else None
             )
             # A part has no line of its own: the manifest has a list of them.
-            itemized = KINDS[drifted.ref.kind].itemized
+            itemized = isinstance(KINDS[drifted.ref.kind], Itemized)
             lines = tuple(
                 _manifest_line(drifted.desired, field, field.change.before, context)
                 for field in (() if itemized else adoptable)
@@ -168,9 +169,7 @@ def format_yaml(line: ManifestLine) -> str:
     value: str | int | bool | None = line.value
     # Kafka returns numbers of milliseconds and bytes; a manifest has them in units, as 7d.
     if isinstance(value, str) and line.path.startswith(CONFIG_PREFIX):
-        value = format_value(
-            KINDS[line.kind].configs.keys().get(line.path.removeprefix(CONFIG_PREFIX)), value
-        )
+        value = format_value(config_keys(KINDS[line.kind]).get(line.path.removeprefix(CONFIG_PREFIX)), value)
     return f"{render_inline(line.keys[-1])}: {render_inline(value)}"
 
 

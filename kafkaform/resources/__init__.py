@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from fnmatch import filter as matching
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.acls import USER_PREFIX, WILDCARD, ResourceType
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.wording import code, nearest, pluralize
 from kafkaform.resources.access import AccessKind
+from kafkaform.resources.base import Kind
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import USER, parse_entity
 from kafkaform.resources.consumer_group import ConsumerGroupKind
@@ -21,19 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kafkaform.core.model import Desired
-    from kafkaform.resources.base import Kind
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (TopicKind(), ConsumerGroupKind(), ClientQuotaKind(), UserKind(), AccessKind())
-}
+_Capability = TypeVar("_Capability", bound=Kind)
 
-TOPIC = KINDS[TopicKind.name]
-"""The kind that has replicas on brokers: layouts, offsets and measurements refer to its resources."""
-GROUP = KINDS[ConsumerGroupKind.name]
-"""The kind that reads topics, with members and offsets: coordinators refer to its resources."""
-ACCESS = KINDS[AccessKind.name]
-"""The kind that says who may use the others."""
+
+class KindTable(dict[str, Kind]):
+    """The kinds by name."""
+
+    def having(self, capability: type[_Capability]) -> Iterator[_Capability]:
+        """Yield the kinds with a capability, such as `Configured`."""
+        return (kind for kind in self.values() if isinstance(kind, capability))
+
+
+TOPIC, GROUP, ACCESS = TopicKind(), ConsumerGroupKind(), AccessKind()
+KINDS = KindTable({kind.name: kind for kind in (TOPIC, GROUP, ClientQuotaKind(), UserKind(), ACCESS)})
 
 _KIND_NAMES = {
     word.casefold(): name
@@ -89,6 +91,21 @@ def group_ref(name: str) -> ResourceRef:
     return ResourceRef(GROUP.name, name)
 
 
+def is_topic(ref: ResourceRef) -> bool:
+    """Return whether a resource is a topic."""
+    return ref.kind == TOPIC.name
+
+
+def is_group(ref: ResourceRef) -> bool:
+    """Return whether a resource is a group."""
+    return ref.kind == GROUP.name
+
+
+def list_topics_read(desired: Desired) -> tuple[str, ...]:
+    """Return the topics that a declared group reads; nothing reads any other kind of resource."""
+    return GROUP.reads(desired.intent) if is_group(desired.ref) else ()
+
+
 def list_references(desired: Desired) -> Iterator[ResourceRef]:
     """Yield the resources that a declaration names: topics of a group, resources of ACLs, users.
 
@@ -97,7 +114,7 @@ def list_references(desired: Desired) -> Iterator[ResourceRef]:
     ref = desired.ref
     if desired.state is None:
         return
-    yield from map(topic_ref, KINDS[ref.kind].reads(desired.intent))
+    yield from map(topic_ref, list_topics_read(desired))
     if ref.kind == ACCESS.name:
         yield _user_ref(ref.name.removeprefix(USER_PREFIX))
         for path in desired.state:
@@ -129,7 +146,7 @@ def listed_kinds(declared: Iterable[ResourceRef]) -> tuple[str, ...]:
     Brokers are not asked about a kind that the repository does not declare, unless it is always listed.
     """
     managed = {ref.kind for ref in declared}
-    return tuple(name for name, kind in KINDS.items() if kind.listed or name in managed)
+    return tuple(name for name, kind in KINDS.items() if kind.scope.listed or name in managed)
 
 
 def misspelt_hazard(glob: str) -> str | None:

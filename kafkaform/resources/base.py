@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from enum import Enum
+from functools import partial
+from operator import eq
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Observed
-from kafkaform.core.rights import Right
+from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Delete, Observed
+from kafkaform.core.plans import Binding
+from kafkaform.core.rights import CLUSTER, Right
 from kafkaform.core.values import Value, field, replace
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import (
         Change,
+        Create,
         Desired,
         Diagnostic,
         Facts,
@@ -31,7 +36,6 @@ if TYPE_CHECKING:
         State,
     )
     from kafkaform.core.operations import Operation
-    from kafkaform.core.plans import Binding
 
 
 Shape: TypeAlias = Literal["cylinder", "box"]
@@ -118,14 +122,6 @@ class FieldOutcome(Enum):
     MOVED = "the value was changed since the plan"
 
 
-class AffectedGroups(Enum):
-    """The groups that a change of a resource affects."""
-
-    NONE = "no group"
-    READERS = "the groups that read the resource"
-    ITSELF = "the resource, a group that may be in use without a member: it is read twice"
-
-
 class Restoration(NamedTuple):
     """A deleted resource as a manifest can restore it.
 
@@ -176,6 +172,9 @@ class PolicyPart(NamedTuple):
 
     path: str
     values: Mapping[str, str]
+
+
+WHOLE = PolicyPart("", MappingProxyType({}))
 
 
 class UsageFacts(Value):
@@ -239,91 +238,33 @@ class Hazards(Value):
         return (UNREAD_DATA,) if assessment.data_unread else self.list_names(assessment)
 
 
-class ConfigSet:
-    """Kafka's configs of a kind; this one has none.
+class KindScope(Value):
+    """The resources of a kind that are read and deleted without a manifest, and the right to read them.
 
     Attributes:
-        resource: Kafka's type of the resources that have them (ConfigResource.Type); empty without any.
+        listed: Whether drift and graphs list undeclared resources even if no manifest declares any of the
+            kind.
+        prunable: Whether `--prune` may delete undeclared resources.
+        names_principals: Whether the names are principals, which have globs of their own in kafkaform.yaml.
+        reading_right: The right on the cluster that reading requires; None if each resource has its own.
     """
 
-    resource = ""
-
-    def keys(self) -> Mapping[str, ConfigKey]:
-        """Return the configs by name."""
-        return {}
-
-    def find_defaults(self, _broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """Return the default of every config, given a broker's configs."""
-        return {}
-
-    def is_vendor(self, _name: str) -> bool:
-        """Return whether a config is of a vendor other than Apache Kafka, so that policies can use it."""
-        return False
+    listed: bool = True
+    prunable: bool = False
+    names_principals: bool = False
+    reading_right: str | None = None
 
 
-class ManifestFormat(Protocol):
-    """The `spec` of the manifests of a kind.
+class Written(Value):
+    """The spec that declares a live resource.
 
     Attributes:
-        schema: The name of its JSON Schema in schemas/.
-        sentinel_spec: A spec whose values no manifest can have: placeholders for unknown defaults.
-        shorthands: The shorthands of configs, by field.
-        verbatim: The keys below which scalars keep their source text, besides `config`: the kind parses them.
-        secrets: The keys whose value is a reference to a secret, `${env:NAME}` or `${file:PATH}`.
-        counts: The fields that are whole numbers, and that every resource of the kind has.
+        spec: The spec.
+        left_out: A line for each property that a manifest cannot declare.
     """
 
-    schema: str
-    sentinel_spec: Layer
-    shorthands: Mapping[str, Shorthand] = MappingProxyType({})
-    verbatim: frozenset[str] = frozenset()
-    secrets: frozenset[str] = frozenset()
-    counts: frozenset[str] = frozenset()
-
-    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
-        """Normalise a spec that matches the schema; report settings with invalid values."""
-
-    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
-        """Split a merged, normalised spec into the desired state (None: absent) and the intent."""
-
-    def combine(
-        self, manifests: Sequence[Desired], _read_by: ReadTopics
-    ) -> tuple[Sequence[Desired], Sequence[Problem]]:
-        """Return the resources that all manifests of the kind declare together, and the problems of that.
-
-        Args:
-            manifests: The manifests, each as the resource of its name.
-            read_by: Returns the topics that a declared group reads; None if they are not declared.
-        """
-        return manifests, ()
-
-    def find_problems(self, _desired: Desired) -> Iterable[Problem]:
-        """Find problems of a manifest that its parts alone do not show, such as a wrong name."""
-        return ()
-
-    def write(
-        self, observed: Observed, config: dict[str, object], under: Mapping[str, object], left_out: list[str]
-    ) -> dict[str, object]:
-        """Return the spec that declares a live resource, without `config`.
-
-        Args:
-            observed: The resource.
-            config: Its own configs as manifests write them; those that a shorthand replaces are removed.
-            under: The defaults that will apply to the manifest.
-            left_out: Gets a line for each property that a manifest cannot declare.
-        """
-
-    def is_idle(self, _observed: Observed) -> bool:
-        """Return whether a live resource has nothing yet that its manifest has to declare."""
-        return False
-
-    def policy_fields(self) -> Mapping[str, ConfigKey]:
-        """Return the fields that policies can use besides configs and single values of a spec."""
-        return {}
-
-    def list_policy_parts(self, _desired: Desired) -> Iterable[PolicyPart]:
-        """List the parts of a resource that policies check one by one."""
-        return [PolicyPart("", {})]
+    spec: Mapping[str, object]
+    left_out: tuple[str, ...] = ()
 
 
 class Field:
@@ -335,6 +276,7 @@ class Field:
         kind: The kind.
         path: The field, such as `partitions` or `config.retention.ms`.
         ending: The way in which its value may disappear without an apply, for messages.
+        compared: Whether it is compared between two clusters.
         unseen_hazard: The hazard of setting a value of which readings do not show whether it is the live one;
             None if they do. A consent to it in the manifest is a reason to set the value.
     """
@@ -342,6 +284,7 @@ class Field:
     __slots__ = ("kind", "path")
 
     ending = "removed"
+    compared = True
     unseen_hazard: str | None = None
 
     def __init__(self, kind: Kind, path: str) -> None:
@@ -403,6 +346,13 @@ class Field:
         """Assess the risk of a change."""
         return SAFE
 
+    def bind(self, _change: FieldChange) -> Binding | None:
+        """Return the scope that a consent in a manifest to a hazard of a change must name.
+
+        None if nothing distinguishes this change from a later one: naming the hazard is enough.
+        """
+        return None
+
     def explain_deferral(self, _context: UpdateContext) -> str | None:
         """Return the reason why a change is shown but not carried out; None if it is."""
         return None
@@ -447,118 +397,158 @@ class ConfigField(Field):
     @property
     def _key(self) -> ConfigKey | None:
         """Its description; None if Kafka's catalogue lacks it, as with a vendor's: its values are text."""
-        return self.kind.configs.keys().get(self.path.removeprefix(CONFIG_PREFIX))
+        return config_keys(self.kind).get(self.path.removeprefix(CONFIG_PREFIX))
 
 
-class Kind(Protocol):
+class Kind(ABC):
     """One kind of resource: pure functions over its specs, states and changes.
 
-    The methods have defaults that suit most kinds.
+    The life of a resource, and what is called when:
+
+    1. The spec of a manifest, checked by the JSON Schema, and each layer of defaults and overrides is
+       normalised (`normalise`); the merged layers become the desired state (`resolve`).
+    2. The adapter of the kind in `cluster/` reads the live resource. Its state has the same fields (`field`),
+       and `import` and `get` write it as a spec (`write`).
+    3. The diff compares what can be applied to the live resource (`reconcile`) field by field.
+    4. The risk of each change is assessed: of a field by the field, of a creation or deletion by `judge`. It
+       is assessed again right before an apply.
+    5. The apply sends what carries a change out (`operations`), and reads the resource again.
+
+    What only some kinds have is a capability, one of the classes below; stages ask `KINDS.having(...)`.
 
     Attributes:
         name: The `kind:` of a manifest.
         words: The words for its resources.
-        format: The `spec` of its manifests.
-        configs: Its configs.
+        schema: The name of the JSON Schema of its manifests in schemas/. Its keywords `x-...` say what the
+            loader and the editor need to know of a field; see `core/schema_files.py`.
         hazards: The hazards of its changes.
-        listed: Whether drift and graphs list undeclared resources even if no manifest declares any of the
-            kind.
-        prunable: Whether `--prune` may delete undeclared resources.
-        itemized: Whether each field is a thing of its own, such as an ACL, and no property of the resource.
-        names_principals: Whether its names are principals, which have globs of their own in kafkaform.yaml.
-        has_replicas: Whether it has replicas on brokers, and data whose size they report.
-        has_members: Whether it reads what has replicas, with members and committed offsets.
-        plan_wide_codes: The codes of its notes about the changes of a plan together.
+        scope: The resources that are read and deleted without a manifest.
     """
 
     name: str
     words: KindWords
-    format: ManifestFormat
-    configs: ConfigSet
+    schema: str
     hazards: Hazards
-    listed: bool = True
-    prunable: bool = False
-    itemized: bool = False
-    names_principals: bool = False
-    has_replicas: bool = False
-    has_members: bool = False
-    plan_wide_codes: frozenset[str] = frozenset()
+    scope: KindScope
 
+    @abstractmethod
+    def normalise(self, layer: Mapping[str, object], report: ReportProblem, /) -> Layer:
+        """Normalise a spec that matches the schema; report settings with invalid values."""
+
+    @abstractmethod
+    def resolve(self, layer: Layer, report: ReportProblem, /) -> tuple[State | None, Intent]:
+        """Split a merged, normalised spec into the desired state (None: absent) and the intent."""
+
+    @abstractmethod
+    def write(
+        self, observed: Observed, config: Mapping[str, object], under: Mapping[str, object], /
+    ) -> Written:
+        """Return the spec that declares a live resource.
+
+        Args:
+            observed: The resource.
+            config: Its own configs as manifests write them.
+            under: The defaults that will apply to the manifest.
+        """
+
+    @abstractmethod
     def field(self, path: str) -> Field:
         """Return the field with this path."""
 
-    def reading_rights(self, name: str) -> tuple[Right, ...]:
-        """Return the rights that reading a resource requires."""
-        return tuple(Right(operation, self.words.noun, name) for operation in ("Describe", "DescribeConfigs"))
-
-    def foresee(self, _changes: Iterable[Change], facts: Facts) -> Facts:
-        """Return the facts with the effect of all changes of a plan together, if each is assessed by it."""
-        return facts
-
-    def note_plan_wide(self, _changes: Sequence[Change], _facts: Facts) -> Iterable[Diagnostic]:
-        """Return notes about the changes of a plan together, without refused ones; see `plan_wide_codes`."""
-        return ()
-
-    def judge_create(self, _ref: ResourceRef, _state: State, _facts: Facts) -> RiskAssessment:
-        """Assess the risk of creating a resource."""
-        return SAFE
-
-    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
-        """Assess the risk of deleting a resource."""
-
-    def binding(self, _change: Change, _field: FieldChange | None) -> Binding | None:
-        """Return the scope that a consent in a manifest to a hazard of a change must name.
-
-        Args:
-            change: The change.
-            field: The field of an update that has the hazard; None for a create or a delete.
-
-        Returns:
-            None if nothing distinguishes this change from a later one: naming the hazard is enough.
-        """
-        return None
-
-    def operations(self, change: Change) -> tuple[Operation, ...]:
-        """Return the operations that carry out a change, without deferred fields, in order."""
-
-    def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
-        """Return the edit of a manifest that gives a field a value, or the reason why there is none.
-
-        It is None if the manifests already declare the value.
-        """
-        return ManifestEdit(desired, path, value)
-
-    def reads(self, _intent: Intent) -> tuple[str, ...]:
-        """Return the topics that a resource reads."""
-        return ()
-
-    def applicable(self, state: State, _observed: Observed, _facts: Facts) -> State:
+    def reconcile(self, state: State, _observed: Observed, _facts: Facts) -> State:
         """Return the part of a declared state that can be applied to an existing resource.
 
         It includes what is not declared but was chosen for this cluster.
         """
         return state
 
-    def obstacle(self, _change: Change, _observed: Observed) -> tuple[str, str | None] | None:
-        """Return why the live resource prevents a change, and what to do; None if it does not.
+    @abstractmethod
+    def judge(self, change: Create | Delete, observed: Observed | None, facts: Facts) -> RiskAssessment:
+        """Assess the risk of creating or deleting a resource; `observed` is the one to delete."""
 
-        It is called when a plan is made, and again right before it is applied.
-        """
-        return None
+    @abstractmethod
+    def operations(self, change: Change, /) -> tuple[Operation, ...]:
+        """Return the operations that carry out a change, without deferred fields, in order."""
 
-    def affected_groups(self, _change: Change, _observed: Observed | None) -> AffectedGroups:
-        """Return which groups a change affects: they are read before it is carried out."""
-        return AffectedGroups.NONE
 
-    def comparable_state(self, observed: Observed) -> State:
-        """Return the fields of a live resource by which two clusters are compared."""
-        return {path: value for path, value in observed.state.items() if not self.field(path).ignored}
+class Configured(Kind):
+    """A kind whose resources have Kafka configs.
 
-    def first_offsets(self, _change: Change) -> Mapping[str, str]:
-        """Return the fields of a change that commit first offsets, each with the name of its topic."""
+    Attributes:
+        config_resource: Kafka's type of these resources (ConfigResource.Type); empty if configs of another
+            request are meant, such as quotas.
+        shorthands: The shorthands of configs, by field.
+    """
+
+    config_resource: str = ""
+    shorthands: Mapping[str, Shorthand] = MappingProxyType({})
+
+    @abstractmethod
+    def config_keys(self) -> Mapping[str, ConfigKey]:
+        """Return the configs by name."""
+
+    def find_defaults(self, _broker_configs: Mapping[str, str | None], /) -> Mapping[str, str | None]:
+        """Return the default of every config, given a broker's configs."""
         return {}
 
-    def restore(self, ref: ResourceRef, state: State, _record: str) -> Restoration:
+    def is_vendor(self, _name: str, /) -> bool:
+        """Return whether a config is of a vendor other than Apache Kafka, so that policies can use it."""
+        return False
+
+
+class Itemized(Kind):
+    """A kind whose fields are things of their own, such as ACLs, which several manifests may declare."""
+
+    @abstractmethod
+    def combine(
+        self, manifests: Sequence[Desired], read_by: ReadTopics, /
+    ) -> tuple[Sequence[Desired], Sequence[Problem]]:
+        """Return the resources that all manifests of the kind declare together, and the problems of that.
+
+        Args:
+            manifests: The manifests, each as the resource of its name.
+            read_by: Returns the topics that a declared group reads; None if they are not declared.
+        """
+
+    @abstractmethod
+    def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
+        """Return the edit of a manifest that gives a field a value, or the reason why there is none.
+
+        It is None if the manifests already declare the value.
+        """
+
+
+class WholeChecked(Kind):
+    """A kind whose manifests may have problems that their parts alone do not show, such as a wrong name."""
+
+    @abstractmethod
+    def find_problems(self, desired: Desired, /) -> Iterable[Problem]:
+        """Find such problems of a manifest."""
+
+
+class PlanWide(Kind):
+    """A kind whose changes of one plan are assessed together.
+
+    Attributes:
+        plan_wide_codes: The codes of its notes about them.
+    """
+
+    plan_wide_codes: frozenset[str]
+
+    def foresee(self, _changes: Iterable[Change], facts: Facts) -> Facts:
+        """Return the facts with the effect of all changes of a plan together, if each is assessed by it."""
+        return facts
+
+    @abstractmethod
+    def note_plan_wide(self, changes: Sequence[Change], facts: Facts, /) -> Iterable[Diagnostic]:
+        """Return notes about the changes of a plan together, without refused ones; see `plan_wide_codes`."""
+
+
+class Restorable(Kind):
+    """A kind whose deleted resources a manifest cannot restore from their last state alone."""
+
+    @abstractmethod
+    def restore(self, ref: ResourceRef, state: State, record: str) -> Restoration:
         """Return a deleted resource from its last state, as far as a manifest can restore it.
 
         Args:
@@ -566,7 +556,73 @@ class Kind(Protocol):
             state: Its last state.
             record: The command that shows it.
         """
-        return Restoration(Observed(ref, None, state, own_configs(state)))
+
+
+class PolicyChecked(Kind):
+    """A kind with fields for policies besides its configs and the single values of its spec."""
+
+    @abstractmethod
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """Return the keys of these fields by path."""
+
+    def list_policy_parts(self, _desired: Desired, /) -> Iterable[PolicyPart]:
+        """List the parts of a resource that policies check one by one."""
+        return [WHOLE]
+
+
+def config_keys(kind: Kind) -> Mapping[str, ConfigKey]:
+    """Return the configs of a kind by name; empty if it has none."""
+    return kind.config_keys() if isinstance(kind, Configured) else {}
+
+
+def list_shorthands(kind: Kind) -> Mapping[str, Shorthand]:
+    """Return the shorthands of the configs of a kind, by field."""
+    return kind.shorthands if isinstance(kind, Configured) else {}
+
+
+def list_reading_rights(kind: Kind, name: str) -> tuple[Right, ...]:
+    """Return the rights that reading a resource requires."""
+    if kind.scope.reading_right is not None:
+        return (Right(kind.scope.reading_right, CLUSTER),)
+    return tuple(Right(operation, kind.words.noun, name) for operation in ("Describe", "DescribeConfigs"))
+
+
+def bind_consent(kind: Kind, change: Change, field: FieldChange | None) -> Binding | None:
+    """Return the scope that a consent in a manifest to a hazard of a change must name.
+
+    Args:
+        kind: The kind of the resource.
+        change: The change.
+        field: The field of an update that has the hazard; None for a create or a delete.
+
+    Returns:
+        None if nothing distinguishes this change from a later one: naming the hazard is enough.
+    """
+    if field is not None:
+        return kind.field(field.path).bind(field)
+    # A resource that is created again under the name has another id, and its deletion needs another consent.
+    if isinstance(change, Delete) and change.uid is not None:
+        return Binding(f"of {change.uid}", partial(eq, f"of {change.uid}"))
+    return None
+
+
+def locate_edit(kind: Kind, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
+    """Return the edit of a manifest that gives a field a value, or the reason why there is none."""
+    if isinstance(kind, Itemized):
+        return kind.locate_edit(desired, path, value)
+    return ManifestEdit(desired, path, value)
+
+
+def restore(kind: Kind, ref: ResourceRef, state: State, record: str) -> Restoration:
+    """Return a deleted resource from its last state, as far as a manifest can restore it."""
+    if isinstance(kind, Restorable):
+        return kind.restore(ref, state, record)
+    return restore_state(ref, state)
+
+
+def restore_state(ref: ResourceRef, state: State) -> Restoration:
+    """Return a deleted resource with its last state."""
+    return Restoration(Observed(ref, None, state, own_configs(state)))
 
 
 def field_order(kind: Kind) -> Callable[[str], tuple[int, str]]:

@@ -27,7 +27,7 @@ class NameGlobs(Value):
 
     def select(self, kind: str) -> tuple[str, ...]:
         """Return the globs that apply to a kind."""
-        return self.principals if KINDS[kind].names_principals else self.names
+        return self.principals if KINDS[kind].scope.names_principals else self.names
 
     def match(self, ref: ResourceRef) -> bool:
         """Return whether a glob matches a resource."""

@@ -9,7 +9,7 @@ from kafkaform.core.kafka_configs import readable
 from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Status, Update
 from kafkaform.core.printable import clipped, escape_text
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import field_order
+from kafkaform.resources.base import config_keys, field_order
 
 if TYPE_CHECKING:
     from kafkaform.core.model import Change, FieldValue
@@ -158,7 +158,7 @@ def _format_human(kind: str, path: str, value: FieldValue) -> str:
     raw = _format_raw(value)
     if not isinstance(value, str) or not path.startswith(CONFIG_PREFIX):
         return raw
-    keys = KINDS[kind].configs.keys() if kind in KINDS else {}
+    keys = config_keys(KINDS[kind]) if kind in KINDS else {}
     text = readable(keys.get(path.removeprefix(CONFIG_PREFIX)), value)
     return raw if text == value else escape_text(text)
 

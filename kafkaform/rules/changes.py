@@ -23,7 +23,7 @@ from kafkaform.core.model import (
     to_integer,
 )
 from kafkaform.core.wording import command, counted, listed, setting, spans
-from kafkaform.resources import KINDS, TOPIC, topic_ref
+from kafkaform.resources import TOPIC, is_topic, topic_ref
 from kafkaform.resources.groups import get_group
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
@@ -114,14 +114,14 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
     """
     topics = (
         # A saved plan has no manifests, so all live topics are counted instead of the declared ones.
-        [ref for ref in context.inventory if KINDS[ref.kind].has_replicas]
+        [ref for ref in context.inventory if is_topic(ref)]
         if context.saved
         else [desired.ref for desired in context.of_kind(TOPIC.name) if desired.ref in context.live]
     )
     touched = [
         planned.ref
         for planned in context.changes
-        if KINDS[planned.ref.kind].has_replicas
+        if is_topic(planned.ref)
         and planned.status is not Status.REFUSED
         # A new topic puts no existing data at risk.
         and not isinstance(planned.change, Create)
@@ -152,8 +152,8 @@ def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
     groups in it are deleted too, and their members keep requesting the topic.
     """
     # A group may have the name of a topic.
-    is_topic = KINDS[subject.planned.ref.kind].has_replicas
-    readers = _map_readers(subject.context).get(subject.name, []) if is_topic else []
+    has_readers = is_topic(subject.planned.ref)
+    readers = _map_readers(subject.context).get(subject.name, []) if has_readers else []
     match subject.planned.change:
         case Delete() if readers:
             names = _name_groups(sorted(group.name for group in readers))
@@ -301,7 +301,7 @@ def writes_go_on(subject: PlannedSubject) -> Iterator[Finding]:
     planned, desired = subject.planned, subject.about
     if not isinstance(desired, Desired) or planned.status is Status.REFUSED:
         return
-    if KINDS[planned.ref.kind].has_replicas and isinstance(planned.change, Update):
+    if is_topic(planned.ref) and isinstance(planned.change, Update):
         # A deferred field is not changed by the apply, so it stops no writes.
         fields = {field.path: field for field in planned.change.fields if field.deferred is None}
         if fields.keys() & {MIN_ISR, REPLICATION_FACTOR, PLACEMENT}:

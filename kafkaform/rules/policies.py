@@ -10,6 +10,7 @@ from kafkaform.core.model import Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words, nearest, quoted
 from kafkaform.resources import KINDS, TOPIC
+from kafkaform.resources.base import WHOLE, PolicyChecked
 from kafkaform.resources.name_globs import matches
 from kafkaform.rules import Finding, Rule, list_entries, plugins
 from kafkaform.rules.policy_fields import (
@@ -71,9 +72,11 @@ class ProjectPolicy(Value):
             # A resource that is to be deleted has no fields to check.
             if desired.state is None or not self._applies_to(desired):
                 continue
+            kind = KINDS[self.kind]
+            whole = kind.list_policy_parts(desired) if isinstance(kind, PolicyChecked) else [WHOLE]
             parts = [
                 part
-                for part in KINDS[self.kind].format.list_policy_parts(desired)
+                for part in whole
                 if all(self._holds(condition, desired, context, part) for condition in self.conditions)
             ]
             if parts or not self.conditions:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafkaform.core.config_values import ConfigKey, ConfigType, canonical, equal, human, normalise_observed
 from kafkaform.core.model import CONFIG_PREFIX
-from kafkaform.core.schema_files import load_schema
+from kafkaform.core.schema_files import find_marked, load_schema
 from kafkaform.core.values import Value
 from kafkaform.core.wording import nearest
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import Configured, PolicyChecked, config_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -43,7 +44,7 @@ def field_key(kind: str, path: str) -> ConfigKey | None:
     if path.startswith(LABEL_PREFIX) and path != LABEL_PREFIX:
         return ConfigKey(path, ConfigType.STRING)
     name = path.removeprefix(CONFIG_PREFIX)
-    if name != path and KINDS[kind].configs.is_vendor(name):
+    if name != path and isinstance(owner := KINDS[kind], Configured) and owner.is_vendor(name):
         return ConfigKey(name, ConfigType.STRING)
     return _list_fields(kind).get(path)
 
@@ -94,12 +95,13 @@ def _find_value(spec: Mapping[str, object], path: str) -> object:
 
 @cache
 def _list_fields(kind: str) -> Mapping[str, ConfigKey]:
-    schema = load_schema(KINDS[kind].format.schema)
-    configs = KINDS[kind].configs.keys()
+    owner = KINDS[kind]
+    schema = load_schema(owner.schema)
+    left_out = find_marked(owner.schema, "x-verbatim") | _NO_FIELDS
     return {
-        **dict(_list_leaves(schema["$defs"]["spec"], schema, "", KINDS[kind].format.verbatim | _NO_FIELDS)),
-        **{CONFIG_PREFIX + name: key for name, key in configs.items() if not key.internal},
-        **KINDS[kind].format.policy_fields(),
+        **dict(_list_leaves(schema["$defs"]["spec"], schema, "", left_out)),
+        **{CONFIG_PREFIX + name: key for name, key in config_keys(owner).items() if not key.internal},
+        **(owner.policy_fields() if isinstance(owner, PolicyChecked) else {}),
     }
 
 

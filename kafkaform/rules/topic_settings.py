@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
-from kafkaform.resources import KINDS, TOPIC, topic_ref
+from kafkaform.resources import KINDS, TOPIC, is_topic, topic_ref
 from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, cache_result, rule
 from kafkaform.rules.topic_values import (
@@ -164,7 +164,7 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
 @cache_result
 def _fold_names(context: RuleContext) -> tuple[set[str], dict[str, set[str]]]:
     """Return the names of live topics, and all names of topics by their name in metrics."""
-    live = {ref.name for ref in context.inventory if KINDS[ref.kind].has_replicas}
+    live = {ref.name for ref in context.inventory if is_topic(ref)}
     folded: dict[str, set[str]] = {}
     for name in live | {topic.name for topic in list_topics(context)}:
         folded.setdefault(_fold(name), set()).add(name)

@@ -22,7 +22,8 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, command, counted, listed, nearest
 from kafkaform.plan.planning import BEFORE_CHANGES
 from kafkaform.plan.summary import DROPPED
-from kafkaform.resources import KINDS, list_references
+from kafkaform.resources import KINDS, is_group, is_topic, list_references
+from kafkaform.resources.base import Itemized
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
 from kafkaform.resources.values import format_value, label
 from kafkaform.rules import NOTES, RULES, check
@@ -196,15 +197,15 @@ class _DroppedResource:
         self.bytes = size.bytes if size is not None else 0
         if size is not None:
             self.contents.append(word_size(size))
-        if kind.itemized and live is not None:
+        if isinstance(kind, Itemized) and live is not None:
             self.contents += [path for path in sorted(earlier.state or ()) if path in live.state]
-        members = getattr(live.live, "members", ()) if live is not None and kind.has_members else ()
+        members = getattr(live.live, "members", ()) if live is not None and is_group(ref) else ()
         if members:
             self.contents.append(counted(len(members), "member"))
         self.readers = [
             f"{clipped(name, _MAX_NAME_LENGTH)} ({counted(len(group.members), 'member')})"
             for name, group in sorted(context.groups.items())
-            if kind.has_replicas and ref.name in group.topics
+            if is_topic(ref) and ref.name in group.topics
         ]
         self.named_by = [clipped(name, _MAX_NAME_LENGTH) for name in named_by]
         self.is_used = bool(self.readers or self.named_by or members)

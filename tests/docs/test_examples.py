@@ -19,7 +19,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import CONFIG_PREFIX, UNREAD_DATA, Desired, FieldValue
 from kafkaform.core.schema_files import load_schema
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP
 from kafkaform.resources.consumer_group import risk as group_risk
 from kafkaform.resources.groups import PROTOCOLS
 from kafkaform.resources.replicas import placement
@@ -82,7 +82,7 @@ def test_the_groups_are_of_several_teams_and_of_every_protocol(environment: str)
 def test_the_groups_read_topics_that_are_declared(environment: str) -> None:
     declared = {d.ref.name for d in topics(environment) if d.state is not None}
     for desired in groups(environment):
-        read = KINDS["ConsumerGroup"].reads(desired.intent)
+        read = GROUP.reads(desired.intent)
         assert read, desired.ref
         assert set(read) <= declared, desired.ref
 

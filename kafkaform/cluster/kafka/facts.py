@@ -20,6 +20,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.model import Diagnostic, Facts, Severity
 from kafkaform.core.partitions import Broker
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import Configured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -77,9 +78,9 @@ def read_facts(connection: Connection) -> Facts:
             parts=parts,
         )
     agreed: dict[str, Mapping[str, str | None]] = {}
-    for name, kind in KINDS.items():
-        inherited = {broker: kind.configs.find_defaults(own) for broker, own in configs.items()}
-        agreed[name], differing = _merge_defaults(inherited, kind.words.noun)
+    for kind in KINDS.having(Configured):
+        inherited = {broker: kind.find_defaults(own) for broker, own in configs.items()}
+        agreed[kind.name], differing = _merge_defaults(inherited, kind.words.noun)
         diagnostics = (*diagnostics, *differing)
     return Facts(
         cluster.cluster_id,

@@ -13,7 +13,7 @@ from kafkaform.cluster.kafka.responses import TopicResponses
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.transport.brokers import complete_future
-from kafkaform.resources import ACCESS, KINDS, TOPIC
+from kafkaform.resources import ACCESS, KINDS, TOPIC, is_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class Prefetch:
         if KINDS[ref.kind] is ACCESS and self._access is None:
             self._access = Future()
             _start("access", self._access, lambda: read_access(self._connection))
-        if not KINDS[ref.kind].has_replicas:
+        if not is_topic(ref):
             return
         self._next.append(ref.name)
         if len(self._next) >= BATCH:

@@ -42,6 +42,7 @@ from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.values import Value, replace
 from kafkaform.resources import KINDS
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
+from kafkaform.resources.base import Configured
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
@@ -299,10 +300,12 @@ def _make_alteration_entry(operation: AlterConfigs) -> Mapping[str, Any]:
         (name, AlterConfigOperation.SET, value) for name, value in operation.set.items()
     ]
     changes += [(name, AlterConfigOperation.DELETE, None) for name in operation.unset]
+    kind = KINDS[operation.ref.kind]
+    assert isinstance(kind, Configured)  # noqa: S101 - it has the configs
     return {
-        "type": RESOURCE_TYPES[KINDS[operation.ref.kind].configs.resource],
+        "type": RESOURCE_TYPES[kind.config_resource],
         "name": operation.ref.name,
-        "configs": [{"name": name, "operation": kind, "value": value} for name, kind, value in changes],
+        "configs": [{"name": name, "operation": what, "value": value} for name, what, value in changes],
     }
 
 

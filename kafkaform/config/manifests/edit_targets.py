@@ -19,6 +19,7 @@ from kafkaform.config.manifests.scalars import format_like, render_inline
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import config_keys, list_shorthands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -156,11 +157,11 @@ class Manifest(Value):
         return next((steps for steps in candidates if find_node(self.root, steps) is not None), None)
 
     def _find_shorthand(self, path: str) -> Shorthand | None:
-        return KINDS[self.kind].format.shorthands.get(path)
+        return list_shorthands(KINDS[self.kind]).get(path)
 
     def _find_main_field(self, section: str) -> str:
         """Return the field that a scalar in the section of a shorthand sets."""
-        shorthands = KINDS[self.kind].format.shorthands.values()
+        shorthands = list_shorthands(KINDS[self.kind]).values()
         return next(short.field for short in shorthands if short.section == section and short.is_main)
 
     def _build_formatter(self, path: str, value: FieldValue) -> Callable[[str | None], Plain]:
@@ -169,7 +170,7 @@ class Manifest(Value):
             return lambda _: "present" if value is None else str(value)
         if value is None or isinstance(value, int) or not path.startswith(CONFIG_PREFIX):
             return lambda _: value
-        key = KINDS[self.kind].configs.keys().get(path.removeprefix(CONFIG_PREFIX))
+        key = config_keys(KINDS[self.kind]).get(path.removeprefix(CONFIG_PREFIX))
         below = find_node(self.root, self._find_steps(_BASE, path) or ("",))
         inherited = below.value if isinstance(below, yaml.ScalarNode) else None
         return lambda old: format_like(key, value, inherited if old is None else old)

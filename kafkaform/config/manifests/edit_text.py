@@ -17,6 +17,7 @@ import yaml
 from kafkaform.config.manifests.scalars import render_inline
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
+from kafkaform.resources.base import list_shorthands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -234,8 +235,8 @@ def _choose_index(present: Sequence[str], name: str, ranks: Mapping[str, int]) -
 @cache
 def _rank_keys(kind: str) -> Mapping[str, int]:
     """Return the order of the keys of a kind's spec in its schema, followed by those of its shorthands."""
-    fields = load_schema(KINDS[kind].format.schema)["$defs"]["spec"]["properties"]
-    keys = (*fields, *(shorthand.field for shorthand in KINDS[kind].format.shorthands.values()))
+    fields = load_schema(KINDS[kind].schema)["$defs"]["spec"]["properties"]
+    keys = (*fields, *(shorthand.field for shorthand in list_shorthands(KINDS[kind]).values()))
     return {key: rank for rank, key in enumerate(keys)}
 
 

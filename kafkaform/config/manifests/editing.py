@@ -18,9 +18,10 @@ from kafkaform.config.manifests.files import read_bytes
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
+from kafkaform.core.schema_files import find_marked, load_inlined_schema
 from kafkaform.core.values import Value, replace
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import ListItem, ManifestEdit
+from kafkaform.resources.base import Kind, Layer, ListItem, ManifestEdit, locate_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +81,7 @@ class TextLoader(Value):
         path.write_bytes(text.encode())
         # The defaults of other environments are unknown here. These placeholders differ from every value, so
         # that no default hides a difference.
-        placeholders = {kind.name: (kind.format.sentinel_spec,) for kind in KINDS.values()}
+        placeholders = {kind.name: (_build_placeholders(kind),) for kind in KINDS.values()}
         contexts = [replace(self.context, root=None)]
         contexts += [
             replace(self.context, root=None, environment=name, defaults=placeholders)
@@ -206,7 +207,7 @@ def edit_manifests(edits: Sequence[Edit], desired: Sequence[Desired], context: C
         if resource is None or resource.location is None:
             refused[edit] = "no manifest declares it"
             continue
-        located = KINDS[edit.ref.kind].locate_edit(resource, edit.path, edit.value)
+        located = locate_edit(KINDS[edit.ref.kind], resource, edit.path, edit.value)
         if located is None:
             continue
         if isinstance(located, str):
@@ -253,13 +254,20 @@ def _find_objection(edit: ManifestEdit) -> str | None:
     if edit.path == "state":
         return None if edit.value in {None, "absent"} else f"state cannot be {edit.value} (only absent)"
     kind = KINDS[edit.manifest.ref.kind]
-    if edit.path not in kind.format.counts:
+    if edit.path not in find_marked(kind.schema, "x-required"):
         return f"{edit.path} cannot be set in a manifest"
     if edit.value is None:
         return f"a {kind.words.noun} always has {edit.path}"
     if isinstance(edit.value, str):
         return f"{edit.path} is {edit.value}, which is not a single number"
     return None
+
+
+def _build_placeholders(kind: Kind) -> Layer:
+    """Return a spec whose required fields have values that no manifest can have."""
+    fields = load_inlined_schema(kind.schema)["properties"]["spec"]["properties"]
+    required = find_marked(kind.schema, "x-required")
+    return {name: 0 if fields[name].get("type") == "integer" else [] for name in required}
 
 
 class _File(Value):

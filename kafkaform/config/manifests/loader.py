@@ -14,9 +14,11 @@ from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import read_documents
 from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
+from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources import KINDS, consent, find_kind, group_ref, misspelt_hazard
+from kafkaform.resources import KINDS, consent, find_kind, group_ref, list_topics_read, misspelt_hazard
+from kafkaform.resources.base import Itemized, WholeChecked, list_shorthands
 from kafkaform.rules.waivers import WAIVER_PREFIX
 
 if TYPE_CHECKING:
@@ -32,10 +34,10 @@ MAX_VALUES = 5_000_000
 API_VERSION = "kafkaform/v1"
 OWN_PREFIX = "kafkaform/"
 """The prefix of kafkaform's annotations."""
-SECRETS = frozenset().union(*(kind.format.secrets for kind in KINDS.values()))
+SECRETS = frozenset[str]().union(*(find_marked(kind.schema, "x-secret") for kind in KINDS.values()))
 """The keys whose value may be a reference to a secret."""
 VERBATIM = frozenset({"config", "labels", "annotations"}).union(
-    SECRETS, *(kind.format.verbatim for kind in KINDS.values())
+    SECRETS, *(find_marked(kind.schema, "x-verbatim") for kind in KINDS.values())
 )
 """Below these keys scalars keep their source text, which the kind of the resource interprets."""
 
@@ -210,7 +212,7 @@ def _build_invalid(manifest: _Manifest) -> Desired:
         {},
         intent,
         document.locate(),
-        FieldLocations(document, KINDS[manifest.ref.kind].format.shorthands, None),
+        FieldLocations(document, list_shorthands(manifest.kind), None),
         invalid=True,
     )
 
@@ -310,7 +312,7 @@ def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | 
     kind = _parse_kind(document, problems)
     if kind is None:
         return None
-    schema = kind.format.schema
+    schema = kind.schema
     # An unsound manifest is parsed as far as possible, so that one run reports all of its problems.
     flaws, sound = check_structure(document, schema)
     problems.extend(flaws)
@@ -321,9 +323,9 @@ def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | 
         ResourceRef(kind.name, metadata.get("name", "")),
         kind,
         document,
-        kind.format.normalise(spec, sound.create_reporter(("spec",), problems)),
+        kind.normalise(spec, sound.create_reporter(("spec",), problems)),
         {
-            name: kind.format.normalise(layer, sound.create_reporter(("spec", "overrides", name), problems))
+            name: kind.normalise(layer, sound.create_reporter(("spec", "overrides", name), problems))
             for name, layer in overrides.items()
         }
         or _EMPTY,
@@ -428,7 +430,7 @@ def _combine(
     desired: Sequence[Desired], invalid: Iterable[Desired], problems: list[Problem], *, unread: bool
 ) -> list[Desired]:
     """Return the resources that manifests declare: of some kinds, several manifests declare one."""
-    read_by = {declared.ref.name: topics for declared in desired if (topics := _list_read_topics(declared))}
+    read_by = {declared.ref.name: topics for declared in desired if (topics := list_topics_read(declared))}
     unknown = {declared.ref for declared in invalid}
 
     def find_read_topics(group: str) -> Sequence[str] | None:
@@ -437,17 +439,13 @@ def _combine(
 
     combined: list[Desired] = []
     for name, kind in KINDS.items():
-        resources, combine_problems = kind.format.combine(
-            [d for d in desired if d.ref.kind == name], find_read_topics
-        )
+        resources: Sequence[Desired] = [d for d in desired if d.ref.kind == name]
+        if isinstance(kind, Itemized):
+            resources, combine_problems = kind.combine(resources, find_read_topics)
+            problems += combine_problems
         combined += resources
-        problems += combine_problems
     order = {id(declared): number for number, declared in enumerate(desired)}
     return sorted(combined, key=lambda declared: order.get(id(declared), len(order)))
-
-
-def _list_read_topics(declared: Desired) -> Sequence[str]:
-    return KINDS[declared.ref.kind].reads(declared.intent)
 
 
 def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> Desired:
@@ -459,14 +457,15 @@ def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> 
     ]
     if context.environment is not None:
         layers.append(manifest.overrides.get(context.environment, {}))
-    state, intent = manifest.kind.format.resolve(merge(layers), document.create_reporter(("spec",), problems))
+    state, intent = manifest.kind.resolve(merge(layers), document.create_reporter(("spec",), problems))
     intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
     defaults = context.default_locations.get(manifest.kind.name)
     locations = FieldLocations(
-        document, manifest.kind.format.shorthands, context.environment, defaults=defaults
+        document, list_shorthands(manifest.kind), context.environment, defaults=defaults
     )
     desired = Desired(manifest.ref, state, intent, document.locate(), locations)
-    problems.extend(manifest.kind.format.find_problems(desired))
+    if isinstance(manifest.kind, WholeChecked):
+        problems.extend(manifest.kind.find_problems(desired))
     return desired
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
 from typing import TYPE_CHECKING
 
 from kafkaform.core.acl_fields import is_covered, is_implied, parse_path, write_path, write_value
-from kafkaform.core.model import Diagnostic, ManifestScope, Observed, ResourceRef, Severity
+from kafkaform.core.model import Create, Delete, Diagnostic, ManifestScope, Observed, ResourceRef, Severity
 from kafkaform.core.plans import Binding
-from kafkaform.core.rights import CLUSTER, Right
 from kafkaform.resources.access import operations as access_operations
 from kafkaform.resources.access import reach, risk, spec
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.base import (
-    ConfigSet,
     Field,
     Hazards,
-    Kind,
+    Itemized,
+    KindScope,
     KindWords,
-    ManifestFormat,
+    PlanWide,
+    PolicyChecked,
     PolicyPart,
     UsageFacts,
 )
@@ -27,25 +29,18 @@ if TYPE_CHECKING:
 
     from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.errors import Problem
-    from kafkaform.core.model import (
-        Change,
-        Desired,
-        Facts,
-        FieldChange,
-        FieldValue,
-        Intent,
-        RiskAssessment,
-        State,
-    )
-    from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, ManifestEdit, ReadTopics, ReportProblem, UpdateContext
+    from kafkaform.core.model import Change, Desired, Facts, FieldChange, FieldValue, RiskAssessment, State
+    from kafkaform.resources.base import ManifestEdit, UpdateContext
 
 
 class _AclField(Field):
     """One ACL of a principal."""
 
     ending = "deleted"
+
+    def bind(self, _change: FieldChange) -> Binding:
+        scope = f"of {self.path}"
+        return Binding(scope, partial(eq, scope))
 
     def judge(self, context: UpdateContext) -> RiskAssessment:
         return risk.judge_field(self.path, context.ref.name, context.after.get(self.path), context.facts)
@@ -62,63 +57,36 @@ class _AclField(Field):
         return spec.find_obstacle(parse_path(self.path, ""))
 
 
-class _Format(ManifestFormat):
-    schema = "access"
-    sentinel_spec: Layer = {}  # noqa: RUF012 - read-only
-
-    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
-        return spec.normalise(layer, report)
-
-    def resolve(self, layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
-        return spec.resolve(layer)
-
-    def combine(
-        self, manifests: Sequence[Desired], read_by: ReadTopics
-    ) -> tuple[Sequence[Desired], Sequence[Problem]]:
-        return spec.combine(manifests, read_by)
-
-    def policy_fields(self) -> Mapping[str, ConfigKey]:
-        return spec.POLICY_FIELDS
-
-    def list_policy_parts(self, desired: Desired) -> Iterable[PolicyPart]:
-        for path in desired.state or ():
-            yield PolicyPart(path, spec.describe_for_policies(parse_path(path, desired.ref.name)))
-
-    def write(
-        self,
-        observed: Observed,
-        _config: dict[str, object],
-        _under: Mapping[str, object],
-        left_out: list[str],
-    ) -> dict[str, object]:
-        principal = observed.ref.name
-        acls = [parse_path(path, principal) for path in observed.state]
-        left_out += [f"{write_path(acl)}: {why}" for acl in acls if (why := spec.find_obstacle(acl))]
-        return spec.write_spec(principal, acls)
-
-
-class AccessKind(Kind):
+class AccessKind(Itemized, PlanWide, PolicyChecked):
     """The ACLs of a principal."""
 
     name = "Access"
     words = KindWords("principals with ACLs", "access", "access", "its rights", "deleted", "box")
-    format: ManifestFormat = _Format()
-    configs = ConfigSet()
+    schema = "access"
     hazards = Hazards(risk.HAZARDS)
-    # Principals that no manifest names are of others: they are read only if a manifest declares one.
-    listed = False
+    # Principals that no manifest names are of others: they are read only if a manifest declares one. Reading
+    # takes a right on the whole cluster: single ACLs have none.
+    scope = KindScope(listed=False, prunable=True, names_principals=True, reading_right="Describe")
     plan_wide_codes = frozenset({reach.CODE})
-    prunable = True
-    itemized = True
-    names_principals = True
+
+    normalise = staticmethod(spec.normalise)
+    resolve = staticmethod(spec.resolve)
+    combine = staticmethod(spec.combine)
+    write = staticmethod(spec.write)
+    operations = staticmethod(access_operations.operations)
+
+    def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """Return the fields of an ACL."""
+        return spec.POLICY_FIELDS
+
+    def list_policy_parts(self, desired: Desired) -> Iterable[PolicyPart]:
+        """Yield each ACL, with the values that policies compare."""
+        for path in desired.state or ():
+            yield PolicyPart(path, spec.describe_for_policies(parse_path(path, desired.ref.name)))
 
     def field(self, path: str) -> Field:
         """Return the field of an ACL."""
         return _AclField(self, path)
-
-    def reading_rights(self, _name: str) -> tuple[Right, ...]:
-        """Return the right to read all ACLs: single ones have none."""
-        return (Right("Describe", CLUSTER),)
 
     def foresee(self, changes: Iterable[Change], facts: Facts) -> Facts:
         """Add all ACLs that the changes create and delete."""
@@ -136,24 +104,10 @@ class AccessKind(Kind):
             text = reach.describe(principal, differences)
             yield Diagnostic(reach.CODE, Severity.INFO, text, ref=ref if ref in changing else None)
 
-    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-        """Assess the first ACLs of a principal."""
-        return risk.judge_all(ref.name, state, facts, is_created=True)
-
-    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
-        """Assess the removal of all ACLs of a principal."""
-        return risk.judge_all(observed.ref.name, observed.state, facts, is_created=False)
-
-    def binding(self, _change: Change, field: FieldChange | None) -> Binding | None:
-        """Bind a consent to the ACL that it is for."""
-        if field is None:
-            return None
-        scope = f"of {field.path}"
-        return Binding(scope, lambda given: given == scope)
-
-    def operations(self, change: Change) -> tuple[Operation, ...]:
-        """Grant first, then revoke."""
-        return access_operations.operations(change)
+    def judge(self, change: Create | Delete, observed: Observed | None, facts: Facts) -> RiskAssessment:
+        """Assess the first ACLs of a principal, or the removal of all."""
+        state = change.state if observed is None else observed.state
+        return risk.judge_all(change.ref.name, state, facts, is_created=observed is None)
 
     def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
         """Return the edit of `spec.acls` in one of the manifests of a principal."""
@@ -162,7 +116,7 @@ class AccessKind(Kind):
         acl = None if path == "state" else parse_path(path, desired.ref.name)
         return locations.locate_edit(path, acl, value)
 
-    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+    def reconcile(self, state: State, observed: Observed, facts: Facts) -> State:
         """Return the declared ACLs that are missing, and the removal of live ones that no manifest declares.
 
         A live `Describe` beside a declared `Read` stays: Kafka includes it. A declared one that a live ACL

@@ -13,14 +13,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from kafkaform.core.acl_fields import is_implied, write_path, write_value
+from kafkaform.core.acl_fields import is_implied, parse_path, write_path, write_value
 from kafkaform.core.acls import ALL_OPERATIONS, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import Desired, Intent, ResourceRef, Undeclared
+from kafkaform.core.model import Desired, Intent, Observed, ResourceRef, Undeclared
 from kafkaform.core.values import Value, replace
 from kafkaform.resources.access.shorthand import list_rights
-from kafkaform.resources.base import ListItem, ManifestEdit
+from kafkaform.resources.base import ListItem, ManifestEdit, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ def _normalise_acl(entry: dict[str, Any], index: int, report: ReportProblem) -> 
     return {**entry, "operations": operations}
 
 
-def resolve(layer: Layer) -> tuple[State | None, Intent]:
+def resolve(layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
     """Split a merged, normalised Access spec; its state is that of no principal yet: see `combine`."""
     # All ACLs of a declared principal are owned: an undeclared one is removed.
     protected = bool(layer.get("deletionProtection", False))
@@ -255,6 +255,14 @@ def find_obstacle(acl: Acl) -> str | None:
     if acl.is_prefix and acl.resource_type is ResourceType.CLUSTER:
         return "it is for names that start with that of the cluster: declare `resource: cluster`"
     return None if acl.host else "its host is empty, so that it applies to no client"
+
+
+def write(observed: Observed, _config: Mapping[str, object], _under: Mapping[str, object]) -> Written:
+    """Return the spec that declares the ACLs of a live principal."""
+    principal = observed.ref.name
+    acls = [parse_path(path, principal) for path in observed.state]
+    left_out = tuple(f"{write_path(acl)}: {why}" for acl in acls if (why := find_obstacle(acl)))
+    return Written(write_spec(principal, acls), left_out)
 
 
 def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:

@@ -5,31 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
-from kafkaform.core.model import CONFIG_PREFIX, Observed, ResourceRef
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Observed, ResourceRef
 from kafkaform.core.plans import Binding
-from kafkaform.core.rights import CLUSTER, Right
-from kafkaform.resources.base import ConfigField, ConfigSet, Field, Hazards, Kind, KindWords, ManifestFormat
+from kafkaform.resources.base import (
+    ConfigField,
+    Configured,
+    Field,
+    Hazards,
+    KindScope,
+    KindWords,
+    WholeChecked,
+)
 from kafkaform.resources.client_quota import operations as quota_operations
 from kafkaform.resources.client_quota import risk, spec
-from kafkaform.resources.client_quota.entity import parse_entity, write_entity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.errors import Problem
-    from kafkaform.core.model import (
-        Change,
-        Desired,
-        Facts,
-        FieldChange,
-        FieldValue,
-        Intent,
-        RiskAssessment,
-        State,
-    )
-    from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+    from kafkaform.core.model import Facts, FieldChange, FieldValue, RiskAssessment
+    from kafkaform.resources.base import UpdateContext
     from kafkaform.resources.client_quota.entity import QuotaEntity
 
 
@@ -51,80 +46,49 @@ class _Limit(ConfigField):
     def judge(self, context: UpdateContext) -> RiskAssessment:
         return risk.judge(self.path, context)
 
-
-class _Limits(ConfigSet):
-    def keys(self) -> Mapping[str, ConfigKey]:
-        return spec.KEYS
-
-
-class _Format(ManifestFormat):
-    schema = "clientquota"
-    sentinel_spec: Layer = {}  # noqa: RUF012 - read-only
-
-    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
-        return spec.normalise(layer, report)
-
-    def resolve(self, layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
-        return spec.resolve(layer)
-
-    def find_problems(self, desired: Desired) -> Iterable[Problem]:
-        return spec.find_problems(desired)
-
-    def write(
-        self,
-        observed: Observed,
-        _config: dict[str, object],
-        _under: Mapping[str, object],
-        _left_out: list[str],
-    ) -> dict[str, object]:
-        return {"entity": write_entity(parse_entity(observed.ref.name))}
+    def bind(self, change: FieldChange) -> Binding | None:
+        """Bind a consent to the effective limit that a change replaces."""
+        # Without a limit before, any later cut would look the same.
+        if change.effective_before is None:
+            return None
+        value = str(change.effective_before)
+        text = kafka_configs.human(spec.KEYS.get(self.path.removeprefix(CONFIG_PREFIX)), value)
+        return Binding(
+            f"from {text}",
+            lambda given: given.startswith("from ") and self.equal(given.removeprefix("from "), value),
+        )
 
 
-class ClientQuotaKind(Kind):
+class ClientQuotaKind(Configured, WholeChecked):
     """Quotas of users, client ids and addresses, and their defaults (KIP-546)."""
 
     name = "ClientQuota"
     words = KindWords("client quotas", "quota", "quotas", "its limits", "deleted", "box")
-    format: ManifestFormat = _Format()
-    configs: ConfigSet = _Limits()
+    schema = "clientquota"
     hazards = Hazards(risk.HAZARDS)
-    # Listing quotas takes a right on the whole cluster, so brokers are asked only if a manifest declares one.
-    listed = False
-    # Pruning would lift limits that protect the cluster, and a quota that no manifest declares does no harm.
-    prunable = False
+    # ACLs do not cover single quotas, and listing takes a right on the cluster: brokers are asked only if a
+    # manifest declares one. Pruning would lift limits that protect the cluster.
+    scope = KindScope(listed=False, reading_right="DescribeConfigs")
+
+    normalise = staticmethod(spec.normalise)
+    resolve = staticmethod(spec.resolve)
+    find_problems = staticmethod(spec.find_problems)
+    write = staticmethod(spec.write)
+    operations = staticmethod(quota_operations.operations)
 
     def field(self, path: str) -> Field:
         """Return the limit with this path."""
         return _Limit(self, path)
 
-    def reading_rights(self, _name: str) -> tuple[Right, ...]:
-        """Return the right on the cluster, as ACLs do not cover single quotas."""
-        return (Right("DescribeConfigs", CLUSTER),)
+    def config_keys(self) -> Mapping[str, ConfigKey]:
+        """Return the limits that entities can have."""
+        return spec.KEYS
 
-    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-        """Assess the first limits of an entity."""
-        return risk.judge_create(ref, state, facts)
-
-    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
-        """Assess the removal of all limits of an entity."""
+    def judge(self, change: Create | Delete, observed: Observed | None, facts: Facts) -> RiskAssessment:
+        """Assess the first limits of an entity, or the removal of all."""
+        if observed is None:
+            return risk.judge_create(change.ref, change.state, facts)
         return risk.judge_delete(observed, facts)
-
-    def binding(self, _change: Change, field: FieldChange | None) -> Binding | None:
-        """Bind a consent to the effective limit that a change replaces."""
-        # Without a limit before, any later cut would look the same.
-        if field is None or field.effective_before is None:
-            return None
-        value = str(field.effective_before)
-        limit = self.field(field.path)
-        text = kafka_configs.human(spec.KEYS.get(field.path.removeprefix(CONFIG_PREFIX)), value)
-        return Binding(
-            f"from {text}",
-            lambda given: given.startswith("from ") and limit.equal(given.removeprefix("from "), value),
-        )
-
-    def operations(self, change: Change) -> tuple[Operation, ...]:
-        """Alter all limits of an entity at once."""
-        return quota_operations.operations(change)
 
 
 def quota_ref(entity: QuotaEntity) -> ResourceRef:

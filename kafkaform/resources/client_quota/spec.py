@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core import kafka_configs
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import CONFIG_PREFIX, Intent, State, Undeclared
+from kafkaform.core.model import CONFIG_PREFIX, Intent, Observed, State, Undeclared
 from kafkaform.core.units import readable_size
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.base import BAD, canonical_value
-from kafkaform.resources.client_quota.entity import FIELDS, parse_entity, read_entity
+from kafkaform.resources.base import BAD, Written, canonical_value
+from kafkaform.resources.client_quota.entity import FIELDS, parse_entity, read_entity, write_entity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -177,7 +177,7 @@ def _is_known(name: str, report: ReportProblem) -> bool:
     return False
 
 
-def resolve(layer: Layer) -> tuple[State | None, Intent]:
+def resolve(layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
     """Split a merged, normalised ClientQuota spec into the desired state (None: absent) and the intent."""
     intent = Intent(
         deletion_protection=bool(layer.get("deletionProtection", False)),
@@ -189,6 +189,11 @@ def resolve(layer: Layer) -> tuple[State | None, Intent]:
     config = cast("Mapping[str, str | None]", layer.get("config", {}))
     state: dict[str, FieldValue] = {CONFIG_PREFIX + name: config[name] for name in sorted(config)}
     return state, intent
+
+
+def write(observed: Observed, config: Mapping[str, object], _under: Mapping[str, object]) -> Written:
+    """Return the entity and the limits."""
+    return Written({"entity": write_entity(parse_entity(observed.ref.name)), "config": config})
 
 
 def find_problems(desired: Desired) -> Iterator[Problem]:

@@ -23,15 +23,15 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import (
-    AffectedGroups,
     ConfigField,
-    ConfigSet,
+    Configured,
     Field,
     Hazards,
     Irreversible,
-    Kind,
+    KindScope,
     KindWords,
-    ManifestFormat,
+    PolicyChecked,
+    Restorable,
     Restoration,
     own_configs,
 )
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
-    from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+    from kafkaform.resources.base import UpdateContext
 
 
 class _Field(Field):
@@ -60,6 +59,7 @@ class _Config(_Field, ConfigField):
 
 class _Offset(_Field):
     ending = "expired or removed"
+    compared = False  # offsets depend on the records of one cluster
 
     @property
     def order(self) -> tuple[int, str]:
@@ -88,88 +88,64 @@ class _Offset(_Field):
         return Irreversible("no manifest holds it", offset=(*partition, change.before))
 
 
-class _Configs(ConfigSet):
-    resource = "GROUP"
+class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
+    """Groups of every protocol: dynamic group configs, and initial offsets."""
 
-    def keys(self) -> Mapping[str, ConfigKey]:
-        return kafka_configs.group_configs()
+    name = risk.NAME
+    words = KindWords("consumer groups", "group", "groups", "its offsets", "expired or deleted", "box")
+    schema = "consumergroup"
+    hazards = Hazards(risk.HAZARDS)
+    # A group that no manifest declares may belong to others, and it costs a cluster next to nothing.
+    scope = KindScope()
+    config_resource = "GROUP"
+
+    normalise = staticmethod(spec.normalise)
+    resolve = staticmethod(spec.resolve)
+    write = staticmethod(spec.write)
+    operations = staticmethod(group_operations.operations)
+    config_keys = staticmethod(kafka_configs.group_configs)
 
     def find_defaults(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        # Brokers prefix the name of each group config with `group.`.
+        """Return the defaults of brokers, which prefix the name of each group config with `group.`."""
         defaults = {}
         for name, key in kafka_configs.group_configs().items():
             value = broker_configs.get(f"group.{name}", key.default)
             defaults[name] = None if value is None else kafka_configs.normalise_observed(key, value)
         return defaults
 
-
-class _Format(ManifestFormat):
-    schema = "consumergroup"
-    sentinel_spec: Layer = {"topics": []}  # noqa: RUF012 - read-only
-    verbatim = frozenset({"client", "offsets"})
-
-    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
-        return spec.normalise(layer, report)
-
-    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
-        return spec.resolve(layer, report)
-
-    def write(
-        self, observed: Observed, _config: dict[str, object], under: Mapping[str, object], left_out: list[str]
-    ) -> dict[str, object]:
-        return spec.write_spec(get_group(observed), observed.state, under, left_out)
-
-    def is_idle(self, observed: Observed) -> bool:
-        group = get_group(observed)
-        return group is None or not group.topics
-
     def policy_fields(self) -> Mapping[str, ConfigKey]:
+        """Return the client properties."""
         return {f"client.{name}": key for name, key in client_keys().items()}
-
-
-class ConsumerGroupKind(Kind):
-    """Groups of every protocol: dynamic group configs, and initial offsets."""
-
-    name = risk.NAME
-    words = KindWords("consumer groups", "group", "groups", "its offsets", "expired or deleted", "box")
-    format: ManifestFormat = _Format()
-    configs: ConfigSet = _Configs()
-    hazards = Hazards(risk.HAZARDS)
-    has_members = True
-    # A group that no manifest declares may belong to others, and it costs a cluster next to nothing.
-    prunable = False
 
     def field(self, path: str) -> Field:
         """Return the field of an offset or a config."""
         return (_Offset if path.startswith(OFFSETS_PREFIX) else _Config)(self, path)
 
-    def judge_create(self, ref: ResourceRef, state: State, facts: Facts) -> RiskAssessment:
-        """Assess the risk of committing first offsets."""
-        return risk.judge_create(ref, state, facts)
-
-    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
-        """Assess the loss of offsets and configs."""
+    def judge(self, change: Create | Delete, observed: Observed | None, facts: Facts) -> RiskAssessment:
+        """Assess the first offsets that are committed, or the loss of offsets and configs."""
+        if observed is None:
+            return risk.judge_create(change.ref, change.state, facts)
         group = get_group(observed)
         is_share = group is not None and group.protocol == "share"
         return risk.judge_delete(observed.ref, observed.state, facts, is_share=is_share)
-
-    def operations(self, change: Change) -> tuple[Operation, ...]:
-        """Return the operations on configs and offsets."""
-        return group_operations.operations(change)
 
     def reads(self, intent: Intent) -> tuple[str, ...]:
         """Return the topics that the manifest lists."""
         return tuple(cast("list[str]", intent.spec.get("topics", [])))
 
-    def applicable(self, state: State, observed: Observed, _facts: Facts) -> State:
+    def reconcile(self, state: State, observed: Observed, _facts: Facts) -> State:
         """Leave out the offsets of a group that has members, as these commit their own."""
         group = get_group(observed)
         if group is None or not group.active:
             return state
         return {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
 
-    def obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
-        """Refuse changes of the offsets of a group with members, and of a share group, which has none."""
+    def find_obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
+        """Return why a live group prevents a change, and what to do; None if it does not.
+
+        Changes of the offsets of a group with members are refused, and of a share group, which has none. It
+        is called when a plan is made, and again right before it is applied.
+        """
         group = get_group(observed)
         if group is None:
             return None
@@ -188,18 +164,21 @@ class ConsumerGroupKind(Kind):
                 paths = list(state)
         return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
 
-    def affected_groups(self, change: Change, observed: Observed | None) -> AffectedGroups:
-        """Return the group if it loses offsets: who uses assign() commits without being a member."""
+    def loses_offsets(self, change: Change, observed: Observed | None) -> bool:
+        """Return whether a group that may be in use loses offsets: who uses assign() is not a member."""
         group = get_group(observed) if observed is not None else None
         # Watching takes seconds, so only groups that have offsets to lose are watched.
-        loses_offsets = group is not None and group.committed and risk_of(change) >= Risk.DESTRUCTIVE
-        return AffectedGroups.ITSELF if loses_offsets else AffectedGroups.NONE
+        return group is not None and bool(group.committed) and risk_of(change) >= Risk.DESTRUCTIVE
 
-    def comparable_state(self, observed: Observed) -> State:
-        """Return its configs and its protocol; offsets depend on the records of one cluster."""
+    def is_idle(self, observed: Observed) -> bool:
+        """Return whether a live group reads nothing yet that its manifest has to declare."""
         group = get_group(observed)
-        protocol = group.intended_protocol(observed.state) if group is not None else ""
-        return {**own_configs(observed.state), **({"protocol": protocol} if protocol else {})}
+        return group is None or not group.topics
+
+    def find_protocol(self, observed: Observed) -> str | None:
+        """Return the protocol that a live group is to have; None if unknown."""
+        group = get_group(observed)
+        return group.intended_protocol(observed.state) if group is not None else None
 
     def first_offsets(self, change: Change) -> Mapping[str, str]:
         """Return the fields of whole topics; those of partitions belong to a reset."""

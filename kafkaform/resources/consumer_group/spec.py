@@ -29,18 +29,17 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import DEFAULT_PROTOCOL
-from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
+from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, Observed, State, Undeclared
 from kafkaform.core.offset_spec import parse_initial
 from kafkaform.core.units import parse_duration
 from kafkaform.core.wording import nearest, quoted
-from kafkaform.resources.base import BAD, canonical_value
+from kafkaform.resources.base import BAD, Written, canonical_value
 from kafkaform.resources.consumer_group.client import client_layer
 from kafkaform.resources.consumer_group.fields import topic_path
-from kafkaform.resources.groups import protocol_of_configs
+from kafkaform.resources.groups import get_group, protocol_of_configs
 
 if TYPE_CHECKING:
     from kafkaform.resources.base import Layer, ReportProblem
-    from kafkaform.resources.groups import Group
 
 _Part: TypeAlias = Mapping[str, object]
 _COPIED_FIELDS = ("protocol", "guarantees", "state", "deletionProtection", "undeclared")
@@ -181,10 +180,10 @@ def _check(spec: Layer, report: ReportProblem) -> None:
         )
 
 
-def write_spec(
-    group: Group | None, state: State, under: Mapping[str, object], left_out: list[str]
-) -> dict[str, object]:
-    """Return the spec that declares a live group; `left_out` gets a line for what it cannot declare."""
+def write(observed: Observed, config: Mapping[str, object], under: Mapping[str, object]) -> Written:
+    """Return the spec that declares a live group."""
+    group, state = get_group(observed), observed.state
+    left_out = []
     topics = sorted(group.topics) if group is not None else []
     spec: dict[str, object] = {"topics": topics} if topics else {}
     if not topics:
@@ -197,4 +196,4 @@ def write_spec(
     # A share group cannot have initial offsets, so a default of kafkaform.yaml is taken away by a null.
     if protocol == "share" and "offsets" in under:
         spec["offsets"] = {"initial": None}
-    return spec
+    return Written({**spec, "config": config}, tuple(left_out))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from operator import eq
 from typing import TYPE_CHECKING
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import (
     CONFIG_PREFIX,
+    SAFE,
     Change,
+    Create,
     Delete,
-    Diagnostic,
     Facts,
     FieldChange,
     FieldValue,
@@ -23,16 +23,18 @@ from kafkaform.core.model import (
 from kafkaform.core.plans import Binding
 from kafkaform.core.values import replace
 from kafkaform.resources.base import (
-    AffectedGroups,
     ConfigField,
-    ConfigSet,
+    Configured,
     Field,
     FieldOutcome,
     Hazards,
     Irreversible,
-    Kind,
+    KindScope,
     KindWords,
+    PlanWide,
+    Restorable,
     Restoration,
+    restore_state,
 )
 from kafkaform.resources.replicas import copying, placement
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT, REPLICATION_FACTOR, ReplicaFacts
@@ -41,12 +43,11 @@ from kafkaform.resources.topic import operations as topic_operations
 from kafkaform.resources.topic import replication_factor, risk, spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.core.model import ResourceRef
-    from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import ManifestFormat, UpdateContext
+    from kafkaform.resources.base import UpdateContext
 
 _FIRST_FIELDS = ("partitions", REPLICATION_FACTOR, PLACEMENT)
 
@@ -60,6 +61,34 @@ class _Field(Field):
 
     def judge(self, context: UpdateContext) -> RiskAssessment:
         return risk.judge(self.path, context)
+
+    def bind(self, change: FieldChange) -> Binding | None:
+        """Bind a consent to the effective value that a change replaces."""
+        if change.effective_before is None:
+            return None
+        return Binding(f"from {self._write_effective_value(change)}", partial(self._is_from, change))
+
+    def _write_effective_value(self, change: FieldChange) -> str:
+        """Return the effective value before a change with its unit, or raw if that would not be exact."""
+        value = str(change.effective_before)
+        key = _load_keys().get(self.path.removeprefix(CONFIG_PREFIX))
+        if not self.path.startswith(CONFIG_PREFIX) or key is None:
+            return value
+        text = kafka_configs.human(key, value)
+        # `unlimited (Long.MAX)` is for people: a manifest could not contain it as a value.
+        return text if self.equal(text, value) else value
+
+    def _is_from(self, change: FieldChange, text: str) -> bool:
+        word, _, value = text.partition(" ")
+        if word != "from":
+            return False
+        if self.path.startswith(CONFIG_PREFIX):
+            return self.equal(value, change.effective_before)
+        # For moves that stopped half-way, a consent to the value at their start is still valid.
+        start = replace(change, before=value)
+        return value == str(change.effective_before) or (
+            value.isdecimal() and self.is_intermediate(start, change.effective_before)
+        )
 
 
 class _Config(_Field, ConfigField):
@@ -136,94 +165,53 @@ def _load_keys() -> Mapping[str, ConfigKey]:
     return {**kafka_configs.topic_configs(), **kafka_configs.retired_configs("topics")}
 
 
-class _Configs(ConfigSet):
-    resource = "TOPIC"
-
-    def keys(self) -> Mapping[str, ConfigKey]:
-        return _load_keys()
-
-    def find_defaults(self, broker_configs: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        return kafka_configs.cluster_defaults(broker_configs)
-
-    def is_vendor(self, name: str) -> bool:
-        return kafka_configs.is_vendor(name)
-
-
-class TopicKind(Kind):
+class TopicKind(Configured, PlanWide, Restorable):
     """Topics: partitions, replicas and their placement, and every dynamic topic config."""
 
     name = "Topic"
     words = KindWords("topics", "topic", "", "its data", "deleted", "cylinder")
-    format: ManifestFormat = spec.TopicFormat()
-    configs: ConfigSet = _Configs()
+    schema = "topic"
     hazards = Hazards(risk.HAZARDS, risk.INCLUDES)
-    prunable = True
-    has_replicas = True
+    scope = KindScope(prunable=True)
+    config_resource = "TOPIC"
+    shorthands = spec.SHORTHANDS
     plan_wide_codes = frozenset({copying.TOGETHER})
+
+    normalise = staticmethod(spec.normalise)
+    resolve = staticmethod(spec.resolve)
+    write = staticmethod(spec.write)
+    operations = staticmethod(topic_operations.operations)
+    find_defaults = staticmethod(kafka_configs.cluster_defaults)
+    is_vendor = staticmethod(kafka_configs.is_vendor)
+    note_plan_wide = staticmethod(copying.note_total)
 
     def field(self, path: str) -> Field:
         """Return the field of partitions, replicas, their placement, or a config."""
         return _FIELDS.get(path, _Config)(self, path)
 
-    def note_plan_wide(self, changes: Sequence[Change], facts: Facts) -> Iterable[Diagnostic]:
-        """Note the total of all copies of replicas."""
-        return copying.note_total(changes, facts)
+    def config_keys(self) -> Mapping[str, ConfigKey]:
+        """Return Kafka's topic configs, with those of earlier versions."""
+        return _load_keys()
 
-    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
-        """Assess the loss of all records."""
-        return risk.judge_delete(observed, facts)
-
-    def binding(self, change: Change, field: FieldChange | None) -> Binding | None:
-        """Bind a consent to the id of a topic to delete, or to the effective value that a change replaces."""
-        # A topic that is created again under the name has another id, and its deletion needs another consent.
-        if isinstance(change, Delete) and change.uid is not None:
-            return Binding(f"of {change.uid}", partial(eq, f"of {change.uid}"))
-        if field is None or field.effective_before is None:
-            return None
-        return Binding(f"from {self._write_effective_value(field)}", partial(self._is_from, field))
-
-    def _write_effective_value(self, field: FieldChange) -> str:
-        """Return the effective value before a change with its unit, or raw if that would not be exact."""
-        value = str(field.effective_before)
-        key = _load_keys().get(field.path.removeprefix(CONFIG_PREFIX))
-        if not field.path.startswith(CONFIG_PREFIX) or key is None:
-            return value
-        text = kafka_configs.human(key, value)
-        # `unlimited (Long.MAX)` is for people: a manifest could not contain it as a value.
-        return text if self.field(field.path).equal(text, value) else value
-
-    def _is_from(self, field: FieldChange, text: str) -> bool:
-        word, _, value = text.partition(" ")
-        if word != "from":
-            return False
-        if field.path.startswith(CONFIG_PREFIX):
-            return self.field(field.path).equal(value, field.effective_before)
-        # For moves that stopped half-way, a consent to the value at their start is still valid.
-        start = replace(field, before=value)
-        return value == str(field.effective_before) or (
-            value.isdecimal() and self.field(field.path).is_intermediate(start, field.effective_before)
-        )
-
-    def operations(self, change: Change) -> tuple[Operation, ...]:
-        """Return the operations on partitions, replicas and configs."""
-        return topic_operations.operations(change)
-
-    def applicable(self, state: State, observed: Observed, facts: Facts) -> State:
+    def reconcile(self, state: State, observed: Observed, facts: Facts) -> State:
         """Add the planned placement of the replicas."""
         assignment = facts.get(ReplicaFacts).placements.get(observed.ref)
         return state if assignment is None else {**state, PLACEMENT: format_assignment(assignment)}
 
-    def affected_groups(self, change: Change, _observed: Observed | None) -> AffectedGroups:
-        """Return the readers if partitions are added, or the topic is deleted."""
-        match change:
-            case Update(fields=fields) if any(field.path == "partitions" for field in fields):
-                return AffectedGroups.READERS
-            case Delete():
-                return AffectedGroups.READERS
-            case _:
-                return AffectedGroups.NONE
+    def judge(self, _change: Create | Delete, observed: Observed | None, facts: Facts) -> RiskAssessment:
+        """Assess the loss of all records; creating a topic is safe."""
+        return SAFE if observed is None else risk.judge_delete(observed, facts)
 
-    def restore(self, ref: ResourceRef, state: State, record: str) -> Restoration:
+    def restore(self, ref: ResourceRef, state: State, _record: str) -> Restoration:
         """Return it without its records."""
-        restoration = super().restore(ref, state, record)
-        return restoration._replace(lost="its records are lost: the topic comes back empty")
+        return restore_state(ref, state)._replace(lost="its records are lost: the topic comes back empty")
+
+    def affects_readers(self, change: Change) -> bool:
+        """Return whether a change affects the groups that read the topic: a deletion, or new partitions."""
+        match change:
+            case Update(fields=fields):
+                return any(field.path == "partitions" for field in fields)
+            case Create():
+                return False
+            case Delete():
+                return True

@@ -11,7 +11,7 @@ from kafkaform.core.acls import parse_principal
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import nearest, quoted, setting
-from kafkaform.resources.base import BAD, ManifestFormat, Shorthand, canonical_value
+from kafkaform.resources.base import BAD, Shorthand, Written, canonical_value
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.placement import checked_placement, normal_placement
 
@@ -148,18 +148,18 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     return state, intent
 
 
-def write_spec(observed: Observed, config: dict[str, object], left_out: list[str]) -> dict[str, object]:
-    """Return the counts and the retention shorthand of a live topic, as `ManifestFormat.write` does."""
+def write(observed: Observed, config: Mapping[str, object], _under: Mapping[str, object]) -> Written:
+    """Return the counts, the retention shorthand and the other configs of a live topic."""
     # Manifests of other tools may leave a count to the broker.
     counts = {name: observed.state[name] for name in COUNTS if name in observed.state}
     replicas = counts.get("replicationFactor")
+    left_out: tuple[str, ...] = ()
     if isinstance(replicas, str):
-        left_out.append(
-            f"replicationFactor: partitions have {replicas} replicas; the most of them is written"
-        )
+        left_out = (f"replicationFactor: partitions have {replicas} replicas; the most of them is written",)
         # A manifest has one number. The most loses nothing; the fewest would drop replicas.
         counts["replicationFactor"] = int(replicas.rpartition("-")[2])
-    return {**counts, **_move_retention(config)}
+    others = dict(config)
+    return Written({**counts, **_move_retention(others), "config": others}, left_out)
 
 
 def _move_retention(config: dict[str, object]) -> dict[str, object]:
@@ -168,27 +168,3 @@ def _move_retention(config: dict[str, object]) -> dict[str, object]:
     if size is None:
         return {} if time is None else {RETENTION: time}
     return {RETENTION: {**({} if time is None else {"time": time}), "bytes": size}}
-
-
-class TopicFormat(ManifestFormat):
-    """The `spec` of a Topic."""
-
-    schema = "topic"
-    sentinel_spec: Layer = {"partitions": 0, "replicationFactor": 0}  # noqa: RUF012 - read-only
-    shorthands: Mapping[str, Shorthand] = SHORTHANDS
-    verbatim = frozenset({RETENTION})
-    counts = frozenset(COUNTS)
-
-    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
-        """Merge the shorthand into the configs, whose values become canonical."""
-        return normalise(layer, report)
-
-    def resolve(self, layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
-        """Require the counts, and check a static placement against them."""
-        return resolve(layer, report)
-
-    def write(
-        self, observed: Observed, config: dict[str, object], _under: Mapping[str, object], left_out: list[str]
-    ) -> dict[str, object]:
-        """Return the counts and the retention shorthand."""
-        return write_spec(observed, config, left_out)

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import eq
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Observed, ResourceRef
+from kafkaform.core.model import SAFE, Create, Delete, Observed, ResourceRef
 from kafkaform.core.plans import Binding
-from kafkaform.core.rights import CLUSTER, Right
 from kafkaform.core.secrets import Reference
 from kafkaform.resources.base import (
-    ConfigSet,
     Field,
     FieldOutcome,
     Hazards,
     Irreversible,
-    Kind,
+    KindScope,
     KindWords,
-    ManifestFormat,
+    Restorable,
     Restoration,
+    WholeChecked,
 )
 from kafkaform.resources.user import operations as user_operations
 from kafkaform.resources.user import risk, spec
 from kafkaform.resources.user.credential import PREFIX, Credential, LivePassword, are_equal, parse_credential
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from kafkaform.core.errors import Problem
-    from kafkaform.core.model import (
-        Change,
-        Desired,
-        Facts,
-        FieldChange,
-        FieldValue,
-        Intent,
-        RiskAssessment,
-        State,
-    )
-    from kafkaform.core.operations import Operation
-    from kafkaform.resources.base import Layer, ReportProblem, UpdateContext
+    from kafkaform.core.model import Facts, FieldChange, FieldValue, RiskAssessment, State
+    from kafkaform.resources.base import UpdateContext
 
 _LOST = (
     "Kafka does not return passwords: the variable or file of the manifest must have the earlier one again"
@@ -77,6 +67,10 @@ class _CredentialField(Field):
         # Planned without the password, and applied with it: only now a login shows whether it is the same.
         return None not in (change.before, change.after, value)
 
+    def bind(self, _change: FieldChange) -> Binding:
+        scope = f"of {self.path.removeprefix(PREFIX)}"
+        return Binding(scope, partial(eq, scope))
+
     def judge(self, context: UpdateContext) -> RiskAssessment:
         before, after = context.before.get(self.path), context.after.get(self.path)
         return risk.judge(context.ref.name, self.path, before, after, context.facts)
@@ -104,67 +98,33 @@ class _CredentialField(Field):
         return Irreversible(_LOST)
 
 
-class _Format(ManifestFormat):
-    schema = "user"
-    sentinel_spec: Layer = {}  # noqa: RUF012 - read-only
-    secrets = frozenset({"password"})
-
-    def normalise(self, layer: Mapping[str, object], report: ReportProblem) -> Layer:
-        return spec.normalise(layer, report)
-
-    def resolve(self, layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
-        return spec.resolve(layer)
-
-    def find_problems(self, desired: Desired) -> Iterable[Problem]:
-        return spec.find_problems(desired)
-
-    def write(
-        self,
-        observed: Observed,
-        _config: dict[str, object],
-        _under: Mapping[str, object],
-        _left_out: list[str],
-    ) -> dict[str, object]:
-        return spec.write_spec(observed.ref.name, observed.state)
-
-
-class UserKind(Kind):
+class UserKind(WholeChecked, Restorable):
     """Users with SCRAM credentials (KIP-554)."""
 
     name = "User"
     words = KindWords("users with SCRAM credentials", "user", "users", "its credentials", "deleted", "box")
-    format: ManifestFormat = _Format()
-    configs = ConfigSet()
+    schema = "user"
     hazards = Hazards(risk.HAZARDS)
-    listed = False
-    prunable = False
+    # ACLs do not cover the credentials of single users.
+    scope = KindScope(listed=False, reading_right="Describe")
+
+    normalise = staticmethod(spec.normalise)
+    resolve = staticmethod(spec.resolve)
+    find_problems = staticmethod(spec.find_problems)
+    write = staticmethod(spec.write)
+    operations = staticmethod(user_operations.operations)
 
     def field(self, path: str) -> Field:
         """Return the credential with this path."""
         return _CredentialField(self, path)
 
-    def reading_rights(self, _name: str) -> tuple[Right, ...]:
-        """Return the right on the cluster, as ACLs do not cover the credentials of single users."""
-        return (Right("Describe", CLUSTER),)
-
-    def judge_delete(self, observed: Observed, facts: Facts) -> RiskAssessment:
-        """Assess the removal of all credentials of a user."""
-        return risk.judge_delete(observed, facts)
-
-    def binding(self, _change: Change, field: FieldChange | None) -> Binding | None:
-        """Bind a consent to the mechanism that it is for."""
-        if field is None:
-            return None
-        scope = f"of {field.path.removeprefix(PREFIX)}"
-        return Binding(scope, lambda given: given == scope)
-
-    def operations(self, change: Change) -> tuple[Operation, ...]:
-        """Set credentials, then remove others."""
-        return user_operations.operations(change)
-
-    def applicable(self, state: State, observed: Observed, _facts: Facts) -> State:
+    def reconcile(self, state: State, observed: Observed, _facts: Facts) -> State:
         """Return the declared credentials, and the removal of live ones that are not declared."""
         return {**dict.fromkeys(observed.state), **state}
+
+    def judge(self, _change: Create | Delete, observed: Observed | None, facts: Facts) -> RiskAssessment:
+        """Assess the removal of all credentials of a user; new ones are safe."""
+        return SAFE if observed is None else risk.judge_delete(observed, facts)
 
     def restore(self, ref: ResourceRef, state: State, _record: str) -> Restoration:
         """Return a deleted user, whose passwords are those of its references."""

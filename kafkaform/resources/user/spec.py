@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.acls import USER_PREFIX
 from kafkaform.core.errors import Problem
-from kafkaform.core.model import Intent
+from kafkaform.core.model import Intent, Observed
 from kafkaform.core.secrets import MalformedReference, Reference
+from kafkaform.resources.base import Written
 from kafkaform.resources.user.credential import (
     MIN_ITERATIONS,
     PREFIX,
@@ -47,7 +48,7 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     return dict(layer)
 
 
-def resolve(layer: Layer) -> tuple[State | None, Intent]:
+def resolve(layer: Layer, _report: ReportProblem) -> tuple[State | None, Intent]:
     """Split a merged User spec into the desired state (None: absent) and the intent."""
     intent = Intent(deletion_protection=bool(layer.get("deletionProtection", False)), spec=layer)
     if layer.get("state") == "absent":
@@ -81,22 +82,21 @@ def find_problems(desired: Desired) -> Iterator[Problem]:
         )
 
 
-def write_spec(name: str, state: State) -> dict[str, object]:
+def write(observed: Observed, _config: Mapping[str, object], _under: Mapping[str, object]) -> Written:
     """Return the spec that declares credentials, those of unknown passwords with a variable of the user."""
-    variable = _NOT_A_NAME.sub("_", name.upper())
+    variable = _NOT_A_NAME.sub("_", observed.ref.name.upper())
     if variable[:1].isdigit():
         variable = f"_{variable}"
     unknown = Reference("env", f"{variable}_PASSWORD")
-    return {
-        "scram": [
-            {
-                "mechanism": path.removeprefix(PREFIX),
-                "iterations": credential.iterations,
-                "password": str(
-                    unknown if isinstance(credential.password, LivePassword) else credential.password
-                ),
-            }
-            for path, value in sorted(state.items())
-            if (credential := parse_credential(value)) is not None
-        ]
-    }
+    scram = [
+        {
+            "mechanism": path.removeprefix(PREFIX),
+            "iterations": credential.iterations,
+            "password": str(
+                unknown if isinstance(credential.password, LivePassword) else credential.password
+            ),
+        }
+        for path, value in sorted(observed.state.items())
+        if (credential := parse_credential(value)) is not None
+    ]
+    return Written({"scram": scram})

@@ -18,9 +18,10 @@ from kafkaform.core.model import CONFIG_PREFIX, DataSize, Facts, Observation, Ob
 from kafkaform.core.partitions import Broker
 from kafkaform.core.transactions import TransactionReading
 from kafkaform.core.values import replace
-from kafkaform.resources import KINDS, group_ref
+from kafkaform.resources import KINDS, group_ref, is_topic
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.access.risk import AccessFacts
+from kafkaform.resources.base import Configured
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.topic import TopicKind
 from kafkaform.resources.topic.operations import CreateTopic
@@ -79,7 +80,7 @@ class MemoryCluster(MovingReplicas):
         self.own_login = OwnLogin()
         self._audit: list[str] = []
         self._cluster_id = cluster_id
-        self._defaults = {name: dict(kind.configs.find_defaults({})) for name, kind in KINDS.items()}
+        self._defaults = {kind.name: dict(kind.find_defaults({})) for kind in KINDS.having(Configured)}
         self._defaults[TopicKind.name].update(defaults or {})
         self._now_ms = now_ms
         self._made = 1  # Kafka keeps the first two ids for itself
@@ -128,7 +129,7 @@ class MemoryCluster(MovingReplicas):
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         """See `Cluster.sizes`."""
-        return {one.ref: self._data_size(one.ref) for one in resources if KINDS[one.ref.kind].has_replicas}
+        return {one.ref: self._data_size(one.ref) for one in resources if is_topic(one.ref)}
 
     def _data_size(self, ref: ResourceRef) -> DataSize:
         stopped = {*self._contents.stopped}

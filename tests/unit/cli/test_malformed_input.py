@@ -182,7 +182,7 @@ def _list_malformed(document: dict[str, Any], turns: set[int]) -> Iterator[tuple
 @pytest.mark.parametrize("kind", KINDS)
 def test_malformed_manifest_is_located_and_hides_nothing(kind: str, turns: set[int], tmp_path: Path) -> None:
     manifests = [*_build_manifests(kind)]
-    spec = load_schema(KINDS[kind].format.schema)["$defs"]["spec"]["properties"]
+    spec = load_schema(KINDS[kind].schema)["$defs"]["spec"]["properties"]
     assert set(manifests[0]["spec"]) == set(spec), "the test must have every field"
     (tmp_path / "kafkaform.yaml").write_text(_CONFIG)
     settings = read_settings(tmp_path / "kafkaform.yaml")

@@ -17,7 +17,7 @@ from kafkaform.config.settings import read_settings
 from kafkaform.config.starter import EditorHelp, write_schemas, write_starter
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.schema_files import load_schema
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP
 from tests.support.golden import wording
 
 FILES = {
@@ -55,7 +55,7 @@ def test_its_manifests_load_in_each_of_its_environments(tmp_path: Path) -> None:
         assert len(topics) == 2
         replication[environment] = {(d.state or {})["replicationFactor"] for d in topics}
         (group,) = [d for d in desired if d.ref.kind == "ConsumerGroup"]
-        assert set(KINDS["ConsumerGroup"].reads(group.intent)) <= {topic.ref.name for topic in topics}
+        assert set(GROUP.reads(group.intent)) <= {topic.ref.name for topic in topics}
     assert replication == {"dev": {1}, "prod": {3}}
 
 

@@ -135,7 +135,7 @@ OTHER_NAMES = {
     ],
 )
 def test_the_names_of_other_tools_are_translated(schema: str, meant: str, line: str) -> None:
-    kinds = {kind.format.schema: name for name, kind in KINDS.items()}
+    kinds = {kind.schema: name for name, kind in KINDS.items()}
     text = f"apiVersion: kafkaform/v1\nkind: {kinds[schema]}\nmetadata: {{name: t}}\nspec:\n  {line}\n"
     (found,) = [
         problem

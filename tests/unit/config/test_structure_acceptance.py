@@ -18,7 +18,7 @@ from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
 from tests.support.cli.project import ROOT
 
-SCHEMAS = {"Config": "config"} | {name: kind.format.schema for name, kind in KINDS.items()}
+SCHEMAS = {"Config": "config"} | {name: kind.schema for name, kind in KINDS.items()}
 ODD: list[Any] = [
     *(None, True, False, 0, 1, -1, 3.0, 0.5, 1.5, -0.0, 1e300, 5e-324),
     *(2**53 + 1, 2**63, 2**64, 10**50, -(10**50)),

@@ -40,7 +40,7 @@ def nothing_wrong(_: tuple[str | int, ...], message: str, hint: str | None, /, *
 
 
 def layer(kind: str, **spec: object) -> Layer:
-    return KINDS[kind].format.normalise(spec, nothing_wrong)
+    return KINDS[kind].normalise(spec, nothing_wrong)
 
 
 def reading(cluster: MemoryCluster) -> Observation:

@@ -118,7 +118,7 @@ def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object
     (document,) = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
     assert problems == check_structure(document, "topic")[0] == []
     spec = cast("dict[str, dict[str, object]]", document.data)["spec"]
-    KINDS["Topic"].format.normalise(spec, document.create_reporter(("spec",), problems))
+    KINDS["Topic"].normalise(spec, document.create_reporter(("spec",), problems))
     assert problems == []
 
 

@@ -375,7 +375,7 @@ def test_what_is_written_means_the_same(given_acls: set[Acl]) -> None:
     odd = {each for each in given_acls if find_obstacle(each)}
     assert all(is_implied(each, written) for each in given_acls - written - odd)
     state, live = ({write_path(each): "granted" for each in acls} for acls in (written, given_acls))
-    left = KINDS["Access"].applicable(state, Observed(ResourceRef("Access", USER), None, live), Facts("x"))
+    left = KINDS["Access"].reconcile(state, Observed(ResourceRef("Access", USER), None, live), Facts("x"))
     assert left == dict.fromkeys(map(write_path, odd)), "nothing is planned after an import but what it named"
 
 

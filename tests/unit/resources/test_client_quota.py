@@ -57,6 +57,7 @@ from kafkaform.rules import RuleContext
 from kafkaform.rules.policies import read_policies
 from tests.support.cli.project import ROOT, Call, environment
 from tests.support.golden import wording
+from tests.support.kinds import judge_deletion
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
 from tests.support.plans.scenes import QUIET, topic
@@ -410,7 +411,7 @@ def test_a_saved_plan_that_was_changed_by_hand_is_judged_all_the_same(
     assert isinstance(planned.change, Create)
     odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
     kind = KINDS["ClientQuota"]
-    assert kind.judge_create(odd.ref, odd.state, cluster.facts()).risk is Risk.DISRUPTIVE
+    assert kind.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
     (operation,) = kind.operations(odd)
     (objection,) = cluster.validate([operation])
     assert isinstance(objection, RequestRejected)
@@ -476,7 +477,7 @@ def test_a_live_value_that_is_no_limit_is_judged_and_not_adopted(limit: str, odd
         context = UpdateContext(ref, before, after, Intent(), Facts("x"))
         assert kind.field(path).judge(context).hazard == "unknown-config"
     deleted = Observed(ref, None, {path: "5"}, {path: "5", fallback: odd})
-    assert kind.judge_delete(deleted, Facts("x")).hazard == "unknown-config"
+    assert judge_deletion(deleted, Facts("x")).hazard == "unknown-config"
     assert kind.field(path).undeclarable(odd) is not None
     assert kind.field(path).undeclarable("5") is None
 

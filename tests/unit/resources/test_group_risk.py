@@ -31,13 +31,13 @@ from kafkaform.plan.difference import diff_update
 from kafkaform.plan.planning import plan_from, plan_of
 from kafkaform.plan.policy import Policy
 from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP, KINDS
 from kafkaform.resources.base import RecordFacts, UpdateContext, field_order
-from kafkaform.resources.consumer_group import ConsumerGroupKind
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.consumer_group.risk import _BY_NAME, HARMLESS, HAZARDS, judge, judge_create
 from kafkaform.resources.groups import Group, Member, Position
 from tests.support.golden import wording
+from tests.support.kinds import judge_deletion
 
 REF = ResourceRef("ConsumerGroup", "checkout")
 KIND = KINDS["ConsumerGroup"]
@@ -181,7 +181,7 @@ def observed(group: Group | None, **configs: str) -> Observed:
 
 
 def deletion(group: Group | None, facts: Facts = FACTS, **configs: str) -> RiskAssessment:
-    return ConsumerGroupKind().judge_delete(observed(group, **configs), facts)
+    return judge_deletion(observed(group, **configs), facts)
 
 
 def test_a_deletion_says_what_goes_and_where_members_start_then() -> None:
@@ -306,21 +306,23 @@ CONFIG = Update(REF, None, (FieldChange("config.consumer.session.timeout.ms", No
     "change", [RESET, INITIAL, Create(REF, {"offsets.orders": "latest"}), Delete(REF, None, {}, SAFE)]
 )
 def test_members_stand_against_offsets_and_deletion(change: Create | Update | Delete) -> None:
-    obstacle = KIND.obstacle(change, observed(live("m1")))
+    obstacle = GROUP.find_obstacle(change, observed(live("m1")))
     assert obstacle is not None
     assert obstacle[0] == wording
-    assert KIND.obstacle(change, observed(live())) is None
-    assert KIND.obstacle(change, observed(None)) is None
+    assert GROUP.find_obstacle(change, observed(live())) is None
+    assert GROUP.find_obstacle(change, observed(None)) is None
 
 
 def test_members_stand_against_offsets_and_not_against_configs() -> None:
-    obstacle = KIND.obstacle(RESET, observed(live(state="PreparingRebalance")))
+    obstacle = GROUP.find_obstacle(RESET, observed(live(state="PreparingRebalance")))
     assert obstacle is not None
     assert obstacle[0].startswith("it is PreparingRebalance")
-    assert KIND.obstacle(CONFIG, observed(live("m1"))) is None
-    assert KIND.obstacle(Create(REF, {"config.share.isolation.level": "x"}), observed(live("m1"))) is None
+    assert GROUP.find_obstacle(CONFIG, observed(live("m1"))) is None
+    assert (
+        GROUP.find_obstacle(Create(REF, {"config.share.isolation.level": "x"}), observed(live("m1"))) is None
+    )
     for change in (INITIAL, RESET):
-        obstacle = KIND.obstacle(change, observed(live(protocol="share")))
+        obstacle = GROUP.find_obstacle(change, observed(live(protocol="share")))
         assert obstacle is not None
         assert "share group" in obstacle[0]
 

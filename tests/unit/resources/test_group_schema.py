@@ -89,7 +89,7 @@ def test_does_not_fit(spec: dict[str, Any]) -> None:
 def test_the_schema_of_groups_has_every_protocol_config_and_property() -> None:
     assert set(PARTS["spec"]["properties"]) == {*PARTS["override"]["properties"], "overrides"}
     assert tuple(PARTS["protocol"]["enum"]) == PROTOCOLS
-    assert KINDS["ConsumerGroup"].format.schema == "consumergroup"
+    assert KINDS["ConsumerGroup"].schema == "consumergroup"
     # Editors know every config and every property that a manifest may set.
     assert set(PARTS["config"]["properties"]) == set(kafka_configs.group_configs())
     assert set(PARTS["client"]["properties"]) == set(filter(is_taken, kafka_configs.consumer_configs()))

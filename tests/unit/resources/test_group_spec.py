@@ -11,7 +11,7 @@ from kafkaform.config.manifests.loader import Context, load, merge
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import Desired, Intent, State, Undeclared
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP
 from kafkaform.resources.base import Layer
 from kafkaform.resources.consumer_group.client import is_taken
 from kafkaform.resources.consumer_group.spec import normalise, resolve
@@ -108,7 +108,7 @@ def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
     _, intent = resolved({"topics": ["t"], "deletionProtection": True, "undeclared": "reset"})
     assert (intent.deletion_protection, intent.undeclared) == (True, Undeclared.RESET)
     assert intent.keyed is None
-    assert KINDS["ConsumerGroup"].reads(intent) == ("t",)
+    assert GROUP.reads(intent) == ("t",)
 
 
 # --- what the cluster holds --------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_a_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> N
     assert resolved({"topics": ["t"], "client": {"max.poll.records": "1"}})[0] == {}
     state, intent = resolved({"state": "absent"})
     assert state is None
-    assert KINDS["ConsumerGroup"].reads(intent) == ()
+    assert GROUP.reads(intent) == ()
     assert normal({"config": {"confluent.group.x": " 1 "}})["config"] == {"confluent.group.x": "1"}
 
 

@@ -25,6 +25,7 @@ from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.topic.config_risk import HARMLESS, JUDGES
 from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move, judge
 from tests.support.golden import wording
+from tests.support.kinds import judge_deletion
 
 REF = ResourceRef("Topic", "orders.v1")
 DAY = 86_400_000
@@ -504,15 +505,15 @@ def test_a_harmless_config_is_safe_whatever_is_known(name: str) -> None:
 
 
 def test_a_deletion_is_judged_by_its_data_and_by_name_alone() -> None:
-    found = KINDS["Topic"].judge_delete(Observed(REF, "id", {"partitions": 12}), Facts("c"))
+    found = judge_deletion(Observed(REF, "id", {"partitions": 12}), Facts("c"))
     assert (found.risk, found.hazard, found.reason) == (Risk.DESTRUCTIVE, "delete", wording)
-    found = KINDS["Topic"].judge_delete(Observed(REF, None, {"partitions": 12}), Facts("c"))
+    found = judge_deletion(Observed(REF, None, {"partitions": 12}), Facts("c"))
     assert (found.risk, found.hazard, found.reason) == (Risk.DESTRUCTIVE, "delete-by-name", wording)
     assert KINDS["Topic"].hazards.includes == {"delete-by-name": "delete"}
     # A deletion by name of data that could not be read needs consent to that.
     size = DataSize(0, 12, unread=12, silent=(3,))
     kind, facts = KINDS["Topic"], Facts("c", sizes={REF: size})
-    assessment = kind.judge_delete(Observed(REF, None, {"partitions": 12}), facts)
+    assessment = judge_deletion(Observed(REF, None, {"partitions": 12}), facts)
     assert assessment.hazard == "delete-by-name"
     assert kind.hazards.to_consent(assessment) == (UNREAD_DATA,)
     assert assessment.reason == wording
@@ -557,11 +558,11 @@ def test_no_limit_is_said_in_a_word_and_an_odd_number_rounded(name: str, before:
 
 
 def test_one_partition_is_written_in_the_singular() -> None:
-    one = KINDS["Topic"].judge_delete(Observed(REF, "id", {"partitions": 1}), Facts("c"))
+    one = judge_deletion(Observed(REF, "id", {"partitions": 1}), Facts("c"))
     assert one.reason == wording
     fewer = judged({"partitions": 3}, {"partitions": 1})
     assert "with 1 partition, such as" in str(fewer.remedy)
 
 
 def test_the_deletion_of_a_topic_whose_partitions_are_not_known_is_judged() -> None:
-    assert KINDS["Topic"].judge_delete(Observed(REF, "id", {}), Facts("c")).hazard == "delete"
+    assert judge_deletion(Observed(REF, "id", {}), Facts("c")).hazard == "delete"

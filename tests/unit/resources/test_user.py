@@ -42,6 +42,7 @@ from kafkaform.resources.user.operations import RemoveCredentials, SetCredential
 from kafkaform.resources.user.risk import OwnLogin
 from tests.support.cli.project import ROOT, Call, environment, manifest
 from tests.support.golden import wording
+from tests.support.kinds import judge_deletion
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
 from tests.support.plans.scenes import QUIET, topic
@@ -364,8 +365,8 @@ def test_a_plan_that_was_changed_by_hand_is_refused_all_the_same(cluster: Memory
     assert kind.field(P512).describe(change.before, change.after) is None
     assert not kind.field(P512).equal(change.before, change.after)
     observed = Observed(CHECKOUT, None, {P512: "hunter2"})
-    assert kind.format.write(observed, {}, {}, []) == {"scram": []}
-    assert kind.judge_delete(observed, cluster.facts()).risk is Risk.DESTRUCTIVE
+    assert kind.write(observed, {}, {}).spec == {"scram": []}
+    assert judge_deletion(observed, cluster.facts()).risk is Risk.DESTRUCTIVE
 
 
 # --- drift, comparison, import, get, record and revert ----------------------------------------------------

@@ -120,7 +120,7 @@ def _fits(kind: str, line: str) -> bool:
     if problems or check_structure(documents[0], _KINDS[kind])[0]:
         return False
     spec = cast("dict[str, dict[str, object]]", documents[0].data)["spec"]
-    KINDS[kind].format.normalise(spec, documents[0].create_reporter(("spec",), problems))
+    KINDS[kind].normalise(spec, documents[0].create_reporter(("spec",), problems))
     return not problems
 
 

@@ -12,7 +12,7 @@ import yaml
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.rules import RULES
 from tests.support.cli.project import Project, manifest
-from tests.unit.rules.test_rules_suggestions import FIELDS, WORDS, snippets
+from tests.support.plans.pasting import FIELDS, WORDS, find_lines
 
 Spec = dict[str, Any]
 
@@ -73,7 +73,7 @@ ELSEWHERE = {
     "KF313": "advises commands of Kafka: tests/unit/inspect/test_health_check.py",
     "KF401": "advises consent or stopping, which tests/kafka/test_cli_apply.py does",
     "KF405": "advises stop, apply, reset, start: tests/kafka/test_cli_groups.py",
-    "KF406": "advises consent in words of the group's owner: tests/unit/rules/test_rules_changes.py",
+    "KF406": "advises consent in words of the group's owner: tests/unit/rules/rows/changes.py",
     "KF409": "advises more replicas first, as KF109 does",
     "KF501": "measured skew: advises keys, which only an application changes",
     "KF502": "measured skew: advises keys, which only an application changes",
@@ -116,7 +116,7 @@ def merged(under: Spec, over: Spec) -> Spec:
 
 def advised(suggestion: str, kind: str) -> list[Spec]:
     """The lines of a manifest that an advice has, each an alternative."""
-    found = [yaml.safe_load(line) for key, line in snippets(suggestion) if key in FIELDS[kind]]
+    found = [yaml.safe_load(line) for key, line in find_lines(suggestion) if key in FIELDS[kind]]
     assert found, suggestion
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -97,3 +98,8 @@ def hide_places(temporary: Path) -> PropertyMatcher:
         return data
 
     return hide
+
+
+def list_texts(texts: Mapping[str, Iterable[object]]) -> str:
+    """Return a catalogue of texts by name, each on a line of its own: `catalogue == golden(name="x.txt")`."""
+    return "".join(f"{name}: {text}\n" for name, named in texts.items() for text in named)

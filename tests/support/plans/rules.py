@@ -1,9 +1,10 @@
-"""What single rules say of declared topics, without the others."""
+"""Rows of rules: a context, and the findings that a rule has of it; and builders of contexts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kafkaform import rules
 from kafkaform.core.model import (
@@ -16,32 +17,56 @@ from kafkaform.core.model import (
     Location,
     Observed,
     ResourceRef,
+    RiskAssessment,
 )
 from kafkaform.core.values import replace
+from kafkaform.resources.base import UpdateContext
+from kafkaform.resources.topic.risk import judge
+from kafkaform.rules import RuleContext, Stage
 from tests.support.plans.scenes import declared, topic
+
+# --- rows --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Said:
-    """One finding, as tests compare it: `path` is the field that it points at."""
+class Row:
+    """A rule, a context, and the findings that the rule has of it.
 
-    name: str | None
-    severity: str
-    message: str
-    suggestion: str | None
-    path: str | None
+    Attributes:
+        code: The rule.
+        context: The manifests and what is known about the cluster.
+        findings: The resource, severity and field of each finding: `a warning config.retention.ms`.
+        name: Under which the sentences are in the catalogue; empty if they differ by values alone.
+    """
+
+    code: str
+    context: RuleContext
+    findings: tuple[str, ...]
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.severity}"
+        return f"{self.code} {self.name or ('trips' if self.findings else 'quiet')}"
 
 
-def only(codes: str) -> dict[str, str]:
-    """Severities that switch off all rules but those whose codes start like this."""
+def trips(rule: str, context: RuleContext, *findings: str) -> Row:
+    """Build a row of a context that has these findings; `KF303 one stopped` is its rule and name."""
+    assert findings
+    code, _, name = rule.partition(" ")
+    return Row(code, context, findings, name)
+
+
+def is_quiet(code: str, *contexts: RuleContext) -> list[Row]:
+    """Build a row of each context that has no finding."""
+    return [Row(code, context, ()) for context in contexts]
+
+
+def select_rule(codes: str) -> dict[str, str]:
+    """Return the severities that switch off all rules but those whose codes start like this."""
     return {code: "off" for code in rules.RULES if not code.startswith(codes)}
 
 
 class PathAsLocation:
-    """The places of a manifest whose fields are in files named like their paths."""
+    """The locations of a manifest whose fields are in files named like their paths."""
 
     def __call__(self, path: str) -> Location:
         return Location(path)
@@ -53,46 +78,62 @@ class PathAsLocation:
         return Location(".".join(map(str, keys)))
 
 
-def diagnostics(
-    scene: rules.RuleContext, code: str, severities: Mapping[str, str] | None = None
-) -> list[tuple[ResourceRef | None, Diagnostic]]:
-    """The findings of one rule, with the field in place of the file."""
-    pointed = tuple(
+def check_rule(
+    code: str, context: RuleContext, severities: Mapping[str, str] | None = None
+) -> list[Diagnostic]:
+    """Return the findings of the rules whose codes start so, with the field in place of the file."""
+    located = tuple(
         replace(desired, locations=PathAsLocation()) if desired.locations is None else desired
-        for desired in scene.desired
+        for desired in context.desired
     )
-    found = rules.check(replace(scene, desired=pointed), {**only(code), **(severities or {})})
-    return [(one.ref, one) for one in found]
+    context = replace(context, desired=located)
+    return list(rules.check(context, {**select_rule(code), **(severities or {})}, tuple(Stage)))
 
 
-def said(code: str, scene: rules.RuleContext) -> list[Said]:
-    """What one rule says of a scene."""
+def describe_findings(findings: Iterable[Diagnostic]) -> list[str]:
+    """Return the resource, severity and field of each finding."""
     return [
-        Said(
-            ref.name if ref is not None else None,
-            one.severity.value,
-            one.message,
-            one.suggestion,
-            one.location.file if one.location is not None else None,
+        " ".join(
+            filter(
+                None,
+                (
+                    finding.ref.name if finding.ref is not None else "",
+                    finding.severity.value,
+                    finding.location.file if finding.location is not None else "",
+                ),
+            )
         )
-        for ref, one in diagnostics(scene, code)
+        for finding in findings
     ]
 
 
-def silent(code: str, scene: rules.RuleContext) -> bool:
-    """Whether a rule has nothing to say."""
-    return not diagnostics(scene, code)
+def write_catalogue(rows: Iterable[Row]) -> str:
+    """Return the sentences of all rows that have a name, by code."""
+    lines: list[str] = []
+    for row in sorted(filter(lambda row: row.name, rows), key=lambda row: row.code):
+        for finding in check_rule(row.code, row.context):
+            lines.append(f"{row.code} {row.name}: {finding.message}")
+            lines += [f"  {finding.suggestion}"] if finding.suggestion is not None else []
+    return "\n".join((*lines, ""))
+
+
+# --- contexts ----------------------------------------------------------------------------------------
+
+
+def scene(*desired: Desired, **more: Any) -> RuleContext:
+    """Build the context of manifests, offline if nothing else is given."""
+    return RuleContext(desired, **more)
 
 
 def observed(
     name: str, partitions: int = 3, replicas: FieldValue = 3, *, inherited: str | None = None, **configs: str
 ) -> Observed:
-    """A live topic with own configs, by Kafka's name with underscores for dots.
+    """Build a live topic with own configs, by Kafka's name with underscores for dots.
 
     Args:
         name: Its name.
-        partitions: How many it has.
-        replicas: How many replicas each has, such as 3, or "1-3" where they differ.
+        partitions: Its number of partitions.
+        replicas: The replicas that each of them has, such as 3, or "1-3" where they differ.
         inherited: A default that is in force for min.insync.replicas.
         configs: Its own configs.
     """
@@ -103,31 +144,55 @@ def observed(
 
 
 def facts(**defaults: str) -> Facts:
-    """Facts of a cluster with defaults of topics, by Kafka's name with underscores for dots."""
+    """Build the facts of a cluster with defaults of topics, by Kafka's name with underscores for dots."""
     named = {name.replace("_", "."): value for name, value in defaults.items()}
     return Facts("c", config_defaults={"Topic": named})
 
 
-def configured(configs: Mapping[str, str | None]) -> Desired:
-    """A declared topic with configs by Kafka's names."""
+def configured(configs: Mapping[str, str | None], *, keyed: bool | None = False) -> Desired:
+    """Build a declared topic with configs by Kafka's names."""
     desired = declared("a")
     own = {CONFIG_PREFIX + name: value for name, value in configs.items()}
-    return replace(desired, state={**(desired.state or {}), **own})
+    state = {**(desired.state or {}), **own}
+    return replace(desired, state=state, intent=replace(desired.intent, keyed=keyed))
+
+
+def waived(desired: Desired, *codes: str) -> Desired:
+    """Return a resource with waivers of rules."""
+    return replace(desired, intent=replace(desired.intent, waivers=dict.fromkeys(codes, "we like it")))
 
 
 def living(*resources: Observed) -> dict[ResourceRef, Observed]:
-    """Live resources, as a scene has them."""
+    """Return live resources as a context has them."""
     return {resource.ref: resource for resource in resources}
 
 
+def inventory(*names: str) -> frozenset[ResourceRef]:
+    """Return the topics that an account can see."""
+    return frozenset(map(topic, names))
+
+
 def group(
-    name: str,
-    topics: Sequence[str] = ("a",),
-    protocol: str = "classic",
-    *,
-    tombstone: bool = False,
-    **members: int,
+    topics: Collection[str] = ("orders",), protocol: str | None = "classic", *, name: str = "g", **spec: Any
 ) -> Desired:
-    """A declared consumer group."""
-    spec = {"topics": list(topics), "protocol": protocol, "members": members}
-    return Desired(ResourceRef("ConsumerGroup", name), None if tombstone else {}, Intent(spec=spec))
+    """Build a declared consumer group as its kind hands it to rules."""
+    own = {} if protocol is None else {"protocol": protocol}
+    return Desired(
+        ResourceRef("ConsumerGroup", name), {}, Intent(spec={"topics": list(topics), **own, **spec})
+    )
+
+
+def judge_update(before: Mapping[str, FieldValue], after: Mapping[str, FieldValue]) -> RiskAssessment:
+    """Judge the first field of `after` for a topic; names of configs without their prefix."""
+
+    def name_fields(values: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
+        return {
+            name if name in {"partitions", "replicationFactor"} else CONFIG_PREFIX + name: value
+            for name, value in values.items()
+        }
+
+    first = next(iter(name_fields(after)))
+    context = UpdateContext(
+        topic("a"), name_fields(before), name_fields({**before, **after}), Intent(), Facts("c")
+    )
+    return judge(first, context)

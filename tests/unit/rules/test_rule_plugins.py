@@ -11,7 +11,6 @@ import pytest
 
 from kafkaform.rules.plugins import CODE
 from tests.support.cli.project import ROOT, Call, Project, environment
-from tests.support.golden import wording
 
 IMPORTS = "from kafkaform.rules import Finding, Severity, Stage, rule\n"
 OWNED = '''
@@ -60,7 +59,7 @@ def plugged(project: Project) -> Callable[..., Call]:
 
 def test_a_module_that_registers_rules(plugged: Callable[..., Call]) -> None:
     call = plugged(IMPORTS + OWNED, "validate").needs(0)
-    assert call.out == wording
+    assert "topics/a.yaml:4:9: warning: ACME-1 x.a has no owner (name one)" in call.out
 
 
 def test_the_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
@@ -96,7 +95,8 @@ def test_its_rules_are_listed_explained_configured_and_waived(
 def test_a_severity_of_a_plug_in_that_is_not_there(project: Project, plugged: Callable[..., Call]) -> None:
     project.config(rules={"ACME-2": "error"})
     call = plugged(IMPORTS + OWNED, "validate").needs(1)
-    assert call.err == wording
+    assert "kafkaform.yaml:8:3: " in call.err
+    assert "'ACME-2' (did you mean ACME-1?)" in call.err
 
 
 BAD = {

@@ -15,7 +15,6 @@ from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.model import Diagnostic, Facts, ResourceRef, Severity
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.rules import RuleContext, Stage, check
-from tests.support.golden import wording
 
 TEAM = {"team": "shop"}
 
@@ -105,7 +104,7 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(acls=[{"resource": "group", "name": "g", "operations": ["Delete", "All"]}])], (), {"KF605"}),
     ],
 )
-def test_each_rule_finds_what_it_is_about(
+def test_access_has_these_findings(
     tmp_path: Path, declared: list[Any], live: tuple[str, ...], expected: set[str]
 ) -> None:
     found = find(tmp_path, *declared, live=live)
@@ -125,7 +124,7 @@ def test_each_rule_finds_what_it_is_about(
         ({"consumes": [{"group": "misspelt"}]}, False),  # KF210 reports it at the group
     ],
 )
-def test_a_misspelt_topic_is_found_without_a_cluster(
+def test_misspelt_topic_is_found_without_a_cluster(
     tmp_path: Path, spec: dict[str, Any], is_found: bool
 ) -> None:
     declared = [
@@ -138,7 +137,7 @@ def test_a_misspelt_topic_is_found_without_a_cluster(
     assert [each.suggestion for each in found] == ["did you mean 'orders.v1'?"] * is_found
 
 
-def test_a_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
+def test_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
     group = ("billing", "ConsumerGroup", {"topics": ["orders", "refunds"]})
     live = ("orders", "refunds")
     half = access(consumes=[{"group": "billing", "topics": ["orders"]}])
@@ -159,7 +158,7 @@ def test_a_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
         ({"acls": [{**READ, "name": "orders"}]}, "checkout", False),
     ],
 )
-def test_who_owns_a_topic_decides_who_changes_it(
+def test_owner_of_a_topic_declares_its_rights(
     tmp_path: Path, right: dict[str, Any], team: str, found: bool
 ) -> None:
     labels = {"orders": "sales", "second": team, "access": "first-team"}
@@ -171,7 +170,7 @@ def test_who_owns_a_topic_decides_who_changes_it(
     assert ("KF607" in codes) is found
 
 
-def test_two_teams_may_give_one_right(tmp_path: Path) -> None:
+def test_right_of_two_teams_is_one_finding(tmp_path: Path) -> None:
     given = [access(name=name, produces=["orders", "other"]) for name in ("second", "third")]
     topics = [(name, "Topic", {"partitions": 1, "replicationFactor": 1}) for name in ("orders", "other")]
     labels = {"second": "checkout", "third": "shipping", "orders": "sales"}
@@ -180,7 +179,7 @@ def test_two_teams_may_give_one_right(tmp_path: Path) -> None:
     assert not find(tmp_path, *given, *topics, labels={**labels, "orders": "shipping"})
 
 
-def test_acls_of_undeclared_principals_outlive_a_topic_too(tmp_path: Path) -> None:
+def test_acls_of_undeclared_principals_outlive_a_topic(tmp_path: Path) -> None:
     acls = [Acl(ResourceType.TOPIC, "gone", False, f"User:{name}", "*", "Read", True) for name in "ab"]
     facts = Facts("x").add_part(AccessFacts(AccessReading(tuple(acls), AuthorizerSettings())))
     absent = ("gone", "Topic", {"state": "absent"})
@@ -214,20 +213,19 @@ def test_acls_of_undeclared_principals_outlive_a_topic_too(tmp_path: Path) -> No
         ({"write": []}, access(produces=["*"], acls=[{**WRITE, "name": "x", "permission": "deny"}]), True),
     ],
 )
-def test_the_owner_of_a_topic_limits_who_is_given_access(
-    tmp_path: Path, limits: Any, declared: Any, is_beyond: bool
-) -> None:
+def test_topic_limits_its_access(tmp_path: Path, limits: Any, declared: Any, is_beyond: bool) -> None:
     spec = {"partitions": 1, "replicationFactor": 1, **({} if limits is None else {"access": limits})}
     found = find(tmp_path, ("orders", "Topic", spec), declared, live=("x",))
     assert ("KF611" in {code for code, _ in found}) is is_beyond
 
 
-def test_the_place_of_a_right_beyond_a_limit_is_named(tmp_path: Path) -> None:
-    topic = (
-        "orders",
-        "Topic",
-        {"partitions": 1, "replicationFactor": 1, "access": {"write": ["team:other"]}},
-    )
-    (finding,) = diagnose(tmp_path, topic, access(produces=["x", "orders"]), live=("x",))
+def test_finding_points_to_the_right_that_is_beyond_a_limit(tmp_path: Path) -> None:
+    limits = {"partitions": 1, "replicationFactor": 1, "access": {"write": ["team:other"]}}
+    declared = [("orders", "Topic", limits), access(produces=["x", "orders"])]
+    (finding,) = diagnose(tmp_path, *declared, live=("x",))
     assert finding.severity is Severity.ERROR
-    assert (str(finding.location), finding.message, finding.suggestion) == (wording, wording, wording)
+    assert finding.location is not None
+    line = (tmp_path / "all.yaml").read_text().splitlines()[finding.location.line - 1]
+    assert line[finding.location.column - 1 :] == "orders"
+    assert "team:other" in finding.message
+    assert "all.yaml:9:" in str(finding.suggestion), "the limit of the owner"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, load, load_all, merge
@@ -16,7 +18,7 @@ from kafkaform.core.errors import InvalidInput, Problem
 from kafkaform.core.model import Desired, Location, Observed, ResourceRef, Undeclared
 from kafkaform.resources.base import Layer
 from kafkaform.resources.client_quota.entity import QuotaEntity
-from tests.support.golden import wording
+from tests.support.golden import list_texts
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\n"
 
@@ -49,6 +51,11 @@ def problems(
     return [str(problem) for problem in caught.value.problems]
 
 
+def list_places(problems: list[str]) -> list[str]:
+    """Return the file, line and column of each problem, below folder t."""
+    return [problem.split(": ")[0].removeprefix("t/") for problem in problems]
+
+
 def loaded(manifest: str, context: Context | None = None) -> Desired:
     write({"a.yaml": manifest})
     (desired,) = load([Path("t")], context or Context())
@@ -67,36 +74,52 @@ COUNTS = "partitions: 1, replicationFactor: 1"
 
 
 BAD_SPECS = {
-    "unknown config": "config: {cleanup.polcy: delete}",
-    "config that is like no other": "config: {xyzzy: 1}",
-    "internal config": "config: {internal.segment.bytes: 1000000}",
-    "throttle": "config: {leader.replication.throttled.replicas: '*'}",
-    "type": "config: {min.insync.replicas: two, preallocate: yes, max.message.bytes: 1.5}",
-    "range": "config: {min.insync.replicas: 0, min.cleanable.dirty.ratio: 1.5, segment.ms: -1}",
-    "choice": "config: {cleanup.policy: compat}",
-    "unit": "retention: 7 days, config: {segment.bytes: 1G}",
-    "a number in another base": "retention: {time: 0x10}, config: {segment.ms: 1e3}",
-    "sexagesimal": "retention: 1:30",
-    "truth": "retention: true",
-    "both spellings": "retention: 7d, config: {retention.ms: 604800000}",
-    "both spellings, one of them bad": "retention: {bytes: 1GiB}, config: {retention.bytes: much}",
-    "both spellings in one override": "overrides: {dev: {retention: 7d, config: {retention.ms: ~}}}",
-    "a placement without replicas": "placement: {strategy: static}",
-    "replicas without a static placement": "placement: {strategy: balanced, replicas: [[1]]}",
-    "a broker twice": "placement: {strategy: static, replicas: [[1, 2, 3], [1, 2, 2], [1, 2, 3]]}",
-    "a placement of other counts": "placement: {strategy: static, replicas: [[1], [1, 2]]}",
-    "a placement by no strategy": "placement: {strategy: rackaware}",
-    "a list for one value": "config: {min.insync.replicas: [2]}",
-    "reference": "retention: '${env:RETENTION}'",
+    "unknown config": ("config: {cleanup.polcy: delete}", "4:54"),
+    "config that is like no other": ("config: {xyzzy: 1}", "4:54"),
+    "internal config": ("config: {internal.segment.bytes: 1000000}", "4:54"),
+    "throttle": ("config: {leader.replication.throttled.replicas: '*'}", "4:54"),
+    "type": (
+        "config: {min.insync.replicas: two, preallocate: yes, max.message.bytes: 1.5}",
+        "4:75 4:93 4:117",
+    ),
+    "range": (
+        "config: {min.insync.replicas: 0, min.cleanable.dirty.ratio: 1.5, segment.ms: -1}",
+        "4:75 4:105 4:122",
+    ),
+    "choice": ("config: {cleanup.policy: compat}", "4:70"),
+    "unit": ("retention: 7 days, config: {segment.bytes: 1G}", "4:56 4:88"),
+    "a number in another base": ("retention: {time: 0x10}, config: {segment.ms: 1e3}", "4:63 4:91"),
+    "sexagesimal": ("retention: 1:30", "4:56"),
+    "truth": ("retention: true", "4:56"),
+    "both spellings": ("retention: 7d, config: {retention.ms: 604800000}", "4:69"),
+    "both spellings, one of them bad": (
+        "retention: {bytes: 1GiB}, config: {retention.bytes: much}",
+        "4:80 4:97",
+    ),
+    "both spellings in one override": (
+        "overrides: {dev: {retention: 7d, config: {retention.ms: ~}}}",
+        "4:87",
+    ),
+    "a placement without replicas": ("placement: {strategy: static}", "4:56"),
+    "replicas without a static placement": ("placement: {strategy: balanced, replicas: [[1]]}", "4:77"),
+    "a broker twice": ("placement: {strategy: static, replicas: [[1, 2, 3], [1, 2, 2], [1, 2, 3]]}", "4:97"),
+    "a placement of other counts": ("placement: {strategy: static, replicas: [[1], [1, 2]]}", "4:85 4:91"),
+    "a placement by no strategy": ("placement: {strategy: rackaware}", "4:67"),
+    "a list for one value": ("config: {min.insync.replicas: [2]}", "4:75"),
+    "reference": ("retention: '${env:RETENTION}'", "4:56 4:56"),
 }
 
 
-@pytest.mark.parametrize("spec", BAD_SPECS.values(), ids=BAD_SPECS.keys())
-def test_what_is_wrong_in_a_spec_is_told_at_its_place(spec: str) -> None:
-    assert problems({"a.yaml": topic(f"{{{COUNTS}, {spec}}}")}, Context(None, "dev")) == wording
+def read_spec(spec: str) -> list[str]:
+    return problems({"a.yaml": topic(f"{{{COUNTS}, {spec}}}")}, Context(None, "dev"))
 
 
-def test_missing_counts_are_told_whatever_the_order_of_paths() -> None:
+@pytest.mark.parametrize(("spec", "places"), BAD_SPECS.values(), ids=BAD_SPECS)
+def test_invalid_spec_is_an_error_at_its_place(spec: str, places: str) -> None:
+    assert list_places(read_spec(spec)) == [f"a.yaml:{place}" for place in places.split()]
+
+
+def test_problems_do_not_depend_on_the_order_of_paths() -> None:
     assert problems({"a.yaml": topic("{}")}) == [
         f"t/a.yaml:4:7: spec.{name} is missing (set it here, or in defaults.Topic.{name} of kafkaform.yaml)"
         for name in ("partitions", "replicationFactor")
@@ -107,35 +130,56 @@ def test_missing_counts_are_told_whatever_the_order_of_paths() -> None:
 
 WHOLE = topic(f"{{{COUNTS}}}")
 
-BAD_FILES: dict[str, dict[str, str | bytes]] = {
-    "duplicate resource across files": {"a.yaml": WHOLE, "b/c.yml": WHOLE},
-    "duplicate resource in one file": {"a.yaml": f"{WHOLE}---\n{WHOLE}"},
-    "empty file": {"a.yaml": "", "b.yaml": WHOLE},
-    "only comments": {"a.yaml": "# spec:\n\n# nothing\n"},
-    "only document marks": {"a.yaml": "---\n---\n---\n"},
-    "no mapping": {"a.yaml": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n"},
-    "unknown kind": {
-        "a.yaml": WHOLE.replace("Topic", "Topik"),
-        "b.yaml": WHOLE.replace("Topic", "Deployment"),
-    },
-    "no kind": {"a.yaml": "metadata: {name: t}\n"},
-    "unknown version": {
-        "a.yaml": WHOLE.replace("/v1", "/v2"),
-        "b.yaml": WHOLE.replace("kafkaform/v1", "1.0", 1).replace("t}", "u}"),
-    },
-    "unknown version of an unknown kind": {"a.yaml": "apiVersion: v1\nkind: [Pod]\n"},
-    "consent to a hazard that there is not": {
-        "a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: 'retention-cutt: why'}")
-    },
-    "consent without a reason": {
-        "a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}")
-    },
-    "reference in a name": {"a.yaml": topic(f"{{{COUNTS}}}", name="'${TEAM}.t'")},
-    "large file": {"a.yaml": WHOLE + "#" * 10_000_000},
-    "not UTF-8": {"a.yaml": WHOLE.encode() + b"# caf\xe9\n"},
-    "alias bomb": {
-        "a.yaml": "\n".join(f"{c}: &{c} [{','.join([f'*{chr(ord(c) - 1)}'] * 9)}]" for c in "bcdefghi")
-    },
+BAD_FILES: dict[str, tuple[dict[str, str | bytes], str]] = {
+    "fields of other parts": (
+        {
+            "a.yaml": topic(f"{{{COUNTS}, retention.ms: 7d}}\npartitions: 3", metadata=", spec: {}"),
+            "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
+            "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
+        },
+        "a.yaml:3:21 a.yaml:4:45 a.yaml:5:1 b.yaml:4:53 c.yaml:3:18 c.yaml:4:65",
+    ),
+    "duplicate resource across files": ({"a.yaml": WHOLE, "b/c.yml": WHOLE}, "b/c.yml:3:18"),
+    "duplicate resource in one file": ({"a.yaml": f"{WHOLE}---\n{WHOLE}"}, "a.yaml:8:18"),
+    "empty file": ({"a.yaml": "", "b.yaml": WHOLE}, "a.yaml:1:1"),
+    "only comments": ({"a.yaml": "# spec:\n\n# nothing\n"}, "a.yaml:1:1"),
+    "only document marks": ({"a.yaml": "---\n---\n---\n"}, "a.yaml:1:1"),
+    "no mapping": ({"a.yaml": f"{WHOLE}---\n- 1\n---\ntext\n---\n7\n"}, "a.yaml:6:1 a.yaml:8:1 a.yaml:10:1"),
+    "unknown kind": (
+        {"a.yaml": WHOLE.replace("Topic", "Topik"), "b.yaml": WHOLE.replace("Topic", "Deployment")},
+        "a.yaml:2:7 b.yaml:2:7",
+    ),
+    "no kind": ({"a.yaml": "metadata: {name: t}\n"}, "a.yaml:1:1 a.yaml:1:1"),
+    "unknown version": (
+        {
+            "a.yaml": WHOLE.replace("/v1", "/v2"),
+            "b.yaml": WHOLE.replace("kafkaform/v1", "1.0", 1).replace("t}", "u}"),
+        },
+        "a.yaml:1:13 b.yaml:1:13",
+    ),
+    "unknown version of an unknown kind": (
+        {"a.yaml": "apiVersion: v1\nkind: [Pod]\n"},
+        "a.yaml:1:13 a.yaml:2:7",
+    ),
+    "consent to a hazard that there is not": (
+        {
+            "a.yaml": topic(
+                f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: 'retention-cutt: why'}"
+            )
+        },
+        "a.yaml:3:52",
+    ),
+    "consent without a reason": (
+        {"a.yaml": topic(f"{{{COUNTS}}}", metadata=", annotations: {kafkaform/allow: retention-cut}")},
+        "a.yaml:3:52",
+    ),
+    "reference in a name": ({"a.yaml": topic(f"{{{COUNTS}}}", name="'${TEAM}.t'")}, "a.yaml:3:18"),
+    "large file": ({"a.yaml": WHOLE + "#" * 10_000_000}, "a.yaml:1:1"),
+    "not UTF-8": ({"a.yaml": WHOLE.encode() + b"# caf\xe9\n"}, "a.yaml:5:6"),
+    "alias bomb": (
+        {"a.yaml": "\n".join(f"{c}: &{c} [{','.join([f'*{chr(ord(c) - 1)}'] * 9)}]" for c in "bcdefghi")},
+        "a.yaml:1:8",
+    ),
 }
 
 
@@ -154,7 +198,7 @@ BROKER_CONFIGS = {
 
 
 @pytest.mark.parametrize(("given", "instead"), BROKER_CONFIGS.items(), ids=BROKER_CONFIGS.keys())
-def test_a_broker_config_is_told_with_what_a_topic_has_for_it(given: str, instead: str) -> None:
+def test_broker_config_is_translated_to_a_topic_config(given: str, instead: str) -> None:
     (problem,) = problems({"a.yaml": topic(f"{{{COUNTS}, config: {{{given}}}}}")})
     name = given.partition(":")[0]
     assert problem.endswith(f"{name} is a config of brokers, not of topics (write `{instead}` in spec)")
@@ -163,10 +207,12 @@ def test_a_broker_config_is_told_with_what_a_topic_has_for_it(given: str, instea
 
 
 @pytest.mark.parametrize("kind", ["KafkaTopic", "KafkaUser", "KafkaClientQuota"])
-@pytest.mark.parametrize("version", ["kafka.strimzi.io/v1beta2", "kafka.jikkou.io/v1beta2"])
-def test_a_resource_of_another_tool_is_told_with_what_maps_where(version: str, kind: str) -> None:
-    head = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: t}}\n"
-    assert problems({"a.yaml": head + "spec: {partitions: 3, replicas: 1}\n"}) == wording
+@pytest.mark.parametrize("tool", ["strimzi", "jikkou"])
+def test_resource_of_another_tool_can_be_imported(tool: str, kind: str) -> None:
+    head = f"apiVersion: kafka.{tool}.io/v1beta2\nkind: {kind}\nmetadata: {{name: t}}\n"
+    (problem,) = problems({"a.yaml": head + "spec: {partitions: 3, replicas: 1}\n"})
+    assert problem.startswith("t/a.yaml:2:7: ")
+    assert f"`kafkaform import --from {tool} FILE`" in problem
 
 
 @pytest.mark.parametrize(
@@ -179,30 +225,23 @@ def test_a_resource_of_another_tool_is_told_with_what_maps_where(version: str, k
         ("KafkaUser", "User"),
     ],
 )
-def test_a_kind_by_another_word_is_suggested(word: str, kind: str) -> None:
+def test_kind_by_another_word_is_suggested(word: str, kind: str) -> None:
     (problem,) = problems({"a.yaml": f"apiVersion: kafkaform/v1\nkind: {word}\nmetadata: {{name: t}}\n"})
     assert problem.endswith(f"(did you mean {kind!r}?)")
 
 
-def test_fields_in_the_wrong_place_are_told_where_they_belong() -> None:
-    assert (
-        problems(
-            {
-                "a.yaml": (
-                    f"{HEAD}metadata: {{name: t, spec: {{}}}}\nspec: {{{COUNTS}, retention.ms: 7d}}\n"
-                    "partitions: 3\n"
-                ),
-                "b.yaml": topic(f"{{{COUNTS}, config: [retention.ms: 7d]}}", "b"),
-                "c.yaml": topic(f"{{{COUNTS}, config: {{retention: {{ms: 7d}}}}}}", "1234"),
-            }
-        )
-        == wording
-    )
+@pytest.mark.parametrize(("files", "places"), BAD_FILES.values(), ids=BAD_FILES)
+def test_invalid_file_is_an_error_at_its_place(files: dict[str, str | bytes], places: str) -> None:
+    assert " ".join(list_places(problems(files))) == places
 
 
-@pytest.mark.parametrize("files", BAD_FILES.values(), ids=BAD_FILES.keys())
-def test_what_is_wrong_in_files_is_told_at_its_place(files: dict[str, str | bytes]) -> None:
-    assert problems(files) == wording
+def test_messages_of_invalid_manifests(golden: SnapshotAssertion) -> None:
+    texts = {name: read_spec(spec) for name, (spec, _) in BAD_SPECS.items()}
+    for name, (files, _) in BAD_FILES.items():
+        for path in Path("t").iterdir():
+            path.unlink() if path.is_file() else rmtree(path)
+        texts[name] = problems(files)
+    assert list_texts(texts) == golden(name="invalid.txt")
 
 
 def test_every_problem_of_every_file_in_one_run() -> None:
@@ -218,13 +257,21 @@ def test_every_problem_of_every_file_in_one_run() -> None:
         Context(("dev", "prod"), "prod"),
         ("t", "nowhere"),
     )
-    assert [problem.split(" (")[0] for problem in found] == wording
+    assert list_places(found) == [
+        "nowhere:1:1",
+        *(f"a.yaml:4:{column}" for column in (8, 45, 51, 81, 95)),
+        *("b.yaml:3:18", "b.yaml:4:7", "b.yaml:9:7"),
+        "c.yaml:2:1",
+        *("d.yaml:3:18", "d.yaml:3:21", "d.yaml:3:64"),
+    ]
 
 
-def test_the_manifests_of_a_run_have_a_limit_of_values_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifests_of_a_run_have_a_limit_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.config.manifests.loader.MAX_VALUES", 30)
     files = {f"{name}.yaml": topic(f"{{{COUNTS}}}", name) for name in "abcd"}
-    assert problems(files) == [wording]
+    (problem,) = problems(files)
+    assert problem.startswith("t/c.yaml:1:1: ")
+    assert "more than 30 values" in problem
 
 
 def test_a_file_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +305,7 @@ TEMPLATES = (
 
 
 @pytest.mark.parametrize("part", TEMPLATES)
-def test_a_template_is_no_name_unless_it_is_escaped(part: str) -> None:
+def test_template_is_no_name_unless_it_is_escaped(part: str) -> None:
     for name in (f"'a-{part}'", f"a-{part}", f"{part}-a", part):
         (problem, *_) = problems({"a.yaml": f"{HEAD}metadata: {{name: t, labels:\n  {{n: {name}}}}}\n{SPEC}"})
         assert problem.startswith("t/a.yaml:4:")
@@ -276,12 +323,12 @@ def test_a_template_is_no_name_unless_it_is_escaped(part: str) -> None:
 @pytest.mark.parametrize(
     "line", ["name: {{ .x }}", "{{- include 'x' . }}", "{% if x %}", "<% if x %>", "{# x #}"]
 )
-def test_the_statement_of_a_template_is_told_at_its_place(line: str) -> None:
+def test_statement_of_a_template_is_an_error_at_its_place(line: str) -> None:
     (problem,) = problems({"a.yaml": f"{HEAD}metadata:\n  {line}\n  labels: {{a: b}}\n{SPEC}"})
     assert problem.startswith(f"t/a.yaml:4:{9 if line.startswith('name') else 3}: this is a template")
 
 
-def test_a_merge_conflict_is_told_as_that() -> None:
+def test_merge_conflict_is_an_error_at_its_place() -> None:
     conflict = f"<<<<<<< HEAD\n{SPEC}=======\n{SPEC}>>>>>>> other\n"
     (problem,) = problems({"a.yaml": f"{HEAD}metadata: {{name: t}}\n{conflict}"})
     assert problem.startswith("t/a.yaml:4:1: merge conflict marker")
@@ -292,15 +339,18 @@ def test_a_merge_conflict_is_told_as_that() -> None:
 # --- finding files -----------------------------------------------------------------------------------
 
 
-def test_paths_are_files_and_folders_that_there_are() -> None:
-    assert problems({}) == [(wording)]
-    assert problems({}, paths=("nowhere/a.yaml",)) == [wording]
-    assert problems({}, paths=("n" * 300,)) == [wording]
+def test_paths_without_manifests_are_errors() -> None:
+    (empty,) = problems({})
+    assert empty.startswith("t:1:1: ")
+    assert "`kafkaform init`" in empty
+    assert "`kafkaform import`" in empty
+    assert list_places(problems({}, paths=("nowhere/a.yaml",))) == ["nowhere/a.yaml:1:1"]
+    assert list_places(problems({}, paths=("n" * 300,))) == [f"{'n' * 300}:1:1"]
     (Path("t") / "gone.yaml").symlink_to("nothing")
-    assert problems({}) == [wording]
+    assert list_places(problems({})) == ["gone.yaml:1:1"]
 
 
-def test_what_counts_as_a_manifest() -> None:
+def test_manifests_are_the_yaml_files_of_a_folder() -> None:
     write({"a.yaml": WHOLE, ".hidden.yaml": "x", ".git/b.yaml": "x", "kafkaform.yaml": "x", "notes.txt": "x"})
     write({"deep/er/c.yml": topic(f"{{{COUNTS}}}", "u")})
     Path("t/deep/loop").symlink_to("..")
@@ -308,12 +358,6 @@ def test_what_counts_as_a_manifest() -> None:
     found = load([Path("t"), Path("t/a.yaml"), Path("t/../t")], Context())
     assert [d.ref for d in found] == [ResourceRef("Topic", "t"), ResourceRef("Topic", "u")]
     assert [d.location for d in found] == [Location("t/a.yaml", 1, 1), Location("t/deep/er/c.yml", 1, 1)]
-
-
-LEADS_OUT = (
-    "is a link out of the manifests folder: not followed "
-    "(move the files here, or give their paths on the command line)"
-)
 
 
 @pytest.mark.parametrize("target", ["../secret.yaml", "../secrets", "../t2", "t/../../secret.yaml"])
@@ -330,19 +374,20 @@ def test_a_link_out_of_the_folder_is_not_followed(target: str, repository: Path)
     Path("t/e/f.yaml").symlink_to("../d.yaml")
     found = problems({})
     assert [problem for problem in found if "hunter2" in problem or "password" in problem] == []
-    assert found[1:] == [f"t/d.yaml:1:1: {LEADS_OUT}", f"t/e/f.yaml:1:1: {LEADS_OUT}"]
-    assert found[0] == f"t/c.yaml:1:1: {LEADS_OUT}"
+    assert list_places(found) == ["c.yaml:1:1", "d.yaml:1:1", "e/f.yaml:1:1"]
+    assert all("is a link out of the manifests folder" in problem for problem in found)
 
 
-def test_a_link_out_of_the_folder_that_is_no_manifest_is_nobodys_business(repository: Path) -> None:
+def test_link_out_of_the_folder_is_ignored_if_it_is_no_manifest(repository: Path) -> None:
     (repository / "notes").write_text("x")
     Path("t/notes.txt").symlink_to("../notes")
     assert loaded(WHOLE).ref == ResourceRef("Topic", "t")
 
 
-def test_a_broken_link_out_of_the_folder_says_nothing_of_what_is_there() -> None:
+def test_broken_link_out_of_the_folder_is_the_same_error() -> None:
     Path("t/a.yaml").symlink_to("../../nowhere/a.yaml")
-    assert problems({}) == [f"t/a.yaml:1:1: {LEADS_OUT}"]
+    (problem,) = problems({})
+    assert problem.startswith("t/a.yaml:1:1: is a link out of the manifests folder")
 
 
 def test_a_mounted_config_map_is_read() -> None:
@@ -357,7 +402,7 @@ def test_a_mounted_config_map_is_read() -> None:
 
 def test_a_pipe_is_not_waited_for() -> None:
     os.mkfifo("t/pipe.yaml")
-    assert problems({"a.yaml": WHOLE}) == [wording]
+    assert list_places(problems({"a.yaml": WHOLE})) == ["pipe.yaml:1:1"]
 
 
 def test_a_given_path_may_be_a_link(repository: Path) -> None:
@@ -370,7 +415,7 @@ def test_a_given_path_may_be_a_link(repository: Path) -> None:
         assert [d.ref.name for d in load([Path(path)], Context())] == ["t"]
 
 
-def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     # Denied by the test, because root may read everything.
     def denied(path: Path, *_: object) -> object:
         raise PermissionError(13, "Permission denied", str(path))
@@ -379,7 +424,7 @@ def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         patch.setattr("kafkaform.config.manifests.files.read_file", denied)
         assert problems({}, paths=("t",))[0].startswith("t:1:1: no manifests")
         Path("t/a.yaml").touch()
-        assert problems({}) == [wording]
+        assert problems({}) == ["t/a.yaml:1:1: cannot be read: Permission denied"]
     with monkeypatch.context() as patch:
         patch.setattr("os.scandir", denied)
         assert problems({}) == ["t:1:1: cannot be read: Permission denied"]
@@ -452,7 +497,7 @@ def test_every_spelling_of_a_retention_means_its_configs(spec: str, milliseconds
     assert state(f"{{{COUNTS}, {spec}}}")["config.retention.ms"] == milliseconds
 
 
-def test_the_intent_holds_what_a_manifest_says_besides_its_state() -> None:
+def test_intent_has_the_other_fields_of_a_manifest() -> None:
     desired = loaded(
         topic(
             f"{{{COUNTS}, keyed: false, deletionProtection: true, undeclared: reset, "
@@ -527,12 +572,16 @@ def test_layers_go_from_the_least_to_the_most_specific() -> None:
     assert prod.intent.undeclared is Undeclared.KEEP
 
 
-def test_overrides_need_their_environment_and_problems_are_said_once() -> None:
+def test_overrides_need_their_environment_and_problems_are_listed_once() -> None:
     # Overrides need an environment that exists.
     manifest = topic(f"{{{COUNTS}, overrides: {{dev: {{}}, prd: {{}}}}}}")
-    assert problems({"a.yaml": manifest}) == [wording]
-    assert problems({}, Context(ENVIRONMENTS, "dev")) == [wording]
-    assert problems({}, Context((), "dev")) == wording
+    (problem,) = problems({"a.yaml": manifest})
+    assert problem.startswith("t/a.yaml:4:45: ")
+    assert "--environment (dev, prd)" in problem
+    (problem,) = problems({}, Context(ENVIRONMENTS, "dev"))
+    assert problem.startswith("t/a.yaml:4:66: ")
+    assert "did you mean 'prod'?" in problem
+    assert list_places(problems({}, Context((), "dev"))) == ["a.yaml:4:57", "a.yaml:4:66"]
     # Without a configuration file there is no closed list.
     assert load([Path("t")], Context(None, "dev"))
     # A problem of all environments is said once.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config import client_properties
 from kafkaform.config.client_properties import resolve
@@ -18,7 +19,7 @@ from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits
-from tests.support.golden import wording
+from tests.support.golden import list_texts
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
 CLUSTER = "client: {bootstrap.servers: 'h:9092'}"
@@ -41,7 +42,7 @@ def problems(text: str | bytes) -> list[str]:
     return [str(problem).removeprefix("kafkaform.yaml:") for problem in caught.value.problems]
 
 
-def test_everything_it_can_say() -> None:
+def test_every_setting_is_read() -> None:
     Path("repo").mkdir()
     found = settings(
         """
@@ -100,7 +101,7 @@ policies:
         ("dev", "prod"), "prod", {"Topic": (base, over)}, Undeclared.KEEP
     )
     assert found.build_context("dev").defaults == {"Topic": (base,)}
-    with pytest.raises(UsageError, check=lambda error: str(error) == wording):
+    with pytest.raises(UsageError, match="environment"):
         found.build_context(None)
 
 
@@ -111,7 +112,7 @@ def test_principals_have_globs_of_their_own() -> None:
     assert settings("ignore: {names: []}\n").ignore == settings("ignore: []\n").ignore == NameGlobs()
 
 
-def test_what_it_does_not_say() -> None:
+def test_settings_have_defaults() -> None:
     found = settings("")
     assert found.manifests == (Path("topics"),)
     assert found.environments == ()
@@ -124,13 +125,13 @@ def test_what_it_does_not_say() -> None:
     assert Settings().environments is None
 
 
-def test_a_given_file_must_exist() -> None:
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
+def test_given_file_must_exist() -> None:
+    with pytest.raises(KafkaformError, match=r"other\.yaml"):
         find_settings(Path("other.yaml"))
     Path("folder").mkdir()
     with pytest.raises(InvalidInput) as caught:
         find_settings(Path("folder"))
-    assert [str(p) for p in caught.value.problems] == [wording]
+    assert [str(problem).split(": ")[0] for problem in caught.value.problems] == ["folder:1:1"]
 
 
 def test_paths_of_client_properties_start_at_the_file() -> None:
@@ -160,48 +161,96 @@ def test_paths_of_client_properties_start_at_the_file() -> None:
     assert resolve(found, {"WHO": "me"}, lambda path: path)["ssl.ca.location"] == "probe"
 
 
-BAD: dict[str, str | bytes] = {
-    "empty": b"",
-    "only comments": b"# nothing\n",
-    "two documents": "---\na: 1\n",
-    "null": b"---\n",
-    "a list": b"- 1\n",
-    "syntax": "a: [\n",
-    "not UTF-8": b"\xef\xbb\xbf# caf\xe9",
-    "10 MB": b"#" * 10_000_000,
-    "kind": b"apiVersion: kafkaform/v1\nkind: Topic\n",
-    "forbidden client properties": "clusters:\n  a:\n    client:\n      bootstrap.servers: 'h:9092'\n"
-    "      plugin.library.paths: x.so\n      bootstrap.server: h\n      client.id: ${env:x\n",
-    "no client": "clusters: {a: {}}\n",
-    "unknown environment": f"environments: [dev, prod]\nclusters: {{a: {{environment: pord, {CLUSTER}}}}}\n"
-    "defaults: {Topic: {overrides: {test: {}}}}\n",
-    "no environments": f"clusters: {{a: {{environment: dev, {CLUSTER}}}}}\n",
+BAD: dict[str, tuple[str | bytes, str]] = {
+    "empty": (b"", "1:1"),
+    "only comments": (b"# nothing\n", "1:1"),
+    "two documents": ("---\na: 1\n", "1:1"),
+    "null": (b"---\n", "2:1"),
+    "a list": (b"- 1\n", "1:1"),
+    "syntax": ("a: [\n", "4:1"),
+    "not UTF-8": (b"\xef\xbb\xbf# caf\xe9", "1:6"),
+    "10 MB": (b"#" * 10_000_000, "1:1"),
+    "kind": (b"apiVersion: kafkaform/v1\nkind: Topic\n", "2:7"),
+    "forbidden client properties": (
+        (
+            "clusters:\n  a:\n    client:\n      bootstrap.servers: 'h:9092'\n"
+            "      plugin.library.paths: x.so\n      bootstrap.server: h\n      client.id: ${env:x\n"
+        ),
+        "7:7 8:7 9:7",
+    ),
+    "no client": ("clusters: {a: {}}\n", "3:15"),
+    "unknown environment": (
+        (
+            f"environments: [dev, prod]\nclusters: {{a: {{environment: pord, {CLUSTER}}}}}\n"
+            "defaults: {Topic: {overrides: {test: {}}}}\n"
+        ),
+        "4:29 5:32",
+    ),
+    "no environments": (f"clusters: {{a: {{environment: dev, {CLUSTER}}}}}\n", "3:29"),
     # One slip, one problem: nothing is known of the names in a list that is none.
-    "environments that are no list": f"environments: dev\nclusters: {{a: {{environment: dev, {CLUSTER}}}}}\n"
-    "defaults: {Topic: {overrides: {dev: {}}}}\n",
-    "defaults": "defaults:\n  Topic: {partitons: 3, config: {min.isr: 1, retention.ms: x}, retention: 1d}\n"
-    "  Group: {}\n",
-    "limits": "limits:\n  topicName: '['\n  recoveryWindow: 3x\n  blastRadius: 30\n  leaderImbalance: 2.5\n"
-    "  topics: 0\n  partitons: 5\n",
-    "brokers": f"clusters: {{a: {{brokers: 0, {CLUSTER}}}}}\n",
-    "rules": "rules:\n  KF999: info\n  kf109: info\n  KF410: off\n  p: off\n  policy/q: off\n  ACME-1: info\n"
-    "policies:\n  - {name: p, message: m, require: {labels: [a]}}\n",
-    "safeguards": "clusters:\n"
-    "  a: {client: {}, maxPlanAge: soon, lock: maybe, audit: {topic: 1, files: x}}\n",
-    "an age without end": "clusters: {a: {client: {}, maxPlanAge: 99999999999999w}}\n",
-    "moves": "clusters:\n"
-    "  a: {client: {}, moves: {throttle: 0, batchBytes: 5K, whenBusy: stop, batchPartitions: 0}}\n"
-    "  b: {client: {}, moves: {throttle: quick, batch: 3}}\n",
-    "everything at once": "clustrs: {}\nclusters: {a: {client: {zzz: 7}, forbid: none}}\nundeclared: drop\n",
+    "environments that are no list": (
+        (
+            f"environments: dev\nclusters: {{a: {{environment: dev, {CLUSTER}}}}}\n"
+            "defaults: {Topic: {overrides: {dev: {}}}}\n"
+        ),
+        "3:15",
+    ),
+    "defaults": (
+        (
+            "defaults:\n  Topic: {partitons: 3, config: {min.isr: 1, retention.ms: x}, retention: 1d}\n"
+            "  Group: {}\n"
+        ),
+        "4:11 4:34 4:46 4:60 5:3",
+    ),
+    "limits": (
+        (
+            "limits:\n  topicName: '['\n  recoveryWindow: 3x\n  blastRadius: 30\n  leaderImbalance: 2.5\n"
+            "  topics: 0\n  partitons: 5\n"
+        ),
+        "4:14 5:19 6:16 7:20 8:11 9:3",
+    ),
+    "brokers": (f"clusters: {{a: {{brokers: 0, {CLUSTER}}}}}\n", "3:25"),
+    "rules": (
+        (
+            "rules:\n  KF999: info\n  kf109: info\n  KF410: off\n  p: off\n  policy/q: off\n  ACME-1: info\n"
+            "policies:\n  - {name: p, message: m, require: {labels: [a]}}\n"
+        ),
+        "4:3 5:3 6:3 7:3 8:3 9:3",
+    ),
+    "safeguards": (
+        "clusters:\n  a: {client: {}, maxPlanAge: soon, lock: maybe, audit: {topic: 1, files: x}}\n",
+        "4:31 4:43 4:65 4:68",
+    ),
+    "an age without end": ("clusters: {a: {client: {}, maxPlanAge: 99999999999999w}}\n", "3:40"),
+    "moves": (
+        (
+            "clusters:\n"
+            "  a: {client: {}, moves: {throttle: 0, batchBytes: 5K, whenBusy: stop, batchPartitions: 0}}\n"
+            "  b: {client: {}, moves: {throttle: quick, batch: 3}}\n"
+        ),
+        "4:37 4:52 4:66 4:89 5:37 5:44",
+    ),
+    "a ban of no hazard": (
+        f"clusters: {{dev: {{forbid: [delete, partition-increse], {CLUSTER}}}}}\n",
+        "3:35",
+    ),
+    "everything at once": (
+        "clustrs: {}\nclusters: {a: {client: {zzz: 7}, forbid: none}}\nundeclared: drop\n",
+        "3:1 4:25 4:42 5:13",
+    ),
 }
 
 
-@pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
-def test_what_is_wrong_in_a_configuration_is_told_at_its_place(text: str | bytes) -> None:
-    assert problems(text) == wording
+@pytest.mark.parametrize(("text", "places"), BAD.values(), ids=BAD)
+def test_invalid_configuration_is_an_error_at_its_place(text: str | bytes, places: str) -> None:
+    assert " ".join(problem.split(": ")[0] for problem in problems(text)) == places
 
 
-def test_the_safeguards_of_a_cluster() -> None:
+def test_messages_of_invalid_configurations(golden: SnapshotAssertion) -> None:
+    assert list_texts({name: problems(text) for name, (text, _) in BAD.items()}) == golden(name="invalid.txt")
+
+
+def test_safeguards_of_a_cluster_are_read() -> None:
     found = settings(
         "clusters:\n"
         "  a: {client: {}, lock: false, audit: {topic: false, file: a.jsonl},\n"
@@ -220,7 +269,7 @@ def test_the_safeguards_of_a_cluster() -> None:
     assert not AuditSettings(topic=False).enabled
 
 
-def test_a_secret_is_read_at_use_and_only_then() -> None:
+def test_secret_is_read_at_use_and_only_then() -> None:
     found = settings(
         "clusters:\n  a:\n    client:\n      bootstrap.servers: h:9092\n      client.id: ${env:NOT_SET}\n"
     )
@@ -228,7 +277,8 @@ def test_a_secret_is_read_at_use_and_only_then() -> None:
     assert "NOT_SET" not in repr(client)
     with pytest.raises(InvalidInput) as caught:
         client_properties.resolve(client, {}, client_properties.read_secret_file)
-    assert [str(p) for p in caught.value.problems] == [wording]
+    (problem,) = caught.value.problems
+    assert "NOT_SET" in str(problem)
     assert client_properties.resolve(client, {"NOT_SET": "me"}, client_properties.read_secret_file)
 
 
@@ -252,7 +302,7 @@ def test_the_disk_reserve_has_a_default_and_is_a_share() -> None:
 
 
 @pytest.mark.parametrize("given", ["0", "1.01", "0%", "101%", "x", "-0.1", ".nan", "-30%"])
-def test_what_is_no_share(given: str) -> None:
+def test_invalid_share_is_an_error(given: str) -> None:
     (problem,) = problems(f"limits: {{blastRadius: {given}}}\n")
     assert "is not a share above 0 and up to 1" in problem
 
@@ -276,15 +326,15 @@ def test_the_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
     )
 
 
-def test_choosing_a_cluster() -> None:
+def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
     two = settings(f"clusters: {{dev: {{{CLUSTER}}}, prod: {{{CLUSTER}}}}}\n")
     prod = two.select_cluster("prod")
     assert prod is not None
     assert prod.name == "prod"
-    with pytest.raises(UsageError, check=lambda error: str(error) == wording) as several:
+    with pytest.raises(UsageError, match="several clusters") as several:
         two.select_cluster(None)
-    assert several.value.hint == wording
-    with pytest.raises(UsageError, check=lambda error: str(error) == wording) as near:
+    assert "--cluster" in str(several.value.hint)
+    with pytest.raises(UsageError, match="'prd'") as near:
         two.select_cluster("prd")
     assert near.value.hint == "did you mean 'prod'?"
     one = settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
@@ -305,30 +355,17 @@ def test_a_glob_of_names_has_no_kind(line: str) -> None:
     assert problem.endswith("(write a)")
 
 
-def test_choosing_an_environment() -> None:
+def test_environment_must_be_listed() -> None:
     found = settings("environments: [dev, prod]\n")
     found.check_environment("dev")
     found.check_environment(None)
     Settings().check_environment("anything")
-    with pytest.raises(UsageError, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(UsageError, match="'prodd'") as caught:
         found.check_environment("prodd")
     assert caught.value.hint == "did you mean 'prod'?"
 
 
-def test_a_ban_with_a_wrong_name_would_never_hold(tmp_path: Path) -> None:
-    text = (
-        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n  dev:\n"
-        "    client: {bootstrap.servers: 'a:1'}\n    forbid: [delete, partition-increse]\n"
-    )
-    path = tmp_path / "kafkaform.yaml"
-    path.write_text(text)
-    with pytest.raises(InvalidInput) as caught:
-        read_settings(path)
-    (problem,) = caught.value.problems
-    assert str(problem) == wording
-
-
-def test_how_a_cluster_has_replicas_moved() -> None:
+def test_moves_of_a_cluster_are_read() -> None:
     found = settings(
         "clusters:\n"
         "  a: {client: {}, moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, whenBusy: wait}}\n"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import VERBATIM
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import Document, read_documents
 from kafkaform.core.errors import Problem
 from kafkaform.resources import KINDS
-from tests.support.golden import wording
+from tests.support.golden import list_texts
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
 
@@ -28,50 +29,78 @@ def problems(text: str, schema: str = "topic") -> list[str]:
 
 
 TOPICS = {
-    "misspelt field": HEAD + "spec:\n  partitons: 3\n",
-    "field in the wrong case": HEAD + "spec: {replicationfactor: 3}\n",
-    "field that is like no other": HEAD + "spec: {zzz: 3}\n",
-    "field at the top": HEAD + "spec: {}\nstatus: {}\n",
-    "field of an override": HEAD + "spec:\n  overrides:\n    dev: {keyd: true, overrides: {}}\n",
-    "retention shorthand": HEAD + "spec: {retention: {tiem: 7d}}\n",
-    "key that is not text": HEAD + "spec: {1: 2, null: 3}\n",
-    "everything missing": "{}",
-    "null": HEAD + "spec:\n",
-    "null config": HEAD + "spec: {config: ~}\n",
-    "null overrides": HEAD + "spec: {overrides: , keyed: null}\n",
-    "text for a count": HEAD + "spec: {partitions: '12'}\n",
-    "half a partition": HEAD + "spec: {partitions: 12.5}\n",
-    "YAML 1.1": HEAD
-    + "spec: {keyed: yes, deletionProtection: off, partitions: 1:30, replicationFactor: true}\n",
-    "a list for a mapping": HEAD + "spec: [1]\n",
-    "a mapping for a value": HEAD + "spec: {config: {retention.ms: {a: 1}}}\n",
-    "null in a list": HEAD + "spec: {config: {cleanup.policy: [delete, ~]}}\n",
-    "too few": HEAD + "spec: {partitions: 0}\n",
-    "too many": HEAD + "spec: {partitions: 1e9}\n",
-    "very many": HEAD + f"spec: {{partitions: {'9' * 399}, replicationFactor: {'9' * 500}}}\n",
-    "share": HEAD + "spec: {skew: {maxKeyShare: 0, maxPartitionRatio: .inf, by: record}}\n",
-    "choice": HEAD + "spec: {state: abset, undeclared: drop}\n",
-    "names": "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: '', labels: {a: ~}}\nspec: {}\n",
-    "a name that is a number": "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: 010}\nspec: {}\n",
+    "misspelt field": (HEAD + "spec:\n  partitons: 3\n", "5:3"),
+    "field in the wrong case": (HEAD + "spec: {replicationfactor: 3}\n", "4:8"),
+    "field that is like no other": (HEAD + "spec: {zzz: 3}\n", "4:8"),
+    "field at the top": (HEAD + "spec: {}\nstatus: {}\n", "5:1"),
+    "field of an override": (
+        HEAD + "spec:\n  overrides:\n    dev: {keyd: true, overrides: {}}\n",
+        "6:11 6:23",
+    ),
+    "retention shorthand": (HEAD + "spec: {retention: {tiem: 7d}}\n", "4:20"),
+    "key that is not text": (HEAD + "spec: {1: 2, null: 3}\n", "4:8 4:14"),
+    "everything missing": ("{}", "1:1 1:1 1:1 1:1"),
+    "null": (HEAD + "spec:\n", "4:6"),
+    "null config": (HEAD + "spec: {config: ~}\n", "4:16"),
+    "null overrides": (HEAD + "spec: {overrides: , keyed: null}\n", "4:19 4:28"),
+    "text for a count": (HEAD + "spec: {partitions: '12'}\n", "4:20"),
+    "half a partition": (HEAD + "spec: {partitions: 12.5}\n", "4:20"),
+    "YAML 1.1": (
+        HEAD + "spec: {keyed: yes, deletionProtection: off, partitions: 1:30, replicationFactor: true}\n",
+        "4:15 4:40 4:57 4:82",
+    ),
+    "a list for a mapping": (HEAD + "spec: [1]\n", "4:7"),
+    "a mapping for a value": (HEAD + "spec: {config: {retention.ms: {a: 1}}}\n", "4:31"),
+    "null in a list": (HEAD + "spec: {config: {cleanup.policy: [delete, ~]}}\n", "4:42"),
+    "too few": (HEAD + "spec: {partitions: 0}\n", "4:20"),
+    "too many": (HEAD + "spec: {partitions: 1e9}\n", "4:20 4:20"),
+    "very many": (
+        HEAD + f"spec: {{partitions: {'9' * 399}, replicationFactor: {'9' * 500}}}\n",
+        "4:20 4:440",
+    ),
+    "share": (
+        HEAD + "spec: {skew: {maxKeyShare: 0, maxPartitionRatio: .inf, by: record}}\n",
+        "4:28 4:50 4:60",
+    ),
+    "choice": (HEAD + "spec: {state: abset, undeclared: drop}\n", "4:15 4:34"),
+    "names": (
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: '', labels: {a: ~}}\nspec: {}\n",
+        "3:18 3:34",
+    ),
+    "a name that is a number": (
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: 010}\nspec: {}\n",
+        "3:18",
+    ),
 }
-
-
-@pytest.mark.parametrize("text", TOPICS.values(), ids=TOPICS.keys())
-def test_what_does_not_fit_the_schema_of_a_topic_is_told_at_its_place(text: str) -> None:
-    assert problems(text) == wording
 
 
 CONFIGS = {
-    "not a mapping": "- 1",
-    "kind": "apiVersion: kafkaform/v2\nkind: Topic\n",
-    "rules": "apiVersion: kafkaform/v1\nkind: Config\nrules: {KF1: off, KF101: false}\n",
-    "lists": "apiVersion: kafkaform/v1\nkind: Config\nmanifests: []\nenvironments: [a, b, a]\nowns: [1]\n",
+    "not a mapping": ("- 1", "1:1"),
+    "kind": ("apiVersion: kafkaform/v2\nkind: Topic\n", "1:13 2:7"),
+    "rules": ("apiVersion: kafkaform/v1\nkind: Config\nrules: {KF1: off, KF101: false}\n", "3:26"),
+    "lists": (
+        "apiVersion: kafkaform/v1\nkind: Config\nmanifests: []\nenvironments: [a, b, a]\nowns: [1]\n",
+        "3:12 4:15 5:8",
+    ),
 }
 
 
-@pytest.mark.parametrize("text", CONFIGS.values(), ids=CONFIGS.keys())
-def test_what_does_not_fit_the_schema_of_the_configuration_is_told_at_its_place(text: str) -> None:
-    assert problems(text, "config") == wording
+INVALID = {
+    **{f"topic, {name}": ("topic", *row) for name, row in TOPICS.items()},
+    **{f"config, {name}": ("config", *row) for name, row in CONFIGS.items()},
+}
+
+
+@pytest.mark.parametrize(("schema", "text", "places"), INVALID.values(), ids=INVALID)
+def test_invalid_document_is_an_error_at_its_place(schema: str, text: str, places: str) -> None:
+    assert [problem.split(": ")[0] for problem in problems(text, schema)] == [
+        f"f:{at}" for at in places.split()
+    ]
+
+
+def test_messages_of_invalid_documents(golden: SnapshotAssertion) -> None:
+    texts = {name: problems(text, schema) for name, (schema, text, _) in INVALID.items()}
+    assert list_texts(texts) == golden(name="invalid.txt")
 
 
 OTHER_NAMES = {
@@ -134,7 +163,7 @@ OTHER_NAMES = {
         for line in lines
     ],
 )
-def test_the_names_of_other_tools_are_translated(schema: str, meant: str, line: str) -> None:
+def test_names_of_other_tools_are_translated(schema: str, meant: str, line: str) -> None:
     kinds = {kind.schema: name for name, kind in KINDS.items()}
     text = f"apiVersion: kafkaform/v1\nkind: {kinds[schema]}\nmetadata: {{name: t}}\nspec:\n  {line}\n"
     (found,) = [
@@ -160,26 +189,26 @@ PLACES = {
 @pytest.mark.parametrize(
     ("meant", "line"), [(meant, line) for meant, lines in PLACES.items() for line in lines]
 )
-def test_a_field_at_the_wrong_place_of_the_configuration_has_its_place_as_hint(meant: str, line: str) -> None:
+def test_misplaced_field_of_the_configuration_has_its_place_as_hint(meant: str, line: str) -> None:
     found, _ = check_structure(document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
     hints = [problem.hint for problem in found if problem.hint is not None]
     assert [hint for hint in hints if re.search(rf"{re.escape(meant)}(,|:|\?|$)", hint)], found
 
 
 @pytest.mark.parametrize("value", ["3", "{}", "[1]"])
-def test_a_name_that_the_user_chooses_is_not_a_field_at_the_wrong_place(value: str) -> None:
+def test_name_of_a_user_is_not_a_misplaced_field(value: str) -> None:
     policy = f"policies: [{{name: a, message: b, require: {{fields: {{partitions: {value}}}}}}}]"
     found = problems(f"apiVersion: kafkaform/v1\nkind: Config\n{policy}\n", "config")
     assert found
     assert "belongs" not in str(found)
 
 
-def test_what_fits_a_schema_or_a_part_of_it_has_no_problems() -> None:
+def test_valid_document_has_no_problems() -> None:
     text = HEAD + "spec: {partitions: 12, replicationFactor: 0x3, config: {a: 1, b: [x, 2]}}\n"
     assert check_structure(given := document(text), "topic") == ([], given)
 
 
-def test_the_sound_part_is_what_is_left_without_the_problems() -> None:
+def test_valid_part_of_a_document_is_returned() -> None:
     text = HEAD + (
         "spec:\n  partitons: 3\n  partitions: many\n  keyed: true\n  overrides: {dev: {x: 1, keyed: false}}\n"
         "  config: {cleanup.policy: [delete, ~], retention.ms: {}}\n"

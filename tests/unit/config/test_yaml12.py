@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.yaml12 import MAX_BYTES, Data, Document, read_documents
 from kafkaform.config.manifests.yaml_hazards import (
@@ -20,7 +21,7 @@ from kafkaform.config.manifests.yaml_hazards import (
 )
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Location
-from tests.support.golden import wording
+from tests.support.golden import list_texts
 
 
 def read(raw: bytes | str, verbatim: frozenset[str] = frozenset()) -> tuple[list[Document], list[str]]:
@@ -113,7 +114,7 @@ CORE: list[tuple[str, Data]] = [
 
 
 @pytest.mark.parametrize(("text", "value"), CORE, ids=[repr(text[:20]) for text, _ in CORE])
-def test_plain_scalars_are_of_the_core_schema_of_yaml_1_2(text: str, value: Data) -> None:
+def test_plain_scalars_follow_the_core_schema(text: str, value: Data) -> None:
     # As an item of a list, where "-" is one more list.
     assert repr(only(f"- {text}\n")) == repr([value])
 
@@ -160,65 +161,69 @@ def test_documents_line_breaks_and_places() -> None:
     assert [d.data for d in read("---\n---\n---\n")[0]] == [None, None, None]
 
 
-REFUSED: dict[str, bytes | str] = {
-    "tab": "a:\n\tb: 1\n",
-    "tab after spaces": "a:\n  \tb: 1\n",
-    "tab that is not the fault": "key:\tvalue: x",
-    "duplicate key": "a: 1\nb: 2\na: 3\n'a': 4\n",
-    "duplicate keys deep down": "x:\n- {a: 1, a: 2}\n",
-    "merge key": "a: &a {b: 1}\nc:\n  <<: *a\n",
-    "python object": "a: !!python/object/apply:os.system [ls]\n",
-    "include": "a: !include x.yaml\n",
-    "core tag": "a: !!str 12\n",
-    "tag of a key": "!!str a: 12\n",
-    "tag of a mapping": "!!map {a: 1}\n",
-    "binary": "a: !!binary aGk=\n",
-    "key that is a list": "? [a]\n: 1\n",
-    "key that is a mapping": "{{a: b}: c}\n",
-    "recursive alias": "a: &a [*a]\n",
-    "recursive alias in a mapping": "a: &a\n  b: {c: *a}\n",
-    "unknown alias": "a: *b\n",
-    "control character": "a: 1\nb: é\x01\n",
-    "control character after a byte order mark": b"\xef\xbb\xbfa: \x00\n",
-    "latin-1": "a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"),
-    "latin-1 after a byte order mark": b"\xef\xbb\xbfa: \xff",
-    "utf-16": "a: 1\n".encode("utf-16"),
-    "surrogate": b"a: \xed\xa0\x80",
-    "bracket": "\r\ra: ]",
-    "open quote": "a: 'x",
-    "at sign": "a: @x",
+REFUSED: dict[str, tuple[bytes | str, str]] = {
+    "tab": ("a:\n\tb: 1\n", "2:1"),
+    "tab after spaces": ("a:\n  \tb: 1\n", "2:3"),
+    "tab that is not the fault": ("key:\tvalue: x", "1:11"),
+    "duplicate key": ("a: 1\nb: 2\na: 3\n'a': 4\n", "3:1 4:1"),
+    "duplicate keys deep down": ("x:\n- {a: 1, a: 2}\n", "2:10"),
+    "merge key": ("a: &a {b: 1}\nc:\n  <<: *a\n", "3:3"),
+    "python object": ("a: !!python/object/apply:os.system [ls]\n", "1:4"),
+    "include": ("a: !include x.yaml\n", "1:4"),
+    "core tag": ("a: !!str 12\n", "1:4"),
+    "tag of a key": ("!!str a: 12\n", "1:1"),
+    "tag of a mapping": ("!!map {a: 1}\n", "1:1"),
+    "binary": ("a: !!binary aGk=\n", "1:4"),
+    "key that is a list": ("? [a]\n: 1\n", "1:3"),
+    "key that is a mapping": ("{{a: b}: c}\n", "1:1"),
+    "recursive alias": ("a: &a [*a]\n", "1:4"),
+    "recursive alias in a mapping": ("a: &a\n  b: {c: *a}\n", "1:4"),
+    "unknown alias": ("a: *b\n", "1:4"),
+    "control character": ("a: 1\nb: é\x01\n", "2:5"),
+    "control character after a byte order mark": (b"\xef\xbb\xbfa: \x00\n", "1:4"),
+    "latin-1": ("a: é\nb: é ü\n".encode().replace("ü".encode(), b"\xfc"), "2:6"),
+    "latin-1 after a byte order mark": (b"\xef\xbb\xbfa: \xff", "1:4"),
+    "utf-16": ("a: 1\n".encode("utf-16"), "1:1"),
+    "surrogate": (b"a: \xed\xa0\x80", "1:4"),
+    "bracket": ("\r\ra: ]", "3:4"),
+    "open quote": ("a: 'x", "1:4"),
+    "at sign": ("a: @x", "1:4"),
 }
-
-
-@pytest.mark.parametrize("raw", REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_no_plain_yaml_is_told_at_its_place(raw: bytes | str) -> None:
-    assert refused(raw) == wording
 
 
 SPEC = "spec:\n  partitions: 3\n"
 
 SLIPS = {
-    "indented too little": SPEC + " replicationFactor: 1\n",
-    "indented too much": SPEC + "    replicationFactor: 1\n",
-    "no space after a colon": "spec:\n  partitions:3\n  replicationFactor: 1\n",
-    "a colon in a value": "note: this: is bad\n",
-    "the first line indented": " a: 1\nb: 2\n",
-    "an item among keys": "a: 1\n- b\n",
-    "a brace that is never closed": "spec: {a: 1, b: 2\n",
-    "four dashes": "a: 1\n----\n",
-    "a directive without a document": "%YAML 1.2\na: 1\n",
-    "indented unlike the lines around a comment": "a:\n    b: 1\n  # c\n  d: 2\n",
-    "a word alone": "a: 1\nword\nb: 2\n",
-    "a Windows path": 'a: "C:\\data"\n',
+    "indented too little": (SPEC + " replicationFactor: 1\n", "3:2"),
+    "indented too much": (SPEC + "    replicationFactor: 1\n", "3:5"),
+    "no space after a colon": ("spec:\n  partitions:3\n  replicationFactor: 1\n", "2:13"),
+    "a colon in a value": ("note: this: is bad\n", "1:11"),
+    "the first line indented": (" a: 1\nb: 2\n", "2:1"),
+    "an item among keys": ("a: 1\n- b\n", "2:1"),
+    "a brace that is never closed": ("spec: {a: 1, b: 2\n", "2:1"),
+    "four dashes": ("a: 1\n----\n", "2:1"),
+    "a directive without a document": ("%YAML 1.2\na: 1\n", "2:1"),
+    "indented unlike the lines around a comment": ("a:\n    b: 1\n  # c\n  d: 2\n", "4:3"),
+    "a word alone": ("a: 1\nword\nb: 2\n", "2:1"),
+    "a Windows path": ('a: "C:\\data"\n', "1:7"),
 }
 
 
-@pytest.mark.parametrize("text", SLIPS.values(), ids=SLIPS.keys())
-def test_a_slip_is_told_in_plain_words(text: str) -> None:
-    assert refused(text) == wording
+INVALID: dict[str, tuple[bytes | str, str]] = {**REFUSED, **SLIPS}
 
 
-def test_a_problem_hides_no_other_document_and_is_short() -> None:
+@pytest.mark.parametrize(("raw", "places"), INVALID.values(), ids=INVALID)
+def test_invalid_yaml_is_an_error_at_its_place(raw: bytes | str, places: str) -> None:
+    assert [problem.split(": ")[0] for problem in refused(raw)] == [f"f:{place}" for place in places.split()]
+
+
+def test_messages_of_invalid_yaml(golden: SnapshotAssertion) -> None:
+    assert list_texts({name: refused(raw) for name, (raw, _) in INVALID.items()}) == golden(
+        name="invalid.txt"
+    )
+
+
+def test_problem_hides_no_other_document_and_is_short() -> None:
     documents, problems = read("a: !x 1\n---\nb: 2\n---\nc: 1\nc: 2\n---\nd: ]\n")
     assert [d.data for d in documents] == [{"b": 2}]
     assert [p.split(": ")[0] for p in problems] == ["f:1:4", "f:6:1", "f:8:4"]
@@ -226,7 +231,8 @@ def test_a_problem_hides_no_other_document_and_is_short() -> None:
     assert len(problem) < 200
     assert only("'<<': 1\n\"<<a\": 2\n") == {"<<": 1, "<<a": 2}
     assert MAX_BYTES == 5 * 2**20
-    assert refused(b"a: " + b"x" * 10_000_000) == [wording]
+    (problem,) = refused(b"a: " + b"x" * 10_000_000)
+    assert "5 MiB" in problem
     assert only(b"a: " + b"x" * (MAX_BYTES - 3)) == {"a": "x" * (MAX_BYTES - 3)}
 
 
@@ -241,11 +247,10 @@ def test_aliases_and_nesting_are_bounded() -> None:
     # Alias bombs.
     (problem,) = refused(bomb(30))
     assert problem.startswith("f:1:1: aliases expand to ")
-    assert problem == wording
     assert isinstance(only(bomb(4)), dict)
     assert only("a: &x [1]\nb: *x\nc: *x\n") == {"a": [1], "b": [1], "c": [1]}
     (problem,) = refused("a: &x [1]\nb: *x\nc: [*x, *x]\nd: !include e\n")
-    assert problem == wording
+    assert problem.startswith("f:4:4: ")
 
     # A chain of aliases is as deep as what it stands for.
     def chain(length: int) -> str:
@@ -253,11 +258,13 @@ def test_aliases_and_nesting_are_bounded() -> None:
         return "\n".join(["x0: &x0 [1]", *links])
 
     assert isinstance(only(chain(MAX_DEPTH - 2)), dict)
-    assert refused(chain(600)) == [wording]
+    (problem,) = refused(chain(600))
+    assert f"nested more than {MAX_DEPTH} deep" in problem
     # The depth that is allowed.
     assert only("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
     over = MAX_DEPTH + 1
-    assert refused("[" * over + "1" + "]" * over) == [wording]
+    (problem,) = refused("[" * over + "1" + "]" * over)
+    assert f"nested more than {MAX_DEPTH} deep" in problem
     # Many brackets side by side are no nesting.
     assert only("[" + "[]," * 1000 + "]") == [[]] * 1000
 
@@ -287,29 +294,32 @@ FLAT_BOMBS = {
 
 
 @pytest.mark.parametrize("text", FLAT_BOMBS.values(), ids=FLAT_BOMBS.keys())
-def test_a_document_of_too_many_values_is_refused_before_they_are_built(
+def test_document_of_too_many_values_is_refused_before_they_are_built(
     text: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MAX_NODES == 250_000
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_NODES", FEWER)
-    assert refused(text) == [wording]
+    (problem,) = refused(text)
+    assert f"more than {FEWER:,} values" in problem
     assert len(nodes_built) == FEWER
 
 
 def test_deep_nesting_is_refused_before_it_is_built(nodes_built: list[None]) -> None:
-    assert refused("[" * 100_000) == [wording]
+    (problem,) = refused("[" * 100_000)
+    assert f"nested more than {MAX_DEPTH} deep" in problem
     assert len(nodes_built) == MAX_DEPTH + 1
 
 
 def test_many_documents_are_refused_before_all_are_built(nodes_built: list[None]) -> None:
     documents, problems = read("---\n" * (10 * MAX_DOCUMENTS))
     assert len(documents) == MAX_DOCUMENTS
-    assert problems == [wording]
+    (problem,) = problems
+    assert f"more than {MAX_DOCUMENTS:,} documents" in problem
     assert len(nodes_built) == MAX_DOCUMENTS + 1
 
 
 @pytest.mark.parametrize("anchor", ["", "&a "], ids=["without aliases", "with aliases"])
-def test_the_documents_of_a_file_have_a_limit_of_values_together(
+def test_documents_of_a_file_have_a_limit_of_values(
     anchor: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 20_000
@@ -317,7 +327,8 @@ def test_the_documents_of_a_file_have_a_limit_of_values_together(
     each = 1_000
     document = f"[{anchor}1{',1' * (each - 2)}]\n---\n"  # and the list itself
     _, problems = read(document * (2 * limit // each))
-    assert [problem.split(": ", 1)[1] for problem in problems] == [wording]
+    (problem,) = problems
+    assert f"more than {limit:,} values" in problem
     assert len(nodes_built) == limit + 1  # the root of a document has no place to name yet
 
 
@@ -326,11 +337,12 @@ def test_many_small_alias_bombs_count_as_what_they_expand_to(monkeypatch: pytest
     limit = 100_000
     monkeypatch.setattr("kafkaform.config.manifests.yaml_hazards.MAX_FILE_NODES", limit)
     documents, problems = read((bomb(4) + "\n---\n") * 1_000)
-    assert [problem.split(": ", 1)[1] for problem in problems] == [wording]
+    (problem,) = problems
+    assert f"more than {limit:,} values" in problem
     assert sum(document.size for document in documents) < limit + documents[0].size
 
 
-def test_the_text_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[str] = []
 
     class Searched(str):

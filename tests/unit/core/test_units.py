@@ -1,4 +1,8 @@
+"""Durations and sizes: read in every unit, written in the one that people use."""
+
 from __future__ import annotations
+
+import re
 
 import pytest
 from hypothesis import given
@@ -16,7 +20,6 @@ from kafkaform.core.units import (
     rounded_duration,
 )
 from tests.support.builds import builds
-from tests.support.golden import wording
 
 LONGS = st.integers(0, 2**63 - 1)
 ROUND = builds(
@@ -49,36 +52,20 @@ def test_durations_are_read_in_every_unit(text: str, milliseconds: int) -> None:
     assert parse_duration(text) == milliseconds
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "d",
-        "7 dys",
-        "7D",
-        "-1",
-        "-7d",
-        "1e3",
-        "1_000",
-        "1h junk 3m",
-        "30m1h",
-        "1h1h",
-        "1.d",
-        ".5d",
-        "1,5h",
-        "٣d",
-        "1y",
-        "9" * 40,
-    ],
-)
-def test_not_a_duration(text: str) -> None:
-    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+INVALID = ("", "d", "7 dys", "7D", "-1", "-7d", "1e3", "1_000", "1h junk 3m", "30m1h", "1h1h", "1.d", ".5d")
+
+
+@pytest.mark.parametrize("text", [*INVALID, "1,5h", "٣d", "1y", "9" * 40])
+def test_invalid_duration_is_refused(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"^'{re.escape(text)}' is not a duration; write .* 7d, 36h, 90m, 1h30m$"
+    ):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["0.5ms", "1.0001s", "1h0.1ms"])
-def test_finer_than_a_millisecond(text: str) -> None:
-    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+def test_fraction_of_a_millisecond_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a whole number of milliseconds"):
         parse_duration(text)
 
 
@@ -108,10 +95,19 @@ def test_sizes_are_read_in_every_unit(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-1", "1,5GB", "50G", "1k", "50Gi", "50gb", "50Gb", "5 dogs", "0.3B", "1.0001KiB"]
+    ("text", "reason"),
+    [
+        *((text, "is not a size; write a number of bytes or e.g. 50GiB") for text in ("", "-1", "1,5GB")),
+        ("50G", "is ambiguous; write GB (powers of 1000) or GiB (powers of 1024)"),
+        ("1k", "is ambiguous; write kB (powers of 1000) or KiB (powers of 1024)"),
+        ("50Gi", "has no known unit; write GiB"),
+        *((text, "has no known unit; write GB") for text in ("50gb", "50Gb")),
+        ("5 dogs", "has no known unit; write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"),
+        *((text, "is not a whole number of bytes") for text in ("0.3B", "1.0001KiB")),
+    ],
 )
-def test_not_a_size(text: str) -> None:
-    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+def test_invalid_size_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^'{text}' {re.escape(reason)}"):
         parse_size(text)
 
 
@@ -157,7 +153,7 @@ def test_durations_are_rounded_to_the_units_that_matter(milliseconds: int, text:
 
 
 @given(LONGS | ROUND)
-def test_a_rounded_duration_is_exact_unless_it_says_about_and_then_within_a_hundredth(number: int) -> None:
+def test_rounded_duration_is_exact_or_about_within_a_hundredth(number: int) -> None:
     text = rounded_duration(number)
     read = parse_duration(text.removeprefix("about "))
     assert (read == number) is not text.startswith("about ")
@@ -184,7 +180,7 @@ def test_sizes_are_formatted_in_the_unit_that_divides_them(size: int, text: str)
 
 
 @given(LONGS | ROUND)
-def test_what_is_formatted_is_read_back(number: int) -> None:
+def test_formatted_text_is_read_back(number: int) -> None:
     assert parse_duration(format_duration(number)) == number
     assert parse_size(format_size(number)) == number
 
@@ -203,13 +199,13 @@ def test_what_is_formatted_is_read_back(number: int) -> None:
         (1_048_588, "1.0 MiB (1048588)"),
     ],
 )
-def test_a_size_that_no_unit_divides_well_is_rounded_before_its_bytes(size: int, text: str) -> None:
+def test_uneven_size_is_rounded_before_its_bytes(size: int, text: str) -> None:
     assert readable_size(size) == text
 
 
-def test_an_age_is_at_most_one_that_dates_are_reckoned_with() -> None:
+def test_age_has_a_limit() -> None:
     assert parse_age("100000d") == 100_000 * 86_400_000
-    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+    with pytest.raises(ValueError, match="is too long; leave it out"):
         parse_age(str(100_000 * 86_400_000 + 1))
 
 

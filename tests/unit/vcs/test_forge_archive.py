@@ -12,20 +12,19 @@ import pytest
 from kafkaform.core.errors import ForgeError
 from kafkaform.vcs.forge.reviewed_plan import read_plan
 from tests.support.github.server import zipped
-from tests.support.golden import wording
 
 
-def test_the_plan_is_read_and_nothing_else_is_looked_at() -> None:
+def test_only_the_plan_is_read() -> None:
     assert read_plan(zipped({"plan.json": "{}", "plan.md": "## Plan", "../../etc/passwd": "x"})) == "{}"
 
 
 @pytest.mark.parametrize("name", ["../plan.json", "/plan.json", "a/plan.json", "PLAN.json", "plan.json\n"])
-def test_only_a_plan_in_the_archives_own_folder_is_one(name: str) -> None:
-    with pytest.raises(ForgeError, check=lambda error: str(error) == wording):
+def test_plan_in_another_folder_is_refused(name: str) -> None:
+    with pytest.raises(ForgeError, match=r"no files named plan\.json"):
         read_plan(zipped({name: "{}"}))
 
 
-def test_of_two_plans_none_is_chosen() -> None:
+def test_two_plans_are_refused() -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("plan.json", "{}")
@@ -35,19 +34,19 @@ def test_of_two_plans_none_is_chosen() -> None:
         read_plan(content.getvalue())
 
 
-def test_a_plan_that_grows_too_large_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_plan_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_PLAN_BYTES", 1_000_000)
-    with pytest.raises(ForgeError, check=lambda error: str(error) == wording):
+    with pytest.raises(ForgeError, match=r"1,000,001 bytes, more than the limit of 1,000,000"):
         read_plan(zipped({"plan.json": " " * 1_000_001}))
 
 
-def test_a_plan_that_lies_about_its_size_is_not_unpacked_any_further() -> None:
+def test_plan_larger_than_its_declared_size_is_not_unpacked() -> None:
     archive = bytearray(zipped({"plan.json": " " * 100_000_000}))
     for header, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<I", archive, archive.index(header) + offset, 10)
     tracemalloc.start()
     try:
-        with pytest.raises(ForgeError, check=lambda error: str(error) == wording):
+        with pytest.raises(ForgeError, match="Bad CRC-32"):
             read_plan(bytes(archive))
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -55,38 +54,38 @@ def test_a_plan_that_lies_about_its_size_is_not_unpacked_any_further() -> None:
     assert peak < 5_000_000
 
 
-def test_one_that_is_encrypted() -> None:
+def test_encrypted_plan_is_refused() -> None:
     archive = bytearray(zipped({"plan.json": "{}"}))
     for header, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         struct.pack_into("<H", archive, archive.index(header) + offset, 1)
-    with pytest.raises(ForgeError, check=lambda error: str(error) == wording):
+    with pytest.raises(ForgeError, match="is encrypted"):
         read_plan(bytes(archive))
 
 
 @pytest.mark.parametrize("size", range(1, 100, 7))
-def test_one_that_is_cut_off(size: int) -> None:
+def test_truncated_archive_is_refused(size: int) -> None:
     with pytest.raises(ForgeError, match="the artifact"):
         read_plan(zipped({"plan.json": '{"a": 1}'})[:size])
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_ways_of_compressing_that_cannot_be_bounded_are_refused(method: int) -> None:
+def test_unbounded_compression_is_refused(method: int) -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", method) as archive:
         archive.writestr("plan.json", "{}" * 1000)
-    with pytest.raises(ForgeError, check=lambda error: str(error) == wording):
+    with pytest.raises(ForgeError, match="unsupported compression method"):
         read_plan(content.getvalue())
 
 
 @pytest.mark.parametrize("at", range(30, 60, 3))
-def test_one_that_is_damaged(at: int) -> None:
+def test_damaged_archive_is_refused(at: int) -> None:
     archive = bytearray(zipped({"plan.json": "".join(map(chr, range(32, 120)))}))
     archive[at] ^= 0xFF
     with pytest.raises(ForgeError, match="the artifact"):
         read_plan(bytes(archive))
 
 
-def test_one_that_is_no_text() -> None:
+def test_binary_plan_is_refused() -> None:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("plan.json", b"\xff\xfe")

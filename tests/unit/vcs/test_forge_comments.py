@@ -12,12 +12,12 @@ import pytest
 from tests.support.cli.project import command, environment, kafkaform
 from tests.support.github.job import COMMENTS, MARKED, Job
 from tests.support.github.server import REPOSITORY, SOMEBODY
-from tests.support.golden import wording
 
 
 class TestComment:
     def test_it_is_created_once_and_then_left_alone(self, job: Job) -> None:
-        assert job.comment().needs(0).out == wording
+        url = "https://github.example/acme/kafka/issues/12#issuecomment-1001"
+        assert job.comment().needs(0).out == f"comment created: {url}\n"
         assert job.hub.bodies(12) == [f"{MARKED}## Plan\n\nOne topic is created."]
         assert job.comment().needs(0).out.startswith("comment unchanged: ")
         assert job.hub.writes() == [("POST", COMMENTS)]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kafkaform.core.errors import RepositoryError
 from kafkaform.vcs.repository import Repository
 from tests.support.github.git_work import Work
-from tests.support.golden import wording
 from tests.support.plans.strategies import examples
 
 Temporary = pytest.TempPathFactory
@@ -65,7 +64,7 @@ def test_names_of_commits(work: Work) -> None:
 @pytest.mark.parametrize(
     "ref", ["", "nothing", "-x", "--all", "--output=owned", "HEAD^{tree}", "a\0b", "HEAD\n--all", "\x1b[2J"]
 )
-def test_what_names_no_commit_is_refused_in_one_plain_line(work: Work, ref: str) -> None:
+def test_unknown_commit_is_refused_in_one_line(work: Work, ref: str) -> None:
     work.commit()
     with pytest.raises(RepositoryError, match="is not a commit") as caught:
         work.repository.resolve(ref)
@@ -74,7 +73,7 @@ def test_what_names_no_commit_is_refused_in_one_plain_line(work: Work, ref: str)
     assert not (work.folder / "owned").exists()
 
 
-def test_where_there_is_no_repository(tmp_path: Path) -> None:
+def test_missing_repository_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="not a git repository") as caught:
         Repository.find(tmp_path)
     assert str(tmp_path) in caught.value.message
@@ -91,9 +90,9 @@ def test_a_repository_without_files(tmp_path: Path) -> None:
         Repository.find(tmp_path)
 
 
-def test_no_git_on_this_machine(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_is_an_error(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(RepositoryError, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(RepositoryError, match="git cannot be run") as caught:
         Repository.find(work.folder)
     assert caught.value.hint == "install Git"
 
@@ -106,12 +105,12 @@ def test_a_repository_of_somebody_else(work: Work, monkeypatch: pytest.MonkeyPat
     assert "safe.directory" in str(caught.value.hint)
 
 
-def test_git_that_does_not_end(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_has_a_timeout(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     work.write("bin/git", "#!/bin/sh\nexec sleep 60\n")
     (work.folder / "bin" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{work.folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("kafkaform.vcs.repository._TIMEOUT_S", 0.1)
-    with pytest.raises(RepositoryError, check=lambda error: str(error) == wording):
+    with pytest.raises(RepositoryError, match=r"did not finish within 0\.1 s"):
         Repository.find(work.folder)
 
 
@@ -126,7 +125,7 @@ def test_the_folder_decides_and_not_the_environment_of_a_hook(
     assert work.repository.read_head() == here
 
 
-def test_where_a_branch_began(work: Work) -> None:
+def test_merge_base_is_found(work: Work) -> None:
     first = work.commit()
     work.git("switch", "-q", "-c", "branch")
     work.commit(**{"topics/mine.yaml": "mine"})
@@ -138,7 +137,7 @@ def test_where_a_branch_began(work: Work) -> None:
     assert work.repository.find_merge_base("main") == theirs
 
 
-def test_a_shallow_clone_does_not_know_where_a_branch_began(work: Work, tmp_path_factory: Temporary) -> None:
+def test_shallow_clone_has_no_merge_base(work: Work, tmp_path_factory: Temporary) -> None:
     for _ in range(2):
         work.commit()
     work.git("branch", "side", "HEAD~1")
@@ -203,7 +202,7 @@ def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest
 
 def test_a_path_outside_is_refused(work: Work) -> None:
     work.commit()
-    with pytest.raises(RepositoryError, check=lambda error: str(error) == wording):
+    with pytest.raises(RepositoryError, match=r"^\.\. is not in the Git repository "):
         work.repository.find_changes("HEAD", [Path("..")])
 
 
@@ -213,7 +212,7 @@ def test_a_path_is_a_path_and_no_pattern(work: Work) -> None:
     assert below(work.folder / ".out") == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
 
 
-def test_nothing_that_a_branch_asks_for_is_run(work: Work) -> None:
+def test_no_program_of_a_branch_is_run(work: Work) -> None:
     """Attributes come with a branch; the filters that they name may be configured here (as LFS is)."""
     marker = work.folder / "ran"
     work.write("evil", f'#!/bin/sh\necho "$0 $*" >> {marker}\ncat\n')
@@ -317,7 +316,7 @@ def forged(work: Work, *entries: bytes) -> str:
 def test_a_file_that_cannot_be_written(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     work.write(".out/topics", "in the way")
-    with pytest.raises(RepositoryError, check=lambda error: str(error) == wording):
+    with pytest.raises(RepositoryError, match=r"topics/a\.yaml cannot be written: File exists"):
         work.repository.export("HEAD", TOPICS, work.folder / ".out")
 
 
@@ -364,7 +363,7 @@ def test_staged_is_not_committed(work: Work) -> None:
     assert work.repository.describe([CONFIG]) == commit
 
 
-def test_a_file_that_git_was_told_to_look_away_from_counts(work: Work) -> None:
+def test_assume_unchanged_file_counts(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     work.git("update-index", "--assume-unchanged", "topics/a.yaml")
     work.write("topics/a.yaml", "b")
@@ -403,7 +402,7 @@ def test_a_repository_of_sha_256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
 )
 @settings(examples(0.4), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_was_exported_is_not_changed(tmp_path_factory: Temporary, files: dict[str, bytes]) -> None:
+def test_exported_files_are_unchanged(tmp_path_factory: Temporary, files: dict[str, bytes]) -> None:
     """A law: in a fresh repository of exactly what was exported, nothing differs from the commit."""
     folder = tmp_path_factory.mktemp("law")
     work = Work(folder)

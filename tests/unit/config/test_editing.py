@@ -22,6 +22,12 @@ from tests.support.golden import list_texts
 DEV_PROD = ("dev", "prod")
 DAY = str(24 * 3600 * 1000)
 WEEK = str(7 * 24 * 3600 * 1000)
+HALF_DAY = "43200000"
+GIB = str(2**30)
+RETENTION, SIZE = "config.retention.ms", "config.retention.bytes"
+SEGMENT, PREALLOCATE = "config.segment.ms", "config.preallocate"
+CLEANUP, COMPRESSION = "config.cleanup.policy", "config.compression.type"
+MIN_ISR = "config.min.insync.replicas"
 
 Edits: TypeAlias = "list[tuple[str, FieldValue]]"
 
@@ -102,104 +108,100 @@ COUNTS = "partitions: 3\nreplicationFactor: 1\n"
 # --- one environment: the line of the field, and no other ------------------------------------------------
 
 # What is said now (a spec besides its counts), and an edit.
-SPECS: dict[str, tuple[str, tuple[str, FieldValue]]] = {
-    "count": ("keyed: true", ("partitions", 24)),
-    "unit": ("retention: 168h", ("config.retention.ms", DAY)),
-    "unit that does not fit": ("retention: 7d", ("config.retention.ms", "5400000")),
-    "no unit that fits": ("retention: 7d", ("config.retention.ms", "5400001")),
-    "weeks": ("retention: 1w", ("config.retention.ms", "1209600000")),
-    "plain number": ("retention: 604800000  # ms", ("config.retention.ms", DAY)),
-    "size with a gap": ("retention: {bytes: 50 GiB}", ("config.retention.bytes", "1073741824")),
-    "unlimited, of a unit": ("retention: 7d", ("config.retention.ms", "-1")),
-    "unlimited, of a number": ("config: {retention.ms: 604800000}", ("config.retention.ms", "-1")),
-    "from unlimited": ("retention: unlimited", ("config.retention.ms", DAY)),
-    "single quotes": ("config:\n  segment.ms: '12h' # x", ("config.segment.ms", DAY)),
-    "double quotes": ('config:\n  "min.insync.replicas":   "2"', ("config.min.insync.replicas", "3")),
-    "flow": ("config: { segment.ms: 12h,   cleanup.policy: delete }", ("config.segment.ms", "3600000")),
-    "decimal": ("config:\n  min.cleanable.dirty.ratio: 0.50", ("config.min.cleanable.dirty.ratio", "0.25")),
-    "boolean": ("config:\n  preallocate: false", ("config.preallocate", "true")),
-    "null": ("config:\n  segment.ms: null # for now", ("config.segment.ms", "43200000")),
-    "nothing there": ("config:\n  segment.ms:   # for now", ("config.segment.ms", "43200000")),
-    "nothing there, in flow": (
-        "config: {segment.ms: , preallocate: true}",
-        ("config.segment.ms", "43200000"),
-    ),
-    "text that needs quotes": ("config:\n  confluent.x: plain", ("config.confluent.x", "a: b # ${c}")),
-    "text that needs others": ("config:\n  confluent.x: 'it''s'", ("config.confluent.x", "it's\t2")),
-    "list, shorter": (
-        "config:\n  cleanup.policy: [compact,  delete] # both",
-        ("config.cleanup.policy", "compact"),
-    ),
-    "list, longer": ("config:\n  cleanup.policy: ['delete']", ("config.cleanup.policy", "compact,delete")),
-    "list, another": ("config:\n  cleanup.policy: [ 'delete' ]", ("config.cleanup.policy", "compact")),
+SPECS: dict[str, tuple[str, str, FieldValue]] = {
+    "count": ("keyed: true", "partitions", 24),
+    "unit": ("retention: 168h", RETENTION, DAY),
+    "unit that does not fit": ("retention: 7d", RETENTION, "5400000"),
+    "no unit that fits": ("retention: 7d", RETENTION, "5400001"),
+    "weeks": ("retention: 1w", RETENTION, "1209600000"),
+    "plain number": ("retention: 604800000  # ms", RETENTION, DAY),
+    "size with a gap": ("retention: {bytes: 50 GiB}", SIZE, GIB),
+    "unlimited, of a unit": ("retention: 7d", RETENTION, "-1"),
+    "unlimited, of a number": ("config: {retention.ms: 604800000}", RETENTION, "-1"),
+    "from unlimited": ("retention: unlimited", RETENTION, DAY),
+    "single quotes": ("config:\n  segment.ms: '12h' # x", SEGMENT, DAY),
+    "double quotes": ('config:\n  "min.insync.replicas":   "2"', MIN_ISR, "3"),
+    "flow": ("config: { segment.ms: 12h,   cleanup.policy: delete }", SEGMENT, "3600000"),
+    "decimal": ("config:\n  min.cleanable.dirty.ratio: 0.50", "config.min.cleanable.dirty.ratio", "0.25"),
+    "boolean": ("config:\n  preallocate: false", PREALLOCATE, "true"),
+    "null": ("config:\n  segment.ms: null # for now", SEGMENT, HALF_DAY),
+    "nothing there": ("config:\n  segment.ms:   # for now", SEGMENT, HALF_DAY),
+    "nothing there, in flow": ("config: {segment.ms: , preallocate: true}", SEGMENT, HALF_DAY),
+    "text that needs quotes": ("config:\n  confluent.x: plain", "config.confluent.x", "a: b # ${c}"),
+    "text that needs others": ("config:\n  confluent.x: 'it''s'", "config.confluent.x", "it's\t2"),
+    "list, shorter": ("config:\n  cleanup.policy: [compact,  delete] # both", CLEANUP, "compact"),
+    "list, longer": ("config:\n  cleanup.policy: ['delete']", CLEANUP, "compact,delete"),
+    "list, another": ("config:\n  cleanup.policy: [ 'delete' ]", CLEANUP, "compact"),
     "list by lines, shorter": (
         "config:\n  cleanup.policy:\n  - compact\n  - delete # no\n  - compact",
-        ("config.cleanup.policy", "compact"),
+        CLEANUP,
+        "compact",
     ),
     "list by lines, longer": (
         "config:\n  cleanup.policy:\n    -  compact # yes\n  preallocate: true",
-        ("config.cleanup.policy", "compact,delete"),
+        CLEANUP,
+        "compact,delete",
     ),
     "list by lines, unset": (
         "config:\n  cleanup.policy: # 1\n    - compact # 2\n    # 3\n    - delete\n  preallocate: true",
-        ("config.cleanup.policy", None),
+        CLEANUP,
+        None,
     ),
-    "text to two": ("config: {cleanup.policy: delete}", ("config.cleanup.policy", "compact,delete")),
+    "text to two": ("config: {cleanup.policy: delete}", CLEANUP, "compact,delete"),
     # what is new
-    "first config": ("keyed: true\noverrides: {}", ("config.segment.ms", "43200000")),
+    "first config": ("keyed: true\noverrides: {}", SEGMENT, HALF_DAY),
     "config in the order of names": (
         "config:\n  cleanup.policy: delete # c\n\n  # s\n  segment.ms: 12h",
-        ("config.min.insync.replicas", "2"),
+        MIN_ISR,
+        "2",
     ),
     "config before all others": (
         "config:\n  # why\n  min.insync.replicas: 2\n  segment.ms: 12h",
-        ("config.cleanup.policy", "delete"),
+        CLEANUP,
+        "delete",
     ),
-    "config without an order": (
-        "config:\n  segment.ms: 12h\n  cleanup.policy: delete",
-        ("config.min.insync.replicas", "2"),
-    ),
-    "config in flow": (
-        "config: { cleanup.policy: delete, segment.ms: 12h }",
-        ("config.min.insync.replicas", "2"),
-    ),
-    "config in flow, before all others": ("config: {segment.ms: 12h}", ("config.min.insync.replicas", "2")),
-    "config in empty flow": ("config: {}", ("config.min.insync.replicas", "2")),
-    "both limits": ("retention: 7d # a week", ("config.retention.bytes", "1073741824")),
-    "both limits, by lines": ("retention:\n  bytes: 1GiB", ("config.retention.ms", DAY)),
-    "a limit": ("keyed: true", ("config.retention.ms", DAY)),
+    "config without an order": ("config:\n  segment.ms: 12h\n  cleanup.policy: delete", MIN_ISR, "2"),
+    "config in flow": ("config: { cleanup.policy: delete, segment.ms: 12h }", MIN_ISR, "2"),
+    "config in flow, before all others": ("config: {segment.ms: 12h}", MIN_ISR, "2"),
+    "config in empty flow": ("config: {}", MIN_ISR, "2"),
+    "both limits": ("retention: 7d # a week", SIZE, GIB),
+    "both limits, by lines": ("retention:\n  bytes: 1GiB", RETENTION, DAY),
+    "a limit": ("keyed: true", RETENTION, DAY),
     # what goes
-    "no own value": ("config:\n  segment.ms: 12h\n  preallocate: true", ("config.segment.ms", None)),
+    "no own value": ("config:\n  segment.ms: 12h\n  preallocate: true", SEGMENT, None),
     "no own value, its comment stays": (
         "config:\n  segment.ms: 12h   # TICKET-1\n  preallocate: true",
-        ("config.segment.ms", None),
+        SEGMENT,
+        None,
     ),
     "no own value in a block of its own": (
         "config:  # c\n  # why\n  segment.ms: 12h\nkeyed: true",
-        ("config.segment.ms", None),
+        SEGMENT,
+        None,
     ),
-    "the only config": ("config: {segment.ms: 12h}\nkeyed: true", ("config.segment.ms", None)),
-    "no own value in flow": ("config: {segment.ms: 12h, preallocate: true}", ("config.preallocate", None)),
+    "the only config": ("config: {segment.ms: 12h}\nkeyed: true", SEGMENT, None),
+    "no own value in flow": ("config: {segment.ms: 12h, preallocate: true}", PREALLOCATE, None),
     "no own value between brackets over lines": (
         "config: {\n  segment.ms: 12h, # s\n  preallocate: true}",
-        ("config.segment.ms", None),
+        SEGMENT,
+        None,
     ),
-    "no own retention": ("retention: 7d", ("config.retention.ms", None)),
-    "one limit less": ("retention: {time: 7d, bytes: 1GiB}", ("config.retention.ms", None)),
+    "no own retention": ("retention: 7d", RETENTION, None),
+    "one limit less": ("retention: {time: 7d, bytes: 1GiB}", RETENTION, None),
     # deletion
-    "absent": ("keyed: true\nskew: {maxKeyShare: 0.1}", ("state", "absent")),
-    "absent in place of present": ("state: present # yes", ("state", "absent")),
-    "present again": ("state: absent", ("state", None)),
+    "absent": ("keyed: true\nskew: {maxKeyShare: 0.1}", "state", "absent"),
+    "absent in place of present": ("state: present # yes", "state", "absent"),
+    "present again": ("state: absent", "state", None),
 }
 
 
 MANY: Edits = [
     ("partitions", 24),
-    ("config.retention.ms", DAY),
-    ("config.retention.bytes", "1073741824"),
-    ("config.cleanup.policy", "compact,delete"),
-    ("config.min.insync.replicas", None),
-    ("config.segment.ms", "3600000"),
+    (RETENTION, DAY),
+    (SIZE, GIB),
+    (CLEANUP, "compact,delete"),
+    (MIN_ISR, None),
+    (SEGMENT, "3600000"),
     ("config.max.message.bytes", "2097152"),
 ]
 
@@ -226,7 +228,7 @@ def test_new_fields_have_their_documented_place_and_an_empty_spec_stays() -> Non
         "spec: # s\n  state: absent": "spec: {} # s",
     }.items():
         head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
-        path = "state" if "state" in spec else "config.segment.ms"
+        path = "state" if "state" in spec else SEGMENT
         assert edited(head + spec, [(path, None)], context) == head + expected
 
 
@@ -235,14 +237,14 @@ def test_defaults_are_overruled_in_the_manifest() -> None:
     bare = topic("partitions: 3")
     with_own = topic("partitions: 3\nconfig: {segment.ms: 1d}")
     assert changes(bare, [("replicationFactor", 3)], context) == ["+  replicationFactor: 3"]
-    assert changes(bare, [("config.segment.ms", DAY)], context) == ["+  config:", "+    segment.ms: 1d"]
-    assert changes(bare, [("config.segment.ms", None)], context) == ["+  config:", "+    segment.ms: null"]
-    assert changes(with_own, [("config.segment.ms", None)], context) == [
+    assert changes(bare, [(SEGMENT, DAY)], context) == ["+  config:", "+    segment.ms: 1d"]
+    assert changes(bare, [(SEGMENT, None)], context) == ["+  config:", "+    segment.ms: null"]
+    assert changes(with_own, [(SEGMENT, None)], context) == [
         "-  config: {segment.ms: 1d}",
         "+  config: {segment.ms: null}",
     ]
     # Gone would be the same as what is wanted, but a value is what was asked for.
-    assert changes(with_own, [("config.segment.ms", "43200000")], context) == [
+    assert changes(with_own, [(SEGMENT, HALF_DAY)], context) == [
         "-  config: {segment.ms: 1d}",
         "+  config: {segment.ms: 12h}",
     ]
@@ -251,7 +253,7 @@ def test_defaults_are_overruled_in_the_manifest() -> None:
 @pytest.mark.parametrize("retention", ["7d", "{time: 7d}", "{time: 7d, bytes: 1GiB}"])
 def test_a_default_retention_is_unset(retention: str) -> None:
     context = Context(defaults={"Topic": ({"config": {"retention.ms": DAY}},)})
-    after = edited(topic(f"{COUNTS}retention: {retention}"), [("config.retention.ms", None)], context)
+    after = edited(topic(f"{COUNTS}retention: {retention}"), [(RETENTION, None)], context)
     unset = "{time: null}" if retention == "7d" else retention.replace("7d", "null")
     assert after == topic(f"{COUNTS}retention: {unset}")
 
@@ -269,21 +271,21 @@ overrides:
   dev: {partitions: 1, config: {min.insync.replicas: 1}}   # small"""
 )
 
-ENVIRONMENTS: dict[str, tuple[str, tuple[str, FieldValue]]] = {
-    "its own override": ("dev", ("partitions", 2)),
-    "a new one": ("dev", ("config.segment.ms", "3600000")),
-    "a new one in the shorthand of the spec": ("dev", ("config.retention.ms", DAY)),
-    "unset what the spec says": ("dev", ("config.retention.ms", None)),
-    "unset what both say": ("dev", ("config.min.insync.replicas", None)),
-    "what all others override": ("prod", ("partitions", 6)),
-    "unset what all others override": ("prod", ("config.min.insync.replicas", None)),
-    "an environment without any": ("prod", ("config.segment.ms", "3600000")),
-    "deleted in one": ("prod", ("state", "absent")),
+ENVIRONMENTS: dict[str, tuple[str, str, FieldValue]] = {
+    "its own override": ("dev", "partitions", 2),
+    "a new one": ("dev", SEGMENT, "3600000"),
+    "a new one in the shorthand of the spec": ("dev", RETENTION, DAY),
+    "unset what the spec says": ("dev", RETENTION, None),
+    "unset what both say": ("dev", MIN_ISR, None),
+    "what all others override": ("prod", "partitions", 6),
+    "unset what all others override": ("prod", MIN_ISR, None),
+    "an environment without any": ("prod", SEGMENT, "3600000"),
+    "deleted in one": ("prod", "state", "absent"),
 }
 
 
 def test_first_override_has_its_block() -> None:
-    edits: Edits = [("partitions", 6), ("config.segment.ms", None), ("config.preallocate", "true")]
+    edits: Edits = [("partitions", 6), (SEGMENT, None), (PREALLOCATE, "true")]
     text = topic(COUNTS + "config:\n  segment.ms: 12h\nskew: {maxKeyShare: 0.1}")
     assert changes(text, edits, Context(DEV_PROD, "prod")) == [
         "+  overrides:",
@@ -311,7 +313,7 @@ def test_an_override_is_made_only_where_there_are_environments() -> None:
 def test_empty_overrides_go_and_shared_values_need_a_chosen_environment() -> None:
     # An override that is left empty goes.
     text = topic(COUNTS + "overrides:\n  dev:\n    config:\n      segment.ms: 1h # soon\nkeyed: true")
-    assert changes(text, [("config.segment.ms", None)], Context(DEV_PROD, "dev")) == [
+    assert changes(text, [(SEGMENT, None)], Context(DEV_PROD, "dev")) == [
         "-  overrides:",
         "-    dev:",
         "-      config:",
@@ -324,12 +326,7 @@ def test_empty_overrides_go_and_shared_values_need_a_chosen_environment() -> Non
 def test_deletion_is_reverted_with_required_fields() -> None:
     tombstone = topic("state: absent # gone")
     assert refusal(tombstone, "state", None).startswith("spec.partitions is missing")
-    edits: Edits = [
-        ("state", None),
-        ("replicationFactor", 3),
-        ("partitions", 6),
-        ("config.retention.ms", DAY),
-    ]
+    edits: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]
     assert changes(tombstone, edits) == [
         "-  state: absent # gone",
         "+  partitions: 6",
@@ -361,32 +358,30 @@ def test_the_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
         return mark + (text.rstrip("\n") + end).replace("\n", newline)
 
     text = topic(COUNTS + "config:\n  segment.ms: 12h # é ☃")
-    edits: Edits = [("config.segment.ms", DAY), ("config.segment.bytes", "1048576")]
+    edits: Edits = [(SEGMENT, DAY), ("config.segment.bytes", "1048576")]
     after = topic(COUNTS + "config:\n  segment.bytes: 1MiB\n  segment.ms: 24h # é ☃")
     assert edited(form(text), edits) == form(after)
     last = topic(COUNTS + "config:\n  preallocate: true\n  segment.ms: 12h")
-    assert edited(form(last), [("config.segment.ms", None)]) == form(
-        topic(COUNTS + "config:\n  preallocate: true")
-    )
-    assert edited(form(topic(COUNTS)), [("config.preallocate", "true")]) == form(
+    assert edited(form(last), [(SEGMENT, None)]) == form(topic(COUNTS + "config:\n  preallocate: true"))
+    assert edited(form(topic(COUNTS)), [(PREALLOCATE, "true")]) == form(
         topic(COUNTS + "config:\n  preallocate: true")
     )
 
 
 def test_line_breaks_and_other_documents_stay_as_they_are() -> None:
     text = topic(COUNTS + "config:\n  preallocate: true") + "\n    segment.ms: 12h"
-    assert edited(text, [("config.segment.ms", None)]) == text.removesuffix("\n\n    segment.ms: 12h")
+    assert edited(text, [(SEGMENT, None)]) == text.removesuffix("\n\n    segment.ms: 12h")
     text = topic(COUNTS + "config:\n  preallocate: true").replace("\n", "\r\n", 1) + "    segment.ms: 12h"
-    assert edited(text, [("config.segment.ms", None)]) == text.removesuffix("\n    segment.ms: 12h")
+    assert edited(text, [(SEGMENT, None)]) == text.removesuffix("\n    segment.ms: 12h")
     text = text.replace("\r\n", "\n").replace("true\n", "true\r\n")
-    assert edited(text, [("config.segment.ms", None)]) == text.removesuffix("\r\n    segment.ms: 12h")
+    assert edited(text, [(SEGMENT, None)]) == text.removesuffix("\r\n    segment.ms: 12h")
     # Other documents stay as they are.
     odd = "%YAML 1.2\n---   # first\n" + topic(COUNTS.replace(": ", ":    "), "a") + "\n\n...\n# between\n"
     last = "--- # last\n" + topic(COUNTS + "config: { segment.ms :   12h }", "c") + "# end\n---\n# nothing\n"
     middle = "---\n" + topic(COUNTS, "b")
     after = edited(odd + middle + last, [("partitions", 5)], name="b")
     assert after == odd + middle.replace("partitions: 3", "partitions: 5") + last
-    after = edited(odd + middle + last, [("config.segment.ms", DAY)], name="c")
+    after = edited(odd + middle + last, [(SEGMENT, DAY)], name="c")
     assert after == odd + middle + last.replace("12h", "24h")
 
 
@@ -416,7 +411,7 @@ def test_json_stays_json() -> None:
   }
 }
 """
-    edits: Edits = [("partitions", 6), ("config.segment.ms", DAY), ("config.min.insync.replicas", "2")]
+    edits: Edits = [("partitions", 6), (SEGMENT, DAY), (MIN_ISR, "2")]
     assert changes(text, edits) == [
         '-    "partitions": 3,',
         '+    "partitions": 6,',
@@ -435,10 +430,10 @@ def test_edit_to_the_declared_value_is_none() -> None:
     # An edit to what is said already is none.
     same: Edits = [
         ("partitions", 12),
-        ("config.retention.ms", WEEK),
-        ("config.segment.ms", "43200000"),
-        ("config.preallocate", None),
-        ("config.cleanup.policy", "delete"),
+        (RETENTION, WEEK),
+        (SEGMENT, HALF_DAY),
+        (PREALLOCATE, None),
+        (CLEANUP, "delete"),
         ("state", None),
     ]
     assert editing(ORDERS, same) == EditResult((), ())
@@ -462,33 +457,34 @@ JSON = """\
 {"apiVersion": "kafkaform/v1", "kind": "Topic", "metadata": {"name": "t"}, "spec": {
 "partitions": 3, "replicationFactor": 1}}
 """
-BY_HAND: dict[str, tuple[str, tuple[str, FieldValue]]] = {
-    "anchor": (SHARED, ("partitions", 6)),
-    "alias": (SHARED, ("replicationFactor", 1)),
-    "below an alias": (SHARED, ("config.segment.ms", DAY)),
-    "below an alias, new": (SHARED, ("config.preallocate", "true")),
-    "alias beside": (SHARED, ("config.retention.ms", DAY)),
-    "no colon": (
-        topic(COUNTS + "config: {segment.ms, preallocate: true}"),
-        ("config.segment.ms", "43200000"),
-    ),
+BY_HAND: dict[str, tuple[str, str, FieldValue]] = {
+    "anchor": (SHARED, "partitions", 6),
+    "alias": (SHARED, "replicationFactor", 1),
+    "below an alias": (SHARED, SEGMENT, DAY),
+    "below an alias, new": (SHARED, PREALLOCATE, "true"),
+    "alias beside": (SHARED, RETENTION, DAY),
+    "no colon": (topic(COUNTS + "config: {segment.ms, preallocate: true}"), SEGMENT, HALF_DAY),
     "block scalar": (
         topic(COUNTS + "config:\n  compression.type: >-\n    zstd\n\n  preallocate: true"),
-        ("config.compression.type", "lz4"),
+        COMPRESSION,
+        "lz4",
     ),
     "block scalar, removed": (
         topic(COUNTS + "config:\n  compression.type: >-\n    zstd\n\n  preallocate: true"),
-        ("config.compression.type", None),
+        COMPRESSION,
+        None,
     ),
     "several lines": (
         topic(COUNTS + 'config:\n  compression.type: "zs\\\n    td"\n  preallocate: true'),
-        ("config.compression.type", "lz4"),
+        COMPRESSION,
+        "lz4",
     ),
     "brackets over lines": (
         topic(COUNTS + "config: {\n  cleanup.policy: delete,  # c\n  segment.ms: 12h  # s\n  }"),
-        ("config.segment.bytes", "1073741824"),
+        "config.segment.bytes",
+        GIB,
     ),
-    "JSON over lines": (JSON, ("config.preallocate", "true")),
+    "JSON over lines": (JSON, PREALLOCATE, "true"),
 }
 
 
@@ -499,7 +495,7 @@ IMPOSSIBLE: Edits = [
     ("partitions", None),
     ("replicationFactor", "1-3"),
     ("partitions", 0),
-    ("config.retention.ms", "-2"),
+    (RETENTION, "-2"),
     ("config.cleanup.polcy", "delete"),
     ("config.leader.replication.throttled.replicas", "*"),
     ("offsets.orders.v1", "earliest"),
@@ -714,13 +710,13 @@ ACLS: dict[str, tuple[str, Edits]] = {
 """A text, and the edits of the first principal."""
 
 
-NOT_ALONE: dict[str, tuple[str, tuple[str, FieldValue]]] = {
-    "operations": (ACCESS, on("y", gone=True)),
-    "right": (ACCESS, ("allow Write on topic orders", None)),
-    "twice": (ACCESS + "---\n" + ACCESS2, on("x", gone=True)),
-    "principals": (OF_TWO, on("x", gone=True)),
-    "principals, added": (OF_TWO, on("z")),
-    "state": (OF_TWO, ("state", "absent")),
+NOT_ALONE: dict[str, tuple[str, str, FieldValue]] = {
+    "operations": (ACCESS, *on("y", gone=True)),
+    "right": (ACCESS, "allow Write on topic orders", None),
+    "twice": (ACCESS + "---\n" + ACCESS2, *on("x", gone=True)),
+    "principals": (OF_TWO, *on("x", gone=True)),
+    "principals, added": (OF_TWO, *on("z")),
+    "state": (OF_TWO, "state", "absent"),
 }
 
 
@@ -741,10 +737,13 @@ def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> N
 
 def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> None:
     """Each edit with the lines that go (-) and come (+); other environments and principals stay."""
-    texts = {name: changes(topic(COUNTS + spec), [edit]) for name, (spec, edit) in SPECS.items()}
+    texts = {
+        name: changes(topic(COUNTS + spec), [(path, value)]) for name, (spec, path, value) in SPECS.items()
+    }
     texts["many at once"] = changes(ORDERS, MANY)
-    for name, (environment, edit) in ENVIRONMENTS.items():
-        texts[f"{environment}: {name}"] = changes(OVERRIDDEN, [edit], Context(DEV_PROD, environment))
+    for name, (environment, path, value) in ENVIRONMENTS.items():
+        context = Context(DEV_PROD, environment)
+        texts[f"{environment}: {name}"] = changes(OVERRIDDEN, [(path, value)], context)
     for name, (text, edits) in ACLS.items():
         texts[f"ACL, {name}"] = changes(text, edits, name="User:a")
     for name, (text, edits) in {"removed": ACLS["removed"], "added": (ACCESS_IN_DEV, [on("z")])}.items():
@@ -755,9 +754,9 @@ def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> 
 
 def test_messages_of_refused_edits(golden: SnapshotAssertion) -> None:
     texts = {f"{path} {value}": [refusal(topic(COUNTS), path, value)] for path, value in IMPOSSIBLE}
-    for name, (text, edit) in BY_HAND.items():
+    for name, (text, path, value) in BY_HAND.items():
         context = Context(DEV_PROD[:1], "dev") if "overrides" in text else Context()
-        texts[f"form, {name}"] = [refusal(text, *edit, context)]
-    for name, (text, edit) in NOT_ALONE.items():
-        texts[f"ACL, {name}"] = [refusal(text, *edit, name="User:a")]
+        texts[f"form, {name}"] = [refusal(text, path, value, context)]
+    for name, (text, path, value) in NOT_ALONE.items():
+        texts[f"ACL, {name}"] = [refusal(text, path, value, name="User:a")]
     assert list_texts(texts) == golden(name="refused.txt")

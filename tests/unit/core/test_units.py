@@ -18,6 +18,7 @@ from kafkaform.core.units import (
     readable_size,
     rounded_down,
     rounded_duration,
+    rounded_size,
 )
 from tests.support.builds import builds
 
@@ -201,6 +202,21 @@ def test_formatted_text_is_read_back(number: int) -> None:
 )
 def test_uneven_size_is_rounded_before_its_bytes(size: int, text: str) -> None:
     assert readable_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "no data"),
+        (1, "1.0 B"),
+        (1023, "1023.0 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (2**40, "1.0 TiB"),
+    ],
+)
+def test_rounded_size_has_one_decimal(size: int, text: str) -> None:
+    assert rounded_size(size) == text
 
 
 def test_age_has_a_limit() -> None:

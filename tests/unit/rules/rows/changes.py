@@ -99,7 +99,7 @@ HARMLESS = (
 RADIUS: list[Row] = [
     trips("KF404 4 of 10", at_risk(10, 4), "error"),
     trips("KF404 a lower limit", at_risk(10, 2, limits=ProjectLimits(blast_radius=0.1)), "error"),
-    trips("KF404 disruptive", at_risk(10, 0, tuple(updated(f"t0{n}") for n in range(4))), "error"),
+    trips("KF404", at_risk(10, 0, tuple(updated(f"t0{n}") for n in range(4))), "error"),
     trips("KF404 deletions", at_risk(8, 0, tuple(deleted(topic(f"old{n}")) for n in range(4))), "error"),
     *is_quiet(
         "KF404",
@@ -245,7 +245,7 @@ WRITES: list[Row] = [
     ),
     trips("KF409 one in sync", acknowledged(TWO_OF_THREE, RAISE, isr=(1,)), f"a error {MIN_ISR}"),
     trips(
-        "KF409 a removed replica",
+        "KF409",
         acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:2"), isr=(1, 3)),
         "a error replicationFactor",
     ),

@@ -86,7 +86,7 @@ LIMITS: list[Row] = [
     *is_quiet("KF503", of_distinct(Estimate.exact(1000.0))),
     # Without a limit, fewer keys than partitions are a warning.
     trips("KF503 undeclared", few(TEN), "a warning"),
-    trips("KF503 no policy", few(TEN, policed()), "a warning partitions"),
+    trips("KF503", few(TEN, policed()), "a warning partitions"),
     trips("KF503", few(TEN, policed(maxKeyShare=1.0)), "a warning partitions"),
     trips("KF503 the diagnosis", of_records(declared("a"), FORTY), "a warning partitions"),
     *is_quiet(
@@ -112,7 +112,7 @@ KEYS: list[Row] = [
         row
         for diagnosis in ("mixed_partitioners", "repartitioned")
         for row in (
-            trips(f"KF504 {diagnosis}, undeclared", of_records(None, apart(diagnosis)), "a warning"),
+            trips("KF504", of_records(None, apart(diagnosis)), "a warning"),
             trips(f"KF504 {diagnosis}", of_records(policed(keyed=True), apart(diagnosis)), "a warning keyed"),
             *is_quiet("KF504", of_records(declared("a"), apart(diagnosis))),
         )

@@ -46,7 +46,7 @@ from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, Unusabl
 from kafkaform.core.kafka_configs import consumer_configs
 from kafkaform.core.model import Location
 from kafkaform.core.secrets import MalformedReference
-from scripts.generate_docs import render_client_matrix, render_clients_page
+from scripts.generate_docs import render_client_matrix
 from tests.support.clusters.certificates import Authority
 from tests.support.golden import list_texts
 
@@ -1082,10 +1082,7 @@ def test_java_property_is_translated_in_the_hint(raw: dict[str, object], meant: 
     assert "hunter2" not in str(problems)
 
 
-def test_the_documented_matrix_of_properties_is_the_one_in_the_code() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
-    assert page == render_clients_page()
-    assert render_client_matrix() in page
+def test_matrix_of_the_documentation_has_every_property() -> None:
     matrix = render_client_matrix()
     for name in (*PROPERTIES, *ALIASES, *JAVA, *LEFT_OUT):
         assert f"`{name}`" in matrix

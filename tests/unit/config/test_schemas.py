@@ -68,10 +68,6 @@ def test_every_reference_leads_somewhere_in_the_same_file(path: Path) -> None:
             target = target[step]
 
 
-def test_they_are_up_to_date(generator: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(generator, monkeypatch, "--check") == 0, "run python scripts/generate_schemas.py"
-
-
 def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
     # Every kind has its place in the config file.
     config = Draft202012Validator(read("config"))

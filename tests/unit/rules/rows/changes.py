@@ -98,6 +98,10 @@ HARMLESS = (
 
 RADIUS: list[Row] = [
     trips("KF404 4 of 10", at_risk(10, 4), "error"),
+    trips("KF404 all", at_risk(10, 10), "error"),
+    # A saved plan has no manifests.
+    trips("KF404", replace(at_risk(10, 4, saved=True), desired=()), "error"),
+    *is_quiet("KF404", replace(at_risk(10, 3, saved=True), desired=())),
     trips("KF404 a lower limit", at_risk(10, 2, limits=ProjectLimits(blast_radius=0.1)), "error"),
     trips("KF404", at_risk(10, 0, tuple(updated(f"t0{n}") for n in range(4))), "error"),
     trips("KF404 deletions", at_risk(8, 0, tuple(deleted(topic(f"old{n}")) for n in range(4))), "error"),

@@ -28,7 +28,7 @@ from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.replicas.layout import Layout, Reassignment
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
-from tests.support.plans.rules import Row, is_quiet, judge_update, scene, trips
+from tests.support.plans.rules import Row, inventory, is_quiet, judge_update, scene, trips
 from tests.support.plans.scenes import declared, group_ref, topic
 
 RISKY = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
@@ -99,9 +99,9 @@ HARMLESS = (
 RADIUS: list[Row] = [
     trips("KF404 4 of 10", at_risk(10, 4), "error"),
     trips("KF404 all", at_risk(10, 10), "error"),
-    # A saved plan has no manifests.
-    trips("KF404", replace(at_risk(10, 4, saved=True), desired=()), "error"),
-    *is_quiet("KF404", replace(at_risk(10, 3, saved=True), desired=())),
+    # Of a saved plan, all live topics count.
+    trips("KF404", at_risk(10, 4, saved=True, inventory=inventory(*"abcdef")), "error"),
+    *is_quiet("KF404", at_risk(10, 4, saved=True, inventory=inventory(*(f"a{n}" for n in range(10))))),
     trips("KF404 a lower limit", at_risk(10, 2, limits=ProjectLimits(blast_radius=0.1)), "error"),
     trips("KF404", at_risk(10, 0, tuple(updated(f"t0{n}") for n in range(4))), "error"),
     trips("KF404 deletions", at_risk(8, 0, tuple(deleted(topic(f"old{n}")) for n in range(4))), "error"),

@@ -35,7 +35,7 @@ def group(client: Mapping[str, str] | None = None, protocol: str = "classic", na
     return Desired(ResourceRef("ConsumerGroup", name), {}, intent)
 
 
-def accepted(settings: Mapping[str, Any]) -> str | None:
+def find_librdkafka_error(settings: Mapping[str, Any]) -> str | None:
     """What librdkafka says against settings; None if nothing."""
     quiet = {"logger": logging.getLogger("tests.client_config")}
     try:
@@ -45,7 +45,7 @@ def accepted(settings: Mapping[str, Any]) -> str | None:
     return None
 
 
-def refusals(client: Mapping[str, str], protocol: str = "classic") -> list[str]:
+def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[str]:
     with pytest.raises(InvalidInput) as caught:
         build_librdkafka_settings(group(client, protocol))
     return [str(problem) for problem in caught.value.problems]
@@ -153,16 +153,18 @@ def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: s
         client = {name: value, **COMPANIONS.get(name, {})}
         settings = build_librdkafka_settings(group(client, protocol_for(name)))
         assert own in settings
-        assert accepted(settings) is None
+        assert find_librdkafka_error(settings) is None
     for number in beyond:
         client = {name: str(number), **COMPANIONS.get(name, {})}
         if dict(native.values).get(str(number)) is not None:
-            assert accepted(build_librdkafka_settings(group(client))) is None
+            assert find_librdkafka_error(build_librdkafka_settings(group(client))) is None
             continue
-        assert refusals(client, protocol_for(name))[0].startswith(f"{name}: librdkafka takes {own} from ")
+        assert list_refusals(client, protocol_for(name))[0].startswith(
+            f"{name}: librdkafka takes {own} from "
+        )
         bare = {"group.id": "g", **COMPANIONS.get(name, {}), own: str(number)}
         if number < 2**31 and (name, number) != ("auto.commit.interval.ms", 0):
-            assert accepted(bare) is not None, number
+            assert find_librdkafka_error(bare) is not None, number
 
 
 def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
@@ -173,11 +175,11 @@ def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
     }
     settings = build_librdkafka_settings(group(client))
     assert len(settings) == len(client) + 2
-    assert accepted(settings) is None
+    assert find_librdkafka_error(settings) is None
     consumer = {n: v for n, v in client.items() if n not in refused_by_client("consumer")}
-    assert accepted(build_librdkafka_settings(group(consumer, "consumer"))) is None
+    assert find_librdkafka_error(build_librdkafka_settings(group(consumer, "consumer"))) is None
     assert [
-        text.split(" (")[0] for text in refusals({"max.poll.records": "200", "metrics.num.samples": "3"})
+        text.split(" (")[0] for text in list_refusals({"max.poll.records": "200", "metrics.num.samples": "3"})
     ] == ["librdkafka has no max.poll.records", "librdkafka has no metrics.num.samples"]
     left_out = build_librdkafka_settings(group({"max.poll.records": "200"}), without=["max.poll.records"])
     assert left_out == {"group.id": "g", "group.protocol": "classic"}
@@ -187,9 +189,9 @@ def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
     assert ALTERNATIVES.keys() <= taken
     assert not LIBRDKAFKA_SETTINGS.keys() & ALTERNATIVES.keys()
     for name in taken - LIBRDKAFKA_SETTINGS.keys() - refused_by_client("classic"):
-        assert refusals({name: "1"})[0].startswith(f"librdkafka has no {name} ")
+        assert list_refusals({name: "1"})[0].startswith(f"librdkafka has no {name} ")
         # It takes max.poll.records, but for share consumers only.
-        assert accepted({"group.id": "g", name: "1"}) is not None or name == "max.poll.records"
+        assert find_librdkafka_error({"group.id": "g", name: "1"}) is not None or name == "max.poll.records"
 
 
 @pytest.mark.parametrize(
@@ -223,22 +225,24 @@ REFUSED = [
 
 @pytest.mark.parametrize("client", REFUSED, ids=str)
 def test_setting_that_librdkafka_refuses_is_refused(client: dict[str, str]) -> None:
-    assert len(refusals(client)) == 1
+    assert len(list_refusals(client)) == 1
     own = {LIBRDKAFKA_SETTINGS[name].name or name: value for name, value in client.items()}
-    assert accepted({"group.id": "g", **own}) is not None
+    assert find_librdkafka_error({"group.id": "g", **own}) is not None
 
 
 def test_messages_of_refused_settings(golden: SnapshotAssertion) -> None:
     names = ("max.poll.records", "metrics.num.samples")
     clients = [*REFUSED, *({name: "3"} for name in names)]
-    assert list_texts({str(client): refusals(client) for client in clients}) == golden(name="refused.txt")
+    assert list_texts({str(client): list_refusals(client) for client in clients}) == golden(
+        name="refused.txt"
+    )
 
 
-def test_the_consumer_protocol_decides_what_librdkafka_takes() -> None:
+def test_consumer_protocol_has_its_own_settings() -> None:
     settings = build_librdkafka_settings(group({"max.poll.interval.ms": "10000"}, "consumer"))
-    assert accepted(settings) is None
+    assert find_librdkafka_error(settings) is None
     for name in ("session.timeout.ms", "heartbeat.interval.ms", ASSIGNMENT):
-        (problem,) = refusals({name: "range" if name == ASSIGNMENT else "10000"}, "consumer")
+        (problem,) = list_refusals({name: "range" if name == ASSIGNMENT else "10000"}, "consumer")
         assert name in problem
         assert "`kafkaform rules KF211`" in problem
 
@@ -255,7 +259,7 @@ def test_librdkafka_has_no_clients_of_these_protocols(protocol: str) -> None:
 ODD = {"client.id": "é = : # ! \\ ' \" $x", "client.rack": "", "max.poll.records": "0200"}
 
 
-def test_every_format_says_the_same() -> None:
+def test_every_format_has_the_same_settings() -> None:
     declared = group(ODD, name="my group: 1")
     settings = build_java_settings(declared)
     assert javaproperties.loads(render_settings(declared, "properties")) == settings

@@ -73,18 +73,18 @@ def no_file(path: str) -> str:
     raise FileNotFoundError(2, "No such file or directory", path)
 
 
-def parsed(raw: Mapping[str, object]) -> cp.ClientProperties:
+def parse_properties(raw: Mapping[str, object]) -> cp.ClientProperties:
     properties, problems = cp.parse(raw, lambda _: None)
     assert problems == []
     return properties
 
 
-def problems_of(raw: Mapping[str, object]) -> list[Problem]:
+def list_problems(raw: Mapping[str, object]) -> list[Problem]:
     return cp.parse(raw, lambda name: Location("kafkaform.yaml", list(raw).index(name) + 1))[1]
 
 
-def resolved(raw: Mapping[str, object], **environ: str) -> cp.Resolved:
-    return cp.resolve(parsed(raw), {"PW": "hunter2", **environ}, cp.read_secret_file)
+def resolve_properties(raw: Mapping[str, object], **environ: str) -> cp.Resolved:
+    return cp.resolve(parse_properties(raw), {"PW": "hunter2", **environ}, cp.read_secret_file)
 
 
 def tls_of(values: Mapping[str, str]) -> ssl.SSLContext:
@@ -104,7 +104,7 @@ def sasl_of(values: Mapping[str, str]) -> SaslSettings:
 
 def test_values_become_text() -> None:
     raw = {"security.protocol": "ssl", "socket.timeout.ms": 5000, "socket.keepalive.enable": True}
-    assert dict(resolved(raw)) == {
+    assert dict(resolve_properties(raw)) == {
         "security.protocol": "SSL",
         "socket.timeout.ms": "5000",
         "socket.keepalive.enable": "true",
@@ -112,18 +112,18 @@ def test_values_become_text() -> None:
 
 
 def test_invalid_names_and_values_are_errors_without_secrets() -> None:
-    (problem,) = problems_of({"client.id": "x", "bootstrap.server": "a:9092"})
+    (problem,) = list_problems({"client.id": "x", "bootstrap.server": "a:9092"})
     assert problem.location == Location("kafkaform.yaml", 2)
     assert "bootstrap.server" in problem.message
     assert problem.hint == "did you mean bootstrap.servers?"
     refused = {name for names in NOT_ALLOWED.values() for name in names}
     assert not (PROPERTIES.keys() | ALIASES.keys()) & refused
-    problems = problems_of({**SASL, "sasl.password": "hun${ter2}"})
+    problems = list_problems({**SASL, "sasl.password": "hun${ter2}"})
     assert len(problems) == 1
     assert "ter2" not in str(problems)
-    (problem,) = problems_of({**SASL, "sasl.mechanisms": "PLAIN"})
+    (problem,) = list_problems({**SASL, "sasl.mechanisms": "PLAIN"})
     assert "two names of one property" in problem.message
-    assert parsed({"metadata.broker.list": "a:9092"}).describe() == {"bootstrap.servers": "a:9092"}
+    assert parse_properties({"metadata.broker.list": "a:9092"}).describe() == {"bootstrap.servers": "a:9092"}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_invalid_names_and_values_are_errors_without_secrets() -> None:
     ],
 )
 def test_forbidden_name_is_refused_with_its_reason(name: str, why: str) -> None:
-    (problem,) = problems_of({name: "x"})
+    (problem,) = list_problems({name: "x"})
     assert name in problem.message
     assert "not allowed" in problem.message
     assert why in problem.message
@@ -173,7 +173,7 @@ def test_forbidden_name_is_refused_with_its_reason(name: str, why: str) -> None:
     ],
 )
 def test_invalid_value_is_an_error_at_its_place(name: str, value: object, said: str) -> None:
-    (problem,) = problems_of({name: value})
+    (problem,) = list_problems({name: value})
     assert problem.message.startswith(f"{name}: ")
     assert said in problem.message
     assert problem.location is not None
@@ -183,15 +183,15 @@ def test_invalid_value_is_an_error_at_its_place(name: str, value: object, said: 
 @pytest.mark.parametrize("value", ["x; touch /tmp/y", "$(id)", "`id`", 'a" b', "a\nb", "a|b", "a&b"])
 def test_kerberos_values_have_no_shell_characters(name: str, value: str) -> None:
     base = {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
-    assert len(problems_of({**base, name: escape(value)})) == 1
+    assert len(list_problems({**base, name: escape(value)})) == 1
     with pytest.raises(InvalidInput) as caught:
-        resolved({**base, name: "${env:EVIL}"}, EVIL=value)
+        resolve_properties({**base, name: "${env:EVIL}"}, EVIL=value)
     assert value not in str(caught.value.problems)
 
 
 @pytest.mark.parametrize("url", ["ftp://idp.example/token", "file://host/token", "file:token", "/token"])
 def test_an_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
-    (problem,) = problems_of({**OAUTH, TOKEN_URL: url})
+    (problem,) = list_problems({**OAUTH, TOKEN_URL: url})
     assert f"{TOKEN_URL}: must be an http:// or https:// URL" in problem.message
 
 
@@ -208,15 +208,15 @@ ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
     ],
 )
 def test_plain_http_endpoint_needs_permission(url: str) -> None:
-    (problem,) = problems_of({**OAUTH, TOKEN_URL: url})
+    (problem,) = list_problems({**OAUTH, TOKEN_URL: url})
     assert problem.location == Location("kafkaform.yaml", 6)
     assert f"{TOKEN_URL} is plain http" in problem.message
     assert f"set {ALLOW_HTTP}: true" in str(problem.hint)
     with pytest.raises(InvalidInput, match="1 problem"):
-        resolved({**OAUTH, TOKEN_URL: "${env:URL}"}, URL=url)
-    assert len(problems_of({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: False})) == 1
-    allowed = resolved({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: True})
-    assert cp.to_librdkafka(allowed) == {**resolved(OAUTH), TOKEN_URL: url}
+        resolve_properties({**OAUTH, TOKEN_URL: "${env:URL}"}, URL=url)
+    assert len(list_problems({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: False})) == 1
+    allowed = resolve_properties({**OAUTH, TOKEN_URL: url, ALLOW_HTTP: True})
+    assert cp.to_librdkafka(allowed) == {**resolve_properties(OAUTH), TOKEN_URL: url}
     assert isinstance(sasl_of(allowed).tokens, OidcSettings)
 
 
@@ -224,18 +224,18 @@ def test_plain_http_endpoint_needs_permission(url: str) -> None:
     "url", ["http://localhost:80/t", "http://127.0.0.9/t", "http://[::1]:8080/t", "https://idp.example/t"]
 )
 def test_an_endpoint_of_this_machine_may_speak_plain_http(url: str) -> None:
-    assert problems_of({**OAUTH, TOKEN_URL: url}) == []
+    assert list_problems({**OAUTH, TOKEN_URL: url}) == []
 
 
 def test_a_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None:
     raw = {name: value for name, value in OAUTH.items() if ".client." not in name}
     url = f"file://{tmp_path}/a%20token"
     for written, environ in ((url, {}), ("${env:URL}", {"URL": url})):
-        values = resolved({**raw, TOKEN_URL: written}, **environ)
+        values = resolve_properties({**raw, TOKEN_URL: written}, **environ)
         assert sasl_of(values).tokens == TokenFileSettings(tmp_path / "a%20token")
         assert cp.to_librdkafka(values) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     with pytest.raises(InvalidInput) as caught:
-        resolved({**raw, TOKEN_URL: "${env:URL}"}, URL="https://idp.example/token")
+        resolve_properties({**raw, TOKEN_URL: "${env:URL}"}, URL="https://idp.example/token")
     assert len(caught.value.problems) == 2
 
 
@@ -255,16 +255,16 @@ INCOHERENT: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize(("name", "raw"), INCOHERENT.items(), ids=INCOHERENT)
 def test_incoherent_properties_are_an_error(name: str, raw: dict[str, object]) -> None:
-    (problem,) = problems_of(raw)
+    (problem,) = list_problems(raw)
     assert name in problem.message
     assert problem.hint
 
 
 def test_incoherence_behind_a_reference_is_found_at_use() -> None:
     raw = {**SASL, "security.protocol": "${env:PROTOCOL}"}
-    assert dict(resolved(raw, PROTOCOL="sasl_ssl"))["security.protocol"] == "SASL_SSL"
+    assert dict(resolve_properties(raw, PROTOCOL="sasl_ssl"))["security.protocol"] == "SASL_SSL"
     with pytest.raises(InvalidInput, match="1 problem") as caught:
-        resolved(raw, PROTOCOL="PLAINTEXT")
+        resolve_properties(raw, PROTOCOL="PLAINTEXT")
     assert "no effect" in str(caught.value.problems[0])
 
 
@@ -272,17 +272,17 @@ def test_incoherence_behind_a_reference_is_found_at_use() -> None:
 
 
 @given(st.text())
-def test_escaped_text_is_read_back_as_it_is(text: str) -> None:
+def test_escaped_text_is_read_back(text: str) -> None:
     assert parse_template(escape(text)).literal == text
 
 
 def test_references_in_text_are_resolved_and_no_representation_shows_them() -> None:
     raw = {"client.id": "$$a-${env:ONE}-${file:/two}-$b", "bootstrap.servers": "${env:ONE}:1"}
-    values = cp.resolve(parsed(raw), {"ONE": "1"}, {"/two": "2\n"}.__getitem__)
+    values = cp.resolve(parse_properties(raw), {"ONE": "1"}, {"/two": "2\n"}.__getitem__)
     assert dict(values) == {"client.id": "$a-1-2-$b", "bootstrap.servers": "1:1"}
     # No representation shows a secret.
     raw = {**SASL, "ssl.key.password": "written-out", "client.id": "${env:ID}", "ssl.ca.pem": "CA"}
-    properties = parsed(raw)
+    properties = parse_properties(raw)
     values = cp.resolve(properties, {"PW": "hunter2", "ID": "from-env"}, no_file)
     shown = f"{properties} {properties!r} {properties.templates!r} {values} {values!r}"
     for secret in ("hunter2", "written-out", "from-env", "PW"):
@@ -303,7 +303,10 @@ def test_malformed_references_are_errors(text: str) -> None:
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_the_line_end_of_a_secret_file_is_not_part_of_the_secret(tmp_path: Path, end: str) -> None:
     (tmp_path / "pw").write_bytes(b"s3cret " + end.encode())
-    assert resolved({**SASL, "sasl.password": f"${{file:{tmp_path}/pw}}"})["sasl.password"] == "s3cret "
+    assert (
+        resolve_properties({**SASL, "sasl.password": f"${{file:{tmp_path}/pw}}"})["sasl.password"]
+        == "s3cret "
+    )
 
 
 def test_missing_references_are_listed_without_values(tmp_path: Path) -> None:
@@ -318,7 +321,7 @@ def test_missing_references_are_listed_without_values(tmp_path: Path) -> None:
         "ssl.ca.pem": f"${{file:{tmp_path}/huge}}",
     }
     with pytest.raises(InvalidInput) as caught:
-        resolved(raw)
+        resolve_properties(raw)
     said = [str(problem) for problem in caught.value.problems]
     assert len(said) == 4
     assert "NO_SUCH is not set" in said[0]
@@ -333,13 +336,13 @@ def test_sensitive_names_addresses_redaction_and_merging() -> None:
     assert "bootstrap.servers" not in cp.SENSITIVE
     # Bootstrap servers are addresses.
     for good in ("broker:9092", "a:1,b.example.com:65535, [::1]:9092", "SSL://kafka-1:9093", "broker"):
-        assert parsed({"bootstrap.servers": good}).describe()["bootstrap.servers"] == good
+        assert parse_properties({"bootstrap.servers": good}).describe()["bootstrap.servers"] == good
     for bad in ("host:port", ",", "a b:9092", "http://x/y", "broker:"):
         _, problems = cp.parse({"bootstrap.servers": bad}, lambda _: None)
         assert "HOST:PORT" in problems[0].message
-    values = resolved({**SASL, "sasl.username": "${env:USER}"}, PW="pw", USER="me")
+    values = resolve_properties({**SASL, "sasl.username": "${env:USER}"}, PW="pw", USER="me")
     assert cp.redact("me: some mechanism, me-1", values) == f"{cp.HIDDEN}: some mechanism, me-1"
-    both = parsed(SASL).merge(parsed({"bootstrap.servers": "c:1"}))
+    both = parse_properties(SASL).merge(parse_properties({"bootstrap.servers": "c:1"}))
     assert both.describe()["bootstrap.servers"] == "c:1"
     assert both.describe()["sasl.username"] == "svc"
 
@@ -348,7 +351,7 @@ def test_redaction_hides_secrets_in_every_shape_and_nothing_else() -> None:
     raw = {**SASL, "bootstrap.servers": "${env:SERVERS}", "ssl.key.password": "x-${env:PART}"}
     pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
     raw |= {"ssl.key.pem": "${env:KEY}", "ssl.certificate.location": "c.pem"}
-    values = resolved(raw, PW='p"w\\', SERVERS="broker:9092", PART="inner", KEY=pem)
+    values = resolve_properties(raw, PW='p"w\\', SERVERS="broker:9092", PART="inner", KEY=pem)
     text = (
         r'login p"w\ failed; repr p"w\\; x-inner and inner; '
         "MIIEvQIBADANBgkqhkiG9w0B at broker:9092, SASL_SSL"
@@ -364,7 +367,7 @@ def test_redaction_hides_secrets_in_every_shape_and_nothing_else() -> None:
 # --- the two dialects ----------------------------------------------------------------------------
 
 
-def sample(property_: Property) -> str:
+def build_value(property_: Property) -> str:
     match property_.type:
         case Number(low=low, high=high):
             return str(min(max(low, 4000), high))
@@ -384,7 +387,7 @@ NEEDS_MORE = ("sasl.", "ssl.", "https.", "security.protocol")
 
 @pytest.mark.parametrize("name", [n for n in PROPERTIES if not n.startswith(NEEDS_MORE)])
 def test_librdkafka_takes_every_connection_property(name: str) -> None:
-    librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: sample(PROPERTIES[name])})
+    librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: build_value(PROPERTIES[name])})
 
 
 @pytest.mark.parametrize("name", [n for n in PROPERTIES if n not in OWN])
@@ -400,7 +403,7 @@ def test_librdkafka_knows_every_name(name: str) -> None:
 
 @pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)
 def test_every_row_of_the_table_is_carried_out(property_: Property) -> None:
-    value = {property_.name: sample(property_)}
+    value = {property_.name: build_value(property_)}
     if property_.use is Use.REFUSED:
         with pytest.raises(KafkaformError, match=property_.name) as caught:
             cp.to_transport(value)
@@ -412,7 +415,7 @@ def test_every_row_of_the_table_is_carried_out(property_: Property) -> None:
 
 def test_librdkafka_gets_values_as_they_are_and_the_transport_its_own() -> None:
     # Librdkafka gets the values as they are.
-    assert cp.to_librdkafka(resolved(SASL)) == {
+    assert cp.to_librdkafka(resolve_properties(SASL)) == {
         **SASL,
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -426,7 +429,7 @@ def test_librdkafka_gets_values_as_they_are_and_the_transport_its_own() -> None:
 def test_the_transport_gets_addresses_socket_options_and_the_login() -> None:
     raw = {**SASL, "client.id": "me", "socket.keepalive.enable": True, "broker.address.family": "v6"}
     settings = cp.to_transport(
-        resolved({**raw, "socket.send.buffer.bytes": 4096, "socket.receive.buffer.bytes": 0})
+        resolve_properties({**raw, "socket.send.buffer.bytes": 4096, "socket.receive.buffer.bytes": 0})
     )
     assert (settings.bootstrap, settings.client_id) == ((("a", 9092), ("b", 9092)), "me")
     assert settings.tls is not None
@@ -460,7 +463,7 @@ def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> N
 
 def test_the_transport_gets_oauth_client_credentials(pki: Path) -> None:
     raw = {**OAUTH, "sasl.oauthbearer.scope": "kafka", "sasl.oauthbearer.extensions": "a=1, b=2,"}
-    settings = sasl_of(resolved(raw))
+    settings = sasl_of(resolve_properties(raw))
     assert settings.mechanism == "OAUTHBEARER"
     assert settings.extensions == {"a": "1", "b": "2"}
     endpoint = "https://idp.example/token"
@@ -471,13 +474,13 @@ def test_the_transport_gets_oauth_client_credentials(pki: Path) -> None:
         {"https.ca.location": str(certificate)},
         {"https.ca.pem": escape(certificate.read_text())},
     ):
-        tokens = sasl_of(resolved({**OAUTH, **authority})).tokens
+        tokens = sasl_of(resolve_properties({**OAUTH, **authority})).tokens
         assert isinstance(tokens, OidcSettings)
         assert tokens.tls is not None
         assert (tokens.tls.verify_mode, tokens.tls.check_hostname) == (ssl.CERT_REQUIRED, True)
         assert tokens.tls.cert_store_stats()["x509"] == 1
     with pytest.raises(KafkaformError, match=r"https\.ca\.location \(/no/such/ca\.pem\)"):
-        cp.to_transport(resolved({**OAUTH, "https.ca.location": "/no/such/ca.pem"}))
+        cp.to_transport(resolve_properties({**OAUTH, "https.ca.location": "/no/such/ca.pem"}))
 
 
 @pytest.mark.parametrize(
@@ -494,13 +497,13 @@ def test_msk_iam_takes_the_region_of_the_brokers_names(
     monkeypatch: pytest.MonkeyPatch, servers: str, region: str
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
-    values = resolved({**MSK_IAM, "bootstrap.servers": servers})
+    values = resolve_properties({**MSK_IAM, "bootstrap.servers": servers})
     assert sasl_of(values) == SaslSettings("OAUTHBEARER", tokens=MskIamSettings(region))
     assert cp.to_librdkafka(values) == {**dict(values), "sasl.mechanism": "OAUTHBEARER"}
 
 
 def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = resolved({**MSK_IAM, "bootstrap.servers": "kafka.example.com"})
+    values = resolve_properties({**MSK_IAM, "bootstrap.servers": "kafka.example.com"})
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(KafkaformError, match=r"AWS_MSK_IAM needs the cluster's region") as caught:
@@ -523,7 +526,7 @@ def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_verification_is_on_unless_written_otherwise(
     raw: dict[str, str], checks_name: bool, verifies: ssl.VerifyMode
 ) -> None:
-    values = resolved({"security.protocol": "SSL", **raw})
+    values = resolve_properties({"security.protocol": "SSL", **raw})
     context = tls_of(values)
     assert (context.check_hostname, context.verify_mode) == (checks_name, verifies)
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
@@ -699,7 +702,7 @@ def test_unusable_certificate_is_named_with_its_property_and_the_reason(
     assert "hunter2" not in message
 
 
-def test_a_certificate_is_looked_at_before_what_librdkafka_alone_can_do(authority: Path) -> None:
+def test_certificate_is_checked_before_settings_of_librdkafka_alone(authority: Path) -> None:
     """Else librdkafka would be tried, which names no file."""
     values = {
         "security.protocol": "SSL",
@@ -922,7 +925,7 @@ def test_java_file_that_cannot_be_translated_is_an_error_at_its_place(text: str,
 
 def test_messages_of_client_properties(authority: Path, golden: SnapshotAssertion) -> None:
     texts: dict[str, Iterable[object]] = {
-        **{name: problems_of(raw) for name, raw in INCOHERENT.items()},
+        **{name: list_problems(raw) for name, raw in INCOHERENT.items()},
         **{f"java, {name}": from_java(text)[1] for name, (text, _) in JAVA_FILES.items()},
         **{f"{n}, {value}": [use_certificate(authority, n, value)] for n, value, _ in MISUSED},
     }
@@ -966,7 +969,7 @@ def test_java_kerberos_and_its_default_mechanism() -> None:
 SAFE_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(str.strip)
 
 
-def quoted(text: str) -> str:
+def quote_java(text: str) -> str:
     """Text in double quotes, as Java's StreamTokenizer reads it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\x00-\x1f]", lambda m: f"\\{ord(m.group()):03o}", escaped) + '"'
@@ -974,11 +977,13 @@ def quoted(text: str) -> str:
 
 @given(SAFE_TEXT, SAFE_TEXT)
 def test_login_written_for_java_is_read_back(username: str, password: str) -> None:
-    login = f"org.apache.kafka.common.security.plain.PlainLoginModule required username={quoted(username)}"
+    login = (
+        f"org.apache.kafka.common.security.plain.PlainLoginModule required username={quote_java(username)}"
+    )
     written = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": f"{login} password={quoted(password)};",
+        "sasl.jaas.config": f"{login} password={quote_java(password)};",
     }
     values, problems = from_java(javaproperties.dumps(written, timestamp=None))
     assert problems == []
@@ -1007,7 +1012,7 @@ def test_java_oauth_client_credentials() -> None:
 
 @given(st.dictionaries(st.from_regex(r"[a-z][A-Za-z0-9_.]*", fullmatch=True), st.text()))
 def test_a_login_module_is_read(options: dict[str, str]) -> None:
-    text = "".join(f" {name}={quoted(value)}" for name, value in options.items())
+    text = "".join(f" {name}={quote_java(value)}" for name, value in options.items())
     assert parse_jaas(f"a.b.C required{text};") == LoginModule("a.b.C", options)
 
 

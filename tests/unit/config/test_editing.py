@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def editing(text: str, edits: Edits, context: Context | None = None, name: str = "") -> EditResult:
+def try_edits(text: str, edits: Edits, context: Context | None = None, name: str = "") -> EditResult:
     """What edits of the first (or named) resource make of one file."""
     Path("t/m.yaml").write_bytes(text.encode())
     context = context or Context()
@@ -70,9 +70,9 @@ def editing(text: str, edits: Edits, context: Context | None = None, name: str =
     return edit_manifests([Edit(ref, path, value) for path, value in edits], desired, context)
 
 
-def edited(text: str, edits: Edits, context: Context | None = None, name: str = "") -> str:
+def edit_text(text: str, edits: Edits, context: Context | None = None, name: str = "") -> str:
     """The text after edits, none of which is refused."""
-    result = editing(text, edits, context, name)
+    result = try_edits(text, edits, context, name)
     assert result.refused == ()
     if not result.files:
         return text
@@ -81,16 +81,18 @@ def edited(text: str, edits: Edits, context: Context | None = None, name: str = 
     return file.after
 
 
-def changes(text: str, edits: Edits, context: Context | None = None, name: str = "") -> list[str]:
+def diff_edits(text: str, edits: Edits, context: Context | None = None, name: str = "") -> list[str]:
     """The lines that go (-) and come (+)."""
-    after = edited(text, edits, context, name)
+    after = edit_text(text, edits, context, name)
     lines = list(unified_diff(text.splitlines(), after.splitlines(), n=0))[2:]
     return [line for line in lines if not line.startswith("@@")]
 
 
-def refusal(text: str, path: str, value: FieldValue, context: Context | None = None, name: str = "") -> str:
+def read_refusal(
+    text: str, path: str, value: FieldValue, context: Context | None = None, name: str = ""
+) -> str:
     """Why an edit is refused, which then leaves the file alone."""
-    result = editing(text, [(path, value)], context, name)
+    result = try_edits(text, [(path, value)], context, name)
     assert result.files == ()
     ((refused, reason),) = result.refused
     assert (refused.path, refused.value) == (path, value)
@@ -207,7 +209,7 @@ MANY: Edits = [
 
 
 def test_order_of_edits_does_not_matter() -> None:
-    assert edited(ORDERS, MANY[::-1]) == edited(ORDERS, MANY)
+    assert edit_text(ORDERS, MANY[::-1]) == edit_text(ORDERS, MANY)
 
 
 def test_new_fields_have_their_documented_place_and_an_empty_spec_stays() -> None:
@@ -216,7 +218,7 @@ def test_new_fields_have_their_documented_place_and_an_empty_spec_stays() -> Non
         "kind: ConsumerGroup\napiVersion: kafkaform/v1\nmetadata: {name: g}\n"
         "spec:\n    topics: [t]\n    client: {max.poll.records: 1}\n"
     )
-    assert changes(text, [("config.consumer.session.timeout.ms", "50000")]) == [
+    assert diff_edits(text, [("config.consumer.session.timeout.ms", "50000")]) == [
         "+    config:",
         "+        consumer.session.timeout.ms: 50s",
     ]
@@ -229,22 +231,22 @@ def test_new_fields_have_their_documented_place_and_an_empty_spec_stays() -> Non
     }.items():
         head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
         path = "state" if "state" in spec else SEGMENT
-        assert edited(head + spec, [(path, None)], context) == head + expected
+        assert edit_text(head + spec, [(path, None)], context) == head + expected
 
 
 def test_defaults_are_overruled_in_the_manifest() -> None:
     context = Context(defaults={"Topic": ({"config": {"segment.ms": "43200000"}, "replicationFactor": 1},)})
     bare = topic("partitions: 3")
     with_own = topic("partitions: 3\nconfig: {segment.ms: 1d}")
-    assert changes(bare, [("replicationFactor", 3)], context) == ["+  replicationFactor: 3"]
-    assert changes(bare, [(SEGMENT, DAY)], context) == ["+  config:", "+    segment.ms: 1d"]
-    assert changes(bare, [(SEGMENT, None)], context) == ["+  config:", "+    segment.ms: null"]
-    assert changes(with_own, [(SEGMENT, None)], context) == [
+    assert diff_edits(bare, [("replicationFactor", 3)], context) == ["+  replicationFactor: 3"]
+    assert diff_edits(bare, [(SEGMENT, DAY)], context) == ["+  config:", "+    segment.ms: 1d"]
+    assert diff_edits(bare, [(SEGMENT, None)], context) == ["+  config:", "+    segment.ms: null"]
+    assert diff_edits(with_own, [(SEGMENT, None)], context) == [
         "-  config: {segment.ms: 1d}",
         "+  config: {segment.ms: null}",
     ]
     # Gone would be the same as what is wanted, but a value is what was asked for.
-    assert changes(with_own, [(SEGMENT, HALF_DAY)], context) == [
+    assert diff_edits(with_own, [(SEGMENT, HALF_DAY)], context) == [
         "-  config: {segment.ms: 1d}",
         "+  config: {segment.ms: 12h}",
     ]
@@ -253,7 +255,7 @@ def test_defaults_are_overruled_in_the_manifest() -> None:
 @pytest.mark.parametrize("retention", ["7d", "{time: 7d}", "{time: 7d, bytes: 1GiB}"])
 def test_a_default_retention_is_unset(retention: str) -> None:
     context = Context(defaults={"Topic": ({"config": {"retention.ms": DAY}},)})
-    after = edited(topic(f"{COUNTS}retention: {retention}"), [(RETENTION, None)], context)
+    after = edit_text(topic(f"{COUNTS}retention: {retention}"), [(RETENTION, None)], context)
     unset = "{time: null}" if retention == "7d" else retention.replace("7d", "null")
     assert after == topic(f"{COUNTS}retention: {unset}")
 
@@ -287,7 +289,7 @@ ENVIRONMENTS: dict[str, tuple[str, str, FieldValue]] = {
 def test_first_override_has_its_block() -> None:
     edits: Edits = [("partitions", 6), (SEGMENT, None), (PREALLOCATE, "true")]
     text = topic(COUNTS + "config:\n  segment.ms: 12h\nskew: {maxKeyShare: 0.1}")
-    assert changes(text, edits, Context(DEV_PROD, "prod")) == [
+    assert diff_edits(text, edits, Context(DEV_PROD, "prod")) == [
         "+  overrides:",
         "+    prod:",
         "+      partitions: 6",
@@ -300,11 +302,14 @@ def test_first_override_has_its_block() -> None:
 def test_an_override_is_made_only_where_there_are_environments() -> None:
     text = topic(COUNTS)
     for context in (Context(("prod",), "prod"), Context(None, "prod"), Context((), None)):
-        assert changes(text, [("partitions", 6)], context) == ["-  partitions: 3", "+  partitions: 6"]
+        assert diff_edits(text, [("partitions", 6)], context) == ["-  partitions: 3", "+  partitions: 6"]
     # Environments that nobody lists count where there are overrides for them.
     text = topic(COUNTS + "overrides:\n  dev:\n    replicationFactor: 2")
-    assert changes(text, [("partitions", 6)], Context(None, "prod")) == ["+    prod:", "+      partitions: 6"]
-    assert changes(text, [("replicationFactor", 3)], Context(None, "prod")) == [
+    assert diff_edits(text, [("partitions", 6)], Context(None, "prod")) == [
+        "+    prod:",
+        "+      partitions: 6",
+    ]
+    assert diff_edits(text, [("replicationFactor", 3)], Context(None, "prod")) == [
         "-  replicationFactor: 1",
         "+  replicationFactor: 3",
     ]
@@ -313,21 +318,21 @@ def test_an_override_is_made_only_where_there_are_environments() -> None:
 def test_empty_overrides_go_and_shared_values_need_a_chosen_environment() -> None:
     # An override that is left empty goes.
     text = topic(COUNTS + "overrides:\n  dev:\n    config:\n      segment.ms: 1h # soon\nkeyed: true")
-    assert changes(text, [(SEGMENT, None)], Context(DEV_PROD, "dev")) == [
+    assert diff_edits(text, [(SEGMENT, None)], Context(DEV_PROD, "dev")) == [
         "-  overrides:",
         "-    dev:",
         "-      config:",
         "-        segment.ms: 1h # soon",
         "+  # soon",
     ]
-    assert "environment dev too" in refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
+    assert "environment dev too" in read_refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
 
 
 def test_deletion_is_reverted_with_required_fields() -> None:
     tombstone = topic("state: absent # gone")
-    assert refusal(tombstone, "state", None).startswith("spec.partitions is missing")
+    assert read_refusal(tombstone, "state", None).startswith("spec.partitions is missing")
     edits: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]
-    assert changes(tombstone, edits) == [
+    assert diff_edits(tombstone, edits) == [
         "-  state: absent # gone",
         "+  partitions: 6",
         "+  replicationFactor: 3",
@@ -336,11 +341,11 @@ def test_deletion_is_reverted_with_required_fields() -> None:
         "+  # gone",
     ]
     # All or nothing: half of a manifest helps nobody.
-    result = editing(tombstone, edits[:2])
+    result = try_edits(tombstone, edits[:2])
     assert result.files == ()
     assert [one.path for one, _ in result.refused] == ["state", "replicationFactor"]
     shared = Context(DEV_PROD, "dev")
-    assert changes(topic(COUNTS + "state: absent"), [("state", None)], shared) == [
+    assert diff_edits(topic(COUNTS + "state: absent"), [("state", None)], shared) == [
         "+  overrides:",
         "+    dev:",
         "+      state: present",
@@ -360,28 +365,28 @@ def test_the_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
     text = topic(COUNTS + "config:\n  segment.ms: 12h # é ☃")
     edits: Edits = [(SEGMENT, DAY), ("config.segment.bytes", "1048576")]
     after = topic(COUNTS + "config:\n  segment.bytes: 1MiB\n  segment.ms: 24h # é ☃")
-    assert edited(form(text), edits) == form(after)
+    assert edit_text(form(text), edits) == form(after)
     last = topic(COUNTS + "config:\n  preallocate: true\n  segment.ms: 12h")
-    assert edited(form(last), [(SEGMENT, None)]) == form(topic(COUNTS + "config:\n  preallocate: true"))
-    assert edited(form(topic(COUNTS)), [(PREALLOCATE, "true")]) == form(
+    assert edit_text(form(last), [(SEGMENT, None)]) == form(topic(COUNTS + "config:\n  preallocate: true"))
+    assert edit_text(form(topic(COUNTS)), [(PREALLOCATE, "true")]) == form(
         topic(COUNTS + "config:\n  preallocate: true")
     )
 
 
 def test_line_breaks_and_other_documents_stay_as_they_are() -> None:
     text = topic(COUNTS + "config:\n  preallocate: true") + "\n    segment.ms: 12h"
-    assert edited(text, [(SEGMENT, None)]) == text.removesuffix("\n\n    segment.ms: 12h")
+    assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\n\n    segment.ms: 12h")
     text = topic(COUNTS + "config:\n  preallocate: true").replace("\n", "\r\n", 1) + "    segment.ms: 12h"
-    assert edited(text, [(SEGMENT, None)]) == text.removesuffix("\n    segment.ms: 12h")
+    assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\n    segment.ms: 12h")
     text = text.replace("\r\n", "\n").replace("true\n", "true\r\n")
-    assert edited(text, [(SEGMENT, None)]) == text.removesuffix("\r\n    segment.ms: 12h")
+    assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\r\n    segment.ms: 12h")
     # Other documents stay as they are.
     odd = "%YAML 1.2\n---   # first\n" + topic(COUNTS.replace(": ", ":    "), "a") + "\n\n...\n# between\n"
     last = "--- # last\n" + topic(COUNTS + "config: { segment.ms :   12h }", "c") + "# end\n---\n# nothing\n"
     middle = "---\n" + topic(COUNTS, "b")
-    after = edited(odd + middle + last, [("partitions", 5)], name="b")
+    after = edit_text(odd + middle + last, [("partitions", 5)], name="b")
     assert after == odd + middle.replace("partitions: 3", "partitions: 5") + last
-    after = edited(odd + middle + last, [(SEGMENT, DAY)], name="c")
+    after = edit_text(odd + middle + last, [(SEGMENT, DAY)], name="c")
     assert after == odd + middle + last.replace("12h", "24h")
 
 
@@ -412,7 +417,7 @@ def test_json_stays_json() -> None:
 }
 """
     edits: Edits = [("partitions", 6), (SEGMENT, DAY), (MIN_ISR, "2")]
-    assert changes(text, edits) == [
+    assert diff_edits(text, edits) == [
         '-    "partitions": 3,',
         '+    "partitions": 6,',
         '-    "config": {}',
@@ -436,7 +441,7 @@ def test_edit_to_the_declared_value_is_none() -> None:
         (CLEANUP, "delete"),
         ("state", None),
     ]
-    assert editing(ORDERS, same) == EditResult((), ())
+    assert try_edits(ORDERS, same) == EditResult((), ())
 
 
 # --- what is left to people ---------------------------------------------------------------------------------
@@ -506,10 +511,10 @@ IMPOSSIBLE: Edits = [
 
 
 def test_refused_edit_stops_no_other() -> None:
-    result = editing(topic(COUNTS), [("config.nope", "1"), ("partitions", 6), ("replicationFactor", None)])
+    result = try_edits(topic(COUNTS), [("config.nope", "1"), ("partitions", 6), ("replicationFactor", None)])
     assert [one.path for one, _ in result.refused] == ["config.nope", "replicationFactor"]
     assert result.files[0].after == topic(COUNTS.replace("3", "6"))
-    result = editing(topic(COUNTS), [("partitions", 6), ("partitions", 6), ("partitions", 7)])
+    result = try_edits(topic(COUNTS), [("partitions", 6), ("partitions", 6), ("partitions", 7)])
     ((second, reason),) = result.refused
     assert second.value == 7
     assert reason.endswith("partitions is also requested: 6")
@@ -726,7 +731,7 @@ def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> N
         "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t]}\n"
     )
     Path("t/other.yaml").write_text(ACCESS2)
-    assert changes(BARE + "  consumes: [{group: g}]\n", [on("z")], name="User:a") == [
+    assert diff_edits(BARE + "  consumes: [{group: g}]\n", [on("z")], name="User:a") == [
         "+  acls:",
         "+    - {resource: topic, name: z, operations: [Read]}",
     ]
@@ -738,25 +743,25 @@ def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> N
 def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> None:
     """Each edit with the lines that go (-) and come (+); other environments and principals stay."""
     texts = {
-        name: changes(topic(COUNTS + spec), [(path, value)]) for name, (spec, path, value) in SPECS.items()
+        name: diff_edits(topic(COUNTS + spec), [(path, value)]) for name, (spec, path, value) in SPECS.items()
     }
-    texts["many at once"] = changes(ORDERS, MANY)
+    texts["many at once"] = diff_edits(ORDERS, MANY)
     for name, (environment, path, value) in ENVIRONMENTS.items():
         context = Context(DEV_PROD, environment)
-        texts[f"{environment}: {name}"] = changes(OVERRIDDEN, [(path, value)], context)
+        texts[f"{environment}: {name}"] = diff_edits(OVERRIDDEN, [(path, value)], context)
     for name, (text, edits) in ACLS.items():
-        texts[f"ACL, {name}"] = changes(text, edits, name="User:a")
+        texts[f"ACL, {name}"] = diff_edits(text, edits, name="User:a")
     for name, (text, edits) in {"removed": ACLS["removed"], "added": (ACCESS_IN_DEV, [on("z")])}.items():
-        texts[f"ACL in dev, {name}"] = changes(text, edits, Context(DEV_PROD, "dev"), "User:a")
+        texts[f"ACL in dev, {name}"] = diff_edits(text, edits, Context(DEV_PROD, "dev"), "User:a")
     lines = [f"{name}\n" + "".join(f"{line}\n" for line in text) for name, text in texts.items()]
     assert "".join(lines) == golden(name="edits.txt")
 
 
 def test_messages_of_refused_edits(golden: SnapshotAssertion) -> None:
-    texts = {f"{path} {value}": [refusal(topic(COUNTS), path, value)] for path, value in IMPOSSIBLE}
+    texts = {f"{path} {value}": [read_refusal(topic(COUNTS), path, value)] for path, value in IMPOSSIBLE}
     for name, (text, path, value) in BY_HAND.items():
         context = Context(DEV_PROD[:1], "dev") if "overrides" in text else Context()
-        texts[f"form, {name}"] = [refusal(text, path, value, context)]
+        texts[f"form, {name}"] = [read_refusal(text, path, value, context)]
     for name, (text, path, value) in NOT_ALONE.items():
-        texts[f"ACL, {name}"] = [refusal(text, path, value, name="User:a")]
+        texts[f"ACL, {name}"] = [read_refusal(text, path, value, name="User:a")]
     assert list_texts(texts) == golden(name="refused.txt")

@@ -258,7 +258,7 @@ def edits_of(draw: DrawFn, refs: list[ResourceRef]) -> Edit:
     return Edit(ref, path, draw(value))
 
 
-def spoken(desired: Desired) -> dict[str, FieldValue]:
+def read_declared(desired: Desired) -> dict[str, FieldValue]:
     """What a manifest says of all managed fields, of a tombstone too, and nulls left out."""
     spec = desired.intent.spec
     fields: dict[str, Any] = {name: spec.get(name) for name in ("partitions", "replicationFactor")}
@@ -267,19 +267,20 @@ def spoken(desired: Desired) -> dict[str, FieldValue]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def readings(path: Path, case: Case) -> list[dict[ResourceRef, dict[str, FieldValue]]]:
+def read_by_environment(path: Path, case: Case) -> list[dict[ResourceRef, dict[str, FieldValue]]]:
     """What a file says, by environment; that of the edits first."""
     return [
-        {desired.ref: spoken(desired) for desired in found} for found in load_all([path], list(case.contexts))
+        {desired.ref: read_declared(desired) for desired in found}
+        for found in load_all([path], list(case.contexts))
     ]
 
 
-def applied(
+def apply_edits(
     path: Path, case: Case, edits: tuple[Edit, ...]
 ) -> list[dict[ResourceRef, dict[str, FieldValue]]]:
     """Make edits, which must all be possible, and read the file again."""
     assert write(path, case, edits) == []
-    return readings(path, case)
+    return read_by_environment(path, case)
 
 
 def write(path: Path, case: Case, edits: tuple[Edit, ...]) -> list[Edit]:
@@ -292,13 +293,13 @@ def write(path: Path, case: Case, edits: tuple[Edit, ...]) -> list[Edit]:
 
 
 @given(st.one_of(cases(), cases(odd=True)))
-def test_edits_say_what_is_wanted_and_nothing_else(case: Case) -> None:
+def test_edits_set_the_wanted_values_and_nothing_else(case: Case) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(case.text.encode())
-        before = readings(path, case)
+        before = read_by_environment(path, case)
         refused = write(path, case, case.edits)
-        chosen, *others = readings(path, case)
+        chosen, *others = read_by_environment(path, case)
         after = path.read_bytes().decode()
     assert case.odd or not refused
     wanted = {ref: {**fields} for ref, fields in before[0].items()}
@@ -345,22 +346,22 @@ def check_form(case: Case, after: str) -> None:
 
 
 @given(cases())
-def test_editing_back_says_what_was_said(case: Case) -> None:
+def test_editing_back_restores_the_values(case: Case) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(case.text.encode())
-        before = readings(path, case)
-        applied(path, case, case.edits)
+        before = read_by_environment(path, case)
+        apply_edits(path, case, case.edits)
         back = tuple(replace(one, value=before[0][one.ref].get(one.path)) for one in case.edits)
-        assert applied(path, case, back) == before
+        assert apply_edits(path, case, back) == before
 
 
 @given(cases())
-def test_an_edit_to_what_is_said_already_changes_no_byte(case: Case) -> None:
+def test_edit_to_the_declared_value_changes_no_byte(case: Case) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(case.text.encode())
-        said = readings(path, case)[0]
+        said = read_by_environment(path, case)[0]
         same = tuple(replace(one, value=said[one.ref].get(one.path)) for one in case.edits)
-        applied(path, case, same)
+        apply_edits(path, case, same)
         assert path.read_bytes() == case.text.encode()

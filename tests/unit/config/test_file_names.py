@@ -34,7 +34,7 @@ def test_a_name_that_every_disk_takes_stays(name: str) -> None:
         ("a b", "a_b"),
     ],
 )
-def test_names_of_any_kind_give_names_that_people_can_read(name: str, stem: str) -> None:
+def test_names_of_any_kind_give_readable_file_names(name: str, stem: str) -> None:
     assert choose_file_names([name]) == {name: f"{stem}.yaml"}
 
 

@@ -30,12 +30,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def settings(text: str, file: str = "kafkaform.yaml") -> Settings:
+def write_settings(text: str, file: str = "kafkaform.yaml") -> Settings:
     Path(file).write_text(HEAD + text)
     return read_settings(Path(file))
 
 
-def problems(text: str | bytes) -> list[str]:
+def list_problems(text: str | bytes) -> list[str]:
     Path("kafkaform.yaml").write_bytes(text if isinstance(text, bytes) else (HEAD + text).encode())
     with pytest.raises(InvalidInput) as caught:
         read_settings(Path("kafkaform.yaml"))
@@ -44,7 +44,7 @@ def problems(text: str | bytes) -> list[str]:
 
 def test_every_setting_is_read() -> None:
     Path("repo").mkdir()
-    found = settings(
+    found = write_settings(
         """
 manifests: [topics, more/topics]
 environments: [dev, prod]
@@ -106,14 +106,16 @@ policies:
 
 
 def test_principals_have_globs_of_their_own() -> None:
-    found = settings("owns: {principals: ['User:a-*']}\nignore: {principals: ['User:admin']}\n")
+    found = write_settings("owns: {principals: ['User:a-*']}\nignore: {principals: ['User:admin']}\n")
     assert found.owns == NameGlobs((), ("User:a-*",))
     assert found.ignore == replace(DEFAULT_IGNORE, principals=("User:admin",))
-    assert settings("ignore: {names: []}\n").ignore == settings("ignore: []\n").ignore == NameGlobs()
+    assert (
+        write_settings("ignore: {names: []}\n").ignore == write_settings("ignore: []\n").ignore == NameGlobs()
+    )
 
 
 def test_settings_have_defaults() -> None:
-    found = settings("")
+    found = write_settings("")
     assert found.manifests == (Path("topics"),)
     assert found.environments == ()
     assert found.clusters == {}
@@ -243,15 +245,17 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize(("text", "places"), BAD.values(), ids=BAD)
 def test_invalid_configuration_is_an_error_at_its_place(text: str | bytes, places: str) -> None:
-    assert " ".join(problem.split(": ")[0] for problem in problems(text)) == places
+    assert " ".join(problem.split(": ")[0] for problem in list_problems(text)) == places
 
 
 def test_messages_of_invalid_configurations(golden: SnapshotAssertion) -> None:
-    assert list_texts({name: problems(text) for name, (text, _) in BAD.items()}) == golden(name="invalid.txt")
+    assert list_texts({name: list_problems(text) for name, (text, _) in BAD.items()}) == golden(
+        name="invalid.txt"
+    )
 
 
 def test_safeguards_of_a_cluster_are_read() -> None:
-    found = settings(
+    found = write_settings(
         "clusters:\n"
         "  a: {client: {}, lock: false, audit: {topic: false, file: a.jsonl},\n"
         "      verifyKey: k.pem, maxPlanAge: 1d}\n"
@@ -270,7 +274,7 @@ def test_safeguards_of_a_cluster_are_read() -> None:
 
 
 def test_secret_is_read_at_use_and_only_then() -> None:
-    found = settings(
+    found = write_settings(
         "clusters:\n  a:\n    client:\n      bootstrap.servers: h:9092\n      client.id: ${env:NOT_SET}\n"
     )
     client = found.clusters["a"].client
@@ -286,29 +290,29 @@ def test_secret_is_read_at_use_and_only_then() -> None:
     ("given", "share"), [("0.3", 0.3), ("1", 1), ("30%", 0.3), ("'2.5 %'", 0.025), ("100%", 1)]
 )
 def test_a_share_is_a_fraction_or_a_percentage(given: str, share: float) -> None:
-    assert settings(f"limits: {{blastRadius: {given}}}\n").limits.blast_radius == pytest.approx(share)
+    assert write_settings(f"limits: {{blastRadius: {given}}}\n").limits.blast_radius == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("given", "share"), [("0.3", 0.3), ("20%", 0.2), ("0", 0), ("0%", 0), ("1", 1)])
 def test_the_disk_reserve_is_that_of_the_moves_of_each_cluster(given: str, share: float) -> None:
-    found = settings(f"limits: {{diskReserve: {given}}}\nclusters: {{a: {{{CLUSTER}}}}}\n")
+    found = write_settings(f"limits: {{diskReserve: {given}}}\nclusters: {{a: {{{CLUSTER}}}}}\n")
     assert found.limits.disk_reserve == found.clusters["a"].moves.disk_reserve == pytest.approx(share)
 
 
 def test_the_disk_reserve_has_a_default_and_is_a_share() -> None:
-    assert settings(f"clusters: {{a: {{{CLUSTER}}}}}\n").clusters["a"].moves.disk_reserve == 0.15
-    (problem,) = problems("limits: {diskReserve: 15}\n")
+    assert write_settings(f"clusters: {{a: {{{CLUSTER}}}}}\n").clusters["a"].moves.disk_reserve == 0.15
+    (problem,) = list_problems("limits: {diskReserve: 15}\n")
     assert "limits.diskReserve: 15 is not a share" in problem
 
 
 @pytest.mark.parametrize("given", ["0", "1.01", "0%", "101%", "x", "-0.1", ".nan", "-30%"])
 def test_invalid_share_is_an_error(given: str) -> None:
-    (problem,) = problems(f"limits: {{blastRadius: {given}}}\n")
+    (problem,) = list_problems(f"limits: {{blastRadius: {given}}}\n")
     assert "is not a share above 0 and up to 1" in problem
 
 
 def test_the_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
-    found = settings(
+    found = write_settings(
         "environments: [dev, test, prod]\nclusters:\n"
         f"  a: {{environment: dev, brokers: 1, {CLUSTER}}}\n"
         f"  b: {{environment: prod, brokers: 3, {CLUSTER}}}\n"
@@ -327,7 +331,7 @@ def test_the_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
 
 
 def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
-    two = settings(f"clusters: {{dev: {{{CLUSTER}}}, prod: {{{CLUSTER}}}}}\n")
+    two = write_settings(f"clusters: {{dev: {{{CLUSTER}}}, prod: {{{CLUSTER}}}}}\n")
     prod = two.select_cluster("prod")
     assert prod is not None
     assert prod.name == "prod"
@@ -337,26 +341,26 @@ def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
     with pytest.raises(UsageError, match="'prd'") as near:
         two.select_cluster("prd")
     assert near.value.hint == "did you mean 'prod'?"
-    one = settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
+    one = write_settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
     assert one.select_cluster(None) == one.clusters["dev"]
     assert Settings().select_cluster(None) is None
     with pytest.raises(UsageError) as none:
         Settings().select_cluster("x")
     assert "kafkaform init" in (none.value.hint or "")
     with pytest.raises(UsageError) as empty:
-        settings("").select_cluster("x")
+        write_settings("").select_cluster("x")
     assert empty.value.hint == "add it below clusters:"
 
 
 @pytest.mark.parametrize("line", ["protected: [Topic/a]", "owns: {names: [topics/a]}", "ignore: [group/a]"])
 def test_a_glob_of_names_has_no_kind(line: str) -> None:
-    (problem,) = problems(line)
+    (problem,) = list_problems(line)
     assert "has a kind" in problem
     assert problem.endswith("(write a)")
 
 
 def test_environment_must_be_listed() -> None:
-    found = settings("environments: [dev, prod]\n")
+    found = write_settings("environments: [dev, prod]\n")
     found.check_environment("dev")
     found.check_environment(None)
     Settings().check_environment("anything")
@@ -366,7 +370,7 @@ def test_environment_must_be_listed() -> None:
 
 
 def test_moves_of_a_cluster_are_read() -> None:
-    found = settings(
+    found = write_settings(
         "clusters:\n"
         "  a: {client: {}, moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, whenBusy: wait}}\n"
         "  b: {client: {}, moves: {throttle: none}}\n"

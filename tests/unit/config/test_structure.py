@@ -17,15 +17,15 @@ from tests.support.golden import list_texts
 HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
 
 
-def document(text: str) -> Document:
+def parse_document(text: str) -> Document:
     problems: list[Problem] = []
     (found,) = read_documents(text.encode(), "f", problems.append, verbatim=VERBATIM)
     assert problems == []
     return found
 
 
-def problems(text: str, schema: str = "topic") -> list[str]:
-    return [str(problem) for problem in check_structure(document(text), schema)[0]]
+def list_problems(text: str, schema: str = "topic") -> list[str]:
+    return [str(problem) for problem in check_structure(parse_document(text), schema)[0]]
 
 
 TOPICS = {
@@ -93,13 +93,13 @@ INVALID = {
 
 @pytest.mark.parametrize(("schema", "text", "places"), INVALID.values(), ids=INVALID)
 def test_invalid_document_is_an_error_at_its_place(schema: str, text: str, places: str) -> None:
-    assert [problem.split(": ")[0] for problem in problems(text, schema)] == [
+    assert [problem.split(": ")[0] for problem in list_problems(text, schema)] == [
         f"f:{at}" for at in places.split()
     ]
 
 
 def test_messages_of_invalid_documents(golden: SnapshotAssertion) -> None:
-    texts = {name: problems(text, schema) for name, (schema, text, _) in INVALID.items()}
+    texts = {name: list_problems(text, schema) for name, (schema, text, _) in INVALID.items()}
     assert list_texts(texts) == golden(name="invalid.txt")
 
 
@@ -168,7 +168,7 @@ def test_names_of_other_tools_are_translated(schema: str, meant: str, line: str)
     text = f"apiVersion: kafkaform/v1\nkind: {kinds[schema]}\nmetadata: {{name: t}}\nspec:\n  {line}\n"
     (found,) = [
         problem
-        for problem in check_structure(document(text), schema)[0]
+        for problem in check_structure(parse_document(text), schema)[0]
         if problem.message.startswith("unknown field")
     ]
     assert re.search(rf"(?<![\w.]){re.escape(meant)}(?!\w)", found.hint or ""), found
@@ -190,7 +190,7 @@ PLACES = {
     ("meant", "line"), [(meant, line) for meant, lines in PLACES.items() for line in lines]
 )
 def test_misplaced_field_of_the_configuration_has_its_place_as_hint(meant: str, line: str) -> None:
-    found, _ = check_structure(document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
+    found, _ = check_structure(parse_document(f"apiVersion: kafkaform/v1\nkind: Config\n{line}\n"), "config")
     hints = [problem.hint for problem in found if problem.hint is not None]
     assert [hint for hint in hints if re.search(rf"{re.escape(meant)}(,|:|\?|$)", hint)], found
 
@@ -198,14 +198,14 @@ def test_misplaced_field_of_the_configuration_has_its_place_as_hint(meant: str, 
 @pytest.mark.parametrize("value", ["3", "{}", "[1]"])
 def test_name_of_a_user_is_not_a_misplaced_field(value: str) -> None:
     policy = f"policies: [{{name: a, message: b, require: {{fields: {{partitions: {value}}}}}}}]"
-    found = problems(f"apiVersion: kafkaform/v1\nkind: Config\n{policy}\n", "config")
+    found = list_problems(f"apiVersion: kafkaform/v1\nkind: Config\n{policy}\n", "config")
     assert found
     assert "belongs" not in str(found)
 
 
 def test_valid_document_has_no_problems() -> None:
     text = HEAD + "spec: {partitions: 12, replicationFactor: 0x3, config: {a: 1, b: [x, 2]}}\n"
-    assert check_structure(given := document(text), "topic") == ([], given)
+    assert check_structure(given := parse_document(text), "topic") == ([], given)
 
 
 def test_valid_part_of_a_document_is_returned() -> None:
@@ -213,7 +213,7 @@ def test_valid_part_of_a_document_is_returned() -> None:
         "spec:\n  partitons: 3\n  partitions: many\n  keyed: true\n  overrides: {dev: {x: 1, keyed: false}}\n"
         "  config: {cleanup.policy: [delete, ~], retention.ms: {}}\n"
     )
-    _, sound = check_structure(document(text), "topic")
+    _, sound = check_structure(parse_document(text), "topic")
     assert sound.data == {
         "apiVersion": "kafkaform/v1",
         "kind": "Topic",
@@ -224,12 +224,12 @@ def test_valid_part_of_a_document_is_returned() -> None:
             "config": {"cleanup.policy": ["delete"]},
         },
     }
-    assert check_structure(document("- 1"), "topic")[1].data is None
+    assert check_structure(parse_document("- 1"), "topic")[1].data is None
 
 
 def test_hostile_names_stay_in_one_line() -> None:
     text = HEAD + f'spec:\n  "a\\n\\e[31m": 1\n  overrides:\n    "x\\ny":\n      ? {"k" * 3000}\n      : 1\n'
-    found = problems(text)
+    found = list_problems(text)
     assert len(found) == 2
     for problem in found:
         assert problem.isprintable()

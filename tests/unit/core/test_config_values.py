@@ -190,7 +190,7 @@ def test_values_of_brokers_and_of_unknown_keys_are_taken_as_they_are() -> None:
         ("retention.ms", "rubbish", "rubbish"),
     ],
 )
-def test_values_are_shown_as_people_write_them(name: str, value: str, shown: str) -> None:
+def test_values_are_shown_in_units(name: str, value: str, shown: str) -> None:
     assert human(KEYS[name], value) == shown
 
 

@@ -11,20 +11,20 @@ from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file, write_files
 
 
-def tree(folder: Path) -> dict[str, str]:
+def read_tree(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
 
 
 def test_files_and_their_folders_are_made(tmp_path: Path) -> None:
     write_files({tmp_path / "a/b/c.yaml": "c\n", tmp_path / "d.yaml": "é"})
-    assert tree(tmp_path) == {"a/b/c.yaml": "c\n", "d.yaml": "é"}
+    assert read_tree(tmp_path) == {"a/b/c.yaml": "c\n", "d.yaml": "é"}
 
 
 def test_existing_file_stops_all(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("mine")
     with pytest.raises(KafkaformError, match=f"{tmp_path}/b: File exists; nothing was written"):
         write_files({tmp_path / "new/a": "1", tmp_path / "b": "2", tmp_path / "c": "3"})
-    assert tree(tmp_path) == {"b": "mine"}
+    assert read_tree(tmp_path) == {"b": "mine"}
     assert not (tmp_path / "new").exists()
 
 
@@ -33,7 +33,7 @@ def test_replaced_files_are_restored_if_a_later_one_fails(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(KafkaformError, match="nothing was written"):
         write_files({tmp_path / "a": "after", tmp_path / "file/b": "2"}, overwrite=True)
-    assert tree(tmp_path) == {"a": "before", "file": "no folder"}
+    assert read_tree(tmp_path) == {"a": "before", "file": "no folder"}
 
 
 def test_replacing_keeps_the_mode_and_follows_a_link(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_replacing_keeps_the_mode_and_follows_a_link(tmp_path: Path) -> None:
     write_files({tmp_path / "link": "after", tmp_path / "new": "1"}, overwrite=True)
     assert (tmp_path / "link").is_symlink()
     assert (real.read_text(), real.stat().st_mode & 0o777) == ("after", 0o640)
-    assert tree(tmp_path) == {"real": "after", "link": "after", "new": "1"}
+    assert read_tree(tmp_path) == {"real": "after", "link": "after", "new": "1"}
 
 
 def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("pathlib.Path.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_files({tmp_path / "new": "1", tmp_path / "a": "after"}, overwrite=True)
-    assert tree(tmp_path) == {"a": "before"}
+    assert read_tree(tmp_path) == {"a": "before"}
 
 
 def test_file_is_replaced_through_a_link_with_its_mode(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_file_is_replaced_through_a_link_with_its_mode(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("a")
     write_file(tmp_path / "link", "after")
     assert (tmp_path / "link").is_symlink()
-    assert tree(tmp_path) == {"a": "after", "link": "after"}
+    assert read_tree(tmp_path) == {"a": "after", "link": "after"}
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
 
 
@@ -83,10 +83,10 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none/a", "a" * 300])
-def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path, name: str) -> None:
+def test_failed_write_is_one_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(KafkaformError, match=f"^cannot write {tmp_path}/{name}: .*$"):
         write_file(tmp_path / name, "text")
-    assert tree(tmp_path) == {}
+    assert read_tree(tmp_path) == {}
 
 
 def test_a_link_that_leads_to_itself_is_one_line(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "a", "after")
-    assert tree(tmp_path) == {"a": "before"}
+    assert read_tree(tmp_path) == {"a": "before"}
 
 
 def test_a_folder_that_another_import_makes_at_the_same_time_is_used(

@@ -60,7 +60,7 @@ def test_keys_have_their_limits_and_canonical_defaults() -> None:
             assert canonical(key, key.default) == key.default, name
 
 
-def test_what_is_known_of_consumers() -> None:
+def test_consumer_configs_are_complete() -> None:
     consumers = consumer_configs()
     assert {"group.id", "max.poll.records", "share.acquire.mode", "ssl.keystore.location"} <= consumers.keys()
     assert {name for name, key in consumers.items() if key.internal} == {
@@ -111,7 +111,7 @@ def test_values_that_a_consumer_refuses(name: str, text: str) -> None:
         canonical(consumer_configs()[name], text)
 
 
-def test_what_clients_refuse() -> None:
+def test_settings_that_clients_refuse_are_known() -> None:
     assert refused_by_client("consumer") >= {
         "partition.assignment.strategy",
         "session.timeout.ms",
@@ -141,11 +141,11 @@ def test_what_clients_refuse() -> None:
         (consumer_configs, "share.acquire.mode", "4.2"),
     ],
 )
-def test_since_which_version_a_config_exists(known: Any, name: str, since: str | None) -> None:
+def test_config_has_its_first_version(known: Any, name: str, since: str | None) -> None:
     assert known()[name].since == since
 
 
-def test_knowledge_of_kafka_is_fixed_and_canonical() -> None:
+def test_defaults_are_immutable_and_canonical() -> None:
     with pytest.raises(TypeError):
         topic_configs()["x"] = topic_configs()[RETENTION]  # type: ignore[index]
     assert not [name for name in topic_configs() if is_vendor(name)]

@@ -17,19 +17,19 @@ from tests.support.plans.scenes import declared
 PLACE = Location("topics/a.yaml", 3)
 
 
-def found(desired: Desired, severities: dict[str, str]) -> list[Diagnostic]:
+def check_topic(desired: Desired, severities: dict[str, str]) -> list[Diagnostic]:
     return list(rules.check(rules.RuleContext((desired,)), severities))
 
 
 def test_severities_can_be_chosen_and_rules_switched_off() -> None:
     both = replace(declared("a b", 3, 3, min_insync_replicas="3"), location=PLACE)
     severities = {"KF101": "info", "KF109": "error"}
-    assert [(f.code, f.severity, f.location) for f in found(both, severities)] == [
+    assert [(f.code, f.severity, f.location) for f in check_topic(both, severities)] == [
         ("KF101", Severity.INFO, PLACE),
         ("KF109", Severity.ERROR, PLACE),
     ]
-    assert [f.code for f in found(both, {"KF101": "off"})] == ["KF109"]
-    assert found(both, {"KF101": "off", "KF109": "off"}) == []
+    assert [f.code for f in check_topic(both, {"KF101": "off"})] == ["KF109"]
+    assert check_topic(both, {"KF101": "off", "KF109": "off"}) == []
 
 
 @pytest.mark.parametrize("code", sorted(rules.list_entries()))

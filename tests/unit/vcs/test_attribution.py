@@ -48,7 +48,7 @@ TOPICS = builds(
 SETS = st.lists(st.one_of(TOPICS, NAMES.map(absent)), max_size=3, unique_by=lambda one: one.ref)
 
 
-def origins(plan: Plan) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
+def list_origins(plan: Plan) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
     return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
 
 
@@ -74,7 +74,7 @@ def test_each_change_has_its_origin(memory: MemoryCluster) -> None:
         declared("missing-and-edited", 6),
         declared("new"),
     ]
-    assert origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
+    assert list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
         "drifted": (ChangeOrigin.DRIFT, ()),
         "edited": (ChangeOrigin.BRANCH, ()),
         "both": (ChangeOrigin.MIXED, ("config.retention.ms",)),
@@ -86,12 +86,12 @@ def test_each_change_has_its_origin(memory: MemoryCluster) -> None:
     }
 
 
-def test_replicas_move_on_behalf_of_whoever_asked_for_them(memory: MemoryCluster) -> None:
+def test_moves_of_replicas_have_the_origin_of_their_cause(memory: MemoryCluster) -> None:
     for name in ("drifted", "edited"):
         made(memory, name, 2, 1, retention_ms=DAY)
     earlier = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 1, retention_ms=WEEK)]
     now = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 3, retention_ms=WEEK)]
-    assert origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
+    assert list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
         "drifted": (ChangeOrigin.DRIFT, ()),
         "edited": (ChangeOrigin.MIXED, ("config.retention.ms",)),
     }
@@ -105,7 +105,7 @@ def test_a_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only
     reset = Undeclared.RESET
     earlier = [declared("given-up", retention_ms=DAY), declared("stray", undeclared=reset)]
     now = [declared("given-up", undeclared=reset), declared("stray", undeclared=reset)]
-    found = origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
+    found = list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
     assert found == {"given-up": (ChangeOrigin.BRANCH, ()), "stray": (ChangeOrigin.DRIFT, ())}
 
 
@@ -137,26 +137,26 @@ def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
     assert all(change.origin is ChangeOrigin.BRANCH for change in told.changes)
 
 
-def merged(
+def merge(
     before: list[Desired], since: list[Desired], mine: list[Desired]
 ) -> tuple[dict[str, object], list[str], list[str]]:
     desired, taken, conflicts = merge_declarations(before, since, mine)
     return {one.ref.name: one.state for one in desired}, taken, conflicts
 
 
-def test_each_side_gives_what_it_changed_and_the_branch_wins() -> None:
+def test_both_sides_are_merged_and_the_branch_wins() -> None:
     # What only one side changed is taken from it.
     before = [declared("a", 3, retention_ms=DAY), declared("b"), declared("c"), absent("d")]
     since = [declared("a", 3, retention_ms=WEEK), declared("b", 6), declared("new"), declared("d")]
     mine = [declared("a", 6, retention_ms=DAY), declared("b"), declared("mine"), absent("d"), declared("c")]
-    states, taken, conflicts = merged(before, since, mine)
+    states, taken, conflicts = merge(before, since, mine)
     expected = [declared("a", 6, retention_ms=WEEK), declared("b", 6), declared("new"), declared("mine")]
     assert states == {one.ref.name: one.state for one in [*expected, declared("d")]}
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
     # Where both sides changed a field the branch is kept and named.
     before = [declared("a", 3), declared("gone"), declared("kept")]
     since = [declared("a", 6), declared("gone", 6), declared("kept", 6)]
-    states, taken, conflicts = merged(before, since, [declared("a", 9), absent("gone")])
+    states, taken, conflicts = merge(before, since, [declared("a", 9), absent("gone")])
     assert states == {"a": declared("a", 9).state, "gone": None}
     assert (taken, conflicts) == ([], ["Topic/a", "Topic/gone"])
 
@@ -239,8 +239,8 @@ def test_change_by_consent_is_the_branchs(memory: MemoryCluster, monkeypatch: py
     memory.execute([SetCredentials(CHECKOUT, user("OLD").state or {})])
     monkeypatch.delenv("OLD")
     consented = user("OLD", password_change="TICKET-1")
-    assert origins(attribute(memory, user("OLD"), consented)) == {"checkout": (ChangeOrigin.BRANCH, ())}
-    assert origins(attribute(memory, consented, consented)) == {"checkout": (ChangeOrigin.DRIFT, ())}
+    assert list_origins(attribute(memory, user("OLD"), consented)) == {"checkout": (ChangeOrigin.BRANCH, ())}
+    assert list_origins(attribute(memory, consented, consented)) == {"checkout": (ChangeOrigin.DRIFT, ())}
 
 
 def test_undeclared_value_may_never_have_been_applied(memory: MemoryCluster) -> None:
@@ -274,7 +274,7 @@ DROPPED = {
 
 @pytest.mark.parametrize("renamed", [False, True], ids=["deleted", "renamed"])
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_dropped_manifest_comes_first_with_what_uses_it(kind: str, renamed: bool) -> None:
+def test_dropped_manifest_comes_first_with_its_users(kind: str, renamed: bool) -> None:
     gone, users, live = DROPPED[kind]
     gone = replace(gone, location=Location("a.yaml", 1))
     successor = replace(gone, ref=ResourceRef(kind, f"{gone.ref.name}2"))

@@ -30,7 +30,7 @@ class TestComment:
         assert [method for method, _ in job.hub.writes()] == ["PATCH"]
 
     @pytest.mark.parametrize("author", [SOMEBODY, None])
-    def test_somebody_elses_comment_with_our_marker_is_neither_edited_nor_taken_for_ours(
+    def test_comment_of_another_author_with_our_marker_is_left_alone(
         self, job: Job, author: int | None
     ) -> None:
         job.hub.comment(12, f"{MARKED}No changes. Safe to merge!", by=author)
@@ -61,7 +61,7 @@ class TestComment:
         assert [one["id"] for one in job.hub.comments[12]] == [oldest]
         assert job.hub.bodies(12)[0].startswith(f"{MARKED}## Plan")
 
-    def test_a_duplicate_that_somebody_else_deleted_meanwhile_is_no_error(self, job: Job) -> None:
+    def test_duplicate_deleted_meanwhile_is_no_error(self, job: Job) -> None:
         job.hub.comment(12, f"{MARKED}one")
         job.hub.comment(12, f"{MARKED}two")
         job.hub.fail("DELETE", r"/issues/comments/\d+", status=404, message="Not Found", acts=True)
@@ -81,7 +81,7 @@ class TestComment:
         job.hub.comment(12, f"{MARKED}## Plan\n\nOne topic is created.\n".replace("\n", "\r\n"))
         assert job.comment().needs(0).out.startswith("comment unchanged")
 
-    def test_what_is_too_long_is_cut_to_what_github_takes(self, job: Job) -> None:
+    def test_long_text_is_truncated_to_the_limit_of_github(self, job: Job) -> None:
         job.write("🌈 a line\n" * 20_000)
         job.comment().needs(0)
         (body,) = job.hub.bodies(12)
@@ -131,7 +131,7 @@ class TestAtMostOneComment:
         assert job.comment().needs(0).out.startswith("comment unchanged")
         assert len(job.hub.bodies(12)) == 1
 
-    def test_when_it_is_lost_and_not_listed_at_once_the_next_run_has_one_again(self, job: Job) -> None:
+    def test_when_it_is_lost_and_not_listed_the_next_run_has_one_again(self, job: Job) -> None:
         job.hub.lag = 1
         job.hub.fail("POST", COMMENTS, status=None, acts=True)
         job.comment().needs(0)

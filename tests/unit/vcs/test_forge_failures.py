@@ -13,7 +13,7 @@ from kafkaform.vcs.forge.publishing import TOTAL_S, RetryBudget, TransientFailur
 NOW_S = 1_000_000.0
 
 
-def answered(status: int, **headers: str) -> GithubException:
+def build_response(status: int, **headers: str) -> GithubException:
     named = {name.replace("_", "-").title(): value for name, value in headers.items()}
     return GithubException(status, {"message": "no"}, named)
 
@@ -21,16 +21,16 @@ def answered(status: int, **headers: str) -> GithubException:
 @pytest.mark.parametrize(
     ("error", "wait_s"),
     [
-        (answered(403, retry_after="7"), 7.0),
-        (answered(429, retry_after="0"), 1.0),
-        (answered(429, retry_after="soon"), 60.0),
-        (answered(429, retry_after="-5"), 60.0),
-        (answered(403, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"), 31.0),
-        (answered(429, x_ratelimit_remaining="0", x_ratelimit_reset="999990"), 1.0),
+        (build_response(403, retry_after="7"), 7.0),
+        (build_response(429, retry_after="0"), 1.0),
+        (build_response(429, retry_after="soon"), 60.0),
+        (build_response(429, retry_after="-5"), 60.0),
+        (build_response(403, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"), 31.0),
+        (build_response(429, x_ratelimit_remaining="0", x_ratelimit_reset="999990"), 1.0),
         # GraphQL tells it as an error inside of an answer.
-        (answered(400, x_ratelimit_remaining="0", x_ratelimit_reset="1000001"), 2.0),
-        (answered(500), None),
-        (answered(503, retry_after="900"), None),
+        (build_response(400, x_ratelimit_remaining="0", x_ratelimit_reset="1000001"), 2.0),
+        (build_response(500), None),
+        (build_response(503, retry_after="900"), None),
         (requests.ConnectionError(), None),
         (requests.ReadTimeout(), None),
         (requests.exceptions.ChunkedEncodingError(), None),
@@ -46,10 +46,10 @@ def test_transient_failures_have_their_wait(error: Exception, wait_s: float | No
 @pytest.mark.parametrize(
     "error",
     [
-        answered(403),
-        answered(403, x_ratelimit_remaining="4999", x_ratelimit_reset="1000030"),
-        answered(404, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"),
-        answered(422),
+        build_response(403),
+        build_response(403, x_ratelimit_remaining="4999", x_ratelimit_reset="1000030"),
+        build_response(404, x_ratelimit_remaining="0", x_ratelimit_reset="1000030"),
+        build_response(422),
         requests.exceptions.SSLError(),
         requests.exceptions.InvalidURL(),
         ValueError(),

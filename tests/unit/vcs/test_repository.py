@@ -35,7 +35,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     return Work(tmp_path)
 
 
-def below(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
@@ -97,7 +97,7 @@ def test_missing_git_is_an_error(work: Work, monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.hint == "install Git"
 
 
-def test_a_repository_of_somebody_else(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repository_of_another_owner_is_refused(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     work.commit()
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     with pytest.raises(RepositoryError, match="another user owns it") as caught:
@@ -172,8 +172,8 @@ def test_export_writes_the_files_as_they_were(work: Work, tmp_path_factory: Temp
     work.commit(**{"topics/a.yaml": "a: 2", "topics/new.yaml": "new"})
     into = tmp_path_factory.mktemp("into")
     work.repository.export(commit, [*TOPICS, CONFIG], into)
-    assert below(into) == then
-    assert below(work.folder / "topics") == {"a.yaml": b"a: 2", "new.yaml": b"new"}
+    assert read_files(into) == then
+    assert read_files(work.folder / "topics") == {"a.yaml": b"a: 2", "new.yaml": b"new"}
 
 
 def test_export_of_the_whole_repository_of_one_file_and_of_nothing(work: Work) -> None:
@@ -188,7 +188,7 @@ def test_export_of_the_whole_repository_of_one_file_and_of_nothing(work: Work) -
         ]
     ):
         work.repository.export("HEAD", paths, work.folder / ".out" / str(number))
-        assert below(work.folder / ".out" / str(number)) == expected
+        assert read_files(work.folder / ".out" / str(number)) == expected
 
 
 def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest
     repository = work.repository
     assert repository.relative_path(Path("topics/a.yaml")) == PurePosixPath("team/topics/a.yaml")
     repository.export("HEAD", TOPICS, work.folder / ".out")
-    assert below(work.folder / ".out") == {"team/topics/a.yaml": b"a"}
+    assert read_files(work.folder / ".out") == {"team/topics/a.yaml": b"a"}
 
 
 def test_a_path_outside_is_refused(work: Work) -> None:
@@ -209,7 +209,7 @@ def test_a_path_outside_is_refused(work: Work) -> None:
 def test_a_path_is_a_path_and_no_pattern(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a", ":(glob)**/a.yaml": "odd", "t*/c.yaml": "c"})
     work.repository.export("HEAD", [Path(":(glob)**"), Path("t*")], work.folder / ".out")
-    assert below(work.folder / ".out") == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
+    assert read_files(work.folder / ".out") == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
 
 
 def test_no_program_of_a_branch_is_run(work: Work) -> None:
@@ -246,7 +246,7 @@ def test_a_replaced_object_is_not_taken_for_the_real_one(work: Work) -> None:
     work.write(".other", "forged")
     work.git("replace", real, work.git("hash-object", "-w", ".other"))
     work.repository.export("HEAD", TOPICS, work.folder / ".out")
-    assert below(work.folder / ".out") == {"topics/a.yaml": b"real"}
+    assert read_files(work.folder / ".out") == {"topics/a.yaml": b"real"}
 
 
 def test_links_lead_to_files_of_the_same_commit_or_nowhere(work: Work) -> None:
@@ -257,7 +257,7 @@ def test_links_lead_to_files_of_the_same_commit_or_nowhere(work: Work) -> None:
     commit = work.commit()
     work.commit(**{"shared/a.yaml": "now"})
     work.repository.export(commit, TOPICS, work.folder / ".out")
-    assert below(work.folder / ".out") == {"topics/a.yaml": b"then"}
+    assert read_files(work.folder / ".out") == {"topics/a.yaml": b"then"}
     assert not (work.folder / ".out/topics/a.yaml").is_symlink()
     assert work.repository.find_changes(commit, TOPICS) == ["topics/a.yaml"]
     assert not work.repository.is_dirty(TOPICS)
@@ -290,21 +290,21 @@ def test_a_submodule_is_refused(work: Work, tmp_path_factory: Temporary) -> None
 @pytest.mark.parametrize("name", ["..", ".", "", "/", "../..", ".git"])
 def test_a_forged_name_leads_nowhere(work: Work, name: str) -> None:
     """Git itself checks names when it checks out, not when it fetches."""
-    commit = forged(work, b"40000 topics", b"40000 " + name.encode(), b"100644 a.yaml")
+    commit = commit_forged(work, b"40000 topics", b"40000 " + name.encode(), b"100644 a.yaml")
     for path in (Path("topics"), Path()):
         with suppress(RepositoryError):
             work.repository.export(commit, [path], work.folder / ".out" / "in")
-    assert {*below(work.folder / ".out")} <= {"in/topics/a.yaml"}
+    assert {*read_files(work.folder / ".out")} <= {"in/topics/a.yaml"}
     assert not (work.folder / "a.yaml").exists()
 
 
 def test_a_link_with_a_line_break_in_its_name(work: Work) -> None:
-    commit = forged(work, b"40000 topics", b"120000 new\nline.yaml")
+    commit = commit_forged(work, b"40000 topics", b"120000 new\nline.yaml")
     with pytest.raises(RepositoryError, match="line break"):
         work.repository.export(commit, TOPICS, work.folder / ".out")
 
 
-def forged(work: Work, *entries: bytes) -> str:
+def commit_forged(work: Work, *entries: bytes) -> str:
     """A commit of one file in folders of these modes and names."""
     inner = work.given(b"forged", "hash-object", "-w", "--stdin")
     for entry in reversed(entries):
@@ -415,7 +415,7 @@ def test_exported_files_are_unchanged(tmp_path_factory: Temporary, files: dict[s
     repository.export(commit, [folder / "topics"], into)
     expected = {
         path: content
-        for path, content in below(folder).items()
+        for path, content in read_files(folder).items()
         if path.startswith("topics/") and path.endswith(("yaml", "yml")) and "/." not in path
     }
-    assert below(into) == expected
+    assert read_files(into) == expected

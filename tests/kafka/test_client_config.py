@@ -11,7 +11,7 @@ from kafkaform.config.client_config import render_settings
 from kafkaform.core.kafka_configs import refused_by_client
 from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
-from tests.unit.config.test_client_config import EVERYTHING, group
+from tests.support.client_settings import EVERYTHING, build_group
 
 JAVA_CLIENT = """\
 import java.io.FileReader;
@@ -40,7 +40,7 @@ def test_a_real_java_consumer_starts_with_the_properties(tmp_path: Path) -> None
     consumer = {n: v for n, v in EVERYTHING.items() if n not in refused_by_client("consumer")}
     consumer["group.remote.assignor"] = "uniform"
     names = ["classic é \t=", "consumer"]
-    groups = [group(EVERYTHING, "classic", names[0]), group(consumer, "consumer", names[1])]
+    groups = [build_group(EVERYTHING, "classic", names[0]), build_group(consumer, "consumer", names[1])]
     files = [tmp_path / f"{number}.properties" for number in range(len(groups))]
     for file, declared in zip(files, groups, strict=True):
         file.write_text(render_settings(declared, "properties"), "ascii")

@@ -23,16 +23,11 @@ from kafkaform.config.client_config import (
 )
 from kafkaform.core.errors import InvalidInput, KafkaformError
 from kafkaform.core.kafka_configs import ASSIGNMENT, consumer_configs, refused_by_client
-from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.resources.consumer_group.client import is_taken
+from tests.support.client_settings import EVERYTHING, build_group
 from tests.support.golden import list_texts
 
 JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
-
-
-def group(client: Mapping[str, str] | None = None, protocol: str = "classic", name: str = "g") -> Desired:
-    intent = Intent(spec={"protocol": protocol, "topics": ["t"], "client": client or {}})
-    return Desired(ResourceRef("ConsumerGroup", name), {}, intent)
 
 
 def find_librdkafka_error(settings: Mapping[str, Any]) -> str | None:
@@ -47,7 +42,7 @@ def find_librdkafka_error(settings: Mapping[str, Any]) -> str | None:
 
 def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[str]:
     with pytest.raises(InvalidInput) as caught:
-        build_librdkafka_settings(group(client, protocol))
+        build_librdkafka_settings(build_group(client, protocol))
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -56,16 +51,16 @@ def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[
 
 def test_names_of_members_come_first_and_follow_the_protocol() -> None:
     # What makes a member comes first and then the settings by name.
-    settings = build_java_settings(group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
+    settings = build_java_settings(build_group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
     assert list(settings.items()) == [
         ("group.id", "g"),
         ("group.protocol", "classic"),
         ("fetch.max.wait.ms", "1000"),
         ("max.poll.records", "200"),
     ]
-    settings = build_java_settings(group({"max.poll.records": "5"}, "share"))
+    settings = build_java_settings(build_group({"max.poll.records": "5"}, "share"))
     assert settings == {"group.id": "g", "max.poll.records": "5"}
-    assert build_java_settings(group(protocol="streams")) == {
+    assert build_java_settings(build_group(protocol="streams")) == {
         "application.id": "g",
         "group.protocol": "streams",
     }
@@ -80,32 +75,20 @@ def test_names_of_members_come_first_and_follow_the_protocol() -> None:
     ],
 )
 def test_java_names_assignors_by_class(short: str, classes: str) -> None:
-    assert build_java_settings(group({ASSIGNMENT: short}))[ASSIGNMENT] == classes
+    assert build_java_settings(build_group({ASSIGNMENT: short}))[ASSIGNMENT] == classes
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
 def test_settings_with_which_a_client_does_not_start_are_refused(protocol: str) -> None:
     for name in refused_by_client(protocol):
         with pytest.raises(InvalidInput) as caught:
-            build_java_settings(group({name: "1"}, protocol))
+            build_java_settings(build_group({name: "1"}, protocol))
         (problem,) = caught.value.problems
         assert problem.message == f"clients of a {protocol} group do not start with {name}"
         assert (
-            name not in build_java_settings(group({name: "1"}, protocol), without={name})
+            name not in build_java_settings(build_group({name: "1"}, protocol), without={name})
             or name == "group.protocol"
         )
-
-
-EVERYTHING = {
-    name: key.default
-    for name, key in consumer_configs().items()
-    if is_taken(name) and key.default and name not in refused_by_client("classic")
-} | {
-    ASSIGNMENT: "cooperative-sticky,range",
-    "group.instance.id": "one",
-    "client.id": "a=b:c#d!",
-    "auto.offset.reset": "by_duration:PT6H",
-}
 
 
 # --- librdkafka ------------------------------------------------------------------------------------
@@ -151,13 +134,13 @@ def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: s
         beyond = [native.least - 1, native.greatest + 1]
     for value in values:
         client = {name: value, **COMPANIONS.get(name, {})}
-        settings = build_librdkafka_settings(group(client, protocol_for(name)))
+        settings = build_librdkafka_settings(build_group(client, protocol_for(name)))
         assert own in settings
         assert find_librdkafka_error(settings) is None
     for number in beyond:
         client = {name: str(number), **COMPANIONS.get(name, {})}
         if dict(native.values).get(str(number)) is not None:
-            assert find_librdkafka_error(build_librdkafka_settings(group(client))) is None
+            assert find_librdkafka_error(build_librdkafka_settings(build_group(client))) is None
             continue
         assert list_refusals(client, protocol_for(name))[0].startswith(
             f"{name}: librdkafka takes {own} from "
@@ -173,15 +156,17 @@ def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
         ASSIGNMENT: "range,roundrobin",
         "auto.offset.reset": "earliest",
     }
-    settings = build_librdkafka_settings(group(client))
+    settings = build_librdkafka_settings(build_group(client))
     assert len(settings) == len(client) + 2
     assert find_librdkafka_error(settings) is None
     consumer = {n: v for n, v in client.items() if n not in refused_by_client("consumer")}
-    assert find_librdkafka_error(build_librdkafka_settings(group(consumer, "consumer"))) is None
+    assert find_librdkafka_error(build_librdkafka_settings(build_group(consumer, "consumer"))) is None
     assert [
         text.split(" (")[0] for text in list_refusals({"max.poll.records": "200", "metrics.num.samples": "3"})
     ] == ["librdkafka has no max.poll.records", "librdkafka has no metrics.num.samples"]
-    left_out = build_librdkafka_settings(group({"max.poll.records": "200"}), without=["max.poll.records"])
+    left_out = build_librdkafka_settings(
+        build_group({"max.poll.records": "200"}), without=["max.poll.records"]
+    )
     assert left_out == {"group.id": "g", "group.protocol": "classic"}
     # Every setting of a manifest is translated or refused.
     taken = {name for name in consumer_configs() if is_taken(name)}
@@ -208,7 +193,7 @@ def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
     ],
 )
 def test_names_and_values_of_librdkafka(name: str, value: str, own: str, translated: str) -> None:
-    settings = build_librdkafka_settings(group({name: value}))
+    settings = build_librdkafka_settings(build_group({name: value}))
     assert settings == {"group.id": "g", "group.protocol": "classic", own: translated}
 
 
@@ -239,7 +224,7 @@ def test_messages_of_refused_settings(golden: SnapshotAssertion) -> None:
 
 
 def test_consumer_protocol_has_its_own_settings() -> None:
-    settings = build_librdkafka_settings(group({"max.poll.interval.ms": "10000"}, "consumer"))
+    settings = build_librdkafka_settings(build_group({"max.poll.interval.ms": "10000"}, "consumer"))
     assert find_librdkafka_error(settings) is None
     for name in ("session.timeout.ms", "heartbeat.interval.ms", ASSIGNMENT):
         (problem,) = list_refusals({name: "range" if name == ASSIGNMENT else "10000"}, "consumer")
@@ -250,7 +235,7 @@ def test_consumer_protocol_has_its_own_settings() -> None:
 @pytest.mark.parametrize("protocol", ["share", "streams"])
 def test_librdkafka_has_no_clients_of_these_protocols(protocol: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        build_librdkafka_settings(group(protocol=protocol))
+        build_librdkafka_settings(build_group(protocol=protocol))
     assert f"cannot be a member of a {protocol} group" in str(caught.value.problems[0])
 
 
@@ -260,7 +245,7 @@ ODD = {"client.id": "é = : # ! \\ ' \" $x", "client.rack": "", "max.poll.record
 
 
 def test_every_format_has_the_same_settings() -> None:
-    declared = group(ODD, name="my group: 1")
+    declared = build_group(ODD, name="my group: 1")
     settings = build_java_settings(declared)
     assert javaproperties.loads(render_settings(declared, "properties")) == settings
     assert json.loads(render_settings(declared, "json")) == settings
@@ -273,14 +258,14 @@ def test_every_format_has_the_same_settings() -> None:
 
 
 def test_each_format_has_the_names_and_text_of_its_reader() -> None:
-    text = render_settings(group(ODD), "properties")
-    assert text == render_settings(group(ODD), "properties")
+    text = render_settings(build_group(ODD), "properties")
+    assert text == render_settings(build_group(ODD), "properties")
     assert text.isascii()
     assert not [line for line in text.splitlines() if line.startswith("#")]
-    assert render_settings(group(protocol="streams"), "env") == (
+    assert render_settings(build_group(protocol="streams"), "env") == (
         "KAFKA_STREAMS_APPLICATION_ID=g\nKAFKA_STREAMS_GROUP_PROTOCOL=streams\n"
     )
-    assert render_settings(group({"fetch.max.wait.ms": "1000"}, "consumer"), "librdkafka") == (
+    assert render_settings(build_group({"fetch.max.wait.ms": "1000"}, "consumer"), "librdkafka") == (
         "group.id=g\ngroup.protocol=consumer\nfetch.wait.max.ms=1000\n"
     )
 
@@ -289,5 +274,5 @@ def test_each_format_has_the_names_and_text_of_its_reader() -> None:
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\u2028b"])
 def test_a_line_cannot_hold_two(output_format: str, name: str) -> None:
     with pytest.raises(KafkaformError, match="contains a line break"):
-        render_settings(group(name=name), output_format)
-    assert javaproperties.loads(render_settings(group(name=name), "properties"))["group.id"] == name
+        render_settings(build_group(name=name), output_format)
+    assert javaproperties.loads(render_settings(build_group(name=name), "properties"))["group.id"] == name

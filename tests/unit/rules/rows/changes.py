@@ -90,7 +90,7 @@ def at_risk(
 
 
 HARMLESS = (
-    *(PlannedChange(Create(topic(f"new{n}"), {}), Status.PLANNED) for n in range(20)),
+    *(PlannedChange(Create(topic(f"new{n}"), {}, RISKY), Status.PLANNED) for n in range(20)),
     *(updated(f"t0{n}", assessment=RiskAssessment()) for n in range(5)),
     *(updated(f"t0{n}", status=Status.REFUSED) for n in range(5, 10)),
     *(deleted(group_ref(f"g{n}")) for n in range(20)),

@@ -488,6 +488,7 @@ SETTINGS: list[Row] = [
 CODES = [f"KF2{number:02}" for number in range(1, 17)]
 TOMBSTONE = replace(members(99, topics=["?"], client=RANGE), state=None)
 BARE: list[Row] = [
+    *(row for code in CODES if code != "KF204" for row in is_quiet(code, scene(Desired(ref(), {})))),
     *(row for code in CODES if code != "KF204" for row in is_quiet(code, scene(ORDERS, group()))),
     *(row for code in CODES for row in is_quiet(code, scene(TOMBSTONE, live=as_live(live_group("share"))))),
     *(

@@ -173,7 +173,9 @@ WORST = replace(
     measured(ratio=SURE, hot_keys=[hot("a", BIG)], null_share=0.1, diagnosis="mixed_partitioners"),
     sampled_distinct_keys=1600,
 )
+UNDECLARED = ("KF501", "KF502", "KF503", "KF505")
 ROWS: list[Row] = [
+    *(row for code in UNDECLARED for row in is_quiet(code, of_records(None, WORST))),
     *LIMITS,
     *KEYS,
     *PREDICTIONS,

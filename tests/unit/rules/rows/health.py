@@ -87,6 +87,7 @@ AVAILABILITY: list[Row] = [
         "error",
     ),
     trips("KF304 a live broker", sick(part(0, None, 3)), "error"),
+    trips("KF304 none in sync", sick(replace(part(0, None), isr=())), "error"),
     trips("KF305 1 of 2", scene(health=UNDER_MIN), "error"),
     *is_quiet(
         "KF305",
@@ -137,6 +138,7 @@ def undeclared(live: Group) -> RuleContext:
 EMPTY = group(0, 0, state="Empty")
 FRESH = replace(EMPTY, never_joined=True)
 BUSY = group(2, 1)
+LAGS = replace(group(2, 2), positions=(Position("a", 0, 100, 0, 100), Position("a", 1, 100, 0, 101)))
 UNSET = declared("a", 3, 3, retention_ms=None)
 
 DECLARED: list[Row] = [
@@ -153,6 +155,7 @@ DECLARED: list[Row] = [
         compared(declared("a", 3, 3, cleanup_policy="compact")),
     ),
     trips("KF307 lag", with_group(group(1, 2, lag=51), lag=50), "g warning lag.maxRecords"),
+    trips("KF307 a lag of one", with_group(LAGS, lag=0), "g warning lag.maxRecords"),
     trips("KF307 empty", with_group(EMPTY, expected=2), "g warning members.expected"),
     trips("KF307 no such group", with_group(None, expected=1), "g warning members.expected"),
     trips("KF307 never joined", with_group(FRESH, expected=2), "g info members.expected"),

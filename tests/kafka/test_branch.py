@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
@@ -98,18 +97,6 @@ def test_a_branch_that_is_behind_undoes_nothing_of_main(project: Project) -> Non
     assert (origins(targeted, project), notes(targeted, "KF450")) == ({"b": "branch"}, [])
 
 
-def test_a_field_that_both_sides_changed_is_named(project: Project) -> None:
-    project.set_config("a", "retention.ms", "3600000")
-    git(project.folder, "switch", "-q", "-c", "work")
-    write(project, "a", retention="12d")
-    commit(project, "on the branch")
-    call = project.run("plan", "--changed-since", "main", "--format", "json")
-    assert origins(call, project) == {"a": "branch"}
-    (note,) = notes(call, "KF451")
-    assert re.search(r"retention\.ms .*1h.*7d.*12d", note["message"])
-    assert note["message"] in project.run("plan", "--changed-since", "main").needs(0).words
-
-
 def test_an_edit_of_the_defaults_is_the_branchs(project: Project) -> None:
     git(project.folder, "switch", "-q", "-c", "work")
     config = project.folder / "kafkaform.yaml"
@@ -127,19 +114,6 @@ def test_manifests_that_were_broken_are_told_and_nothing_is_attributed(project: 
     call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
     assert [change.get("origin") for change in call.json["changes"]] == [None]
     assert "KF426" in {found["code"] for found in call.json["diagnostics"]}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--changed-since", "nowhere"), "nowhere is not a commit"),
-        (("--changed-since", "--upload-pack=x"), "is not a commit"),
-    ],
-)
-def test_bad_input_is_told_in_one_line(project: Project, arguments: tuple[str, ...], told: str) -> None:
-    call = project.run("plan", *arguments)
-    assert call.code in {1, 64}
-    assert told in call.err
 
 
 # --- manifests of a branch that is not trusted -----------------------------------------------------

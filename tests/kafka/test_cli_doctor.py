@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkaform.cluster.transport import connection
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, Terminal, login_project, plain
-from tests.support.clusters.fixtures import Account, connect, eventually
+from tests.support.cli.project import Project, Terminal, plain
+from tests.support.clusters.fixtures import connect, eventually
 
 
 @pytest.fixture
@@ -136,19 +136,6 @@ def test_nobody_there(nobody: Project) -> None:
     assert "no broker" in call.err
     told = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
     assert told["kafkaform_healthy"] == told["kafkaform_doctor_success"] == 0
-
-
-def test_an_account_with_few_rights_gets_what_is_unread(
-    account: Callable[..., Account], prefix: str, tmp_path: Path
-) -> None:
-    project = login_project(tmp_path, account(f"TOPIC:{prefix}*:ALL"), prefix)
-    project.topic("a")
-    project.apply().needs(0)
-    call = project.run("doctor").needs(1)
-    assert ": health unknown" in call.out.splitlines()[0]
-    assert "not checked KF301" in call.out
-    chosen = ("--rule", "KF303", "--rule", "KF304", "--rule", "KF305", "--rule", "KF306")
-    project.run("doctor", *chosen).needs(0)
 
 
 # --- options ---------------------------------------------------------------------------------------

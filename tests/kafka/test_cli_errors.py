@@ -68,22 +68,6 @@ def test_a_plan_that_works_shows_no_secret(
     assert user not in saved
 
 
-def test_a_secret_that_is_not_there(project: Project) -> None:
-    project.topic("a")
-    client = {
-        "bootstrap.servers": project.servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "${env:KF_TEST_USER}",
-        "sasl.password": "${file:no-such-file}",
-    }
-    project.config(clusters={"prod": {"client": client}})
-    call = project.run("plan").needs(1)
-    assert "KF_TEST_USER" in call.err
-    assert "no-such-file" in call.err
-    assert project.run("validate").code == 0, "a secret is only needed where it is used"
-
-
 def test_an_error_with_debug_keeps_its_exit_code(project: Project) -> None:
     project.topic("a", partitons=1)
     call = project.process("--debug", "plan", "topics")
@@ -119,31 +103,6 @@ def test_a_command_config_that_is_wrong(project: Project, content: str | None, s
 
 
 # --- which cluster, which environment --------------------------------------------------------------
-
-
-def test_several_clusters_and_none_chosen(project: Project) -> None:
-    client = {"client": {"bootstrap.servers": project.servers}}
-    project.config(clusters={"dev": client, "prod": client})
-    project.topic("a")
-    call = project.run("plan")
-    assert "several clusters" in one_error(call, 64)
-    assert "--cluster (dev, prod)" in call.err
-    assert "did you mean 'prod'?" in project.run("plan", "--cluster", "prd").needs(64).err
-    project.run("plan", "--cluster", "prod").needs(0)
-    project.run("plan", env={"KAFKAFORM_CLUSTER": "dev"}).needs(0)
-
-
-def test_another_cluster_than_configured_is_refused(project: Project, kafka: DevCluster) -> None:
-    client = {"bootstrap.servers": project.servers}
-    project.topic("a")
-    project.config(clusters={"dev": {"client": client, "clusterId": kafka.cluster_id}})
-    project.run("plan", "--out", "plan.json").needs(0)
-    project.config(clusters={"dev": {"client": client, "clusterId": "4L6g3nShT-eMCtK--X86sw"}})
-    for arguments in (["plan"], ["apply", "--auto-approve"], ["apply", "plan.json", "--auto-approve"]):
-        line = one_error(project.run(*arguments))
-        assert kafka.cluster_id in line
-        assert "but 4L6g3nShT-eMCtK--X86sw is configured" in line
-    assert project.live() == {}
 
 
 def sasl_config(project: Project) -> None:

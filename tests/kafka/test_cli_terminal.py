@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import tempfile
@@ -128,14 +127,6 @@ def test_progress_and_questions_are_on_stderr_only(project: Project) -> None:
         file.seek(0)
         assert file.read().startswith('{\n  "format_version"')
     assert "Applying" in plain(session.seen), "the bar is on the terminal"
-
-
-def test_progress_is_not_on_stdout(project: Project) -> None:
-    project.topic("a")
-    with open(os.devnull, "w") as null:  # noqa: PTH123 - not a path of a file
-        call = terminal(project, "apply", "topics", "--auto-approve", stderr=null.fileno()).end().needs(0)
-    assert "Applying" not in plain(call.out)
-    assert "1 created" in plain(call.out)
 
 
 @pytest.mark.parametrize(

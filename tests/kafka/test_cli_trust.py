@@ -98,18 +98,6 @@ def test_a_plan_signed_for_review_is_not_applied(project: Project) -> None:
     assert "a" in project.live()
 
 
-def test_a_plan_of_an_unmerged_branch_is_not_applied(project: Project) -> None:
-    private, public = make_key(project.folder, "ci")
-    git(project.folder, "checkout", "-q", "-b", "other")
-    declare(project, retention="9d")
-    git(project.folder, "commit", "-q", "-a", "-m", "second")
-    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
-    git(project.folder, "checkout", "-q", "main")
-    refused(project, "is not merged into", "--verify-key", public)
-    git(project.folder, "merge", "-q", "--no-ff", "-m", "merge", "other")
-    project.apply("plan.json", "--verify-key", public).needs(0)
-
-
 def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
     private, _ = make_key(project.folder, "ci")
     config = project.folder / "kafkaform.yaml"
@@ -120,16 +108,6 @@ def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
     key = {"KAFKAFORM_SIGN_KEY": private.read_text()}
     assert key["KAFKAFORM_SIGN_KEY"] not in project.run("plan", "--out", "plan.json", env=key).needs(0).both
     assert project.apply("--reviewed", "plan.json").needs(0).out.count("1 created") == 1
-
-
-def test_a_plan_that_is_too_old(project: Project) -> None:
-    project.run("plan", "--out", "plan.json").needs(0)
-    edited(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
-    refused(project, "days old; the maximum age is 2 days", "--max-age", "2d")
-    config = project.folder / "kafkaform.yaml"
-    config.write_text(config.read_text().replace("    client:", "    maxPlanAge: 24h\n    client:"))
-    refused(project, "the maximum age is 24 hours")
-    project.apply("plan.json", "--max-age", "36500d").needs(0)
 
 
 # --- applying what was reviewed --------------------------------------------------------------------
@@ -152,42 +130,3 @@ def test_what_was_reviewed_is_applied_once(project: Project) -> None:
     assert "and these changed since" in project.run(*again, env=recorded).needs(1).err
     project.run(*again, "--again", env=recorded).needs(0)
     assert "a" in project.live()
-
-
-def test_manifests_that_say_something_else_by_now_are_not_applied(project: Project) -> None:
-    project.run("plan", "--out", "plan.json").needs(0)
-    declare(project, retention="9d")
-    declare(project, "b")
-    call = project.apply("--reviewed", "plan.json").needs(1)
-    assert f"not as reviewed: Topic/{project.prefix}a" in call.err
-    assert f"not as reviewed: Topic/{project.prefix}b" in call.err
-    assert "nothing was applied" in call.err
-    assert project.live() == {}
-
-
-def test_two_merged_branches_are_applied_in_turn(project: Project) -> None:
-    project.apply().needs(0)
-    declare(project, retention="9d")
-    project.run("plan", "--out", "one.json").needs(0)
-    declare(project, retention="7d")
-    declare(project, "b")
-    project.run("plan", "--out", "the other.json").needs(0)
-    declare(project, retention="9d")
-    call = project.apply("--reviewed", "the other.json").needs(1)
-    hint = " ".join(call.err.split())
-    assert "kafkaform apply --reviewed 'the other.json'" in hint
-    assert set(project.live()) == {"a"}
-    project.apply("one.json").needs(0)
-    project.apply("--reviewed", "the other.json").needs(0)
-    assert project.live()["a"]["retention.ms"] == "777600000"
-    assert set(project.live()) == {"a", "b"}
-
-
-def test_a_cluster_that_moved_since_the_review_is_left_alone(project: Project) -> None:
-    project.apply().needs(0)
-    declare(project, retention="9d")
-    project.run("plan", "--out", "plan.json").needs(0)
-    project.set_config("a", "retention.ms", "777000000")
-    call = project.apply("--reviewed", "plan.json").needs(1)
-    assert "not as reviewed" in call.err
-    assert project.live()["a"]["retention.ms"] == "777000000"

@@ -50,8 +50,6 @@ from tests.support.lock.process import ALICE, hold
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group
 
-PROTOCOLS = ["classic", "consumer"]
-
 
 def do(cluster: KafkaCluster, *operations: Operation) -> None:
     assert cluster.execute(operations) == [None] * len(operations)

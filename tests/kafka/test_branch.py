@@ -61,7 +61,7 @@ def origins(call: Call, project: Project) -> dict[str, str]:
     }
 
 
-def test_a_reviewer_sees_what_was_there_before(project: Project) -> None:
+def test_drift_is_not_of_the_branch(project: Project) -> None:
     project.set_config("a", "retention.ms", "86400000")
     git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
@@ -72,7 +72,7 @@ def test_a_reviewer_sees_what_was_there_before(project: Project) -> None:
     assert "not caused by this branch" in text
 
 
-def test_a_branch_that_is_behind_undoes_nothing_of_main(project: Project) -> None:
+def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
     git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
     commit(project, "on the branch")
@@ -97,7 +97,7 @@ def test_a_branch_that_is_behind_undoes_nothing_of_main(project: Project) -> Non
     assert (origins(targeted, project), notes(targeted, "KF450")) == ({"b": "branch"}, [])
 
 
-def test_an_edit_of_the_defaults_is_the_branchs(project: Project) -> None:
+def test_edited_defaults_are_of_the_branch(project: Project) -> None:
     git(project.folder, "switch", "-q", "-c", "work")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text() + "defaults: {Topic: {config: {segment.ms: 1d}}}\n")
@@ -106,7 +106,7 @@ def test_an_edit_of_the_defaults_is_the_branchs(project: Project) -> None:
     assert origins(call, project) == {"a": "branch"}
 
 
-def test_manifests_that_were_broken_are_told_and_nothing_is_attributed(project: Project) -> None:
+def test_broken_base_attributes_nothing(project: Project) -> None:
     (project.folder / "topics" / "a.yaml").write_text("kind: Topic\n")
     commit(project, "broken")
     git(project.folder, "switch", "-q", "-c", "work")
@@ -136,7 +136,7 @@ def plan_branch(branch: Project, *arguments: str) -> Call:
     return called(*arguments, cwd=branch.folder.parent)
 
 
-def test_manifests_are_read_from_elsewhere_and_told_from_there(branch: Project) -> None:
+def test_manifests_of_another_folder_are_planned(branch: Project) -> None:
     write(branch, "b")
     call = plan_branch(branch, "--format", "json")
     assert origins(call, branch) == {"b": "branch"}
@@ -146,7 +146,7 @@ def test_manifests_are_read_from_elsewhere_and_told_from_there(branch: Project) 
     assert notes(call, "KF425") == []
 
 
-def test_a_branch_is_planned_with_its_own_defaults_and_limits(branch: Project) -> None:
+def test_defaults_and_limits_of_the_branch_are_in_force(branch: Project) -> None:
     config = branch.folder / "kafkaform.yaml"
     config.write_text(
         config.read_text()
@@ -162,7 +162,7 @@ def test_a_branch_is_planned_with_its_own_defaults_and_limits(branch: Project) -
     assert notes(call, "KF103") != []
 
 
-def test_a_branch_that_breaks_the_configuration_is_not_green(branch: Project) -> None:
+def test_broken_configuration_is_located(branch: Project) -> None:
     config = branch.folder / "kafkaform.yaml"
     config.write_text(config.read_text() + "defualts: {}\n")
     assert "kafkaform.yaml:7:1" in plan_branch(branch).needs(1).err
@@ -172,27 +172,30 @@ def test_a_branch_that_breaks_the_configuration_is_not_green(branch: Project) ->
     assert "pr/kafkaform.yaml" not in invalid.err
 
 
-def test_a_branch_that_edits_the_planned_cluster_is_not_green(branch: Project) -> None:
-    (branch.folder / "kafkaform.yaml").write_text(configuration("127.0.0.1:1"))
-    call = plan_branch(branch, "--format", "json").needs(1)
-    (note,) = notes(call, "KF425")
-    assert note["severity"] == "error"
-    assert "changes clusters.one in kafkaform.yaml" in note["message"]
+EDITS = {
+    "of the planned cluster": ("{servers}", "127.0.0.1:1", "error", "clusters.one"),
+    "of another cluster": (
+        "rules:",
+        "  two:\n    client: {{bootstrap.servers: '127.0.0.1:1'}}\nrules:",
+        "warning",
+        "clusters.two",
+    ),
+}
+"""Edits of kafkaform.yaml, as replacements, and the finding about each."""
 
 
-def test_a_branch_that_adds_a_cluster_is_planned(branch: Project) -> None:
+@pytest.mark.parametrize("edit", EDITS)
+def test_edited_configuration_is_found(branch: Project, edit: str) -> None:
+    old, new, severity, section = EDITS[edit]
     config = branch.folder / "kafkaform.yaml"
-    text = config.read_text().replace(
-        "rules:", "  two:\n    client: {bootstrap.servers: '127.0.0.1:1'}\nrules:"
-    )
-    config.write_text(text)
-    call = plan_branch(branch, "--cluster", "one", "--format", "json").needs(0)
+    config.write_text(config.read_text().replace(old.format(servers=branch.servers), new.format()))
+    call = plan_branch(branch, "--cluster", "one", "--format", "json").needs(severity == "error")
     (note,) = notes(call, "KF425")
-    assert note["severity"] == "warning"
-    assert "clusters.two" in note["message"]
+    assert note["severity"] == severity
+    assert f"changes {section} in kafkaform.yaml" in note["message"]
 
 
-def test_a_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_path: Path) -> None:
+def test_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_path: Path) -> None:
     (tmp_path / "secret.yaml").write_text("password: hunter2\n")
     (branch.folder / "kafkaform.yaml").unlink()
     (branch.folder / "kafkaform.yaml").symlink_to(tmp_path / "secret.yaml")
@@ -202,7 +205,7 @@ def test_a_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_
 
 
 @pytest.mark.usefixtures("project")
-def test_problems_are_told_from_there_too(tmp_path: Path) -> None:
+def test_problems_are_located_in_the_branch(tmp_path: Path) -> None:
     theirs = tmp_path / "pr" / "topics"
     theirs.mkdir(parents=True)
     (theirs / "bad.yaml").write_text("kind: Nonsense\n")

@@ -13,7 +13,7 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import ROOT, environment
 from tests.support.gitlab import fake_gitlab
-from tests.support.workflows.runner import load
+from tests.support.workflows.jobs import load
 from tests.support.workflows.scene import Team, scene
 
 CI = ROOT / "docs" / "ci"

@@ -16,7 +16,7 @@ import yaml
 
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.workflows.runner import Command, Run
+from tests.support.workflows.jobs import Command, Run
 from tests.support.workflows.scene import PASSWORD, Team, scene
 
 COMMANDS = "\n::error::forged\n::set-output name=code::0\n::stop-commands::x\n##[add-mask]a\n::x::\n"

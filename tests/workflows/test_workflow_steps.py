@@ -10,8 +10,7 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import get_cache_directory
 from tests.support.skew.producers import send
-from tests.support.workflows.machine import Event
-from tests.support.workflows.runner import Run
+from tests.support.workflows.jobs import Event, Run
 from tests.support.workflows.scene import GROUP, PASSWORD, WRITER, Team, scene
 
 

@@ -18,8 +18,7 @@ from tests.support.cli.project import Call, Project
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.github.repository import HostedRepository, PullRequest
 from tests.support.github.server import FORK_ID, REPOSITORY, REPOSITORY_ID, FakeGitHub, fake_github
-from tests.support.workflows.machine import Event
-from tests.support.workflows.runner import Run, Runner
+from tests.support.workflows.jobs import Event, Run, Runner
 
 PASSWORD = "a-password-that-stands-nowhere"
 GROUP, WRITER = "reader-account", "writer-account"

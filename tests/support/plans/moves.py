@@ -8,13 +8,14 @@ from threading import Event
 from typing import Any
 
 from kafkaform.apply.change_execution import Observer
+from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import MoveContext
 from kafkaform.apply.moves.reassignment import Reassigner, ReassignmentReport
 from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import AuditError
 from kafkaform.core.lock import Guard, lock_lost_error, unguarded
-from kafkaform.core.partitions import Broker
+from kafkaform.core.partitions import Broker, Replicas
 from kafkaform.core.progress import Clock
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import MoveOptions, MoveProgress, Throttles
@@ -41,6 +42,13 @@ def laid_out(cluster: Cluster, name: str, assignment: Assignment, **configs: str
 def work(name: str, before: Assignment, after: Assignment) -> Reassign:
     """The reassignment of a topic's partitions."""
     return Reassign(topic(name), dict(enumerate(before)), dict(enumerate(after)))
+
+
+def build_move(
+    partition: int, before: Replicas, after: Replicas, size: int = 0, name: str = "a"
+) -> PartitionMove:
+    """Build the move of a partition."""
+    return PartitionMove(topic(name), partition, before, after, size, frozenset(after) - {*before})
 
 
 def now_on(cluster: Cluster, name: str) -> Assignment:

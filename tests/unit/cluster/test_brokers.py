@@ -40,7 +40,6 @@ from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
 from tests.support.clusters.certificates import self_signed
-from tests.support.golden import wording
 from tests.support.plans.scenes import logged
 
 
@@ -234,7 +233,7 @@ def test_a_broker_that_hangs_up_on_a_client_without_a_login_is_a_hint_of_securit
             one.close()
     with broker(lambda *_: b"", versions=lambda: None) as server, pytest.raises(HungUpError) as caught:
         opened(server)
-    assert caught.value.hint == wording
+    assert "security.protocol" in (caught.value.hint or "")
 
 
 def test_the_versions_are_waited_for_no_longer_than_for_a_connection() -> None:
@@ -351,7 +350,14 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
         opened(server)
     # Threads of earlier tests may still try to connect elsewhere.
     lines = [line for line in logged(caplog, "kafkaform.cluster") if line.startswith(server.name)]
-    assert [re.sub(r"[\d.]+ ms", "N ms", line) for line in lines] == wording
+    assert [re.sub(r"[\d.]+ ms", "N ms", line.removeprefix(f"{server.name}: ")) for line in lines] == [
+        "connected in N ms",
+        "ApiVersions v2, sent 23 bytes, received 54 bytes, N ms",
+        "Echo v3, sent 35 bytes, received 16 bytes, N ms",
+        "Echo v3, sent 23 bytes, received 15 bytes, N ms",
+        *["Echo v3, sent 29 bytes, no answer: timed out, N ms"] * 2,
+        "not connected after N ms: [Errno 111] Connection refused",
+    ]
 
 
 def test_an_address_where_nobody_listens_is_unreachable() -> None:
@@ -512,7 +518,7 @@ def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
     # A cluster that names no broker.
     with broker(lambda *_: metadata()) as server:
         cluster = brokers(server)
-        with pytest.raises(ClusterError, check=lambda error: str(error) == wording):
+        with pytest.raises(ClusterError, match="empty list of brokers"):
             cluster.send_to_each(ECHO, b"", 1.0)
         cluster.close()
     # A broker that gives a malformed answer is told beside the others.
@@ -587,9 +593,9 @@ def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> N
     newer = replace(ECHO, versions=(4, 5))
     with broker(lambda *_: b"here") as server:
         cluster = brokers(server)
-        with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+        with pytest.raises(NotOffered, match="not support Unknown"):
             cluster.send(unknown, [b""])
-        with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+        with pytest.raises(NotOffered, match="in version 4 to 5, only in 0 to 3"):
             cluster.send(newer, [b""])
         assert server.heard == []
         assert cluster.send(ECHO, [b""]) == [b"here"]
@@ -623,7 +629,7 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
     with broker(lambda *_: answers.pop(0)) as server:
         cluster = brokers(server)
         assert cluster.send(CHANGE, [b""]) == [b"first"]
-        with pytest.raises(OutcomeUnknown, check=lambda error: str(error) == wording):
+        with pytest.raises(OutcomeUnknown, match="closed the connection"):
             cluster.send(CHANGE, [b""])
         assert len(server.heard) == 2
         cluster.close()
@@ -720,7 +726,9 @@ def test_a_login_that_is_refused_is_final() -> None:
     refused = authenticated(b"", error=58, told="Authentication\nfailed: no such user")
     answers = [handshake(0), refused]
     with asking_for_logins(lambda *_: answers.pop(0)) as server:
-        with pytest.raises(AuthenticationFailed, check=lambda error: str(error) == wording):
+        with pytest.raises(
+            AuthenticationFailed, match="PLAIN login of me was refused: Authentication failed: no such user"
+        ):
             logging_in(server).send(ECHO, [b""])
         assert (server.connections, answers) == (1, [])
 
@@ -872,7 +880,7 @@ def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> 
     )
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
-        with pytest.raises(OutcomeUnknown, check=lambda error: str(error) == wording):
+        with pytest.raises(OutcomeUnknown, match="malformed answer to Change v0"):
             cluster.send(damaged, [b""])
         assert len(server.heard) == 1
         cluster.close()

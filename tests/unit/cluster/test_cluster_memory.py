@@ -14,7 +14,6 @@ from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, 
 from kafkaform.resources.groups import Group
 from kafkaform.resources.replicas.moves import Rates, Throttles
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 
 A, B = ResourceRef("Topic", "a"), ResourceRef("Topic", "b")
@@ -207,7 +206,7 @@ def test_a_log_is_written_and_expires_within_its_ends(cluster: MemoryCluster) ->
     cluster.expire("a", 1, 5)
     assert cluster.log_spans([("a", 1)], at_ms=0) == {("a", 1): LogSpan(5, 5, 5)}
     for start in (4, 6):
-        with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+        with pytest.raises(ValueError, match="not within the log"):
             cluster.expire("a", 1, start)
     with pytest.raises(ValueError, match="0 records"):
         cluster.write("a", 1, 0)

@@ -11,7 +11,6 @@ from kafkaform.cluster.transport.brokers import Brokers
 from kafkaform.cluster.transport.connection import Connection, locked_property
 from kafkaform.config.client_properties.transport import TransportSettings
 from kafkaform.core.errors import AuthenticationFailed, ClusterError, MalformedResponse, NotOffered
-from tests.support.golden import wording
 
 
 class Worker:
@@ -118,7 +117,8 @@ def test_whoever_waits_for_a_cluster_is_told_so(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Brokers, "read_api_versions", read_api_versions)
     Connection({"bootstrap.servers": "a:9092"}, lambda: TransportSettings(()), tell).read_api_versions()
-    assert told == [wording]
+    (line,) = told
+    assert line.startswith("waiting for a:9092 ")
 
 
 @pytest.mark.parametrize(

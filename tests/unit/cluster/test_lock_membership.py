@@ -26,7 +26,6 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.lock import NAME, Holder
 from kafkaform.core.progress import silent
-from tests.support.golden import wording
 
 MINE = "me-1"
 OTHER = "other-1"
@@ -169,9 +168,9 @@ def test_a_leader_that_is_overtaken_before_its_first_proof_does_not_hold(
 
 def test_brokers_that_take_commits_from_anybody_have_no_lock(played: Played, membership: Membership) -> None:
     played.fencing = False
-    with pytest.raises(RequestRejected, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(RequestRejected, match="of any client") as caught:
         membership.join("hello")
-    assert caught.value.hint == wording
+    assert "--no-lock" in (caught.value.hint or "")
     assert played.asked[-1] == "LeaveGroup"
 
 
@@ -254,9 +253,9 @@ def test_a_heartbeat_that_is_refused_loses_it(
 
 def test_the_rights_that_are_missing_are_named(played: Played, membership: Membership) -> None:
     played.scripted["JoinGroup"] = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
-    with pytest.raises(PermissionDenied, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(PermissionDenied, match="Read on group __kafkaform_lock") as caught:
         membership.join("hello")
-    assert caught.value.hint == wording
+    assert "__kafkaform_lock" in (caught.value.hint or "")
 
 
 def test_a_coordinator_that_never_answers_loses_it(
@@ -265,7 +264,7 @@ def test_a_coordinator_that_never_answers_loses_it(
     assert membership.join("hello")
     monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.0)
     played.scripted["OffsetCommit"] = [ClusterError("the connection failed")] * 1_000
-    with pytest.raises(LockLost, check=lambda error: str(error) == wording):
+    with pytest.raises(LockLost, match="NETWORK_EXCEPTION"):
         membership.prove()
 
 
@@ -289,10 +288,10 @@ def test_brokers_without_the_protocol_are_told_of_at_once(
     connection = cast("Connection", Connected())
     begun = time.monotonic()
     with (
-        pytest.raises(NotOffered, check=lambda error: str(error) == wording) as caught,
+        pytest.raises(NotOffered, match="JoinGroup") as caught,
         kafka_lock.lock(connection, Holder("me"), timeout_s=60, tell=silent),
     ):
         raise AssertionError
     assert time.monotonic() - begun < 30
-    assert caught.value.hint == wording
+    assert "--no-lock" in (caught.value.hint or "")
     assert played.closed

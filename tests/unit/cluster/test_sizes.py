@@ -10,7 +10,6 @@ from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.model import DataSize, Desired, Diagnostic, Observed, ResourceRef, Update
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 
 DAY_MS = 86_400_000
@@ -61,7 +60,7 @@ def test_reasons_say_how_much_data_it_is_about() -> None:
     cluster.fill(FULL, 1_395_864_371)
     reasons, _ = planned(cluster, FULL, EMPTY, SAFE)
     assert reasons["full"].endswith("(the topic holds 1.3 GiB)")
-    assert reasons["empty"] == wording
+    assert reasons["empty"].endswith("(the topic holds no data)")
     assert reasons["safe"] == ""
     assert cluster.asked == [{FULL, EMPTY}]
 
@@ -78,4 +77,4 @@ def test_a_plan_needs_no_sizes_without_risk_and_stands_without_them() -> None:
     reasons, diagnostics = planned(cluster, FULL)
     assert "holds" not in reasons["full"]
     (found,) = (one for one in diagnostics if one.code == "KF416")
-    assert found.message == wording
+    assert found.message.endswith("not for you")

@@ -23,7 +23,6 @@ from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Observation, ResourceRef
 from kafkaform.core.secrets import Secret
 from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
-from tests.support.golden import wording
 
 ALICE, BOB = ResourceRef("User", "alice"), ResourceRef("User", "bob")
 PATH = "scram.SCRAM-SHA-512"
@@ -105,10 +104,10 @@ def test_a_listener_without_the_mechanism_is_asked_once_for_all_users(
     brokers = Brokers(described("alice", "bob"), ClusterError("the broker supports only PLAIN"))
     (note,) = brokers.observe(ALICE, BOB).diagnostics
     assert len(brokers.logins) == 1
-    assert (note.message, note.suggestion) == wording
+    assert "User/alice, User/bob: the broker supports only PLAIN" in note.message
     monkeypatch.delenv("PW")
     brokers = Brokers(described("alice"))
-    assert brokers.observe(ALICE).diagnostics[0].message == wording
+    assert "variable PW is not set" in brokers.observe(ALICE).diagnostics[0].message
     assert brokers.logins == []
 
 
@@ -142,7 +141,7 @@ def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     operations = SetCredentials(ALICE, {PATH: DECLARED}), SetCredentials(BOB, {PATH: DECLARED})
     denied, missing = Brokers({"results": [result("alice", 31)]}).write(*operations)
     assert isinstance(denied, PermissionDenied)
-    assert str(denied.right) == wording
+    assert str(denied.right) == "Alter on the cluster"
     assert isinstance(missing, OutcomeUnknown)
     assert [type(error) for error in Brokers(OutcomeUnknown("?")).write(*operations)] == [OutcomeUnknown] * 2
     malformed = SetCredentials(BOB, {PATH: "iterations=4096,password=changed"})
@@ -152,7 +151,7 @@ def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     brokers = Brokers()
     (empty,) = brokers.write(operations[0])
     assert empty is not None
-    assert (empty.message, empty.hint) == wording
+    assert empty.message == "${env:PW} is empty"
     assert brokers.requests == []
 
 
@@ -180,11 +179,11 @@ def test_each_request_has_one_credential_of_a_user() -> None:
 def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers()
     operation = SetCredentials(ALICE, {PATH: DECLARED})
-    assert [str(error) for error in brokers.write(operation, validate_only=True)] == wording
+    assert "no dry run for SCRAM" in str(brokers.write(operation, validate_only=True)[0])
     brokers.is_offered = False
-    assert [str(error) for error in brokers.write(operation, validate_only=True)] == wording
+    assert "AlterUserScramCredentials" in str(brokers.write(operation, validate_only=True)[0])
     monkeypatch.delenv("PW")
     (unset,) = brokers.write(operation, validate_only=True)
     assert not isinstance(unset, RequestRejected), "it may be set where the plan is applied"
-    assert str(unset) == wording
+    assert "variable PW is not set" in str(unset)
     assert brokers.requests == []

@@ -46,7 +46,6 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group
 from tests.support.builds import builds
-from tests.support.golden import wording
 from tests.support.plans.strategies import examples
 from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
 
@@ -364,7 +363,7 @@ def test_fields_that_a_version_lacks_are_refused_and_tagged_ones_passed_over() -
             log_dirs.version(offered)
         assert (caught.value.message, caught.value.request) == (said, "DescribeLogDirs")
     assert group_messages.LIST_GROUPS.write({}, 3) == b"\x00"
-    with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+    with pytest.raises(NotOffered, match="ListGroups with types"):
         group_messages.LIST_GROUPS.write({"types": ["share"]}, 4)
 
 
@@ -490,7 +489,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     )
     assert 10 * 2_000 * len(described_topic) < large_responses.TOPIC_CONFIGS.largest
     error = make_malformed_error("kafka-1:9092", "Metadata v12", "index out of range")
-    assert error.message == wording
+    assert error.message.startswith("kafka-1:9092: malformed answer to Metadata v12: ")
     assert error.hint
 
 
@@ -661,21 +660,21 @@ def test_a_classic_group_is_failed_alone_by_an_assignment_that_is_not_of_consume
     for damaged in (assigned[:-8], b"assigned"):
         told = described(damaged)
         assert told.found == {}
-        assert told.failed[GROUP].message == wording
+        assert f"its {len(damaged)} bytes end" in told.failed[GROUP].message
 
 
 def test_answers_about_others_than_were_asked_about_are_errors() -> None:
     answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
     told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
     assert told.found == {}
-    assert told.failed[GROUP].message == wording
+    assert told.failed[GROUP].message.startswith("broker 1 returned a group")
     answers = {10: coordinators().replace(string(GROUP), string("h")), 77: share()}
     told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
-    assert told.failed[GROUP].message == wording
+    assert "returned the coordinator of a group" in told.failed[GROUP].message
     answers = {3: metadata(), 32: configs("2")}
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)
-    assert rates.message == wording
+    assert rates.message.startswith("broker 1 returned the configs of other brokers")
 
 
 # --- volumes ---------------------------------------------------------------------------------------
@@ -729,7 +728,7 @@ def test_log_directories_come_with_their_volumes_where_brokers_tell() -> None:
 
 def test_a_cluster_without_the_request_is_told_of_once() -> None:
     nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
-    with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+    with pytest.raises(NotOffered, match="DescribeLogDirs"):
         read_volumes(nobody)
     assert read_volumes({**nobody, 3: described_volumes(("/a", 0, 9, 1))}) == (
         (LogDir(3, "/a", 9, 1),),
@@ -742,7 +741,7 @@ def test_who_does_not_tell_of_volumes_is_named() -> None:
         {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
     )
     assert (found, unread[1]) == ((LogDir(3, "/a", 9, 1),), "no answer")
-    assert unread[2] == wording
+    assert "Describe on the cluster" in unread[2]
 
 
 def test_acls_are_read_in_flexible_versions_and_before() -> None:

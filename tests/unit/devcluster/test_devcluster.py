@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import struct
@@ -26,7 +27,6 @@ from kafkaform.devcluster.cluster import ClusterSpec, DevCluster, plan_nodes
 from kafkaform.devcluster.jars.java import Java, find_java
 from kafkaform.devcluster.ports import check_consecutive_ports, find_free_ports
 from kafkaform.devcluster.state import DevBroker
-from tests.support.golden import wording
 
 NODES = (DevBroker(1, 20001, 20011, 20021), DevBroker(2, 20002, 20012, 20022))
 CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
@@ -118,7 +118,7 @@ def test_a_java_that_is_too_old_is_named_with_its_place(
     script(tmp_path / "path" / "java", """echo 'java version "1.8.0_392"' >&2""")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
-    with pytest.raises(JavaError, check=lambda error: str(error) == wording) as error:
+    with pytest.raises(JavaError, match="bin/java is version 11 and .*/java is version 8") as error:
         cli("up", "--data", tmp_path / "dev")
     assert "install" in str(error.value.hint)
     good = script(tmp_path / "path" / "java", """echo 'openjdk version "21-ea" 2023-09-19' >&2""")
@@ -200,7 +200,7 @@ esac""",
 
 @pytest.mark.usefixtures("mute")
 def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
+    with pytest.raises(DevClusterError, match="node 1 did not answer within 0.1 s: .* all is well"):
         DevCluster.start(tmp_path / "dev", timeout_s=0.1)
     assert processes_in(tmp_path) == []
 
@@ -276,10 +276,17 @@ def test_a_broker_with_zookeeper_knows_no_controller_listener() -> None:
 # --- versions --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", ["v3.9", "3.9.1-rc1", "2.7.2", "9.9", "2.8,3.9", "3.8,3.9"])
-def test_versions_that_cannot_be_run(tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        *((version, f"{version}: not a release") for version in ("v3.9", "3.9.1-rc1", "2.7.2", "9.9")),
+        ("2.8,3.9", "mixed versions need Kafka 3.3"),
+        ("3.8,3.9", "2 versions for 3 brokers"),
+    ],
+)
+def test_versions_that_cannot_be_run(tmp_path: Path, given: str, reason: str) -> None:
     brokers = ["--brokers", "3"] if given == "3.8,3.9" else []
-    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
+    with pytest.raises(DevClusterError, match=re.escape(reason)):
         cli("up", "--data", tmp_path / "dev", "--kafka-version", given, *brokers)
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
 
@@ -296,7 +303,7 @@ def test_the_versions_of_a_start() -> None:
     kept = state.ClusterState("id", 384, formatted=True, nodes=old)
     assert versions(kept) == ["3.9.1", "3.9.1"]
     assert versions(kept, "4.0") == ["4.0.0", "4.0.0"]
-    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
+    with pytest.raises(DevClusterError, match="from Kafka 3.9.1 and cannot be used by 2.8.2"):
         versions(kept, "2.8")
 
 

@@ -118,7 +118,7 @@ def test_a_java_that_is_too_old_is_named_with_its_place(
     script(tmp_path / "path" / "java", """echo 'java version "1.8.0_392"' >&2""")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
-    with pytest.raises(JavaError, match="bin/java is version 11 and .*/java is version 8") as error:
+    with pytest.raises(JavaError, match=r"bin/java is version 11 and .*/java is version 8") as error:
         cli("up", "--data", tmp_path / "dev")
     assert "install" in str(error.value.hint)
     good = script(tmp_path / "path" / "java", """echo 'openjdk version "21-ea" 2023-09-19' >&2""")
@@ -200,7 +200,7 @@ esac""",
 
 @pytest.mark.usefixtures("mute")
 def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(DevClusterError, match="node 1 did not answer within 0.1 s: .* all is well"):
+    with pytest.raises(DevClusterError, match=r"node 1 did not answer within 0\.1 s: .* all is well"):
         DevCluster.start(tmp_path / "dev", timeout_s=0.1)
     assert processes_in(tmp_path) == []
 
@@ -303,7 +303,7 @@ def test_the_versions_of_a_start() -> None:
     kept = state.ClusterState("id", 384, formatted=True, nodes=old)
     assert versions(kept) == ["3.9.1", "3.9.1"]
     assert versions(kept, "4.0") == ["4.0.0", "4.0.0"]
-    with pytest.raises(DevClusterError, match="from Kafka 3.9.1 and cannot be used by 2.8.2"):
+    with pytest.raises(DevClusterError, match=r"from Kafka 3\.9\.1 and cannot be used by 2\.8\.2"):
         versions(kept, "2.8")
 
 

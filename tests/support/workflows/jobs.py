@@ -182,7 +182,7 @@ class Runner:
         job: Mapping[str, Any],
         values: dict[str, str],
     ) -> Job:
-        needed = job.get("needs")
+        needed: str = job.get("needs", "")
         result = Job()
         if not _is_met(job, values, failed=bool(needed) and run.jobs[needed].result != "success"):
             return result
@@ -295,7 +295,8 @@ class _Machine:
                 return self._download(given)
             case "actions/setup-java" | "actions/cache":
                 return _Outcome()
-        raise AssertionError(f"nothing stands in for {step['uses']}")
+            case action:
+                raise AssertionError(f"nothing stands in for {action}")
 
     def _run_script(self, script: str, folder: str, environ: Mapping[str, str]) -> _Outcome:
         """Run a script as `shell: bash` does."""

@@ -730,18 +730,19 @@ def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryClust
 
 
 @pytest.mark.parametrize(
-    ("config", "replicas", "result"),
+    ("retention", "replicas", "result"),
     [
-        pytest.param({"retention_ms": WEEK}, 3, Result.APPLIED, id="carried out by somebody"),
-        pytest.param({"retention_ms": WEEK}, 2, Result.MOVED, id="moved: the rest waits"),
-        pytest.param({}, 1, Result.REFUSED, id="nothing else"),
+        pytest.param(WEEK, 3, Result.APPLIED, id="carried out by somebody"),
+        pytest.param(WEEK, 2, Result.MOVED, id="moved: the rest waits"),
+        pytest.param(None, 1, Result.REFUSED, id="nothing else"),
     ],
 )
 def test_deferred_field_decides_with_what_is_there(
-    memory: MemoryCluster, time: FakeClock, config: dict[str, str], replicas: int, result: Result
+    memory: MemoryCluster, time: FakeClock, retention: str | None, replicas: int, result: Result
 ) -> None:
     made(memory, "a")
-    plan = plan_for(Unmapped(memory), declared("a", 3, 3, **config))
+    desired = declared("a", 3, 3) if retention is None else declared("a", 3, 3, retention_ms=retention)
+    plan = plan_for(Unmapped(memory), desired)
     memory.replicate(topic("a"), [replicas] * 3)
     before = len(memory.executed)
     report = carry_out(plan, memory, time)

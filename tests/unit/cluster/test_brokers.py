@@ -171,27 +171,43 @@ def brokers(*servers: Broker | str) -> Brokers:
     return Brokers(settings(*servers))
 
 
+@contextmanager
+def socket_to(
+    answer: Callable[[int, bytes], object], **options: Any
+) -> Iterator[tuple[Broker, BrokerSocket]]:
+    """A broker, and a connection to it."""
+    with broker(answer, **options) as server:
+        one = opened(server)
+        yield server, one
+        one.close()
+
+
+@contextmanager
+def connected(answer: Callable[[int, bytes], object], **options: Any) -> Iterator[tuple[Broker, Brokers]]:
+    """A broker, and the connections to its cluster."""
+    with broker(answer, **options) as server:
+        cluster = brokers(server)
+        yield server, cluster
+        cluster.close()
+
+
 # --- one connection -------------------------------------------------------------------------------
 
 
 def test_requests_and_answers() -> None:
-    with broker(lambda _, body: body.upper()) as server:
-        one = opened(server)
+    with socket_to(lambda _, body: body.upper()) as (server, one):
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
         assert one.offered == VERSIONS
         assert one.send(ECHO, bodies) == [body.upper() for body in bodies]
         assert one.send(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
         assert one.send(ECHO, []) == []
-        one.close()
     assert server.heard[0] == (1_000, 3, b"kafkaform", b"request 0")
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
 def test_large_responses_come_whole() -> None:
-    with broker(lambda _, body: body * 3_000_000) as server:
-        one = opened(server)
+    with socket_to(lambda _, body: body * 3_000_000) as (_, one):
         assert one.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
-        one.close()
 
 
 @pytest.mark.parametrize(
@@ -209,11 +225,8 @@ def test_large_responses_come_whole() -> None:
     ],
 )
 def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> None:
-    with broker(lambda *_: answer) as server:
-        one = opened(server)
-        with pytest.raises(ClusterError) as caught:
-            one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
-        one.close()
+    with socket_to(lambda *_: answer) as (server, one), pytest.raises(ClusterError) as caught:
+        one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
     assert caught.value.message.startswith(f"{server.name}: ")
     assert "Echo v3" in caught.value.message
     assert said in caught.value.message
@@ -300,11 +313,9 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
 
 
 def test_a_header_with_fields_that_nobody_defined() -> None:
-    with broker(lambda *_: Raw(pack(">ii", 6, 1) + b"\x01\x00")) as server:
-        one = opened(server)
-        with pytest.raises(MalformedResponse, match="tagged fields"):
-            one.send(TAGGED, [b""])
-        one.close()
+    damaged = Raw(pack(">ii", 6, 1) + b"\x01\x00")
+    with socket_to(lambda *_: damaged) as (_, one), pytest.raises(MalformedResponse, match="tagged fields"):
+        one.send(TAGGED, [b""])
 
 
 def test_a_request_that_is_not_taken_off_our_hands() -> None:
@@ -340,12 +351,10 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
 ) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.broker_socket")
     answers: list[object] = [b"a secret", b"another", ..., ...]
-    with broker(lambda *_: answers.pop(0)) as server:
-        one = opened(server)
+    with socket_to(lambda *_: answers.pop(0)) as (server, one):
         assert one.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
         with pytest.raises(OutcomeUnknown):
             one.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
-        one.close()
     with pytest.raises(ClusterError):
         opened(server)
     # Threads of earlier tests may still try to connect elsewhere.
@@ -372,28 +381,24 @@ def test_an_address_where_nobody_listens_is_unreachable() -> None:
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
     answers: list[object] = [b"first", None, b"second", *[None] * 6]
-    with broker(lambda *_: answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
         assert cluster.send(ECHO, [b""]) == [b"second"]
         assert server.connections == 2
         with pytest.raises(HungUpError):
             cluster.send(ECHO, [b""])  # again and again is no idle connection
         assert (server.connections, answers) == (7, [])
-        cluster.close()
 
 
 def test_a_broker_that_is_silent_is_asked_once() -> None:
     answers: list[object] = [b"first", ..., b"late"]
-    with broker(lambda *_: answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, match="timed out"):
             cluster.send(ECHO, [b""], timeout_s=0.2)
         assert len(server.heard) == 2
         assert cluster.send(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
         assert server.connections == 2
-        cluster.close()
 
 
 def test_the_next_bootstrap_server_is_tried() -> None:
@@ -516,11 +521,9 @@ def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
 
 def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
     # A cluster that names no broker.
-    with broker(lambda *_: metadata()) as server:
-        cluster = brokers(server)
-        with pytest.raises(ClusterError, match="empty list of brokers"):
-            cluster.send_to_each(ECHO, b"", 1.0)
-        cluster.close()
+    empty = pytest.raises(ClusterError, match="empty list of brokers")
+    with connected(lambda *_: metadata()) as (_, cluster), empty:
+        cluster.send_to_each(ECHO, b"", 1.0)
     # A broker that gives a malformed answer is told beside the others.
     request_type = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda body, _: body.decode("ascii"))
     with (
@@ -536,15 +539,13 @@ def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
 
 
 def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    with broker(lambda _, body: body) as server:
-        cluster = brokers(server)
+    with connected(lambda _, body: body) as (_, cluster):
         cluster.read_api_versions()
         with monkeypatch.context() as patched:
             patched.setattr(BrokerSocket, "_receive", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 cluster.send(ECHO, [b"first"])
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
-        cluster.close()
 
 
 def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
@@ -591,8 +592,7 @@ def test_what_is_opened_after_the_end_is_closed_again() -> None:
 def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> None:
     unknown = replace(ECHO, key=2_000, name="Unknown")
     newer = replace(ECHO, versions=(4, 5))
-    with broker(lambda *_: b"here") as server:
-        cluster = brokers(server)
+    with connected(lambda *_: b"here") as (server, cluster):
         with pytest.raises(NotOffered, match="not support Unknown"):
             cluster.send(unknown, [b""])
         with pytest.raises(NotOffered, match="in version 4 to 5, only in 0 to 3"):
@@ -600,7 +600,6 @@ def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> N
         assert server.heard == []
         assert cluster.send(ECHO, [b""]) == [b"here"]
         assert server.connections == 1
-        cluster.close()
 
 
 def test_each_broker_is_asked_in_a_version_of_its_own() -> None:
@@ -626,28 +625,23 @@ def test_each_broker_is_asked_in_a_version_of_its_own() -> None:
 
 def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
     answers: list[object] = [b"first", None]
-    with broker(lambda *_: answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, match="closed the connection"):
             cluster.send(CHANGE, [b""])
         assert len(server.heard) == 2
-        cluster.close()
 
 
 def test_a_change_whose_answer_is_lost_is_unknown_where_brokers_are_asked_by_name() -> None:
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else None) as server:
-        cluster = brokers(server)
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
         cluster.read_api_versions(1)
         assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
         assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
-        cluster.close()
 
 
 def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_one() -> None:
     answers: list[object] = [b"first", b"second"]
-    with broker(lambda *_: answers.pop(0), answers_each=1) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0), answers_each=1) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
         while cluster._open[None].is_open():  # until the end of the connection is here
             time.sleep(0.01)
@@ -655,7 +649,6 @@ def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_o
         # are not counted: a test beside this one may look for a server whose port this one was given.
         assert cluster.send(CHANGE, [b""]) == [b"second"]
         assert len(server.heard) == 2
-        cluster.close()
 
 
 def test_where_the_bootstrap_server_is_gone_a_broker_that_is_known_is_asked() -> None:
@@ -693,12 +686,19 @@ def asking_for_logins(answer: Callable[[int, bytes], object]) -> Iterator[Broker
         yield server
 
 
+@contextmanager
+def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, Brokers]]:
+    """A broker that asks for logins, and the connections to its cluster."""
+    with asking_for_logins(answer) as server:
+        cluster = logging_in(server)
+        yield server, cluster
+        cluster.close()
+
+
 def test_a_login_comes_before_all_requests() -> None:
     answers = [handshake(0), authenticated(b""), b"here"]
-    with asking_for_logins(lambda *_: answers.pop(0)) as server:
-        cluster = logging_in(server)
+    with logged_in(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b"x"]) == [b"here"]
-        cluster.close()
     assert [(key, version, body) for key, version, _, body in server.heard] == [
         (17, 1, pack(">h", 5) + b"PLAIN"),
         (36, 1, pack(">i", 10) + b"\0me\0secret"),
@@ -745,8 +745,7 @@ def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[
     def answer(key: int, _: bytes) -> bytes:
         return {17: handshake(0), 36: authenticated(b"", lifetime_ms=1_000_000), 1_000: b"here"}[key]
 
-    with asking_for_logins(answer) as server:
-        cluster = logging_in(server)
+    with logged_in(answer) as (server, cluster):
         for ahead[0] in (0.0, 100.0, 750.0):
             assert cluster.send(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard] == [17, 36, 1_000, 1_000, 1_000]
@@ -754,12 +753,10 @@ def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[
         assert cluster.send(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard[5:]] == [17, 36, 1_000]
         assert server.connections == 1
-        cluster.close()
 
 
 def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> None:
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
-        cluster = brokers(server)
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert cluster.send_to_each(ECHO, b"", 1.0) == {1: b"one"}
         assert server.connections == 1
@@ -767,7 +764,6 @@ def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> Non
             cluster.send(RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda *_: [][0]), [b""], 1)
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert server.connections == 2, "the connection that was given up was used again"
-        cluster.close()
 
 
 # --- under strain ----------------------------------------------------------------------------------
@@ -775,23 +771,19 @@ def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> Non
 
 def test_large_requests_do_not_wait_for_a_broker_that_waits_for_us() -> None:
     """A broker takes up no further request before its answer is read."""
-    with broker(lambda _, body: body * 3) as server:
-        one = opened(server)
+    with socket_to(lambda _, body: body * 3) as (_, one):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
         assert one.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
-        one.close()
 
 
 def test_a_connection_that_another_thread_gave_up_is_opened_again() -> None:
-    with broker(lambda *_: b"here") as server:
-        cluster = brokers(server)
+    with connected(lambda *_: b"here") as (_, cluster):
         assert cluster.send(ECHO, [b""]) == [b"here"]
         used = cluster._open[None]
         used.close()
         with pytest.raises(HungUpError, match="was closed"):
             used.send(ECHO, [b""])
         assert cluster.send(ECHO, [b""]) == [b"here"]
-        cluster.close()
 
 
 def test_an_election_is_asked_of_the_controller_and_again_while_it_moves() -> None:
@@ -839,21 +831,18 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else ...) as server:
-        cluster = brokers(server)
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else ...) as (server, cluster):
         Thread(target=interrupt, daemon=True).start()
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             cluster.send_to_each(ECHO, b"", 120.0)
         assert time.monotonic() - begun < 60
-        cluster.close()
 
 
 def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> None:
     """The connection is closed under it, as it is out of step."""
     answers: list[object] = [..., b"second"]
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (server, cluster):
         cluster.read_api_versions(1)
         told: list[object] = []
 
@@ -869,19 +858,16 @@ def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> Non
         assert cluster.send(ECHO, [b""], 1) == [b"second"]
         thread.join(60)
         assert told == ["first"]
-        cluster.close()
 
 
 def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> None:
     damaged: RequestType[bytes] = RequestType(
         1_002, "Change", (0, 0), 1, as_it_is, lambda *_: [][0], changes=True
     )
-    with broker(lambda *_: b"") as server:
-        cluster = brokers(server)
+    with connected(lambda *_: b"") as (server, cluster):
         with pytest.raises(OutcomeUnknown, match="malformed answer to Change v0"):
             cluster.send(damaged, [b""])
         assert len(server.heard) == 1
-        cluster.close()
 
 
 def test_a_login_has_one_deadline_for_all_of_its_answers(
@@ -902,8 +888,8 @@ def test_a_login_has_one_deadline_for_all_of_its_answers(
 
 def test_what_goes_wrong_while_one_of_several_brokers_is_asked_is_raised() -> None:
     broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], as_it_is)
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
-        cluster = brokers(server)
-        with pytest.raises(IndexError):
-            cluster.send_to_each(broken, b"", 1.0)
-        cluster.close()
+    with (
+        connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster),
+        pytest.raises(IndexError),
+    ):
+        cluster.send_to_each(broken, b"", 1.0)

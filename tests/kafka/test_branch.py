@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, Project, called, manifest
-
-IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", folder, *IDENTITY, *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+from tests.support.cli.project import Call, Project, called, manifest, write_one_cluster
+from tests.support.github.git_work import run_git
 
 
 @pytest.fixture
@@ -24,20 +15,12 @@ def project(project: Project, tmp_path: Path) -> Project:
     """A repository with one topic that is applied, and a configuration file."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
     (made.folder / "topics").mkdir(parents=True)
-    (made.folder / "kafkaform.yaml").write_text(configuration(project.servers))
+    write_one_cluster(made.folder, project.servers)
     write(made, "a", retention="7d")
-    git(made.folder, "init", "-q", "-b", "main")
+    run_git(made.folder, "init", "-q", "-b", "main")
     commit(made, "first")
     made.apply().needs(0)
     return made
-
-
-def configuration(servers: str) -> str:
-    return (
-        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n  one:\n"
-        f"    client: {{bootstrap.servers: '{servers}'}}\n"
-        "rules: {KF104: 'off', KF105: 'off', KF108: 'off'}\n"
-    )
 
 
 def write(project: Project, name: str, **spec: object) -> None:
@@ -46,8 +29,8 @@ def write(project: Project, name: str, **spec: object) -> None:
 
 
 def commit(project: Project, message: str) -> None:
-    git(project.folder, "add", "-A")
-    git(project.folder, "commit", "-q", "-m", message)
+    run_git(project.folder, "add", "-A")
+    run_git(project.folder, "commit", "-q", "-m", message)
 
 
 def notes(call: Call, code: str) -> list[dict[str, str]]:
@@ -63,7 +46,7 @@ def origins(call: Call, project: Project) -> dict[str, str]:
 
 def test_drift_is_not_of_the_branch(project: Project) -> None:
     project.set_config("a", "retention.ms", "86400000")
-    git(project.folder, "switch", "-q", "-c", "work")
+    run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
     commit(project, "a new topic")
     call = project.run("plan", "--changed-since", "main", "--format", "json")
@@ -73,16 +56,16 @@ def test_drift_is_not_of_the_branch(project: Project) -> None:
 
 
 def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
-    git(project.folder, "switch", "-q", "-c", "work")
+    run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
     commit(project, "on the branch")
-    git(project.folder, "switch", "-q", "main")
+    run_git(project.folder, "switch", "-q", "main")
     write(project, "a", retention="9d")
     commit(project, "on main")
     write(project, "c")
     commit(project, "on main, too")
     project.apply().needs(0)
-    git(project.folder, "switch", "-q", "work")
+    run_git(project.folder, "switch", "-q", "work")
     as_it_is = project.run("plan", "--format", "json").needs(1).json["changes"]
     assert [change["name"].removeprefix(project.prefix) for change in as_it_is] == ["a", "b"]
     call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
@@ -98,7 +81,7 @@ def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
 
 
 def test_edited_defaults_are_of_the_branch(project: Project) -> None:
-    git(project.folder, "switch", "-q", "-c", "work")
+    run_git(project.folder, "switch", "-q", "-c", "work")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text() + "defaults: {Topic: {config: {segment.ms: 1d}}}\n")
     commit(project, "defaults")
@@ -109,7 +92,7 @@ def test_edited_defaults_are_of_the_branch(project: Project) -> None:
 def test_broken_base_attributes_nothing(project: Project) -> None:
     (project.folder / "topics" / "a.yaml").write_text("kind: Topic\n")
     commit(project, "broken")
-    git(project.folder, "switch", "-q", "-c", "work")
+    run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "a", retention="9d")
     call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
     assert [change.get("origin") for change in call.json["changes"]] == [None]
@@ -125,8 +108,8 @@ FROM_BRANCH = ("--config", "repo/kafkaform.yaml", "--manifests-from", "pr")
 @pytest.fixture
 def branch(project: Project, tmp_path: Path) -> Project:
     """A clone of the repository, on a branch of its own."""
-    git(tmp_path, "clone", "-q", str(project.folder), "pr")
-    git(tmp_path / "pr", "switch", "-q", "-c", "work")
+    run_git(tmp_path, "clone", "-q", str(project.folder), "pr")
+    run_git(tmp_path / "pr", "switch", "-q", "-c", "work")
     return Project(tmp_path / "pr", project.servers, project.prefix)
 
 
@@ -142,7 +125,7 @@ def test_manifests_of_another_folder_are_planned(branch: Project) -> None:
     assert origins(call, branch) == {"b": "branch"}
     assert call.json["changes"][0]["source"]["file"] == "topics/b.yaml"
     assert call.json["unmanaged"] is not None
-    assert call.json["commit"] == git(branch.folder, "rev-parse", "HEAD")
+    assert call.json["commit"] == run_git(branch.folder, "rev-parse", "HEAD")
     assert notes(call, "KF425") == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,15 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_file import digest_of
 from tests.support.cli.project import Call, Project
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import Account
 
 APPLY = ("apply", "plan.json", "--auto-approve")
 
 
-def make_key(folder: Path, name: str) -> tuple[Path, Path]:
-    """A private and a public key, made as docs/saved-plans.md says."""
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private], check=True)
-    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
-    private.chmod(0o600)
-    return private, public
-
-
 @pytest.fixture
 def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_key(tmp_path_factory.mktemp("keys"), "ci")
+    return write_keys(tmp_path_factory.mktemp("keys"), "ci")
 
 
 @pytest.fixture
@@ -71,7 +62,7 @@ def test_no_secret_is_in_a_plan(
 ) -> None:
     login = account(f"TOPIC:{prefix}*:ALL", "CLUSTER:kafka-cluster:DESCRIBE").properties
     keys = tmp_path_factory.mktemp("keys")
-    private, _ = make_key(keys, "ci")
+    private, _ = write_keys(keys, "ci")
     (keys / "user").write_text(login["sasl.username"])
     client = {
         **login,

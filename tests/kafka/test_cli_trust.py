@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from tests.kafka.test_branch import IDENTITY, configuration
-from tests.support.cli.project import Call, Project, manifest
+from tests.support.cli.project import Call, Project, manifest, write_one_cluster
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.topics import delete_topic
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-C", folder, *IDENTITY, *arguments], capture_output=True, check=True)
-
-
-def make_key(folder: Path, name: str) -> tuple[Path, Path]:
-    """A private and a public key in PEM."""
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
-    private.touch(0o600)
-    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    return private, public
+from tests.support.github.git_work import run_git
 
 
 @pytest.fixture
@@ -36,12 +20,12 @@ def project(project: Project, tmp_path: Path) -> Project:
     """A Git repository with one topic that is not applied yet."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
     (made.folder / "topics").mkdir(parents=True)
-    (made.folder / "kafkaform.yaml").write_text(configuration(project.servers))
+    write_one_cluster(made.folder, project.servers)
     (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
     declare(made, retention="7d")
-    git(made.folder, "init", "-q", "-b", "main")
-    git(made.folder, "add", "-A")
-    git(made.folder, "commit", "-q", "-m", "first")
+    run_git(made.folder, "init", "-q", "-b", "main")
+    run_git(made.folder, "add", "-A")
+    run_git(made.folder, "commit", "-q", "-m", "first")
     return made
 
 
@@ -67,8 +51,8 @@ def refused(project: Project, told: str, *arguments: object) -> Call:
 
 
 def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
-    private, public = make_key(project.folder, "ci")
-    _, others = make_key(project.folder, "other")
+    private, public = write_keys(project.folder, "ci")
+    _, others = write_keys(project.folder, "other")
     project.run("plan", "--out", "plan.json").needs(0)
     refused(project, "the plan is not signed", "--verify-key", public)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
@@ -82,7 +66,7 @@ def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
 
 
 def test_a_plan_signed_for_review_is_not_applied(project: Project) -> None:
-    private, public = make_key(project.folder, "ci")
+    private, public = write_keys(project.folder, "ci")
     made = project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
     assert "kafkaform apply --reviewed plan.json" in made.err
     shown = project.run("show", "plan.json", "--verify-key", public).needs(0).out
@@ -99,7 +83,7 @@ def test_a_plan_signed_for_review_is_not_applied(project: Project) -> None:
 
 
 def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
-    private, _ = make_key(project.folder, "ci")
+    private, _ = write_keys(project.folder, "ci")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    verifyKey: ci.pub.pem\n    client:"))
     assert "accepts only signed plans" in project.apply().needs(1).err

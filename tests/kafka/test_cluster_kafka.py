@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer, TopicCollection
+from confluent_kafka import Producer
 from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import facts
@@ -32,7 +31,13 @@ from tests.support.clusters.fixtures import (
     connected,
     eventually,
 )
-from tests.support.clusters.topics import alter_configs, make_topic
+from tests.support.clusters.topics import (
+    alter_configs,
+    fill_partition,
+    make_topic,
+    read_replicas,
+    throttle_replicas,
+)
 from tests.support.plans.scenes import topic
 
 
@@ -230,29 +235,6 @@ def test_the_rights_to_move_replicas_are_enough(
 # --- replicas --------------------------------------------------------------------------------------
 
 
-def replicas(kafka3: DevCluster, name: str) -> tuple[list[int], list[int]]:
-    """The replicas of partition 0 as metadata shows them, and those in sync."""
-    admin = admin_client(kafka3.bootstrap_servers)
-    described = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name]
-    partition = described.result(TIMEOUT_S).partitions[0]
-    return [node.id for node in partition.replicas], [node.id for node in partition.isr]
-
-
-@contextmanager
-def throttled(kafka3: DevCluster, name: str) -> Iterator[None]:
-    """Moves of this topic's replicas crawl at one byte a second."""
-    admin = admin_client(kafka3.bootstrap_servers)
-    rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
-    brokers = [str(node.id) for node in kafka3.nodes]
-    alter_configs(admin, ResourceType.BROKER, brokers, rates)
-    every = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
-    alter_configs(admin, ResourceType.TOPIC, [name], every)
-    try:
-        yield
-    finally:
-        alter_configs(admin, ResourceType.BROKER, brokers, dict.fromkeys(rates))
-
-
 @pytest.fixture
 def reassign(kafka3: DevCluster) -> Iterator[Callable[[str, list[int] | None], None]]:
     """Gives partition 0 of a topic other replicas, or (None) stops doing so."""
@@ -280,17 +262,17 @@ def test_a_reassignment_is_read_as_its_target(
 ) -> None:
     name = f"{prefix}a"
     make_topic(three, name, 1, 2)
-    fill(kafka3, name)
-    before, _ = replicas(kafka3, name)
+    fill_partition(kafka3, name)
+    before, _ = read_replicas(kafka3, name)
     third = ({1, 2, 3} - set(before)).pop()
     everywhere = [*before, third]
     target = [everywhere[index] for index in offset]
     desired = Desired(topic(name), {"partitions": 1, "replicationFactor": replication_factor})
-    with throttled(kafka3, name):
+    with throttle_replicas(kafka3, name):
         reassign(name, target)
         try:
             if third in target:
-                eventually(lambda: set(replicas(kafka3, name)[0]), lambda shown: shown == {1, 2, 3})
+                eventually(lambda: set(read_replicas(kafka3, name)[0]), lambda shown: shown == {1, 2, 3})
                 observation = three.observe([topic(name)])
                 assert codes(observation) == ["KF309"]
                 source, goal = (":".join(map(str, brokers)) for brokers in (before, target))
@@ -308,14 +290,6 @@ def test_a_reassignment_is_read_as_its_target(
         finally:
             if third in target:
                 reassign(name, None)
-
-
-def fill(kafka3: DevCluster, name: str) -> None:
-    """Write more than a throttled follower copies in one go."""
-    producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers, "linger.ms": 0})
-    for _ in range(20):
-        producer.produce(name, b"x" * 500_000, partition=0)
-        producer.flush(TIMEOUT_S)
 
 
 def test_brokers_that_differ_in_a_default_are_told_of(kafka3: DevCluster, three: KafkaCluster) -> None:
@@ -374,7 +348,7 @@ def test_a_stopped_broker_changes_no_factor(
     desired = Desired(a, {"partitions": 3, "replicationFactor": 3})
     kafka3.stop_node(3)
     try:
-        eventually(lambda: replicas(kafka3, a.name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
+        eventually(lambda: read_replicas(kafka3, a.name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
         observation = three.observe([a])
         assert observation.resources == {a: before}
         assert plan_from([desired], observation, all_three).changes == ()

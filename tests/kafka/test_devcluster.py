@@ -27,7 +27,7 @@ from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.devcluster.state import DevClusterStatus
 from tests.support.clusters.fixtures import eventually
-from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
+from tests.support.devcluster import CLI, cli, processes_in, wait_for
 
 
 def topics(servers: str, **config: str) -> set[str]:

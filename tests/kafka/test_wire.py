@@ -13,7 +13,7 @@ from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
-from tests.unit.cluster.test_wire import _TELLING, read
+from tests.support.clusters.responses import TELLING, read_or_refuse
 
 
 @pytest.fixture(autouse=True)
@@ -105,13 +105,13 @@ def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
         for version in range(max(least, request_type.versions[0]), min(most, request_type.versions[1]) + 1):
             of_version = replace(request_type, versions=(version, version), read=lambda body, _: bytes(body))
             (body,) = connection.send(of_version, [request])
-            assert read(request_type, version, body) is not None, (request_type.name, version)
+            assert read_or_refuse(request_type, version, body) is not None, (request_type.name, version)
             for _ in range(200):
                 changed = bytearray(body)
                 for _ in range(chance.randint(1, 4)):
                     at = chance.randrange(len(changed))
-                    changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
-                read(request_type, version, bytes(changed))
+                    changed[at : at + chance.randint(0, 2)] = chance.choice(TELLING)
+                read_or_refuse(request_type, version, bytes(changed))
     connection.close()
 
 

@@ -12,6 +12,7 @@ from kafkaform.cluster.wire import large_responses
 from kafkaform.cluster.wire.message_schema import RequestType, T
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
+from tests.support.clusters.responses import compact, described, entry, varint
 from tests.support.plans.scenes import VARIED
 
 _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
@@ -20,34 +21,6 @@ _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.st
 def test_the_varied_configs_are_all_there_are() -> None:
     known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
     assert VARIED[-1].keys() == known - _TIERED
-
-
-def short(text: str | None) -> bytes:
-    return pack(">h", -1) if text is None else pack(">h", len(text.encode())) + text.encode()
-
-
-def entry(
-    name: str,
-    value: str | None,
-    source: int,
-    synonyms: int = 0,
-    *,
-    read_only: bool = False,
-    secret: bool = False,
-) -> bytes:
-    one = short("log.retention.ms") + short(None) + b"\x04"
-    return (
-        short(name)
-        + short(value)
-        + bytes([read_only, source, secret])
-        + pack(">i", synonyms)
-        + one * synonyms
-    )
-
-
-def described(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
-    head = pack(">h", code) + short(message) + b"\x02" + short(name)
-    return head + pack(">i", len(entries)) + b"".join(entries)
 
 
 def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
@@ -76,18 +49,6 @@ def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
     assert answers[3].configs.effective == {"retention.ms": "1"}
     assert answers[4].configs.effective == {}
     assert answers[5].configs == Configs({"password": None}, {"password": None, "fixed": ""})
-
-
-def compact(raw: bytes | None) -> bytes:
-    return b"\x00" if raw is None else varint(len(raw) + 1) + raw
-
-
-def varint(number: int) -> bytes:
-    out = b""
-    while number >= 0x80:
-        out += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return out + bytes([number])
 
 
 def test_metadata_with_tags_long_lists_and_null_names() -> None:

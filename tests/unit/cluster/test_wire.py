@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -46,8 +45,16 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group
 from tests.support.builds import builds
+from tests.support.clusters.responses import (
+    TELLING,
+    CountedBytes,
+    compact,
+    described,
+    entry,
+    read_or_refuse,
+    varint,
+)
 from tests.support.plans.strategies import examples
-from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
 
 TAGS = b"\x00"
 GROUP = "g"
@@ -297,18 +304,18 @@ def test_metadata_is_read_alike_by_its_schema_and_straight_from_its_bytes() -> N
 def test_own_configs_are_told_by_the_number_of_their_source() -> None:
     """ConfigSource of Kafka: DYNAMIC_TOPIC_CONFIG is 1, DYNAMIC_BROKER_CONFIG 2, DYNAMIC_GROUP_CONFIG 8."""
 
-    def read(requests: RequestType[Any], source: int) -> object:
+    def read_own(requests: RequestType[Any], source: int) -> object:
         answer = described("x", entry("a", "1", source))
         return requests.read(pack(">ii", 0, 1) + answer, 1)[0].configs
 
-    own = read(large_responses.TOPIC_CONFIGS, 1)
-    assert own == read(large_responses.BROKER_CONFIGS, 2) == read(large_responses.GROUP_CONFIGS, 8)
+    own = read_own(large_responses.TOPIC_CONFIGS, 1)
+    assert own == read_own(large_responses.BROKER_CONFIGS, 2) == read_own(large_responses.GROUP_CONFIGS, 8)
     for requests in (
         large_responses.TOPIC_CONFIGS,
         large_responses.BROKER_CONFIGS,
         large_responses.GROUP_CONFIGS,
     ):
-        assert read(requests, 5) != own
+        assert read_own(requests, 5) != own
 
 
 @pytest.mark.parametrize("version", [4, 5, 7, 8])
@@ -402,17 +409,6 @@ def test_strings_of_every_length(size: int) -> None:
 # --- damaged answers ------------------------------------------------------------------------------
 
 
-class Counted(bytes):
-    """A body that fails a test where it is read again and again."""
-
-    reads = 0
-
-    def __getitem__(self, place: Any) -> Any:
-        self.reads += 1
-        assert self.reads < 100 * len(self) + 1_000, "an endless loop"
-        return super().__getitem__(place)
-
-
 @dataclass(frozen=True)
 class Damage:
     """Some changes to bytes: where each is, as a part of the whole, and what is done there."""
@@ -434,35 +430,18 @@ class Damage:
         return bytes(changed)
 
 
-_TELLING = [
-    b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"\xff" * 4, b"\xff\xff\xff\xff\x0f",
-    b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x80" * 12,
-]  # fmt: skip
 damages = builds(
     lambda changes: Damage(tuple(changes)),
     st.lists(
         st.tuples(
             st.floats(0, 1, exclude_max=True),
             st.sampled_from(["replace", "insert", "remove", "cut"]),
-            st.one_of(st.sampled_from(_TELLING), st.binary(min_size=1, max_size=4)),
+            st.one_of(st.sampled_from(TELLING), st.binary(min_size=1, max_size=4)),
         ),
         min_size=1,
         max_size=4,
     ),
 )
-
-
-def read(request_type: RequestType[T], version: int, body: bytes) -> T | None:
-    """What is read; None if it is told to be malformed."""
-    try:
-        return read_response(request_type, Counted(body), version, "broker:9092")
-    except MalformedResponse as error:
-        told = error.message
-    assert told.startswith(f"broker:9092: malformed answer to {request_type.name} v{version}: ")
-    assert "\n" not in told
-    # Python's own words are about its functions.
-    assert not re.search(r"unpack|out of range|codec|struct|buffer", told), told
-    return None
 
 
 @pytest.mark.parametrize(
@@ -473,13 +452,13 @@ def test_the_samples_are_read_whole_and_no_part_of_them_is(
 ) -> None:
     assert read_response(request_type, body, version, "") is not None
     for end in range(len(body)):
-        assert read(request_type, version, body[:end]) is None, f"cut at {end} of {len(body)}"
-    assert read(request_type, version, body + b"\x00") is None
+        assert read_or_refuse(request_type, version, body[:end]) is None, f"cut at {end} of {len(body)}"
+    assert read_or_refuse(request_type, version, body + b"\x00") is None
 
 
 def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     # Lists that are null where the protocol has none: every topic would be planned anew.
-    assert read(large_responses.METADATA, 12, bytes(12)) is None
+    assert read_or_refuse(large_responses.METADATA, 12, bytes(12)) is None
     # 100,000 partitions of 20,000 topics, and 2,000 topics with 30 configs, asked for at a time.
     partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) * 2 + ints() + TAGS
     topic = pack(">h", 0) + string("n" * 100) + bytes(17) + array(*[partition] * 5) + pack(">i", 0) + TAGS
@@ -497,7 +476,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
 )
 def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
-    assert read(large_responses.TOPIC_CONFIGS, 1, body) is None
+    assert read_or_refuse(large_responses.TOPIC_CONFIGS, 1, body) is None
 
 
 @examples(10)
@@ -506,7 +485,7 @@ def test_a_damaged_answer_is_read_or_told_to_be_malformed(
     sample: tuple[RequestType[Any], int, bytes], damage: Damage
 ) -> None:
     request_type, version, body = sample
-    read(request_type, version, damage.to(body))
+    read_or_refuse(request_type, version, damage.to(body))
 
 
 @given(st.sampled_from(SAMPLES), st.data(), st.binary(max_size=200))
@@ -514,7 +493,7 @@ def test_any_bytes_in_any_version_are_read_or_told_to_be_malformed(
     sample: tuple[RequestType[Any], int, bytes], data: st.DataObject, body: bytes
 ) -> None:
     request_type = sample[0]
-    read(request_type, data.draw(st.integers(*request_type.versions)), body)
+    read_or_refuse(request_type, data.draw(st.integers(*request_type.versions)), body)
 
 
 def test_what_is_claimed_takes_no_memory() -> None:
@@ -526,7 +505,7 @@ def test_what_is_claimed_takes_no_memory() -> None:
         for request_type, version, body in SAMPLES:
             for at in range(len(body)):
                 for claim in (b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f"):
-                    read(request_type, version, body[:at] + claim + body[at + 1 :])
+                    read_or_refuse(request_type, version, body[:at] + claim + body[at + 1 :])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -551,7 +530,7 @@ class Damaged:
         return request_type.key in self._answers and request_type is not group_messages.FIND_COORDINATOR
 
     def send(self, request_type: RequestType[T], requests: list[Any], **_: Any) -> list[T]:
-        body = Counted(self._answers[request_type.key])
+        body = CountedBytes(self._answers[request_type.key])
         return [read_response(request_type, body, VERSIONS[request_type.key], "broker") for _ in requests]
 
     def send_to_controller(self, request_type: RequestType[T], request: Any, _: float) -> T:
@@ -636,7 +615,7 @@ def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
         body = bytearray(answers[key])
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(body))
-            body[at : at + 1] = chance.choice([bytes([chance.randrange(256)]), *_TELLING[:5]])
+            body[at : at + 1] = chance.choice([bytes([chance.randrange(256)]), *TELLING[:5]])
         try:
             reader(cast("Connection", Damaged({**answers, key: bytes(body)})))
             told = ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -64,16 +63,14 @@ NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
 pytest_plugins = "pytester"
 
 
-def pytest_in(
-    scene: Path, files: dict[str, str], *options: str, begun_by: Sequence[str] = ()
-) -> subprocess.CompletedProcess[str]:
+def pytest_in(scene: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder of these files, with this project's own hooks."""
     for name, text in {"conftest.py": CONFTEST, **files}.items():
         (scene / name).parent.mkdir(parents=True, exist_ok=True)
         (scene / name).write_text(text)
     pytest_there = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", f"{scene}")
     return subprocess.run(
-        [*begun_by, *pytest_there, *options, scene],
+        [*pytest_there, *options, scene],
         cwd=scene,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -157,52 +154,6 @@ def test_a_folder_is_a_marker(pytester: pytest.Pytester, chosen: str, count: int
     outcomes_in(pytester, files, "--strict-markers", "-m", chosen).assert_outcomes(
         passed=count, deselected=len(files) - count
     )
-
-
-INTERRUPTED = """
-import os, signal, subprocess, sys, time
-import pytest
-
-def test_it():
-    with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(30)
-
-def test_a_child():
-    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    assert subprocess.check_output([sys.executable, "-c", asked], text=True) == "True\\n"
-"""
-IGNORING = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
-"""How a shell without job control begins what is to run in the background."""
-
-
-@PYTEST_IN_PYTEST
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_ctrl_c_arrives_also_where_the_shell_has_it_ignored(tmp_path: Path, workers: int) -> None:
-    done = pytest_in(tmp_path, {"tests/unit/test_a.py": INTERRUPTED}, "-n", f"{workers}", begun_by=IGNORING)
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
-
-
-DEAF = """
-import contextlib, time
-
-def test_it():
-    while True:
-        with contextlib.suppress(BaseException):
-            time.sleep(1)
-
-def test_next(): pass
-"""
-
-
-@PYTEST_IN_PYTEST
-def test_a_test_that_swallows_its_time_limit_is_ended_and_the_others_are_run(tmp_path: Path) -> None:
-    limits = ("--timeout", "0.2", "-o", "faulthandler_timeout=1")
-    options = ("-c", f"{ROOT / 'pyproject.toml'}", *limits, "-n", "1")
-    done = pytest_in(tmp_path, {"tests/unit/test_a.py": DEAF}, *options)
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
-    assert "crashed while running" in done.stdout
-    assert "1 failed, 1 passed" in done.stdout
 
 
 STARTS_JAVA = """

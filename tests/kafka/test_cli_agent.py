@@ -25,7 +25,7 @@ def team(project: Project, tmp_path: Path) -> Team:
     return build_team(project.servers, project.prefix, tmp_path)
 
 
-def test_what_was_reviewed_is_applied_once(team: Team, tmp_path: Path) -> None:
+def test_reviewed_plan_is_applied_once(team: Team, tmp_path: Path) -> None:
     clone = tmp_path / "kept"
     team.release(a=3)
     team.run("--directory", clone).needs(0)
@@ -45,7 +45,7 @@ def test_what_was_reviewed_is_applied_once(team: Team, tmp_path: Path) -> None:
     assert "not a clone of the agent" in team.run("--directory", team.work.folder).needs(1).err
 
 
-def test_what_carries_no_plan_that_somebody_trusted_signed_is_not_applied(team: Team, tmp_path: Path) -> None:
+def test_untrusted_plans_are_not_applied(team: Team, tmp_path: Path) -> None:
     team.work.topic("a")
     team.commit("no plan")
     team.push()
@@ -72,7 +72,7 @@ def test_what_carries_no_plan_that_somebody_trusted_signed_is_not_applied(team: 
     team.refused("the signature does not match")
 
 
-def test_manifests_that_are_not_those_of_the_plan_are_not_applied(team: Team) -> None:
+def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.release(a=3)
     team.work.topic("a", partitions=4, keyed=False)
     team.work.topic("b")
@@ -115,7 +115,7 @@ def test_a_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
     assert "c" in team.work.live()
 
 
-def test_of_two_agents_at_once_one_applies(team: Team) -> None:
+def test_concurrent_agents_apply_once(team: Team) -> None:
     team.release(a=3, b=2)
     agents = [team.agent.start(*team.arguments()) for _ in range(2)]
     outputs = [process.communicate(timeout=120) for process in agents]
@@ -144,7 +144,7 @@ def test_a_cluster_that_is_down_is_one_line_and_the_next_run_tries_again(team: T
     assert "a" in team.work.live()
 
 
-def test_without_once_it_goes_on_whatever_happens(team: Team) -> None:
+def test_agent_continues_after_errors(team: Team) -> None:
     arguments = [argument for argument in team.arguments("--interval", "1s") if argument != "--once"]
     process = team.agent.start(*arguments)
     try:
@@ -158,7 +158,7 @@ def test_without_once_it_goes_on_whatever_happens(team: Team) -> None:
         process.communicate(timeout=60)
 
 
-def test_what_the_agent_needs(team: Team) -> None:
+def test_agent_needs_a_key_and_a_repository_without_credentials(team: Team) -> None:
     for repository, reason in (
         ("https://user:secret@git.example/x.git", "contains credentials"),
         ("https://token@git.example/x.git", "contains credentials"),

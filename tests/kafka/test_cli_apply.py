@@ -120,7 +120,7 @@ def test_a_plan_for_another_cluster_is_refused(
 # --- nobody there to ask ---------------------------------------------------------------------------
 
 
-def test_without_a_terminal_and_without_the_flag_nothing_is_applied(project: Project) -> None:
+def test_apply_without_a_terminal_needs_the_flag(project: Project) -> None:
     saved(project)
     for what in ("topics", "plan.json"):
         call = project.run("apply", what).needs(1)

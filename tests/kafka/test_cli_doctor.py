@@ -104,7 +104,7 @@ def test_manifests_are_not_needed(project: Project) -> None:
     assert len(call.out.splitlines()) <= 2
 
 
-def test_what_differs_from_the_manifests_is_found_on_its_line(project: Project) -> None:
+def test_drift_is_located_by_doctor(project: Project) -> None:
     name = project.topic("a", partitions=1, config={"retention.ms": "1d"})
     project.apply().needs(0)
     project.run("doctor", "--rule", "KF306").needs(0)
@@ -130,7 +130,7 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return Project(tmp_path, "127.0.0.1:1", "")
 
 
-def test_nobody_there(nobody: Project) -> None:
+def test_unreachable_cluster_writes_failed_metrics(nobody: Project) -> None:
     file = nobody.folder / "kafka.prom"
     call = nobody.run("doctor", "--format", "prometheus", "--out", file).needs(1)
     assert "no broker" in call.err

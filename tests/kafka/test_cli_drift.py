@@ -150,7 +150,7 @@ def test_unmanaged_topics_and_groups(project: Project) -> None:
 # --- adopting --------------------------------------------------------------------------------------
 
 
-def test_what_is_adopted_drifts_no_more(drifted: Project) -> None:
+def test_adopted_values_drift_no_more(drifted: Project) -> None:
     file = drifted.folder / "topics/orders.yaml"
     before = file.read_text("utf-8")
     shown = drifted.run("drift", "--adopt", "--dry-run", "--unmanaged", "ignore").needs(0)

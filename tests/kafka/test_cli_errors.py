@@ -26,7 +26,7 @@ def secured(kafka_acl: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
 
 
-def test_a_wrong_password_is_told_and_hidden(secured: Project, account: Callable[..., Account]) -> None:
+def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Account]) -> None:
     secured.topic("a")
     account().write_java_properties(secured.folder, SECRET)
     for arguments in (["plan"], ["apply", "--auto-approve"]):

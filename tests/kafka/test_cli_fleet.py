@@ -62,7 +62,7 @@ def test_a_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
         assert "secret: no answer for" in call.out.replace("`", "")
 
 
-def test_problems_of_manifests_are_told(project: Project) -> None:
+def test_manifest_problems_are_reported_for_each_cluster(project: Project) -> None:
     project.write(
         "topics/wrong.yaml", "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {nam: x}\nspec: {}\n"
     )

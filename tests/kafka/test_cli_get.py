@@ -86,7 +86,7 @@ def test_a_group_of_configs_alone_says_what_is_missing(
     assert real_cluster.execute([AlterConfigs(ref, {}, ("consumer.session.timeout.ms",))]) == [None]
 
 
-def test_what_does_not_exist_gets_the_nearest_name(
+def test_missing_resource_suggests_the_nearest_name(
     project: Project, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}payments")

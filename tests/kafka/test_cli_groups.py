@@ -170,7 +170,7 @@ def status(project: Project) -> dict[str, Any]:
     return dict(shown)
 
 
-def test_partitions_added_to_a_running_group_are_told_of(project: Project) -> None:
+def test_added_partitions_of_a_running_group_are_reported(project: Project) -> None:
     declare(project, offsets={"initial": "earliest"}, client={"auto.offset.reset": "earliest"})
     project.apply("topics").needs(0)
     project.topic("a", partitions=4, keyed=False)
@@ -204,7 +204,7 @@ def test_a_stopped_group_reads_all_of_added_partitions(project: Project) -> None
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
+def test_saved_reset_is_applied_once(project: Project) -> None:
     name = declare(project, offsets={"initial": "latest"})
     project.apply("topics").needs(0)
     assert offsets(project) == [10, 10, 10]

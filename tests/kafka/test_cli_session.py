@@ -38,7 +38,7 @@ def test_a_variable_address_beats_configured_clusters(project: Project) -> None:
     assert project.servers in done.out
 
 
-def test_what_any_cluster_forbids_is_refused_by_an_address_too(project: Project) -> None:
+def test_forbidden_hazard_is_refused_for_an_address(project: Project) -> None:
     project.topic("t", retention="7d")
     project.apply("topics").needs(0)
     project.topic("t", retention="1d")
@@ -71,7 +71,7 @@ def test_a_report_without_header_names_its_cluster(project: Project, arguments: 
     assert done.err.splitlines()[0] == expected
 
 
-def test_what_applies_a_saved_plan_reaches_the_same_cluster(project: Project) -> None:
+def test_command_of_a_saved_plan_reaches_its_cluster(project: Project) -> None:
     two_clusters(project.folder)
     project.topic("t")
     where = ("--cluster", "prod", "--bootstrap-server", project.servers)

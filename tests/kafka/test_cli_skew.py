@@ -24,7 +24,7 @@ KEPT = {"KAFKAFORM_AUDIT": "true"}
 BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
 
 
-def test_missing_topics_are_told_before_spark(project: Project, real_cluster: KafkaCluster) -> None:
+def test_missing_topics_are_reported_before_spark(project: Project, real_cluster: KafkaCluster) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 1, ["a"])
     error, hint = one_error(project.run("skew", name[:-1]))
     assert error == f"there is no topic {name[:-1]!r} on the cluster"
@@ -139,7 +139,7 @@ def test_a_topic_that_fails_spares_the_others(
     assert call.err.splitlines()[-1].startswith("Error: none of 2 topics")
 
 
-def test_reports_are_kept_and_damaged_ones_told(
+def test_reports_are_kept_and_damaged_ones_noted(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])

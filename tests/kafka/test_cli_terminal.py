@@ -59,7 +59,7 @@ def test_anything_else_applies_nothing(project: Project, answer: str, said: str)
     assert project.live() == {}
 
 
-def test_what_destroys_is_confirmed_by_the_name_of_the_cluster(project: Project) -> None:
+def test_destructive_apply_is_confirmed_by_the_cluster_name(project: Project) -> None:
     project.config()
     project.topic("a", retention="7d")
     project.apply().needs(0)

@@ -97,7 +97,7 @@ def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
 # --- applying what was reviewed --------------------------------------------------------------------
 
 
-def test_what_was_reviewed_is_applied_from_the_manifests(project: Project) -> None:
+def test_reviewed_plan_is_applied_from_the_manifests(project: Project) -> None:
     project.run("plan", "--out", "plan.json").needs(0)
     project.apply("plan.json", "--reviewed", "plan.json").needs(64)
     project.apply("--reviewed", "plan.json").needs(0)
@@ -105,7 +105,7 @@ def test_what_was_reviewed_is_applied_from_the_manifests(project: Project) -> No
     assert "since the review" in again.err
 
 
-def test_what_was_reviewed_is_applied_once(project: Project) -> None:
+def test_reviewed_plan_is_applied_once(project: Project) -> None:
     recorded = {"KAFKAFORM_AUDIT": "true"}
     again = ("apply", "--reviewed", "plan.json", "--auto-approve")
     project.run("plan", "--out", "plan.json").needs(0)

@@ -100,7 +100,7 @@ def test_a_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: Kafka
         pytest.param("consumer", {}, marks=pytest.mark.nightly("45 s of waiting")),
     ],
 )
-def test_a_group_that_nobody_joined_is_known(
+def test_group_without_members_ever_is_known(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
@@ -427,7 +427,7 @@ def test_groups_whose_topics_are_hidden(
 # --- several brokers -------------------------------------------------------------------------------
 
 
-def test_each_group_is_asked_for_at_its_coordinator(kafka3: DevCluster, prefix: str) -> None:
+def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str) -> None:
     with connect(kafka3.bootstrap_servers) as cluster, ExitStack() as stack:
         name = make_topic(cluster, f"{prefix}a", partitions=3)
         names = [f"{prefix}{number}" for number in range(12)]

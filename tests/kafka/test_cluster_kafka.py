@@ -144,7 +144,7 @@ def test_a_hidden_topic_is_invisible_and_never_absent(
     assert plan.unknown == (unseen,)
 
 
-def test_without_rights_a_missing_topic_is_unknown(account: Callable[..., Account], prefix: str) -> None:
+def test_missing_topic_without_rights_is_unknown(account: Callable[..., Account], prefix: str) -> None:
     missing = topic(f"{prefix}missing")
     assert account().cluster.observe([missing]).invisible.keys() == {missing}
     reader = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS").cluster
@@ -153,7 +153,7 @@ def test_without_rights_a_missing_topic_is_unknown(account: Callable[..., Accoun
     assert not observation.resources
 
 
-def test_without_the_right_to_read_brokers_the_defaults_are_unknown(account: Callable[..., Account]) -> None:
+def test_defaults_without_broker_rights_are_unknown(account: Callable[..., Account]) -> None:
     found = account("CLUSTER:kafka-cluster:DESCRIBE").cluster.facts()
     assert found.config_defaults == {}
     assert [diagnostic.code for diagnostic in found.diagnostics] == ["KF412"]
@@ -292,7 +292,7 @@ def test_a_reassignment_is_read_as_its_target(
                 reassign(name, None)
 
 
-def test_brokers_that_differ_in_a_default_are_told_of(kafka3: DevCluster, three: KafkaCluster) -> None:
+def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: KafkaCluster) -> None:
     admin = admin_client(kafka3.bootstrap_servers)
     before = three.facts()
     assert before.diagnostics == ()

@@ -46,7 +46,7 @@ def holding(project: Project, name: str, records: int) -> str:
     return full
 
 
-def test_what_the_reserve_leaves_no_space_for_is_refused(three: Project) -> None:
+def test_move_beyond_the_disk_reserve_is_refused(three: Project) -> None:
     """With a reserve of all bytes, no disk holds any more."""
     name = holding(three, "big", 4)
     three.topic("big", partitions=1, replicationFactor=3)

@@ -257,7 +257,7 @@ def test_a_broker_of_an_unknown_authority_is_not_trusted(gate: Gate, client: Cli
         client(certificate_login(gate, **{"ssl.ca.location": str(tmp_path / "ca.pem")}))
 
 
-def test_without_a_client_certificate_nobody_gets_in(gate: Gate) -> None:
+def test_missing_client_certificate_is_refused(gate: Gate) -> None:
     """By librdkafka too, which says so after 8 s only: for it, this is a connection that broke."""
     given = certificate_login(gate)
     anonymous = {name: given[name] for name in given if not name.startswith(("ssl.cert", "ssl.key"))}

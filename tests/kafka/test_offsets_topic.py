@@ -24,7 +24,7 @@ def lonely() -> DevCluster:
     return group_clusters.running("lonely", 1, properties={"offsets.topic.replication.factor": "3"})
 
 
-def test_an_apply_that_needs_the_lock_says_so_at_once(lonely: DevCluster, tmp_path: Path) -> None:
+def test_lock_without_offsets_topic_fails_at_once(lonely: DevCluster, tmp_path: Path) -> None:
     project = Project(tmp_path, lonely.bootstrap_servers, "locked.")
     project.topic("a")
     call = project.run("apply", "topics", "--auto-approve", env={"KAFKAFORM_LOCK": "true"}).needs(1)

@@ -171,7 +171,7 @@ def test_a_refusal_is_one_line_with_a_hint(
     assert time.monotonic() - began < 60, "a wrong password is no reason to wait"
 
 
-def test_of_many_new_partitions_few_are_read(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
+def test_few_of_many_new_partitions_are_read(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
     topic, partitions, records = f"{prefix}a", 128, 20
     create_topic(kafka.bootstrap_servers, topic, partitions)
     now_ms = int(time.time() * 1000)

@@ -148,7 +148,7 @@ def _is_java(process: psutil.Process) -> bool:
         return False
 
 
-def test_ctrl_c_ends_spark_and_says_so(project: Project, real_cluster: KafkaCluster) -> None:
+def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
     terminal = Terminal(*project.aimed(["skew", name, "--full"]), cwd=project.folder)
     terminal.wait_for("Starting Spark")

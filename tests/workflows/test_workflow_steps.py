@@ -104,7 +104,7 @@ def test_the_comment_follows_the_branch(team: Team) -> None:
 
 
 @pytest.mark.nightly("unit/vcs/test_attribution.py has what a branch has caused")
-def test_what_was_there_before_the_branch_is_told_apart(team: Team) -> None:
+def test_earlier_drift_is_separate_in_the_comment(team: Team) -> None:
     team.project.set_config("first", "retention.ms", "1234567")
     pull = team.push(team.topic("second"), "more")
     results(team.plan(pull), validate="success", plan="success", comment="success")
@@ -145,7 +145,7 @@ def test_a_fork_gets_the_offline_validation_only(team: Team) -> None:
     assert not given & {PASSWORD, GROUP}
 
 
-def test_nothing_is_applied_but_what_was_reviewed(team: Team) -> None:
+def test_changed_plan_is_not_applied(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     # Somebody changes the cluster between the review and the merge: the plan is another one now.
@@ -162,7 +162,7 @@ def test_nothing_is_applied_but_what_was_reviewed(team: Team) -> None:
     assert team.open_issues() == []
 
 
-def test_what_nobody_reviewed_is_not_applied(team: Team) -> None:
+def test_unreviewed_commit_is_not_applied(team: Team) -> None:
     team.hosted.commit("main", team.topic("second"))
     refused = results(team.apply(), apply="failure", issue="success")
     assert "no plan of it" in refused.summary
@@ -171,7 +171,7 @@ def test_what_nobody_reviewed_is_not_applied(team: Team) -> None:
 
 
 @pytest.mark.nightly("kafka/test_cli_trust.py has signatures")
-def test_a_plan_that_nobody_signed_is_not_applied(team: Team) -> None:
+def test_unsigned_plan_is_not_applied(team: Team) -> None:
     team.runner.secrets["kafka-plan"].pop("KAFKAFORM_SIGN_KEY")
     pull = team.push(team.topic("second"), "more")
     results(team.plan(pull), validate="success", plan="success", comment="success")

@@ -168,7 +168,7 @@ def test_every_job_ends_and_runs_on_a_named_system() -> None:
             assert workflow(file)["defaults"]["run"]["shell"] == "bash"
 
 
-def test_whoever_has_credentials_may_write_nothing_on_github() -> None:
+def test_jobs_with_credentials_write_nothing_on_github() -> None:
     for file in GITOPS:
         text = dict(workflow(file))
         jobs = text.pop("jobs")
@@ -335,7 +335,7 @@ def test_the_image_is_built_by_ci_and_published_by_a_release() -> None:
     assert (push["sbom"], push["provenance"]) == (True, "mode=max")
 
 
-def test_what_cannot_be_taken_back_comes_last() -> None:
+def test_irreversible_jobs_come_last() -> None:
     jobs = workflow(RELEASE)["jobs"]
     assert {name: job.get("needs") for name, job in jobs.items()} == {
         "tests": None,
@@ -391,7 +391,7 @@ def test_a_tag_is_built_with_its_notes(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["another tag", "no section", "no text"])
-def test_what_is_no_release_is_not_built(checkout: Path, wrong: str) -> None:
+def test_invalid_release_is_not_built(checkout: Path, wrong: str) -> None:
     changelog = checkout / "CHANGELOG.md"
     heading, notes = f"## {__version__} - ", "" if wrong == "no text" else "- A line\n"
     if wrong == "no section":

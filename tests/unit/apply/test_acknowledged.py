@@ -84,9 +84,7 @@ def drift_of(cluster: MemoryCluster, desired: list[Desired]) -> Drift:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
-    cluster: MemoryCluster, tmp_path: Path, change: str
-) -> None:
+def test_acknowledged_change_is_in_doubt(cluster: MemoryCluster, tmp_path: Path, change: str) -> None:
     before, after = CHANGES[change]
     if before is not None:
         assert recorded_apply(plan_of(cluster, read(tmp_path, before)), cluster)[1].complete
@@ -127,7 +125,7 @@ def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
     assert drift_of(cluster, desired).resources == ()
 
 
-def test_what_shows_later_is_recorded_as_done(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_change_visible_later_is_recorded(cluster: MemoryCluster, tmp_path: Path) -> None:
     recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
     plan = plan_of(cluster, read(tmp_path, CHANGES["set a config"][1]))
     cluster.pretend(plan.changes[0].ref)
@@ -141,7 +139,7 @@ def test_what_shows_later_is_recorded_as_done(cluster: MemoryCluster, tmp_path: 
     assert "apply later found the change" in entry.outcome.message
 
 
-def test_a_value_that_others_set_since_is_theirs(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_value_set_by_others_is_theirs(cluster: MemoryCluster, tmp_path: Path) -> None:
     recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
     desired = read(tmp_path, CHANGES["set a config"][1])
     plan = plan_of(cluster, desired)
@@ -154,7 +152,7 @@ def test_a_value_that_others_set_since_is_theirs(cluster: MemoryCluster, tmp_pat
     assert field.history.cause is not DriftCause.NOT_VISIBLE
 
 
-def test_of_a_change_the_part_that_shows_is_done(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_visible_part_of_a_change_is_done(cluster: MemoryCluster, tmp_path: Path) -> None:
     recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
     text = CHANGES["set a config"][1].replace("partitions: 3", "partitions: 6")
     plan = plan_of(cluster, read(tmp_path, text))

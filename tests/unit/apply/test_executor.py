@@ -1009,7 +1009,7 @@ class Notes(Observer):
         self.waiting.append(resources)
 
 
-def test_the_observer_is_told_of_everything(memory: MemoryCluster, time: FakeClock) -> None:
+def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
     memory.fail_next(NO, topic("c"))
@@ -1227,7 +1227,7 @@ class Minutes:
         raise AssertionError(report)
 
 
-def test_each_request_is_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+def test_requests_are_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
     log: list[str] = []
@@ -1236,7 +1236,7 @@ def test_each_request_is_preceded_by_a_proof(memory: MemoryCluster, time: FakeCl
     assert log == ["CreateTopic", "proof", "AlterConfigs", "proof", "AddPartitions", "proof"]
 
 
-def test_nothing_is_sent_without_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+def test_missing_proof_sends_nothing(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "z")
     plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
     watched, before = Watched(memory), list(memory.executed)
@@ -1339,7 +1339,7 @@ def test_journal_has_no_empty_intent(memory: MemoryCluster, time: FakeClock) -> 
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
-def test_without_a_journal_nothing_is_done(
+def test_broken_journal_applies_nothing(
     memory: MemoryCluster, time: FakeClock, broken: BaseException
 ) -> None:
     watched = Watched(memory)

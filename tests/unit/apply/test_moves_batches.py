@@ -47,7 +47,7 @@ def test_the_order_of_moves_does_not_matter(
 
 
 @given(MOVES, OPTIONS)
-def test_what_copies_nothing_comes_first(moves: list[PartitionMove], options: MoveOptions) -> None:
+def test_moves_without_copies_come_first(moves: list[PartitionMove], options: MoveOptions) -> None:
     order = [bool(one.adding) for batch in cut_batches(moves, options) for one in batch]
     assert order == sorted(order)
 

@@ -44,7 +44,7 @@ def test_replicas_out_of_sync(
     assert find_unhealthy(found, {("a", 0): target} if target else {}) == ([("a", 0)] if ails else [])
 
 
-def test_what_ails_partitions_before_a_move_is_named_in_short() -> None:
+def test_problems_before_a_move_are_named() -> None:
     found = layout(((1, 2), ()), leader=None)
     assert find_unhealthy(found, {("a", 0): (3,)}) == [("a", 0)]
     assert describe_problems(found, [("a", 0)]) == "a-0 without a leader"

@@ -174,7 +174,7 @@ def test_a_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> No
     assert crew.throttle_journal.announced == {}
 
 
-def test_without_a_limit_nothing_is_throttled(memory: MemoryCluster) -> None:
+def test_unlimited_moves_are_not_throttled(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=None))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert crew.throttle_journal.announced == {}
@@ -190,7 +190,7 @@ def test_a_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) ->
     assert {batch: max(d for b, d in running if b == batch) for batch, _ in running} == {1: 1, 2: 2, 3: 3}
 
 
-def test_what_is_there_already_is_not_sent(memory: MemoryCluster) -> None:
+def test_replicas_in_place_are_not_moved(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     watched = Requests(memory)
     report = Crew(watched).move(work("b", SINGLE, TRIPLE))
@@ -417,7 +417,7 @@ def test_replicas_out_of_sync_are_misplaced(memory: MemoryCluster, filled: bool)
     assert misplaced == (set() if filled else {A})
 
 
-def test_without_moves_the_layout_is_not_read(memory: MemoryCluster) -> None:
+def test_no_moves_read_no_layout(memory: MemoryCluster) -> None:
     class Unread(Watched):
         def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
             raise AssertionError

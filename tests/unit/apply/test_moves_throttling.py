@@ -47,7 +47,7 @@ def test_nothing_is_left_without_itself(one: Throttles) -> None:
 
 
 @given(THROTTLES, THROTTLES)
-def test_what_is_added_can_be_told_from_what_was_there(asked: Throttles, present: Throttles) -> None:
+def test_added_throttles_are_separate(asked: Throttles, present: Throttles) -> None:
     """Whatever is taken off again was not there before."""
     ours = subtract_throttles(asked, present)
     after = union([ours, present])

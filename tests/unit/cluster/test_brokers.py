@@ -224,7 +224,7 @@ def test_large_responses_come_whole() -> None:
         (Drip(), "timed out"),
     ],
 )
-def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> None:
+def test_failed_request_has_the_address(answer: object, said: str) -> None:
     with socket_to(lambda *_: answer) as (server, one), pytest.raises(ClusterError) as caught:
         one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
     assert caught.value.message.startswith(f"{server.name}: ")
@@ -233,7 +233,7 @@ def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> 
     assert isinstance(caught.value, HungUpError) == (answer is None)
 
 
-def test_a_broker_that_hangs_up_on_a_client_without_a_login_is_a_hint_of_security_protocol() -> None:
+def test_closed_connection_hints_at_security_protocol() -> None:
     answers: list[object] = [b"A", None, None]
     with broker(lambda *_: answers.pop(0)) as server:
         accepted, other = opened(server), opened(server)
@@ -346,9 +346,7 @@ def test_addresses_that_are_none(place: tuple[str, int]) -> None:
         BrokerSocket(place, NOBODY, connect_s=0.5)
 
 
-def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_requests_are_logged_without_their_content(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.broker_socket")
     answers: list[object] = [b"a secret", b"another", ..., ...]
     with socket_to(lambda *_: answers.pop(0)) as (server, one):
@@ -369,7 +367,7 @@ def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
     ]
 
 
-def test_an_address_where_nobody_listens_is_unreachable() -> None:
+def test_closed_port_is_unreachable() -> None:
     with broker(lambda *_: b"") as server:
         pass
     with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
@@ -452,7 +450,7 @@ def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
     )
 
 
-def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
+def test_broker_that_is_down_is_named() -> None:
     with broker(lambda *_: b"") as gone:
         pass
     with (
@@ -471,7 +469,7 @@ def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
-def test_many_readings_are_shared_out_and_come_back_in_their_order(count: int) -> None:
+def test_many_requests_are_spread_and_ordered(count: int) -> None:
     """A broker that is named and is not there leaves its share to the first, and costs nobody an answer."""
     bodies = [f"{number}".encode() for number in range(count)]
     with broker(lambda *_: b"") as gone:
@@ -492,7 +490,7 @@ def test_many_readings_are_shared_out_and_come_back_in_their_order(count: int) -
         cluster.close()
 
 
-def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
+def test_controller_is_asked_directly() -> None:
     """Where ZooKeeper elects it."""
     tags = b"\x00"
     refused = pack(">ih", 0, 41) + b"\x00\x01" + tags
@@ -519,7 +517,7 @@ def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
         connection.close()
 
 
-def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
+def test_empty_cluster_and_malformed_response_are_errors() -> None:
     # A cluster that names no broker.
     empty = pytest.raises(ClusterError, match="empty list of brokers")
     with connected(lambda *_: metadata()) as (_, cluster), empty:
@@ -573,7 +571,7 @@ def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
         thread.join(60)
 
 
-def test_what_is_opened_after_the_end_is_closed_again() -> None:
+def test_connection_opened_after_the_end_is_closed() -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
@@ -589,7 +587,7 @@ def test_what_is_opened_after_the_end_is_closed_again() -> None:
 # --- what is offered -------------------------------------------------------------------------------
 
 
-def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> None:
+def test_unsupported_request_is_not_sent() -> None:
     unknown = replace(ECHO, key=2_000, name="Unknown")
     newer = replace(ECHO, versions=(4, 5))
     with connected(lambda *_: b"here") as (server, cluster):
@@ -602,7 +600,7 @@ def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> N
         assert server.connections == 1
 
 
-def test_each_broker_is_asked_in_a_version_of_its_own() -> None:
+def test_versions_are_chosen_for_each_broker() -> None:
     """As in a rolling upgrade."""
     old = {3: (0, 12), 1_001: (0, 0)}
     both = RequestType(
@@ -632,14 +630,14 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
         assert len(server.heard) == 2
 
 
-def test_a_change_whose_answer_is_lost_is_unknown_where_brokers_are_asked_by_name() -> None:
+def test_lost_response_of_a_named_broker_is_unknown() -> None:
     with connected(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
         cluster.read_api_versions(1)
         assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
         assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
 
 
-def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_one() -> None:
+def test_change_is_sent_on_a_new_connection() -> None:
     answers: list[object] = [b"first", b"second"]
     with connected(lambda *_: answers.pop(0), answers_each=1) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
@@ -651,7 +649,7 @@ def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_o
         assert len(server.heard) == 2
 
 
-def test_where_the_bootstrap_server_is_gone_a_broker_that_is_known_is_asked() -> None:
+def test_known_broker_replaces_the_bootstrap_server() -> None:
     with broker(lambda *_: b"two") as second:
         with broker(
             lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one", answers_each=1
@@ -715,7 +713,7 @@ def test_a_mechanism_that_the_broker_does_not_offer() -> None:
         assert server.connections == 1, "asked again"
 
 
-def test_a_listener_without_logins_is_told_as_that() -> None:
+def test_listener_without_logins_is_reported() -> None:
     told = pytest.raises(AuthenticationFailed, match="has no SASL login")
     with asking_for_logins(lambda *_: handshake(34)) as server, told as caught:
         logging_in(server).read_api_versions()
@@ -813,7 +811,7 @@ def test_an_election_is_asked_of_the_controller_and_again_while_it_moves() -> No
         connection.close()
 
 
-def test_where_no_controller_is_elected_in_time_the_refusal_is_told() -> None:
+def test_missing_controller_is_refused_in_time() -> None:
     answer = pack(">ih", 0, 41) + b"\x00\x01\x00"
     with broker(lambda key, _: metadata((1, server)) if key == 3 else answer) as server:
         connection = Connection({}, lambda: settings(server))
@@ -860,7 +858,7 @@ def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> Non
         assert told == ["first"]
 
 
-def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> None:
+def test_malformed_response_leaves_a_change_unknown() -> None:
     damaged: RequestType[bytes] = RequestType(
         1_002, "Change", (0, 0), 1, as_it_is, lambda *_: [][0], changes=True
     )
@@ -886,7 +884,7 @@ def test_a_login_has_one_deadline_for_all_of_its_answers(
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
 
 
-def test_what_goes_wrong_while_one_of_several_brokers_is_asked_is_raised() -> None:
+def test_unexpected_error_of_one_broker_is_raised() -> None:
     broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], as_it_is)
     with (
         connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster),

@@ -102,7 +102,7 @@ def test_a_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.
     assert not told
 
 
-def test_whoever_waits_for_a_cluster_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_a_cluster_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection._SILENT_S", 0.0)
     told: list[str] = []
     waited = Event()
@@ -124,7 +124,7 @@ def test_whoever_waits_for_a_cluster_is_told_so(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "error", [AuthenticationFailed("no"), NotOffered("Metadata"), MalformedResponse("no")]
 )
-def test_what_a_broker_says_is_not_waited_for(error: ClusterError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusal_of_a_broker_is_not_waited_for(error: ClusterError, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, asked = TransportSettings(()), []
 
     def read_api_versions(brokers: Brokers, _node: int | None = None) -> dict[int, tuple[int, int]]:

@@ -89,7 +89,7 @@ def test_an_introduction_is_plain_json_of_one_hold() -> None:
         "[" * 100_000,
     ],
 )
-def test_what_is_no_introduction_is_none(text: str) -> None:
+def test_invalid_introduction_is_none(text: str) -> None:
     assert parse_holder(text, "m") is None
 
 
@@ -145,7 +145,7 @@ def test_a_free_lock_is_had_at_once_and_in_silence() -> None:
     assert (scene.acquired(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
 
 
-def test_who_holds_it_is_said_once_and_then_every_so_often() -> None:
+def test_holder_is_repeated_now_and_then() -> None:
     scene = RuleContext(40)
     assert scene.acquired(90) == "mine"
     assert [at for at, _ in scene.said] == [0, REMIND_S, 2 * REMIND_S]
@@ -171,7 +171,7 @@ def test_a_lock_that_becomes_free_at_the_limit_is_had() -> None:
     assert RuleContext(10).acquired(10) == "mine"
 
 
-def test_without_a_time_to_wait_it_is_tried_once() -> None:
+def test_zero_timeout_tries_once() -> None:
     scene = RuleContext(1)
     with pytest.raises(LockHeld) as caught:
         scene.acquired(0)
@@ -188,7 +188,7 @@ def test_a_holder_may_say_who_it_is_first_or_never() -> None:
     assert [(at, "kafkaform-lock-7" in line) for at, line in scene.said] == [(1.0, True)]
 
 
-def test_a_lost_lock_says_why_and_no_lock_is_in_no_way() -> None:
+def test_lost_lock_has_its_reason() -> None:
     error = lock_lost_error("its session ended")
     assert error.message.endswith("its session ended")
     assert error.hint is not None

@@ -115,7 +115,7 @@ def membership(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memb
     made.leave()
 
 
-def test_who_leads_a_generation_is_the_member(played: Played, membership: Membership) -> None:
+def test_leader_of_a_generation_is_the_member(played: Played, membership: Membership) -> None:
     assert membership.join("hello")
     membership.prove()
     membership.leave()
@@ -127,7 +127,7 @@ def test_who_leads_a_generation_is_the_member(played: Played, membership: Member
     assert played.closed
 
 
-def test_nobody_joins_while_a_holder_has_said_who_it_is(played: Played) -> None:
+def test_known_holder_prevents_joining(played: Played) -> None:
     assert not Membership(cast("Brokers", played), lambda: True).join("hello")
     assert played.asked == []
 
@@ -141,7 +141,7 @@ def follower() -> Any:
     [follower(), ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED],
     ids=["follower", "other protocol", "full"],
 )
-def test_who_does_not_lead_does_not_hold(played: Played, membership: Membership, answer: Any) -> None:
+def test_follower_does_not_hold_the_lock(played: Played, membership: Membership, answer: Any) -> None:
     played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, answer]
     assert not membership.join("hello")
     assert "OffsetCommit" not in played.asked
@@ -149,9 +149,7 @@ def test_who_does_not_lead_does_not_hold(played: Played, membership: Membership,
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION])
-def test_a_generation_that_is_not_written_down_is_none(
-    played: Played, membership: Membership, code: int
-) -> None:
+def test_unsynced_generation_is_joined_anew(played: Played, membership: Membership, code: int) -> None:
     played.scripted["SyncGroup"] = [code]
     assert membership.join("hello")
     assert played.asked.count("JoinGroup") == 3
@@ -193,7 +191,7 @@ def test_a_coordinator_that_moves_is_looked_for_and_asked_again(
     membership.prove()
 
 
-def test_who_is_forgotten_while_it_waits_applies_anew(played: Played, membership: Membership) -> None:
+def test_forgotten_member_joins_anew(played: Played, membership: Membership) -> None:
     played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID]
     assert membership.join("hello")
     assert played.asked.count("JoinGroup") == 4
@@ -204,7 +202,7 @@ def test_who_is_forgotten_while_it_waits_applies_anew(played: Played, membership
     [([{"member_id": OTHER}], None), ([{"member_id": MINE}], Unreachable)],
     ids=["somebody else", "nobody else"],
 )
-def test_a_group_that_is_not_formed_is_held_if_somebody_else_is_in_it(
+def test_unformed_group_is_held_by_another_member(
     played: Played,
     membership: Membership,
     monkeypatch: pytest.MonkeyPatch,
@@ -222,9 +220,7 @@ def test_a_group_that_is_not_formed_is_held_if_somebody_else_is_in_it(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_who_is_not_the_member_any_more_has_lost_it_for_good(
-    played: Played, membership: Membership, code: int
-) -> None:
+def test_removed_member_has_lost_the_lock_for_good(played: Played, membership: Membership, code: int) -> None:
     assert membership.join("hello")
     played.scripted["OffsetCommit"] = [code]
     for _ in range(2):
@@ -232,7 +228,7 @@ def test_who_is_not_the_member_any_more_has_lost_it_for_good(
             membership.prove()
 
 
-def test_a_heartbeat_that_is_refused_loses_it(
+def test_refused_heartbeat_loses_the_lock(
     played: Played, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "SESSION_S", 0.01)
@@ -258,7 +254,7 @@ def test_the_rights_that_are_missing_are_named(played: Played, membership: Membe
     assert "__kafkaform_lock" in (caught.value.hint or "")
 
 
-def test_a_coordinator_that_never_answers_loses_it(
+def test_silent_coordinator_loses_the_lock(
     played: Played, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert membership.join("hello")
@@ -268,7 +264,7 @@ def test_a_coordinator_that_never_answers_loses_it(
         membership.prove()
 
 
-def test_what_is_refused_is_told_in_the_broker_s_words(played: Played, membership: Membership) -> None:
+def test_refusal_has_the_words_of_the_broker(played: Played, membership: Membership) -> None:
     """As where brokers allow no session of that length (group.max.session.timeout.ms)."""
     played.scripted["JoinGroup"] = [ErrorCode.INVALID_SESSION_TIMEOUT]
     with pytest.raises(RequestRejected, match="session timeout"):
@@ -276,9 +272,7 @@ def test_what_is_refused_is_told_in_the_broker_s_words(played: Played, membershi
     assert "LeaveGroup" not in played.asked
 
 
-def test_brokers_without_the_protocol_are_told_of_at_once(
-    played: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_protocol_fails_at_once(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     class Connected:
         def separate(self, _: str) -> Brokers:
             return cast("Brokers", played)

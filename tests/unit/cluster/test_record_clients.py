@@ -28,7 +28,7 @@ def test_the_backoff_before_connecting_again_is_short_unless_the_client_properti
     assert make_client_options(own)["reconnect.backoff.ms"] == 500
 
 
-def test_what_a_client_cannot_do_or_be_is_told_by_name() -> None:
+def test_client_errors_have_their_name() -> None:
     # What our own connections cannot do is refused for all clients.
     def refuse() -> TransportSettings:
         raise KafkaformError("this login is not possible")

@@ -152,7 +152,7 @@ def test_a_token_is_sent_with_its_extensions() -> None:
 
 
 @pytest.mark.parametrize("end", [RejectedError("no"), ClusterError("the broker closed the connection")])
-def test_what_a_broker_says_of_a_token_is_told_and_the_token_is_not(end: Exception) -> None:
+def test_refused_token_is_hidden(end: Exception) -> None:
     sent: list[bytes] = []
 
     def send(message: bytes) -> bytes:
@@ -244,7 +244,7 @@ def test_kerberos_without_its_package_names_the_extra(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "DIGEST-MD5"])
-def test_what_cannot_be_used_is_refused_by_name_before_anything_is_sent(mechanism: str) -> None:
+def test_unsupported_mechanism_sends_nothing(mechanism: str) -> None:
     def send(_: bytes) -> bytes:
         raise AssertionError("nothing is to be sent")
 

@@ -221,7 +221,7 @@ def test_msk_iam_signs_with_the_credentials_of_the_environment(monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("no_aws")
-def test_msk_iam_without_credentials_says_so() -> None:
+def test_msk_iam_needs_credentials() -> None:
     assert "no AWS credentials" in failure(source(MskIamSettings("eu-west-1")))
 
 
@@ -334,7 +334,7 @@ def test_an_extension_that_would_be_read_as_something_else_is_refused(extensions
         source(MskIamSettings("eu-west-1"), extensions)
 
 
-def test_there_is_no_source_where_librdkafka_gets_its_own() -> None:
+def test_no_token_source_without_tokens() -> None:
     assert make_token_source(SaslSettings("OAUTHBEARER")) is None
     assert make_token_source(SaslSettings("PLAIN", "alice", "x")) is None
 

@@ -71,7 +71,7 @@ def test_metadata_with_tags_long_lists_and_null_names() -> None:
     assert (second.name, second.error_code, second.partitions) == ("", 100, [])
 
 
-def test_requests_do_not_grow_with_topics_and_a_topic_nobody_speaks_of_is_an_error() -> None:
+def test_requests_are_bounded_and_a_missing_topic_is_an_error() -> None:
     class Counting:
         """A connection that counts, and answers that no topic has configs."""
 

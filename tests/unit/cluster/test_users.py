@@ -111,7 +111,7 @@ def test_a_listener_without_the_mechanism_is_asked_once_for_all_users(
     assert brokers.logins == []
 
 
-def test_what_is_not_visible_or_not_offered_is_no_user() -> None:
+def test_hidden_users_are_no_users() -> None:
     denied = Brokers(described(error=31)).observe(ALICE)
     assert denied.invisible.keys() == {ALICE}
     assert Brokers(described(error=31)).observe().diagnostics[0].code == "KF430"
@@ -155,7 +155,7 @@ def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     assert brokers.requests == []
 
 
-def test_each_request_has_one_credential_of_a_user() -> None:
+def test_request_has_one_credential_of_a_user() -> None:
     """A controller with KRaft refuses two, although they are of different mechanisms."""
     both = {PATH: DECLARED, "scram.SCRAM-SHA-256": DECLARED}
     brokers = Brokers({"results": [{"user": "alice", "error_code": 0}, {"user": "bob", "error_code": 0}]})

@@ -260,7 +260,7 @@ VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 # --- requests -------------------------------------------------------------------------------------
 
 
-def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
+def test_config_requests_have_the_numbers_of_kafka() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
     one = pack(">i", 1)
     key = one + pack(">h", 1) + b"k"
@@ -301,7 +301,7 @@ def test_metadata_is_read_alike_by_its_schema_and_straight_from_its_bytes() -> N
     assert told.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
 
 
-def test_own_configs_are_told_by_the_number_of_their_source() -> None:
+def test_own_configs_have_their_source() -> None:
     """ConfigSource of Kafka: DYNAMIC_TOPIC_CONFIG is 1, DYNAMIC_BROKER_CONFIG 2, DYNAMIC_GROUP_CONFIG 8."""
 
     def read_own(requests: RequestType[Any], source: int) -> object:
@@ -481,7 +481,7 @@ def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
 
 @examples(10)
 @given(st.sampled_from(SAMPLES), damages)
-def test_a_damaged_answer_is_read_or_told_to_be_malformed(
+def test_damaged_response_is_read_or_malformed(
     sample: tuple[RequestType[Any], int, bytes], damage: Damage
 ) -> None:
     request_type, version, body = sample
@@ -489,14 +489,14 @@ def test_a_damaged_answer_is_read_or_told_to_be_malformed(
 
 
 @given(st.sampled_from(SAMPLES), st.data(), st.binary(max_size=200))
-def test_any_bytes_in_any_version_are_read_or_told_to_be_malformed(
+def test_any_bytes_are_read_or_malformed(
     sample: tuple[RequestType[Any], int, bytes], data: st.DataObject, body: bytes
 ) -> None:
     request_type = sample[0]
     read_or_refuse(request_type, data.draw(st.integers(*request_type.versions)), body)
 
 
-def test_what_is_claimed_takes_no_memory() -> None:
+def test_claimed_lengths_take_no_memory() -> None:
     """Lengths of up to 2^32 in every place of every answer."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -607,7 +607,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
+def test_readers_of_damaged_responses_fail_plainly(name: str) -> None:
     reader, answers = READERS[name]
     chance = random.Random(name)
     for _ in range(1_500):
@@ -705,7 +705,7 @@ def test_log_directories_come_with_their_volumes_where_brokers_tell() -> None:
     assert read_volumes({1: bytes(4) + b"\x03" + each + b"\x00"}, 2) == ((LogDir(1, "/a", None),), {})
 
 
-def test_a_cluster_without_the_request_is_told_of_once() -> None:
+def test_unsupported_request_is_reported_once() -> None:
     nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
     with pytest.raises(NotOffered, match="DescribeLogDirs"):
         read_volumes(nobody)
@@ -715,7 +715,7 @@ def test_a_cluster_without_the_request_is_told_of_once() -> None:
     )
 
 
-def test_who_does_not_tell_of_volumes_is_named() -> None:
+def test_broker_without_volumes_is_named() -> None:
     found, unread = read_volumes(
         {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
     )

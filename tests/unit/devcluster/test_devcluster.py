@@ -118,7 +118,7 @@ def test_a_directory_with_strange_content(tmp_path: Path) -> None:
         DevCluster.start(tmp_path / "file" / "below")
 
 
-def test_nothing_to_stop_or_show(tmp_path: Path) -> None:
+def test_missing_cluster_is_reported(tmp_path: Path) -> None:
     down = cli("down", "--data", tmp_path / "dev")
     assert (down.code, "no cluster" in down.stderr) == (0, True)
     assert (
@@ -366,7 +366,7 @@ def answer(content: bytes) -> tuple[int, threading.Thread]:
         struct.pack(">i", 0),
     ],
 )
-def test_what_is_no_broker_is_told_from_one(content: bytes) -> None:
+def test_invalid_response_is_no_broker(content: bytes) -> None:
     port, thread = answer(content)
     with pytest.raises(readiness.InvalidResponse):
         readiness.read_membership("127.0.0.1", port, timeout_s=5)

@@ -93,7 +93,7 @@ def test_only_a_damaged_jar_is_fetched_anew(mirror: Mirror, damage: str) -> None
     [None, b"", b"<html>sign in to the network</html>", b"x" * 10**6],
     ids=["404", "cut", "page", "longer"],
 )
-def test_what_is_not_the_pinned_jar_is_refused(mirror: Mirror, sent: bytes | None) -> None:
+def test_unpinned_jar_is_refused(mirror: Mirror, sent: bytes | None) -> None:
     original = mirror.jars.pop(PATHS[1])
     if sent is not None:
         mirror.jars[PATHS[1]] = sent

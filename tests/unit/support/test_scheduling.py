@@ -106,7 +106,7 @@ def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cl
         assert len({part[0] for part in parts[::2]}) == len(parts) // 2
 
 
-def test_what_is_begun_first_is_a_file_that_is_a_group_of_its_own() -> None:
+def test_heavy_files_are_groups_of_their_own() -> None:
     """A file that needs a shared cluster is begun with the others that do."""
     files = [name for name in HEAVY if name not in {SPARK, *GROUP_CLUSTERS}]
     assert [name for name in files if not (ROOT / "tests" / name).exists()] == []
@@ -131,7 +131,7 @@ def outcomes_in(pytester: pytest.Pytester, files: dict[str, str], *options: str)
         ("kafka/test_a.py", NIGHTLY.format("('')"), "say why it is nightly"),
     ],
 )
-def test_what_a_folder_does_not_allow(pytester: pytest.Pytester, file: str, text: str, message: str) -> None:
+def test_folder_rules_are_enforced(pytester: pytest.Pytester, file: str, text: str, message: str) -> None:
     done = outcomes_in(pytester, {f"tests/{file}": text})
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert message in done.stdout.str() + done.stderr.str()

@@ -146,7 +146,7 @@ def test_a_part_of_a_request_is_refused_and_the_rest_passed_on() -> None:
     assert proxy.refused == {CREATE_TOPICS: 1}
 
 
-def test_what_is_refused_whole_is_answered_in_the_brokers_place() -> None:
+def test_refused_request_is_answered_by_the_proxy() -> None:
     denied = Profile("x", denied={DESCRIBE_LOG_DIRS: Refusal(31, "no")})
     with connected(denied) as (client, _):
         assert ask(client, DESCRIBE_LOG_DIRS, 4, b"\0" * 3) == b"\0" + pack(">ih", 0, 31) + b"\1\0"

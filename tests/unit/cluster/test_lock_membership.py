@@ -136,32 +136,29 @@ def follower() -> Any:
     return {"error_code": 0, "generation": 7, "leader": OTHER, "member_id": MINE, "members": []}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [follower(), ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED],
-    ids=["follower", "other protocol", "full"],
-)
-def test_follower_does_not_hold_the_lock(played: Played, membership: Membership, answer: Any) -> None:
-    played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, answer]
-    assert not membership.join("hello")
-    assert "OffsetCommit" not in played.asked
-    assert played.asked[-1] == "LeaveGroup"
+REQUIRED = ErrorCode.MEMBER_ID_REQUIRED
+JOINS = {
+    "a follower": ("JoinGroup", [REQUIRED, follower()], False, 2),
+    "of another protocol": ("JoinGroup", [REQUIRED, ErrorCode.INCONSISTENT_GROUP_PROTOCOL], False, 2),
+    "of a full group": ("JoinGroup", [REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED], False, 2),
+    "forgotten while it waits": ("JoinGroup", [REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID], True, 4),
+    "of a generation in rebalance": ("SyncGroup", [ErrorCode.REBALANCE_IN_PROGRESS], True, 3),
+    "of an old generation": ("SyncGroup", [ErrorCode.ILLEGAL_GENERATION], True, 3),
+    "removed before its first proof": ("OffsetCommit", [ErrorCode.UNKNOWN_MEMBER_ID], False, 2),
+    "overtaken before its first proof": ("OffsetCommit", [ErrorCode.ILLEGAL_GENERATION], False, 2),
+}
+"""A member: the responses to a request, whether it holds the lock, and how often it asked to join."""
 
 
-@pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION])
-def test_unsynced_generation_is_joined_anew(played: Played, membership: Membership, code: int) -> None:
-    played.scripted["SyncGroup"] = [code]
-    assert membership.join("hello")
-    assert played.asked.count("JoinGroup") == 3
-    assert played.asked.index("OffsetCommit") > played.asked.index("SyncGroup") + 2
-
-
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_a_leader_that_is_overtaken_before_its_first_proof_does_not_hold(
-    played: Played, membership: Membership, code: int
-) -> None:
-    played.scripted["OffsetCommit"] = [code]
-    assert not membership.join("hello")
+@pytest.mark.parametrize("case", JOINS)
+def test_member_joins_or_leaves(played: Played, membership: Membership, case: str) -> None:
+    request, responses, holds, joins = JOINS[case]
+    played.scripted[request] = [*responses]
+    assert membership.join("hello") == holds
+    assert played.asked.count("JoinGroup") == joins
+    if request == "JoinGroup" and not holds:
+        assert "OffsetCommit" not in played.asked
+        assert played.asked[-1] == "LeaveGroup"
 
 
 def test_brokers_that_take_commits_from_anybody_have_no_lock(played: Played, membership: Membership) -> None:
@@ -189,12 +186,6 @@ def test_a_coordinator_that_moves_is_looked_for_and_asked_again(
     assert membership.join("hello")
     assert played.asked.count("FindCoordinator") == 3
     membership.prove()
-
-
-def test_forgotten_member_joins_anew(played: Played, membership: Membership) -> None:
-    played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID]
-    assert membership.join("hello")
-    assert played.asked.count("JoinGroup") == 4
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ from confluent_kafka.admin import ResourceType
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
-from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import PermissionDenied, RequestRejected
 from kafkaform.core.model import Desired, Observation
-from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.rights import Right
 from kafkaform.devcluster.cluster import DevCluster
@@ -88,36 +87,6 @@ def test_a_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, pre
 # --- rights ----------------------------------------------------------------------------------------
 
 
-def test_an_account_that_may_only_read_changes_nothing(
-    acl: KafkaCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    a = topic(f"{prefix}a")
-    make_topic(acl, a.name, 2, retention_ms="1000")
-    (expected,) = acl.observe([a]).resources.values()
-    reader = account(
-        "TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE",
-        "CLUSTER:kafka-cluster:DESCRIBE_CONFIGS",
-    ).cluster  # fmt: skip
-    nobody = AuthorizerSettings()
-    assert reader.facts().add_part(nobody) == acl.facts().add_part(nobody)
-    missing = topic(f"{prefix}missing")
-    observation = reader.observe([a, missing])
-    assert observation.resources == {a: expected}
-    assert observation.invisible == {}
-    assert observation.diagnostics == ()
-    operations: list[Operation] = [
-        CreateTopic(missing, 1, 1, {}),
-        AlterConfigs(a, {"retention.ms": "2000"}),
-        AddPartitions(a, 2, 3),
-        DeleteTopic(a, expected.uid),
-    ]
-    *objections, deletion = reader.validate(operations)
-    assert [type(objection) for objection in objections] == [PermissionDenied] * 3
-    assert deletion is None
-    assert [type(outcome) for outcome in reader.execute(operations)] == [PermissionDenied] * 4
-    assert acl.observe([a, missing]).resources == {a: expected}
-
-
 @pytest.mark.parametrize(
     "right",
     [None, "DESCRIBE", "DESCRIBE_CONFIGS"],
@@ -158,16 +127,6 @@ def test_defaults_without_broker_rights_are_unknown(account: Callable[..., Accou
     assert found.config_defaults == {}
     assert [diagnostic.code for diagnostic in found.diagnostics] == ["KF412"]
     assert found.cluster_id
-
-
-def test_unread_reassignments_are_a_note(
-    acl: KafkaCluster, account: Callable[..., Account], prefix: str
-) -> None:
-    a = topic(f"{prefix}a")
-    make_topic(acl, a.name, 1, 1)
-    observation = account("TOPIC:*:DESCRIBE", "TOPIC:*:DESCRIBE_CONFIGS").cluster.observe([a])
-    assert codes(observation) == ["KF413"]
-    assert observation.resources.keys() == {a}
 
 
 def test_the_rights_to_move_replicas_are_named(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.model import DataSize, ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import Account, eventually
+from tests.support.clusters.fixtures import eventually
 from tests.support.plans.sizes import create_topics, plan_cuts
 
 
@@ -34,17 +33,6 @@ def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, p
     assert sizes[empty] == DataSize(0, 2)
     reasons, _ = plan_cuts(real_cluster, full, empty)
     assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
-
-
-def test_an_account_that_may_not_ask(account: Callable[..., Account], prefix: str) -> None:
-    ref = ResourceRef("Topic", f"{prefix}.t")
-    cluster = account(f"TOPIC:{prefix}*:ALL").cluster
-    create_topics(cluster, ref)
-    eventually(lambda: cluster.observe([ref]).resources, bool)
-    reasons, diagnostics = plan_cuts(cluster, ref)
-    assert "KF416" in {one.code for one in diagnostics}
-    assert "is cut from 3d to 1d" in reasons[ref.name]
-    assert "holds" not in reasons[ref.name]
 
 
 def test_a_topic_not_opened_yet_holds_nothing(

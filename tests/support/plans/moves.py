@@ -22,7 +22,7 @@ from kafkaform.resources.replicas.moves import MoveOptions, MoveProgress, Thrott
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, topic
+from tests.support.plans.scenes import FakeClock, Watched, topic
 
 MB = 1_000_000
 
@@ -54,6 +54,23 @@ def build_move(
 def now_on(cluster: Cluster, name: str) -> Assignment:
     """The replicas that metadata shows."""
     return tuple(state.replicas for state in cluster.layout().topics[name])
+
+
+def override(cluster: Cluster, **methods: Callable[..., Any]) -> Watched:
+    """Return a cluster with other methods in the place of some."""
+    watched = Watched(cluster)
+    for name, method in methods.items():
+        setattr(watched, name, method)
+    return watched
+
+
+def fail(error: BaseException) -> Callable[..., Any]:
+    """Return a method that raises an error."""
+
+    def raise_error(*_: object, **__: object) -> Any:
+        raise error
+
+    return raise_error
 
 
 class LimitedGuard:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import VERIFY_TIMEOUT_S, ApplyOptions, apply
-from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.cluster.protocol import NOTHING_DECLARED, Cluster, none_besides
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import (
@@ -37,7 +36,7 @@ from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import LimitedGuard, MemoryThrottleJournal
+from tests.support.plans.moves import LimitedGuard, MemoryThrottleJournal, fail, override
 from tests.support.plans.moves import Notes as MoveNotes
 from tests.support.plans.scenes import (
     DAY,
@@ -248,11 +247,7 @@ def test_unreachable_cluster_gets_no_more_requests(
 ) -> None:
     made(memory, "z")
     plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
-
-    def gone(_: object) -> None:
-        raise error
-
-    watched = Watched(memory, before=gone)
+    watched = Watched(memory, before=fail(error))
     report = carry_out(plan, watched, time)
     assert len(watched.requests) == 1
     assert results(report) == {"a": Result.FAILED, "b": Result.FAILED, "z": Result.NOT_TRIED}
@@ -266,12 +261,8 @@ def test_unreachable_cluster_gets_no_more_requests(
 
 def test_unreadable_cluster_is_an_error(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declared("a"))
-
-    def gone() -> None:
-        raise Unreachable("nobody there")
-
     with pytest.raises(Unreachable):
-        carry_out(plan, Watched(memory, reading=gone), time)
+        carry_out(plan, Watched(memory, reading=fail(Unreachable("nobody there"))), time)
     assert memory.executed == []
 
 
@@ -563,10 +554,7 @@ def test_stop_during_the_last_request_interrupts_nothing(memory: MemoryCluster, 
 def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, carried_out: bool) -> None:
     made(memory, "z")
     plan = plan_for(memory, declared("a"), declared("z", 6))
-
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
+    interrupt = fail(KeyboardInterrupt())
     watched = Watched(
         memory, before=None if carried_out else interrupt, after=interrupt if carried_out else None
     )
@@ -708,17 +696,15 @@ def test_refused_and_unconsented_changes_are_left_alone(memory: MemoryCluster, t
     assert cut.done == cut.not_done == fewer.done == fewer.not_done == ()
 
 
-class Unmapped(Watched):
-    """A cluster that does not tell where replicas are."""
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
-        raise PermissionDenied("no right to see that")
+def unmap(memory: MemoryCluster) -> Watched:
+    """Return the cluster without the right to read its layout."""
+    return override(memory, layout=fail(PermissionDenied("no right to see that")))
 
 
 def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     desired = declared("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
-    plan = plan_for(Unmapped(memory), desired)
+    plan = plan_for(unmap(memory), desired)
     report = carry_out(plan, memory, time)
     one = result_of(report, "a")
     assert one.result is Result.APPLIED
@@ -742,7 +728,7 @@ def test_deferred_field_decides_with_what_is_there(
 ) -> None:
     made(memory, "a")
     desired = declared("a", 3, 3) if retention is None else declared("a", 3, 3, retention_ms=retention)
-    plan = plan_for(Unmapped(memory), desired)
+    plan = plan_for(unmap(memory), desired)
     memory.replicate(topic("a"), [replicas] * 3)
     before = len(memory.executed)
     report = carry_out(plan, memory, time)
@@ -935,13 +921,9 @@ def test_early_end_removes_no_throttles(memory: MemoryCluster, time: FakeClock, 
     throttle_journal.run = 2
     plan = plan_for(memory, declared("a", retention_ms=WEEK), declared("b", 6))
     watched = AskedForThrottles(memory)
-
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
     if end == "cluster gone":
         memory.fail_next(Unreachable("nobody answers"), topic("a"))
-    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": interrupt}.get(end)
+    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
     guard = LimitedGuard(1 if end == "lock lost" else 2)
     report = apply(
         plan,
@@ -960,29 +942,22 @@ def test_early_end_removes_no_throttles(memory: MemoryCluster, time: FakeClock, 
 def test_throttles_are_read_where_a_record_is_kept(memory: MemoryCluster, time: FakeClock) -> None:
     """The record itself is not read where nothing is throttled."""
 
-    class Unread(MemoryThrottleJournal):
-        def read_leftovers(self) -> Sequence[Announcement]:
-            raise AssertionError
-
+    journal = MemoryThrottleJournal()
+    journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
     watched = AskedForThrottles(memory)
     assert carry_out(plan_for(memory, declared("a")), watched, time).complete
     assert watched.asked == 0
-    options = ApplyOptions(clock=time.clock, throttle_journal=Unread())
+    options = ApplyOptions(clock=time.clock, throttle_journal=journal)
     assert apply(plan_for(memory, declared("b")), watched, options).complete
     assert watched.asked == 1
 
 
 def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
-    class Unasked(Watched):
-        def throttles(self, topics: Collection[str]) -> Throttles:
-            assert not topics
-            raise Unreachable("nobody there")
-
     notes = MoveNotes()
     plan = plan_for(memory, declared("a"))
     report = apply(
         plan,
-        Unasked(memory),
+        override(memory, throttles=fail(Unreachable("nobody there"))),
         ApplyOptions(clock=time.clock, observer=notes, throttle_journal=MemoryThrottleJournal()),
     )
     assert report.complete

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
@@ -10,7 +10,6 @@ from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE, STALL_
 from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.reassignment import ReassignmentReport
-from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
 from kafkaform.core.errors import (
     ClusterError,
@@ -22,7 +21,7 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.health import LogDir
-from kafkaform.core.lock import Guard, lock_lost_error, unguarded
+from kafkaform.core.lock import Guard, lock_lost_error
 from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Assignment, Layout
@@ -42,8 +41,10 @@ from tests.support.plans.moves import (
     Crew,
     LimitedGuard,
     MemoryThrottleJournal,
+    fail,
     laid_out,
     now_on,
+    override,
     three_racks,
     work,
 )
@@ -214,13 +215,8 @@ def test_partitions_gone_by_the_election_are_skipped(memory: MemoryCluster) -> N
 
 
 def test_preferred_leaders_are_not_elected_again(memory: MemoryCluster) -> None:
-    class Unelected(Watched):
-        def elect_leaders(
-            self, partitions: Collection[TopicPartition], guard: Guard = lambda: None
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            raise AssertionError((partitions, guard))
-
-    assert Crew(Unelected(memory)).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    cluster = override(memory, elect_leaders=fail(AssertionError()))
+    assert Crew(cluster).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
 def test_failed_election_is_a_note(memory: MemoryCluster) -> None:
@@ -236,14 +232,11 @@ def test_failed_election_is_a_note(memory: MemoryCluster) -> None:
 def test_replica_out_of_sync_is_not_elected(memory: MemoryCluster) -> None:
     elected: list[TopicPartition] = []
 
-    class Elections(Requests):
-        def elect_leaders(
-            self, partitions: Collection[TopicPartition], guard: Guard = lambda: None
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            elected.extend(partitions)
-            return super().elect_leaders(partitions, guard)
+    def elect(partitions: Collection[TopicPartition], guard: Guard) -> object:
+        elected.extend(partitions)
+        return memory.elect_leaders(partitions, guard)
 
-    crew = Crew(Elections(memory), MoveOptions(throttle=None))
+    crew = Crew(override(memory, elect_leaders=elect), MoveOptions(throttle=None))
     crew.notes.on_progress = lambda progress: (
         memory.stop_broker(2) if progress.partitions_done == progress.partitions else None
     )
@@ -381,16 +374,13 @@ def test_lock_lost_at_the_cancellation_is_reported(memory: MemoryCluster, end: s
 def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseException) -> None:
     """Nor is it known of what a second Ctrl-C leaves."""
 
-    class Deaf(Watched):
-        def reassign(
-            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            if None in targets.values():
-                raise error
-            return super().reassign(targets, guard)
+    def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
+        if None in targets.values():
+            raise error
+        return memory.reassign(targets, guard)
 
     memory.pace(10_000)
-    crew = Crew(Deaf(memory))
+    crew = Crew(override(memory, reassign=reassign))
     crew.notes.on_progress = at(2, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
@@ -404,25 +394,20 @@ def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseExcept
 def test_replicas_out_of_sync_are_misplaced(memory: MemoryCluster, filled: bool) -> None:
     """As right after a cancellation, of which the controller knows and the brokers do not yet."""
 
-    class Late(Watched):
-        def layout(self, topics: Collection[str] | None = None) -> Layout:
-            layout = super().layout(topics)
-            states = tuple(
-                replace(state, replicas=after, isr=after if filled else after[:1])
-                for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
-            )
-            return replace(layout, topics={**layout.topics, "a": states}, reassigning={})
-
-    misplaced = Crew(Late(memory)).reassigner().find_misplaced([work("a", SINGLE, TRIPLE)])
+    layout = memory.layout()
+    states = tuple(
+        replace(state, replicas=after, isr=after if filled else after[:1])
+        for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
+    )
+    late = replace(layout, topics={**layout.topics, "a": states}, reassigning={})
+    cluster = override(memory, layout=lambda _=None: late)
+    misplaced = Crew(cluster).reassigner().find_misplaced([work("a", SINGLE, TRIPLE)])
     assert misplaced == (set() if filled else {A})
 
 
 def test_no_moves_read_no_layout(memory: MemoryCluster) -> None:
-    class Unread(Watched):
-        def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
-            raise AssertionError
-
-    assert Crew(Unread(memory)).reassigner().find_misplaced([]) == set()
+    cluster = override(memory, layout=fail(AssertionError()))
+    assert Crew(cluster).reassigner().find_misplaced([]) == set()
 
 
 def test_lock_lost_once_all_is_in_place_is_noted(memory: MemoryCluster) -> None:
@@ -432,24 +417,19 @@ def test_lock_lost_once_all_is_in_place_is_noted(memory: MemoryCluster) -> None:
 
 
 def test_moves_not_begun_are_not_in_place(memory: MemoryCluster) -> None:
-    class Slow(Watched):
-        def set_throttles(self, throttles: Throttles, *_: object) -> None:
-            self.cluster.set_throttles(throttles)
-            crew.stop.set()
-            raise Unreachable("the answer was lost")
+    def set_throttles(throttles: Throttles, *_: object) -> None:
+        memory.set_throttles(throttles)
+        crew.stop.set()
+        raise Unreachable("the answer was lost")
 
-    crew = Crew(Slow(memory), guard=LimitedGuard(0))
+    crew = Crew(override(memory, set_throttles=set_throttles), guard=LimitedGuard(0))
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert (report.outcomes, report.interrupted) == ({}, True)
     assert [line for line in crew.notes.lines if "in place" in line] == []
 
 
 def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
-    class Deaf(Watched):
-        def clear_throttles(self, *_: object) -> None:
-            raise Unreachable("nobody answers")
-
-    crew = Crew(Deaf(memory))
+    crew = Crew(override(memory, clear_throttles=fail(Unreachable("nobody answers"))))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert any("could not be removed: nobody answers" in line for line in crew.notes.lines)
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
@@ -534,11 +514,9 @@ def test_changed_throttles_of_a_killed_apply_stay(memory: MemoryCluster) -> None
 
 
 def test_unread_journal_is_a_note(memory: MemoryCluster) -> None:
-    class Unread(MemoryThrottleJournal):
-        def read_leftovers(self) -> Sequence[Announcement]:
-            raise PermissionDenied("no right to read")
-
-    crew = Crew(memory, throttle_journal=Unread())
+    journal = MemoryThrottleJournal()
+    journal.read_leftovers = fail(PermissionDenied("no right to read"))  # type: ignore[method-assign]
+    crew = Crew(memory, throttle_journal=journal)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     (line,) = crew.notes.lines
     assert line.endswith("no right to read")
@@ -563,15 +541,10 @@ def test_throttle_of_a_broker_that_is_down_is_removed_later(memory: MemoryCluste
 def test_account_without_throttles_reads_no_journal(memory: MemoryCluster) -> None:
     """It moves nothing either: there is nothing to be said about it, and no record to be read."""
 
-    class Unseen(Requests):
-        def throttles(self, topics: Collection[str]) -> Throttles:
-            raise PermissionDenied(f"may not describe the brokers, nor {len(topics)} topics")
-
-    class Unread(MemoryThrottleJournal):
-        def read_leftovers(self) -> Sequence[Announcement]:
-            raise AssertionError
-
-    crew = Crew(Unseen(memory), throttle_journal=Unread())
+    journal = MemoryThrottleJournal()
+    journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
+    cluster = override(memory, throttles=fail(PermissionDenied("may not describe the brokers")))
+    crew = Crew(cluster, throttle_journal=journal)
     crew.reassigner().recover()
     assert crew.notes.lines == []
 
@@ -833,11 +806,8 @@ def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
 
 
 def test_moves_need_the_running_reassignments(memory: MemoryCluster) -> None:
-    class Blind(Requests):
-        def layout(self, topics: Collection[str] | None = None) -> Layout:
-            return replace(super().layout(topics), reassigning=None)
-
-    error = failure(Crew(Blind(memory)).move(work("a", SINGLE, TRIPLE)))
+    blind = replace(memory.layout(), reassigning=None)
+    error = failure(Crew(override(memory, layout=lambda _=None: blind)).move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, PermissionDenied)
     assert "Describe on the cluster" in error.message
     assert str(error.hint).endswith(" --operation Describe --cluster`")
@@ -879,25 +849,21 @@ def test_running_batch_reads_its_own_topics(count: int) -> None:
 
 
 def test_slow_start_does_not_delay_the_next_reading(memory: MemoryCluster) -> None:
-    class Slow(Watched):
-        def reassign(
-            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            crew.time.time += 0.5
-            return super().reassign(targets, guard)
+    def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
+        crew.time.time += 0.5
+        return memory.reassign(targets, guard)
 
-    crew = Crew(Slow(memory))
+    crew = Crew(override(memory, reassign=reassign))
     crew.move(work("a", SINGLE, TRIPLE))
     assert crew.time.naps[0] == FIRST_PAUSE_S
 
 
 def test_slow_readings_are_rare(memory: MemoryCluster) -> None:
-    class Slow(Watched):
-        def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
-            crew.time.time += 0.5
-            return super().replica_sizes(partitions)
+    def replica_sizes(partitions: Collection[TopicPartition]) -> object:
+        crew.time.time += 0.5
+        return memory.replica_sizes(partitions)
 
-    crew = Crew(Slow(memory))
+    crew = Crew(override(memory, replica_sizes=replica_sizes))
     crew.move(work("a", SINGLE, TRIPLE))
     assert crew.time.naps[0] == 0.5 * READING_SHARE
 
@@ -952,11 +918,7 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
 
 
 def test_unread_disks_stop_no_batch(memory: MemoryCluster) -> None:
-    class Silent(Watched):
-        def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
-            raise PermissionDenied("this account may not")
-
-    crew = Crew(Silent(memory))
+    crew = Crew(override(memory, log_dirs=fail(PermissionDenied("this account may not"))))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     (line,) = crew.notes.lines
     assert line.endswith("this account may not")

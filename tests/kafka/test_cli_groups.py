@@ -98,40 +98,6 @@ def test_a_consumer_begins_as_declared(project: Project, protocol: str, start: s
         eventually(member.firsts, lambda seen: seen == firsts)
 
 
-def test_configs_are_set_kept_and_taken_away(project: Project) -> None:
-    declare(project, config={"consumer.session.timeout.ms": "50s"})
-    project.apply("topics").needs(0)
-    declare(project, config={"consumer.session.timeout.ms": 50000})
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    declare(project, config={"consumer.session.timeout.ms": "55s"})
-    assert "50s → 55s" in project.run("plan", "topics", "--detailed-exitcode").needs(2).out
-    declare(project)
-    assert "consumer.session.timeout.ms = 50s" in project.run("plan", "topics").needs(0).out
-    declare(project, undeclared="reset")
-    project.apply("topics").needs(0)
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_tombstone(project: Project) -> None:
-    declare(project, config={"consumer.session.timeout.ms": "50s"}, offsets={"initial": "earliest"})
-    project.apply("topics").needs(0)
-    declare(project, state="absent")
-    assert "needs consent to delete" in project.apply("topics").needs(1).out
-    declare(project, state="absent", metadata={"annotations": {"kafkaform/allow": "delete: TICKET-1"}})
-    with joined(project, "consumer"):
-        in_use = project.run("plan", "topics").needs(1)
-        assert "it has 1 member" in in_use.out
-        project.apply("topics").needs(1)
-    project.apply("topics").needs(0)
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    assert (
-        project.run("reset", project.prefix + "g", "--to", "latest")
-        .needs(1)
-        .err.startswith(f"Error: group '{project.prefix}g' does not exist")
-    )
-
-
 @pytest.mark.parametrize(
     ("protocol", "config", "value"),
     [("consumer", "consumer.session.timeout.ms", "50s"), ("streams", "streams.num.standby.replicas", 1)],
@@ -168,21 +134,6 @@ def status(project: Project) -> dict[str, Any]:
     """The status of the group."""
     (shown,) = project.run("status", project.prefix + "g", "--format", "json").needs(0).json["groups"]
     return dict(shown)
-
-
-def test_added_partitions_of_a_running_group_are_reported(project: Project) -> None:
-    declare(project, offsets={"initial": "earliest"}, client={"auto.offset.reset": "earliest"})
-    project.apply("topics").needs(0)
-    project.topic("a", partitions=4, keyed=False)
-    with joined(project, "consumer"):
-        before = project.run("plan", "topics").needs(0)
-        assert "KF405" in before.out
-        assert f"group {project.prefix}g " in before.words
-        project.apply("topics").needs(0)
-        after = project.run("plan", "topics", "--detailed-exitcode", "--verbose").needs(0)
-        told = after.words
-        assert f"partition 3 of {project.prefix}a" in told
-        assert "auto.offset.reset=earliest" in told
 
 
 @pytest.mark.usefixtures("at_once")

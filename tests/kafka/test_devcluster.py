@@ -155,36 +155,6 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.nightly(
-    "two starts of a broker; tests/unit/devcluster has the stranger, and a restart with its data is above"
-)
-def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
-    quick = {"broker.session.timeout.ms": "2000"}  # so long a killed broker's id stays taken
-    cluster = DevCluster.start(tmp_path / "dev", ClusterSpec(properties=quick))
-    try:
-        create_topic(cluster.bootstrap_servers, "written")
-        (node,) = cluster.nodes
-        (process,) = processes_in(cluster.directory)
-        process.kill()
-        process.wait(120)
-        assert cluster.status().health is DevClusterStatus.STOPPED
-
-        mention = f"-Dkafkaform.dev.node={node.token}"
-        stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mention, "Kafka"])
-        try:
-            assert "was not running" in cli("down", "--data", cluster.directory).stderr
-            assert stranger.poll() is None
-        finally:
-            stranger.kill()
-            stranger.wait()
-
-        cluster = DevCluster.start(cluster.directory, ClusterSpec(properties=quick))
-        assert topics(cluster.bootstrap_servers) == {"written"}
-    finally:
-        cluster.stop(graceful=False)
-    assert processes_in(cluster.directory) == []
-
-
-@pytest.mark.nightly(
     "four starts of brokers; the fixtures kafka3 and kafka_acl start the same ones every day"
 )
 def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:

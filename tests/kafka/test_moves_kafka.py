@@ -150,30 +150,6 @@ def test_a_throttle_slows_and_a_stop_takes_back(
     assert again.outcomes == {topic(name): None}
 
 
-def test_foreign_reassignments_are_left_alone(
-    real: KafkaCluster, prefix: str, fill: Callable[[str], None]
-) -> None:
-    ours, theirs = f"{prefix}ours", f"{prefix}theirs"
-    for name in (ours, theirs):
-        place_topic(real, name, SINGLE)
-    fill(theirs)
-    foreign = Throttles({1: Rates(50_000, 50_000)}, {theirs: listed("0:1", "0:2")})
-    real.set_throttles(foreign)
-    real.reassign({(theirs, 0): (1, 2)})
-    running = eventually(lambda: real.layout().reassigning, bool)
-    report = crew_of(real).move(work(ours, SINGLE, TRIPLE))
-    assert str(report.outcomes[topic(ours)]).endswith(f"is running: {theirs}-0 from 1 to 1:2")
-    assert real.layout().reassigning == running
-    assert real.throttles([theirs]) == foreign
-    assert now_on(real, ours) == SINGLE
-    real.reassign({(theirs, 0): None})
-    real.clear_throttles(foreign)
-
-
-def listed(leader: str, follower: str) -> ThrottledReplicas:
-    return ThrottledReplicas(frozenset({leader}), frozenset({follower}))
-
-
 def test_the_next_apply_goes_on_after_a_lost_lock(
     real: KafkaCluster, prefix: str, fill: Callable[[str], None]
 ) -> None:

@@ -103,15 +103,6 @@ def test_the_comment_follows_the_branch(team: Team) -> None:
     assert "failed" not in comment
 
 
-@pytest.mark.nightly("unit/vcs/test_attribution.py has what a branch has caused")
-def test_earlier_drift_is_separate_in_the_comment(team: Team) -> None:
-    team.project.set_config("first", "retention.ms", "1234567")
-    pull = team.push(team.topic("second"), "more")
-    results(team.plan(pull), validate="success", plan="success", comment="success")
-    [comment] = team.comments(pull)
-    assert "Not caused by this branch" in comment
-
-
 @pytest.mark.nightly("unit/vcs has what a moved branch is refused for")
 def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
@@ -167,17 +158,6 @@ def test_unreviewed_commit_is_not_applied(team: Team) -> None:
     refused = results(team.apply(), apply="failure", issue="success")
     assert "no plan of it" in refused.summary
     assert "no plan of it" in team.hub.issues[0]["body"]
-    assert set(team.project.live()) == {"first"}
-
-
-@pytest.mark.nightly("kafka/test_cli_trust.py has signatures")
-def test_unsigned_plan_is_not_applied(team: Team) -> None:
-    team.runner.secrets["kafka-plan"].pop("KAFKAFORM_SIGN_KEY")
-    pull = team.push(team.topic("second"), "more")
-    results(team.plan(pull), validate="success", plan="success", comment="success")
-    team.merge(pull)
-    refused = results(team.apply(), apply="failure", issue="success")
-    assert "sign" in refused.summary
     assert set(team.project.live()) == {"first"}
 
 

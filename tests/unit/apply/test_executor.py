@@ -99,17 +99,24 @@ def test_reversible_changes_come_first(memory: MemoryCluster, time: FakeClock) -
     assert plan_for(memory, *desired).changes == ()
 
 
-def test_failed_configs_add_no_partitions(memory: MemoryCluster, time: FakeClock) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "replicas", "next_operation"), [(6, 1, AddPartitions), (3, 3, Reassign)]
+)
+def test_failed_configs_stop_their_resource(
+    memory: MemoryCluster, time: FakeClock, partitions: int, replicas: int, next_operation: type[Operation]
+) -> None:
     for name in ("bad", "good"):
         made(memory, name)
-    plan = plan_for(memory, declared("bad", 6, retention_ms=WEEK), declared("good", 6, retention_ms=WEEK))
+    plan = plan_for(
+        memory, *(declared(name, partitions, replicas, retention_ms=WEEK) for name in ("bad", "good"))
+    )
     memory.fail_next(NO, topic("bad"))
     report = carry_out(plan, memory, time)
     assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
     assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1}
     bad = result_of(report, "bad")
     assert (bad.message, bad.hint, bad.done) == (NO.message, "ask them", ())
-    assert sorts(bad.not_done) == [AlterConfigs, AddPartitions]
+    assert sorts(bad.not_done) == [AlterConfigs, next_operation]
 
 
 def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
@@ -787,17 +794,6 @@ def test_min_insync_is_lowered_before_the_replicas(memory: MemoryCluster, time: 
     desired = declared("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
     assert carry_out(plan_for(memory, desired, allow="destructive"), asked, time).complete
     assert asked.asked == [("AlterConfigs", 3), ("reassign", 3)]
-
-
-def test_failed_operation_moves_no_replicas(memory: MemoryCluster, time: FakeClock) -> None:
-    for name in ("bad", "good"):
-        made(memory, name)
-    plan = plan_for(memory, *(declared(name, 3, 3, retention_ms=WEEK) for name in ("bad", "good")))
-    memory.fail_next(NO, topic("bad"))
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
-    assert sorts(result_of(report, "bad").not_done) == [AlterConfigs, Reassign]
-    assert memory.layout().topics["bad"][0].replicas == (memory.layout().topics["bad"][0].replicas[0],)
 
 
 def test_min_insync_waits_for_the_moves(memory: MemoryCluster, time: FakeClock) -> None:

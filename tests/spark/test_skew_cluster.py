@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
@@ -26,13 +27,14 @@ from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.job import JobSettings
 from spark_validation.kafka_client import OffsetReader
 from spark_validation.results import from_document
-from tests.spark.test_skew_submit import RECORDS, filled
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account, eventually
-from tests.support.skew.producers import create_topic, result_of
+from tests.support.skew.producers import create_topic, fill_topic, result_of
 from tests.support.skew.spark_cluster import spark_home, standalone
 
 ROOT = Path(__file__).parents[2]
+RECORDS = 9_000
+BEGIN = int(time.time() * 1000) - 3_600_000
 
 
 THROUGH_MASTER = """
@@ -65,7 +67,7 @@ def test_a_standalone_cluster_counts_the_same(
 ) -> None:
     """Through --master and by the documented spark-submit; the cluster keeps the password nowhere."""
     topic = f"{prefix}a"
-    filled(kafka_acl.bootstrap_servers, topic)
+    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
     reader = account(f"TOPIC:{topic}:READ", "CLUSTER:kafka-cluster:DESCRIBE").properties
     kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
     admin = OffsetReader(kafka)
@@ -256,7 +258,7 @@ def test_executors_without_packages_are_named(
 ) -> None:
     """First without any, then with all but Kafka's client."""
     topic = f"{project.prefix}a"
-    filled(kafka.bootstrap_servers, topic)
+    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     folder = tmp_path_factory.mktemp("executors")
     venv.create(folder / "bare", with_pip=False, symlinks=True)
     python = folder / "bare" / "bin" / "python"

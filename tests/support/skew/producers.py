@@ -521,3 +521,12 @@ def produce_keys(cluster: Cluster, servers: str, name: str, partitions: int, key
         client.poll(0)
     assert client.flush(TIMEOUT_S) == 0
     return name
+
+
+def fill_topic(servers: str, topic: str, records: int, begin_ms: int) -> None:
+    """Make a topic of three partitions with records of 300 keys, a millisecond apart, by murmur2."""
+    create_topic(servers, topic, 3)
+    client = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
+    for number in range(records):
+        client.produce(topic, key=f"key-{number % 300}", value="x" * 10, timestamp=begin_ms + number)
+    assert client.flush(TIMEOUT_S) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,9 @@ def test_no_secret_is_in_a_plan(
     }
     made = project.run("plan", "--out", "plan.json", "--format", "json", "-v", env=env).needs(0)
     shown = project.run("show", "plan.json").needs(0)
+    debug = project.process("--debug", "plan", env=env).needs(0)
+    assert re.search(r"\.broker_socket: 127\.0\.0\.1:\d+: DescribeConfigs v1, sent [\d,]+ bytes", debug.err)
+    assert login["sasl.password"] not in debug.both
     plan = (project.folder / "plan.json").read_text()
     assert json.loads(plan)["changes"][0]["name"] == f"{prefix}orders"
     assert "signature" in json.loads(plan)

@@ -924,6 +924,12 @@ def test_unread_disks_stop_no_batch(memory: MemoryCluster) -> None:
     assert line.endswith("this account may not")
 
 
+def test_unread_sizes_are_noted(memory: MemoryCluster) -> None:
+    crew = Crew(override(memory, replica_sizes=fail(PermissionDenied("this account may not"))))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert crew.notes.lines[0].endswith("this account may not")
+
+
 # --- replicas in sync ------------------------------------------------------------------------------
 
 

@@ -265,37 +265,19 @@ def test_missing_client_certificate_is_refused(gate: Gate) -> None:
         by_transport(anonymous)
 
 
-BAD_CERTIFICATES: dict[str, tuple[dict[str, str | None], str, str]] = {
-    "no client certificate": (
-        {"ssl.certificate.location": None, "ssl.key.location": None},
-        "localhost:PORT: the broker requires a client certificate, and none is set",
-        "set ssl.certificate.location and ssl.key.location",
-    ),
-    "a client certificate of another authority": (
-        {"ssl.certificate.location": "OTHER/client.pem", "ssl.key.location": "OTHER/client.key"},
-        "the broker does not accept the client certificate of ssl.certificate.location (OTHER/client.pem)",
-        "use a certificate that the broker's trust store covers",
-    ),
-    "another authority": (
-        {"ssl.ca.location": "OTHER/ca.pem"},
-        "localhost:PORT: the broker's certificate is not trusted: ",
-        "(now ssl.ca.location (OTHER/ca.pem))",
-    ),
-    "no such authority": (
-        {"ssl.ca.location": "OTHER/nope.pem"},
-        "client property ssl.ca.location (OTHER/nope.pem) cannot be read: no such file or directory",
-        "check the path",
-    ),
+CLIENT_PAIR = {"ssl.certificate.location": "OTHER/client.pem", "ssl.key.location": "OTHER/client.key"}
+LOCKED_PAIR = {"ssl.certificate.location": "OTHER/locked.pem", "ssl.key.location": "OTHER/locked.key"}
+BAD_CERTIFICATES: dict[str, tuple[Mapping[str, str | None], str]] = {
+    "no client certificate": (dict.fromkeys(CLIENT_PAIR), "PORT: the broker requires a client certificate"),
+    "a client certificate of another authority": (CLIENT_PAIR, "ssl.certificate.location (OTHER/client.pem)"),
+    "another authority": ({"ssl.ca.location": "OTHER/ca.pem"}, "certificate is not trusted: "),
+    "no such authority": ({"ssl.ca.location": "OTHER/nope.pem"}, "ssl.ca.location (OTHER/nope.pem) "),
     "a wrong password": (
-        {
-            "ssl.certificate.location": "OTHER/locked.pem",
-            "ssl.key.location": "OTHER/locked.key",
-            "ssl.key.password": "hunter2-4711",
-        },
-        "client property ssl.key.password does not decrypt ssl.key.location (OTHER/locked.key)",
-        "give its password",
+        {**LOCKED_PAIR, "ssl.key.password": "hunter2-4711"},
+        "ssl.key.password does not decrypt ssl.key.location (OTHER/locked.key)",
     ),
 }
+"""Client properties, and the property or the cause that the error names."""
 
 
 @pytest.mark.parametrize("name", BAD_CERTIFICATES)
@@ -308,14 +290,13 @@ def test_a_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_pa
     def filled(text: str) -> str:
         return text.replace("OTHER", str(tmp_path)).replace("PORT", str(gate.tls))
 
-    changed, said, hint = BAD_CERTIFICATES[name]
+    changed, said = BAD_CERTIFICATES[name]
     given = {**certificate_login(gate), **changed}
     login = {key: filled(value) for key, value in given.items() if value is not None}
     project = logged_in(tmp_path / "project", gate.cluster.bootstrap_servers, names, login)
     project.topic("a")
     call = project.run("plan", "topics")
     assert_one_error(call, filled(said))
-    assert filled(hint) in call.said
     assert "within 8 s" not in call.both
     assert "hunter2-4711" not in call.both
 

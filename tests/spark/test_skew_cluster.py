@@ -277,13 +277,10 @@ def test_executors_without_packages_are_named(
         without_python = project.process(*words).needs(1)
     calls = (without_any, without_client, without_python)
     version = ".".join(map(str, sys.version_info[:2]))
-    hint = (
-        f"hint: executors need Python {version}.x with confluent-kafka, numpy, pandas and pyarrow: install"
-        " them there, or set spark.pyspark.python to a Python that has them"
-    )
-    assert [call.err.splitlines()[-2:] for call in calls] == [
-        ["Error: the Python of Spark's executors lacks numpy", hint],
-        [f"Error: the Python of the Spark executor on {socket.gethostname()} lacks confluent-kafka", hint],
-        [f"Error: Spark's executors cannot run {python}", hint],
-    ]
+    named = ("lacks numpy", f"{socket.gethostname()} lacks confluent-kafka", f"cannot run {python}")
+    for call, reason in zip(calls, named, strict=True):
+        error, hint = call.err.splitlines()[-2:]
+        assert error.startswith("Error: ")
+        assert error.endswith(reason)
+        assert f"Python {version}.x with confluent-kafka" in hint
     assert not [call for call in calls if "Traceback" in call.said]

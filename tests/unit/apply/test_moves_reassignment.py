@@ -558,6 +558,18 @@ def test_announced_throttles_may_not_be_set(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
+def test_empty_lists_of_a_killed_apply_are_unset(memory: MemoryCluster) -> None:
+    """It died after it had emptied them."""
+    journal, cleared = MemoryThrottleJournal(), []
+    listed = {"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))}
+    journal.announce(Throttles({}, listed))
+    journal.run = 2
+    cluster = override(memory, clear_throttles=lambda throttles, _: cleared.append(throttles))
+    crew = Crew(cluster, MoveOptions(throttle=None), journal)
+    assert crew.move(work("a", SINGLE, SINGLE[:1] + TRIPLE[1:])).outcomes == {A: None}
+    assert cleared == [Throttles({}, listed)]
+
+
 def test_throttle_of_a_broker_that_is_down_stays(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((3, 1), (3, 2)))
     crew = Crew(memory)

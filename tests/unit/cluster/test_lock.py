@@ -104,7 +104,7 @@ def test_an_introduction_fits_into_what_a_broker_keeps(letter: str) -> None:
 # --- waiting ---------------------------------------------------------------------------------------
 
 
-class RuleContext:
+class Contention:
     """A lock that is held for so long, and what is said meanwhile."""
 
     def __init__(self, free_after: float, occupants: Sequence[Holder] = (ALICE,)) -> None:
@@ -141,12 +141,12 @@ class RuleContext:
 
 
 def test_a_free_lock_is_had_at_once_and_in_silence() -> None:
-    scene = RuleContext(0)
+    scene = Contention(0)
     assert (scene.acquired(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
 
 
 def test_holder_is_repeated_now_and_then() -> None:
-    scene = RuleContext(40)
+    scene = Contention(40)
     assert scene.acquired(90) == "mine"
     assert [at for at, _ in scene.said] == [0, REMIND_S, 2 * REMIND_S]
     for _, line in scene.said:
@@ -156,7 +156,7 @@ def test_holder_is_repeated_now_and_then() -> None:
 
 
 def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
-    scene = RuleContext(60)
+    scene = Contention(60)
     with pytest.raises(LockHeld) as caught:
         scene.acquired(10.2)
     assert scene.waited == pytest.approx(10.2)
@@ -168,11 +168,11 @@ def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
 
 
 def test_a_lock_that_becomes_free_at_the_limit_is_had() -> None:
-    assert RuleContext(10).acquired(10) == "mine"
+    assert Contention(10).acquired(10) == "mine"
 
 
 def test_zero_timeout_tries_once() -> None:
-    scene = RuleContext(1)
+    scene = Contention(1)
     with pytest.raises(LockHeld) as caught:
         scene.acquired(0)
     assert (scene.attempts, scene.said, scene.time.naps) == (1, [], [])
@@ -180,10 +180,10 @@ def test_zero_timeout_tries_once() -> None:
 
 
 def test_a_holder_may_say_who_it_is_first_or_never() -> None:
-    scene = RuleContext(2, [SILENT, ALICE])
+    scene = Contention(2, [SILENT, ALICE])
     assert scene.acquired(90) == "mine"
     assert [(at, "alice" in line) for at, line in scene.said] == [(RETRY_S, True)]
-    scene = RuleContext(2, [SILENT])
+    scene = Contention(2, [SILENT])
     assert scene.acquired(90) == "mine"
     assert [(at, "kafkaform-lock-7" in line) for at, line in scene.said] == [(1.0, True)]
 

@@ -87,6 +87,22 @@ def test_topics_with_their_size_retention_and_readers(project: Project, orders: 
     assert row.split()[:4] == [orders, "2", "1", "2d"]
 
 
+def test_groups_are_listed_by_lag(project: Project, orders: str) -> None:
+    for name, committed in (("some", 90), ("none", 100), ("much", 10)):
+        with assigned(project.servers, f"{project.prefix}{name}", orders) as (member,):
+            offsets = [TopicPartition(orders, 0, committed), TopicPartition(orders, 1, 50)]
+            member.commit(offsets=offsets, asynchronous=False)
+    mine = f"{project.prefix}*"
+
+    def listed(*options: str) -> list[str]:
+        found = project.run("status", mine, *options, "--format", "json").needs(0).json
+        return [one["name"].removeprefix(project.prefix) for one in (*found["topics"], *found["groups"])]
+
+    assert listed("--sort", "lag") == ["much", "some", "none"]
+    assert listed("--lagging") == ["much", "some"]
+    assert listed("--sort", "size") == ["orders"]
+
+
 def test_an_account_that_sees_nothing(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:

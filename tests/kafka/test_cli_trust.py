@@ -94,6 +94,16 @@ def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
     assert project.apply("--reviewed", "plan.json").needs(0).out.count("1 created") == 1
 
 
+def test_old_plan_is_refused(project: Project) -> None:
+    project.run("plan", "--out", "plan.json").needs(0)
+    edited(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
+    refused(project, "maximum age is 2 days", "--max-age", "2d")
+    config = project.folder / "kafkaform.yaml"
+    config.write_text(config.read_text().replace("    client:", "    maxPlanAge: 24h\n    client:"))
+    refused(project, "maximum age is 24 hours")
+    project.apply("plan.json", "--max-age", "36500d").needs(0)
+
+
 # --- applying what was reviewed --------------------------------------------------------------------
 
 

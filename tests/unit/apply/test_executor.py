@@ -242,6 +242,21 @@ def test_half_of_a_resource_is_reported(memory: MemoryCluster, time: FakeClock) 
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
 
 
+def test_half_of_a_resource_is_unverified_while_unreadable(memory: MemoryCluster, time: FakeClock) -> None:
+    made(memory, "a")
+    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+    watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
+
+    def gone() -> None:
+        if watched.requests:
+            raise Unreachable("nobody there")
+
+    watched.reading = gone
+    one = result_of(carry_out(plan, watched, time), "a")
+    assert (one.result, one.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
+    assert sum(time.naps) >= VERIFY_TIMEOUT_S
+
+
 def refuse(memory: MemoryCluster, batch: Sequence[Operation], sort: type[Operation]) -> None:
     for operation in batch:
         if isinstance(operation, sort):

@@ -20,13 +20,8 @@ from kafkaform.inspect.skew_input import cut_to_new_records, read_logs, read_new
 from spark_validation.kafka_source import Range, RangeReader
 from tests.support.cli.project import ROOT, Project, environment
 from tests.support.clusters.fixtures import TIMEOUT_S, bring_back, connect, eventually
-from tests.support.clusters.topics import (
-    delete_records,
-    fill_partition,
-    make_topic,
-    read_replicas,
-    throttle_replicas,
-)
+from tests.support.clusters.load_clients import fill
+from tests.support.clusters.topics import delete_records, make_topic, read_replicas, throttle_replicas
 from tests.support.skew.producers import create_topic, messages
 
 COUNTS = (400, 400, 1_600)
@@ -191,7 +186,9 @@ def test_records_that_a_leader_change_cut_off_do_not_count(
             stack.enter_context(throttle_replicas(kafka3, name))
             kafka3.stop_node(2)
             eventually(lambda: read_replicas(kafka3, name)[1], lambda in_sync: in_sync == [1])
-            fill_partition(kafka3, name)  # the follower will not get further than these
+            fill(
+                kafka3.bootstrap_servers, name, 1, 10_000_000
+            )  # the follower will not get further than these
             append(project, name, 0, LOST)
             bring_back(kafka3, 2)
             before = read_logs(cluster, {name: 2}, now())

@@ -29,13 +29,8 @@ from tests.support.clusters.fixtures import (
     connected,
     eventually,
 )
-from tests.support.clusters.topics import (
-    alter_configs,
-    fill_partition,
-    make_topic,
-    read_replicas,
-    throttle_replicas,
-)
+from tests.support.clusters.load_clients import fill
+from tests.support.clusters.topics import alter_configs, make_topic, read_replicas, throttle_replicas
 from tests.support.plans.scenes import topic
 
 
@@ -214,7 +209,7 @@ def test_a_reassignment_is_read_as_its_target(
 ) -> None:
     name = f"{prefix}a"
     make_topic(three, name, 1, 2)
-    fill_partition(kafka3, name)
+    fill(kafka3.bootstrap_servers, name, 1, 10_000_000)
     before, _ = read_replicas(kafka3, name)
     third = ({1, 2, 3} - set(before)).pop()
     everywhere = [*before, third]

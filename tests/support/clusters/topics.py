@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from confluent_kafka import Producer, TopicCollection, TopicPartition
+from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafkaform.cluster.protocol import Cluster
@@ -98,11 +98,3 @@ def throttle_replicas(kafka3: DevCluster, name: str) -> Iterator[None]:
         yield
     finally:
         alter_configs(admin, ResourceType.BROKER, brokers, dict.fromkeys(rates))
-
-
-def fill_partition(kafka3: DevCluster, name: str) -> None:
-    """Write more than a throttled follower copies in one go."""
-    producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers, "linger.ms": 0})
-    for _ in range(20):
-        producer.produce(name, b"x" * 500_000, partition=0)
-        producer.flush(TIMEOUT_S)

@@ -124,7 +124,7 @@ def test_concurrent_agents_apply_once(team: Team) -> None:
     assert set(team.work.live()) == {"a", "b"}
 
 
-def test_a_cluster_that_is_down_is_one_line_and_the_next_run_tries_again(team: Team) -> None:
+def test_agent_retries_an_unreachable_cluster(team: Team) -> None:
     team.release(a=3)
     config = yaml.safe_load((team.agent.folder / "kafkaform.yaml").read_text())
     prod = config["clusters"]["prod"]

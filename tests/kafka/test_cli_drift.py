@@ -195,9 +195,7 @@ def test_a_broken_manifest_is_no_success(project: Project) -> None:
     assert project.run("drift", "--format", "github").needs(1).out.startswith("::error file=topics/a.yaml")
 
 
-def test_manifests_of_a_branch_are_compared_with_the_trusted_cluster(
-    project: Project, tmp_path: Path
-) -> None:
+def test_drift_of_a_branch_uses_the_trusted_cluster(project: Project, tmp_path: Path) -> None:
     branch = Project(tmp_path / "branch", "127.0.0.1:1", project.prefix)
     branch.config()
     branch.topic("b")

@@ -102,7 +102,7 @@ def test_a_consumer_begins_as_declared(project: Project, protocol: str, start: s
     ("protocol", "config", "value"),
     [("consumer", "consumer.session.timeout.ms", "50s"), ("streams", "streams.num.standby.replicas", 1)],
 )
-def test_a_group_without_members_has_the_protocol_of_its_configs(
+def test_empty_group_has_the_protocol_of_its_configs(
     project: Project, protocol: str, config: str, value: object
 ) -> None:
     """Brokers list such a group as classic."""
@@ -204,7 +204,7 @@ def test_offsets_go_to_a_file_and_come_back(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_reset_of_several_partitions_is_reverted_by_one_command(project: Project) -> None:
+def test_reset_is_reverted_by_one_command(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)
     commit(project.servers, name, {(project.prefix + "a", 1): 4, (project.prefix + "a", 2): 6})

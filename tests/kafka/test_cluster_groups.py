@@ -312,7 +312,7 @@ def test_a_reset_of_an_unread_partition_says_why(
 
 
 @pytest.mark.nightly("a broker is restarted")
-def test_groups_are_read_and_reset_while_their_coordinator_restarts(kafka3: DevCluster, prefix: str) -> None:
+def test_groups_survive_a_restart_of_their_coordinator(kafka3: DevCluster, prefix: str) -> None:
     """Twelve groups on three coordinators, one of which stops and comes back while they are asked."""
     restarted: list[None] = []
 

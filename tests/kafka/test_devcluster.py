@@ -240,7 +240,7 @@ def test_run_gives_the_address_and_returns_the_code(tmp_path: Path, monkeypatch:
     assert list(tmp_path.glob("kafkaform-dev-*")) == []
 
 
-def test_run_ended_from_outside_ends_the_command_and_the_cluster(tmp_path: Path) -> None:
+def test_terminated_run_ends_its_cluster(tmp_path: Path) -> None:
     running = tmp_path / "running"
     command = [*CLI, "run", "sh", "-c", f"cd {tmp_path}; touch {running}; exec sleep 100"]
     run = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)})

@@ -52,7 +52,7 @@ def test_moves_without_copies_come_first(moves: list[PartitionMove], options: Mo
     assert order == sorted(order)
 
 
-def test_a_batch_takes_from_all_pairs_in_turn_and_a_large_partition_goes_alone() -> None:
+def test_batches_are_spread_over_pairs() -> None:
     moves = [build_move(number, (1,), (1, 2), 10) for number in range(6)]
     moves += [build_move(number, (3,), (3, 4), 10) for number in range(6, 12)]
     batches = cut_batches(moves, MoveOptions(batch_partitions=4))
@@ -66,7 +66,7 @@ def test_a_batch_takes_from_all_pairs_in_turn_and_a_large_partition_goes_alone()
     assert [[one.partition for one in batch] for batch in batches] == [[0], [1], [2]]
 
 
-def test_what_a_batch_throttles_fits_the_topics_list_and_bytes_count_once_a_replica() -> None:
+def test_batch_fits_the_lists_of_throttled_replicas() -> None:
     # A controller refuses a config of more than 32,767 bytes, and then nothing of the batch is begun.
     before, after = (100_001, 100_002, 100_003), (100_004, 100_005, 100_006)
     moves = [build_move(number, before, after, 10) for number in range(9_000, 10_000)]

@@ -249,7 +249,7 @@ def test_closed_connection_hints_at_security_protocol() -> None:
     assert "security.protocol" in (caught.value.hint or "")
 
 
-def test_the_versions_are_waited_for_no_longer_than_for_a_connection() -> None:
+def test_version_response_has_the_connect_timeout() -> None:
     told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
     with broker(lambda *_: b"", versions=Drip) as server, told:
         BrokerSocket(server.address, NOBODY, connect_s=0.2)
@@ -296,7 +296,7 @@ def test_only_addresses_of_the_asked_family_are_used() -> None:
             BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET6))
 
 
-def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
+def test_memory_grows_with_received_bytes() -> None:
     with broker(lambda *_: Raw(pack(">ii", ECHO.largest, 1) + bytes(100_000))) as server:
         one = opened(server)
         tracemalloc.start()
@@ -377,7 +377,7 @@ def test_closed_port_is_unreachable() -> None:
 # --- several --------------------------------------------------------------------------------------
 
 
-def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
+def test_closed_connection_is_opened_again() -> None:
     answers: list[object] = [b"first", None, b"second", *[None] * 6]
     with connected(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
@@ -410,7 +410,7 @@ def test_the_next_bootstrap_server_is_tried() -> None:
         brokers(gone, server).read_api_versions()
 
 
-def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_bootstrap_server_leaves_time_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.brokers._MIN_CONNECT_S", 0.1)
     patience: list[float | None] = []
 
@@ -536,7 +536,7 @@ def test_empty_cluster_and_malformed_response_are_errors() -> None:
         cluster.close()
 
 
-def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_request_leaves_no_response(monkeypatch: pytest.MonkeyPatch) -> None:
     with connected(lambda _, body: body) as (_, cluster):
         cluster.read_api_versions()
         with monkeypatch.context() as patched:
@@ -737,7 +737,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[float]) -> None:
+def test_login_is_renewed_before_it_ends(ahead: list[float]) -> None:
     """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
 
     def answer(key: int, _: bytes) -> bytes:
@@ -753,7 +753,7 @@ def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[
         assert server.connections == 1
 
 
-def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> None:
+def test_bootstrap_connection_serves_its_broker() -> None:
     with connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert cluster.send_to_each(ECHO, b"", 1.0) == {1: b"one"}
@@ -767,14 +767,14 @@ def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> Non
 # --- under strain ----------------------------------------------------------------------------------
 
 
-def test_large_requests_do_not_wait_for_a_broker_that_waits_for_us() -> None:
+def test_large_requests_and_responses_do_not_deadlock() -> None:
     """A broker takes up no further request before its answer is read."""
     with socket_to(lambda _, body: body * 3) as (_, one):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
         assert one.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
 
 
-def test_a_connection_that_another_thread_gave_up_is_opened_again() -> None:
+def test_abandoned_connection_is_opened_again() -> None:
     with connected(lambda *_: b"here") as (_, cluster):
         assert cluster.send(ECHO, [b""]) == [b"here"]
         used = cluster._open[None]
@@ -784,7 +784,7 @@ def test_a_connection_that_another_thread_gave_up_is_opened_again() -> None:
         assert cluster.send(ECHO, [b""]) == [b"here"]
 
 
-def test_an_election_is_asked_of_the_controller_and_again_while_it_moves() -> None:
+def test_election_follows_the_controller() -> None:
     """Where ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
 
     def elected(error: bytes) -> bytes:
@@ -837,7 +837,7 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
         assert time.monotonic() - begun < 60
 
 
-def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> None:
+def test_request_after_a_failed_one_has_a_new_connection() -> None:
     """The connection is closed under it, as it is out of step."""
     answers: list[object] = [..., b"second"]
     with connected(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (server, cluster):

@@ -63,7 +63,7 @@ def observed(answer: Mapping[str, Any] | ClusterError, *refs: ResourceRef) -> Ob
     return QuotaReader().observe(Brokers(answer).connection, refs, lambda _: False)
 
 
-def test_quotas_are_read_at_once_and_only_those_that_manifests_can_name() -> None:
+def test_quotas_are_read_in_one_request() -> None:
     # All quotas are asked for at once.
     brokers = Brokers(described(({"user": "alice"}, {"producer_byte_rate": 1.5e6}), ({"user": None}, {})))
     read = QuotaReader().observe(brokers.connection, [ALICE], lambda _: True)

@@ -64,7 +64,7 @@ def test_a_failure_hits_the_next_operation_once(cluster: MemoryCluster) -> None:
     assert cluster.executed == [change]
 
 
-def test_a_failure_can_wait_for_a_resource_and_hide_that_it_went_well(cluster: MemoryCluster) -> None:
+def test_failure_may_hide_a_carried_out_operation(cluster: MemoryCluster) -> None:
     cluster.fail_next(UNANSWERED, B, carried_out=True)
     changes = [AddPartitions(A, 3, 4), AddPartitions(B, 1, 2)]
     assert cluster.execute(changes) == [None, UNANSWERED]
@@ -72,7 +72,7 @@ def test_a_failure_can_wait_for_a_resource_and_hide_that_it_went_well(cluster: M
     assert cluster.observe([B]).resources[B].state["partitions"] == 2
 
 
-def test_a_reassignment_takes_the_readings_of_the_layout_that_it_is_told_to(cluster: MemoryCluster) -> None:
+def test_reassignment_takes_its_number_of_readings(cluster: MemoryCluster) -> None:
     cluster.fill(B, 900)
     (held,) = cluster.layout().topics["b"]
     target = tuple(broker for broker in (1, 2, 3) if broker not in held.replicas)

@@ -60,7 +60,7 @@ def test_threads_share_one_result() -> None:
     assert (worker.slow, Worker.slow.__doc__) == (1, "What takes its time.")
 
 
-def test_objects_and_properties_load_on_their_own_and_failures_are_tried_again() -> None:
+def test_properties_load_independently() -> None:
     # One object does not wait for another.
     first, second = Worker(), Worker()
     thread = Thread(target=lambda: first.slow, daemon=True)

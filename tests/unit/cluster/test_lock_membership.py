@@ -179,7 +179,7 @@ def test_brokers_that_take_commits_from_anybody_have_no_lock(played: Played, mem
     ],
     ids=["moved", "loading", "connection"],
 )
-def test_a_coordinator_that_moves_is_looked_for_and_asked_again(
+def test_moved_coordinator_is_found_again(
     played: Played, membership: Membership, request_name: str, answer: Any
 ) -> None:
     played.scripted[request_name] = [answer] * 2

@@ -22,7 +22,7 @@ from kafkaform.core.errors import (
 NOBODY = TransportSettings(())
 
 
-def test_the_backoff_before_connecting_again_is_short_unless_the_client_properties_say_another() -> None:
+def test_reconnect_backoff_is_short_by_default() -> None:
     assert make_client_options(Connection({}, lambda: NOBODY))["reconnect.backoff.ms"] == 20
     own = Connection({"reconnect.backoff.ms": 500}, lambda: NOBODY)
     assert make_client_options(own)["reconnect.backoff.ms"] == 500

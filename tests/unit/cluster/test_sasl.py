@@ -75,7 +75,7 @@ def test_plain_sends_user_and_password_as_they_are() -> None:
     assert sent == [b"\0alice\0" + ODD.encode()]
 
 
-def test_a_refused_login_names_mechanism_and_user_and_no_password() -> None:
+def test_refused_login_hides_the_password() -> None:
     # A refusal names mechanism and user and hides a password that is repeated.
     def send(_: bytes) -> bytes:
         raise RejectedError("hunter2-4711 is wrong\nfor alice")
@@ -105,7 +105,7 @@ def test_scram_proves_the_password_without_sending_it(mechanism: str) -> None:
         (b"\xff", "utf-8"),
     ],
 )
-def test_a_scram_broker_that_does_not_know_the_password_is_not_believed(final: bytes, why: str) -> None:
+def test_unproven_scram_broker_is_refused(final: bytes, why: str) -> None:
     broker = ScramBroker("SCRAM-SHA-256", "right")
 
     def send(message: bytes) -> bytes:
@@ -213,7 +213,7 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("kerberos")
-def test_kerberos_shows_a_ticket_and_asks_for_no_security_layer() -> None:
+def test_kerberos_login_has_no_security_layer() -> None:
     answers = {b"ticket for kafka@broker-1.example": b"the broker's", b"": b"wrapped \x07\0\x10\0"}
     sent: list[bytes] = []
 
@@ -231,7 +231,7 @@ def test_kerberos_says_why_there_is_no_ticket() -> None:
 
 
 @pytest.mark.usefixtures("kerberos")
-def test_a_broker_that_insists_on_a_security_layer_of_kerberos_is_refused() -> None:
+def test_kerberos_security_layer_is_refused() -> None:
     answers = [b"the broker's", b"wrapped \x06\0\x10\0"]
     assert "security layer" in failure(SaslSettings("GSSAPI"), lambda _: answers.pop(0))
 

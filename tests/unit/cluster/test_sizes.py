@@ -39,7 +39,7 @@ def test_reasons_say_how_much_data_it_is_about() -> None:
     assert cluster.asked == [{FULL, EMPTY}]
 
 
-def test_a_plan_needs_no_sizes_without_risk_and_stands_without_them() -> None:
+def test_safe_plan_reads_no_sizes() -> None:
     cluster = Asked()
     create_topics(cluster, SAFE)
     plan_cuts(cluster, SAFE)

@@ -78,12 +78,12 @@ def test_an_endpoint_gives_a_token_for_the_secret(endpoint: TokenEndpoint) -> No
     assert token.value not in repr(token)
 
 
-def test_a_wrong_secret_is_refused_with_the_words_of_the_endpoint(endpoint: TokenEndpoint) -> None:
+def test_wrong_secret_has_the_words_of_the_endpoint(endpoint: TokenEndpoint) -> None:
     assert "client ada: HTTP 401: invalid_client" in failure(source(oidc(endpoint, "hunter2-4711")))
     assert endpoint.refused == 1
 
 
-def test_an_endpoint_that_repeats_the_secret_is_not_quoted_with_it(endpoint: TokenEndpoint) -> None:
+def test_secret_in_an_endpoint_error_is_hidden(endpoint: TokenEndpoint) -> None:
     endpoint.answer = lambda: (400, b'{"error": "' + SECRET.encode() + b'"}')
     assert failure(source(oidc(endpoint))).endswith("HTTP 400: <hidden>")
 
@@ -256,7 +256,7 @@ def numbered(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
     return fetch
 
 
-def test_a_token_is_renewed_when_four_fifths_of_its_lifetime_are_over(clock: Clock) -> None:
+def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> None:
     tokens = TokenSource(numbered(clock))
     assert tokens.token().value == "token 1"
     clock.now += 79.9
@@ -329,7 +329,7 @@ def test_threads_that_wait_share_one_fetch_and_its_failure(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "extensions", [{"auth": "x"}, {"": "x"}, {"a b": "x"}, {"name": "a\x01auth=Bearer b"}]
 )
-def test_an_extension_that_would_be_read_as_something_else_is_refused(extensions: dict[str, str]) -> None:
+def test_ambiguous_extension_is_refused(extensions: dict[str, str]) -> None:
     with pytest.raises(KafkaformError, match=r"sasl\.oauthbearer\.extensions"):
         source(MskIamSettings("eu-west-1"), extensions)
 

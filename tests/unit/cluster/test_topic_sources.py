@@ -23,7 +23,7 @@ def test_the_varied_configs_are_all_there_are() -> None:
     assert VARIED[-1].keys() == known - _TIERED
 
 
-def test_configs_with_errors_nulls_synonyms_and_repeated_blocks() -> None:
+def test_configs_of_every_shape_are_read() -> None:
     plain = entry("retention.ms", "1", 5), entry("größe", None, 1, synonyms=2)
     hidden = entry("password", None, 1, secret=True), entry("fixed", "", 4, read_only=True)
     topics = [

@@ -98,9 +98,7 @@ def test_a_declared_password_is_tried_once(login: ClusterError | None, password:
     assert [note.code for note in read.diagnostics] == (["KF432"] if password == "unknown" else [])
 
 
-def test_a_listener_without_the_mechanism_is_asked_once_for_all_users(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_mechanism_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers(described("alice", "bob"), ClusterError("the broker supports only PLAIN"))
     (note,) = brokers.observe(ALICE, BOB).diagnostics
     assert len(brokers.logins) == 1

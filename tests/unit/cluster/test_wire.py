@@ -284,14 +284,12 @@ def test_config_requests_have_the_numbers_of_kafka() -> None:
         (12, b"\x00" + bytes(3), b"\x01" + bytes(3), b"\x02" + bytes(16) + b"\x02t\x00" + bytes(3)),
     ],
 )
-def test_metadata_is_asked_for_in_every_version_without_creating_a_topic(
-    version: int, every: bytes, none: bytes, one: bytes
-) -> None:
+def test_metadata_requests_create_no_topic(version: int, every: bytes, none: bytes, one: bytes) -> None:
     write = large_responses.METADATA.write
     assert (write(None, version), write((), version), write(["t"], version)) == (every, none, one)
 
 
-def test_metadata_is_read_alike_by_its_schema_and_straight_from_its_bytes() -> None:
+def test_metadata_reader_agrees_with_its_schema() -> None:
     body = metadata()
     told = large_responses.METADATA.read(body, 12)
     assert told == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
@@ -319,7 +317,7 @@ def test_own_configs_have_their_source() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5, 7, 8])
-def test_metadata_is_read_in_the_versions_before_the_flexible_ones(version: int) -> None:
+def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     """Fields came with versions 5 (offline replicas), 7 (the leader's epoch) and 8 (operations)."""
 
     def text(value: str) -> bytes:
@@ -343,14 +341,14 @@ def test_metadata_is_read_in_the_versions_before_the_flexible_ones(version: int)
     assert [(topic.name, topic.partitions) for topic in told.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
 
 
-def test_an_isolation_level_is_refused_where_a_version_has_none() -> None:
+def test_unsupported_isolation_level_is_refused() -> None:
     query = {"replica": -1, "isolation_level": 1, "topics": ()}
     assert messages.LIST_OFFSETS.write(query, 2) == pack(">ibi", -1, 1, 0)
     with pytest.raises(NotOffered, match="with isolation level"):
         messages.LIST_OFFSETS.write(query, 1)
 
 
-def test_fields_that_a_version_lacks_are_refused_and_tagged_ones_passed_over() -> None:
+def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
     offset, refused = (
         {"index": number, "error_code": code, "timestamp": time, "offset": offset, "epoch": epoch}
         for number, code, time, offset, epoch in ((0, 0, 1_000, 5, 3), (1, 6, -1, -1, -1))
@@ -624,7 +622,7 @@ def test_readers_of_damaged_responses_fail_plainly(name: str) -> None:
         assert "\n" not in told
 
 
-def test_a_classic_group_is_failed_alone_by_an_assignment_that_is_not_of_consumers() -> None:
+def test_invalid_assignment_fails_its_group_alone() -> None:
     """As Kafka's ConsumerProtocolAssignment is: a version, topics with partitions, and the user's bytes."""
     assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
 
@@ -693,7 +691,7 @@ def read_volumes(
     return log_dirs, {broker: error.message for broker, error in unread.items()}
 
 
-def test_log_directories_come_with_their_volumes_where_brokers_tell() -> None:
+def test_log_directories_have_volumes() -> None:
     # Each log directory is told with its volume.
     first = described_volumes(("/b", 0, 100, 7), ("/a", 56, -1, -1))
     assert read_volumes({2: described_volumes(("/a", 0, 50, 50)), 1: first}) == (

@@ -59,9 +59,7 @@ def test_free_ports_differ_and_avoid_what_is_taken() -> None:
     assert not set(find_free_ports(50, avoid=frozenset(ports))) & set(ports)
 
 
-def test_a_cluster_without_java_is_refused_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(JavaError, match="no Java found") as error:

@@ -80,7 +80,7 @@ def pytest_in(scene: Path, files: dict[str, str], *options: str) -> subprocess.C
 
 
 @PYTEST_IN_PYTEST
-def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cluster(tmp_path: Path) -> None:
+def test_workers_get_whole_files_and_groups(tmp_path: Path) -> None:
     plain = [f"tests/unit/test_plain_{letter}.py" for letter in "abcd"]
     spark = [f"tests/{SPARK}/test_{letter}.py" for letter in "ef"]
     texts = {

@@ -105,7 +105,7 @@ def test_requests_that_are_not_there_close_the_connection() -> None:
         assert proxy.closed == {(3, 9): 1}
 
 
-def test_another_api_versions_is_answered_with_what_there_is_or_closes_the_connection() -> None:
+def test_unsupported_api_versions_are_answered_or_closed() -> None:
     with connected(MSK_SERVERLESS) as (client, _):
         assert ask(client, API_VERSIONS, 0) == pack(">hihhh", 35, 1, API_VERSIONS, 2, 3)
     with connected(EVENT_HUBS) as (client, proxy):

@@ -277,7 +277,8 @@ def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None
     report = crew.move(work("a", SINGLE, TRIPLE))
     error = failure(report)
     assert "0 of 3 partitions in place" in str(error)
-    assert ("--timeout" in (error.hint or "")) == (end == "timeout")
+    assert error.hint is not None
+    assert ("--timeout" in error.hint) == (end == "timeout")
     assert report.interrupted == (end != "timeout")
     memory.lag(0)
     assert [now_on(memory, "a") for _ in range(4)][-1] == SINGLE
@@ -927,6 +928,20 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
     assert "enlarge its volume" in str(error.hint)
     assert not memory.layout().reassigning
     assert not memory.throttles(["a", "b"])
+
+
+def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
+    failures = [Unreachable("nobody answers")]
+
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if failures:
+            raise failures.pop()
+        memory.clear_throttles(throttles, guard)
+
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
+    assert not memory.throttles(["a"])
 
 
 def test_unread_disks_stop_no_batch(memory: MemoryCluster) -> None:

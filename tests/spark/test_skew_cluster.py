@@ -39,24 +39,23 @@ BEGIN = int(time.time() * 1000) - 3_600_000
 
 THROUGH_MASTER = """
 import json, sys
-from pathlib import Path
-from spark_validation.results import to_json
-from spark_validation.job import JobSettings, TopicRequest, run_topics
-from spark_validation.kafka_client import OffsetReader
-from spark_validation.results import SkewLimits, SkewReport
-from spark_validation.session import start
+from spark_validation import kafka_source
 from spark_validation.configuration import SessionSettings
+from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.results import SkewLimits, SkewReport, to_json
+from spark_validation.session import start
 from spark_validation.windows import Span
 
-master, topic, spans, kafka = json.loads(sys.stdin.read())
+master, topic, spans, kafka, job, task_records = json.loads(sys.stdin.read())
+if task_records:
+    kafka_source._MAX_TASK_RECORDS, kafka_source._MIN_TASK_RECORDS = task_records
 conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-settings = SessionSettings(master=master, memory="512m", conf=conf)
-with start(settings) as spark:
-    job = JobSettings(records=1200, seed=7, what_if=(24,))
+with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:
     request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
-    result = run_topics(spark, [request], kafka, job)[topic]
+    result = run_topics(spark, [request], kafka, JobSettings(**job, what_if=(24,)))[topic]
 print(to_json(SkewReport("", None, None, "", (result,))))
 """
+"""A driver, which reads its master and its job from stdin."""
 
 
 @pytest.mark.nightly(
@@ -88,7 +87,7 @@ def test_a_standalone_cluster_counts_the_same(
             [sys.executable, "-c", THROUGH_MASTER],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            input=json.dumps([cluster.url, topic, rows, kafka]),
+            input=json.dumps([cluster.url, topic, rows, kafka, {"records": 1200, "seed": 7}, None]),
             capture_output=True,
             text=True,
             check=False,
@@ -167,23 +166,8 @@ def _submit_as_documented(master: str, folder: Path, *more: str) -> subprocess.C
 # --- a worker is lost ------------------------------------------------------------------------------
 
 MANY = 240_000
-IN_TASKS = """
-import json, sys
-from spark_validation import kafka_source
-from spark_validation.configuration import SessionSettings
-from spark_validation.job import JobSettings, TopicRequest, run_topics
-from spark_validation.results import SkewLimits, SkewReport, to_json
-from spark_validation.session import start
-from spark_validation.windows import Span
-
-kafka_source._MAX_TASK_RECORDS, kafka_source._MIN_TASK_RECORDS = 5_000, 1_000  # so that there are many
-master, topic, spans, kafka = json.loads(sys.stdin.read())
-conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:
-    request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
-    result = run_topics(spark, [request], kafka, JobSettings(full=True, what_if=(24,)))[topic]
-print(to_json(SkewReport("", None, None, "", (result,))))
-"""
+MANY_TASKS = (5_000, 1_000)
+"""The most and the fewest records of a task, so that there are many."""
 FINISHED = re.compile(r"Finished task (\d+)\.\d+ in stage 0\.")
 
 
@@ -201,7 +185,7 @@ def test_a_killed_worker_changes_no_result(
     with standalone(tmp_path / "cluster", workers=2) as cluster:
         rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
         driver = subprocess.Popen(
-            [sys.executable, "-c", IN_TASKS],
+            [sys.executable, "-c", THROUGH_MASTER],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
@@ -210,7 +194,7 @@ def test_a_killed_worker_changes_no_result(
             text=True,
         )
         assert driver.stdin is not None
-        driver.stdin.write(json.dumps([cluster.url, topic, rows, properties]))
+        driver.stdin.write(json.dumps([cluster.url, topic, rows, properties, {"full": True}, MANY_TASKS]))
         driver.stdin.close()
         driver.stdin = None
         try:

@@ -774,6 +774,7 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     crew = Crew(watched)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert error.message == "nobody answers; 0 of 3 partitions in place"
+    assert "run the same apply again" in (error.hint or "")
     assert sum(crew.time.naps) >= PATIENCE_S
     told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert told in crew.notes.lines

@@ -99,6 +99,11 @@ TESTS = {
 EQUIVALENT = {
     ("core/operations", "MAX_WEIGHT = 5_000", "5_000 -> 5001"): "any number near it does",
     (
+        "apply/change_execution",
+        "def read_back(self, observation: Observation, *, in_place: bool = True) -> None:",
+        "True -> False",
+    ): "its only caller gives it",
+    (
         "resources/consent",
         'if not colon or "/" not in resource or not hazard:',
         "not colon or \"/\" not in resource or not hazard -> '/' not in resource or not hazard",

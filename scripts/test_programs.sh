@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# Install the missing programs that some tests need, from the packages of Debian or Ubuntu; for CI.
+# Install the missing programs that some tests need: packages of Debian or Ubuntu and, where Go is, actionlint; for CI.
 set -euo pipefail
+
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo)
+if ! command -v actionlint > /dev/null && command -v go > /dev/null; then
+  built=$(mktemp -d)
+  GOBIN=$built go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+  "${as_root[@]}" install "$built/actionlint" /usr/local/bin/
+fi
 
 missing=()
 command -v shellcheck > /dev/null || missing+=(shellcheck)
 command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
 [ ${#missing[@]} -gt 0 ] || exit 0
-as_root=()
-[ "$(id -u)" -eq 0 ] || as_root=(sudo)
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -217,7 +217,7 @@ def test_can_answers_by_its_exit_code_and_names_the_acl(
 
 
 @pytest.mark.usefixtures("granted")
-def test_who_can_lists_principals_with_their_hosts(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
+def test_who_can_lists_principals_and_hosts(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
     project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
     listed = project.run("who-can", "read", f"{prefix}orders.v1", "--format", "json").needs(0).json
     (grant,) = [each for each in listed["grants"] if each["principal"] != "User:*"]
@@ -228,9 +228,7 @@ def test_who_can_lists_principals_with_their_hosts(kafka_acl: DevCluster, tmp_pa
     assert {each["principal"] for each in describe["grants"]} == {"User:*", "User:reader", "User:writer"}
 
 
-def test_without_an_authorizer_or_the_right_it_is_an_error(
-    kafka: DevCluster, account: Callable[..., Account]
-) -> None:
+def test_access_needs_an_authorizer_and_the_right(kafka: DevCluster, account: Callable[..., Account]) -> None:
     with connect(kafka.bootstrap_servers) as cluster, pytest.raises(NotOffered):
         cluster.access()
     with pytest.raises(PermissionDenied) as denied:

@@ -51,7 +51,7 @@ def test_none_of_ten_concurrent_changes_is_lost(
 # --- waiting, on the command line ------------------------------------------------------------------
 
 
-def test_who_does_not_get_the_lock_in_time_does_nothing(project: Project, real_cluster: KafkaCluster) -> None:
+def test_lock_timeout_applies_nothing(project: Project, real_cluster: KafkaCluster) -> None:
     project.topic("a")
     holder = Holder("alice@ci-3", "apply of plan 12ab", 4711)
     with real_cluster.lock(holder, timeout_s=TIMEOUT_S, tell=print) as guard:

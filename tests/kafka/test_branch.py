@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, Project, called, manifest
-
-IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", folder, *IDENTITY, *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+from tests.support.cli.project import Call, Project, called, manifest, write_one_cluster
+from tests.support.github.git_work import run_git
 
 
 @pytest.fixture
@@ -25,20 +15,12 @@ def project(project: Project, tmp_path: Path) -> Project:
     """A repository with one topic that is applied, and a configuration file."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
     (made.folder / "topics").mkdir(parents=True)
-    (made.folder / "kafkaform.yaml").write_text(configuration(project.servers))
+    write_one_cluster(made.folder, project.servers)
     write(made, "a", retention="7d")
-    git(made.folder, "init", "-q", "-b", "main")
+    run_git(made.folder, "init", "-q", "-b", "main")
     commit(made, "first")
     made.apply().needs(0)
     return made
-
-
-def configuration(servers: str) -> str:
-    return (
-        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n  one:\n"
-        f"    client: {{bootstrap.servers: '{servers}'}}\n"
-        "rules: {KF104: 'off', KF105: 'off', KF108: 'off'}\n"
-    )
 
 
 def write(project: Project, name: str, **spec: object) -> None:
@@ -47,8 +29,8 @@ def write(project: Project, name: str, **spec: object) -> None:
 
 
 def commit(project: Project, message: str) -> None:
-    git(project.folder, "add", "-A")
-    git(project.folder, "commit", "-q", "-m", message)
+    run_git(project.folder, "add", "-A")
+    run_git(project.folder, "commit", "-q", "-m", message)
 
 
 def notes(call: Call, code: str) -> list[dict[str, str]]:
@@ -62,9 +44,9 @@ def origins(call: Call, project: Project) -> dict[str, str]:
     }
 
 
-def test_a_reviewer_sees_what_was_there_before(project: Project) -> None:
+def test_drift_is_not_of_the_branch(project: Project) -> None:
     project.set_config("a", "retention.ms", "86400000")
-    git(project.folder, "switch", "-q", "-c", "work")
+    run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
     commit(project, "a new topic")
     call = project.run("plan", "--changed-since", "main", "--format", "json")
@@ -73,17 +55,17 @@ def test_a_reviewer_sees_what_was_there_before(project: Project) -> None:
     assert "not caused by this branch" in text
 
 
-def test_a_branch_that_is_behind_undoes_nothing_of_main(project: Project) -> None:
-    git(project.folder, "switch", "-q", "-c", "work")
+def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
+    run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
     commit(project, "on the branch")
-    git(project.folder, "switch", "-q", "main")
+    run_git(project.folder, "switch", "-q", "main")
     write(project, "a", retention="9d")
     commit(project, "on main")
     write(project, "c")
     commit(project, "on main, too")
     project.apply().needs(0)
-    git(project.folder, "switch", "-q", "work")
+    run_git(project.folder, "switch", "-q", "work")
     as_it_is = project.run("plan", "--format", "json").needs(1).json["changes"]
     assert [change["name"].removeprefix(project.prefix) for change in as_it_is] == ["a", "b"]
     call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
@@ -98,20 +80,8 @@ def test_a_branch_that_is_behind_undoes_nothing_of_main(project: Project) -> Non
     assert (origins(targeted, project), notes(targeted, "KF450")) == ({"b": "branch"}, [])
 
 
-def test_a_field_that_both_sides_changed_is_named(project: Project) -> None:
-    project.set_config("a", "retention.ms", "3600000")
-    git(project.folder, "switch", "-q", "-c", "work")
-    write(project, "a", retention="12d")
-    commit(project, "on the branch")
-    call = project.run("plan", "--changed-since", "main", "--format", "json")
-    assert origins(call, project) == {"a": "branch"}
-    (note,) = notes(call, "KF451")
-    assert re.search(r"retention\.ms .*1h.*7d.*12d", note["message"])
-    assert note["message"] in project.run("plan", "--changed-since", "main").needs(0).words
-
-
-def test_an_edit_of_the_defaults_is_the_branchs(project: Project) -> None:
-    git(project.folder, "switch", "-q", "-c", "work")
+def test_edited_defaults_are_of_the_branch(project: Project) -> None:
+    run_git(project.folder, "switch", "-q", "-c", "work")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text() + "defaults: {Topic: {config: {segment.ms: 1d}}}\n")
     commit(project, "defaults")
@@ -119,27 +89,14 @@ def test_an_edit_of_the_defaults_is_the_branchs(project: Project) -> None:
     assert origins(call, project) == {"a": "branch"}
 
 
-def test_manifests_that_were_broken_are_told_and_nothing_is_attributed(project: Project) -> None:
+def test_broken_base_attributes_nothing(project: Project) -> None:
     (project.folder / "topics" / "a.yaml").write_text("kind: Topic\n")
     commit(project, "broken")
-    git(project.folder, "switch", "-q", "-c", "work")
+    run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "a", retention="9d")
     call = project.run("plan", "--changed-since", "main", "--format", "json").needs(0)
     assert [change.get("origin") for change in call.json["changes"]] == [None]
     assert "KF426" in {found["code"] for found in call.json["diagnostics"]}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--changed-since", "nowhere"), "nowhere is not a commit"),
-        (("--changed-since", "--upload-pack=x"), "is not a commit"),
-    ],
-)
-def test_bad_input_is_told_in_one_line(project: Project, arguments: tuple[str, ...], told: str) -> None:
-    call = project.run("plan", *arguments)
-    assert call.code in {1, 64}
-    assert told in call.err
 
 
 # --- manifests of a branch that is not trusted -----------------------------------------------------
@@ -151,8 +108,8 @@ FROM_BRANCH = ("--config", "repo/kafkaform.yaml", "--manifests-from", "pr")
 @pytest.fixture
 def branch(project: Project, tmp_path: Path) -> Project:
     """A clone of the repository, on a branch of its own."""
-    git(tmp_path, "clone", "-q", str(project.folder), "pr")
-    git(tmp_path / "pr", "switch", "-q", "-c", "work")
+    run_git(tmp_path, "clone", "-q", str(project.folder), "pr")
+    run_git(tmp_path / "pr", "switch", "-q", "-c", "work")
     return Project(tmp_path / "pr", project.servers, project.prefix)
 
 
@@ -162,17 +119,17 @@ def plan_branch(branch: Project, *arguments: str) -> Call:
     return called(*arguments, cwd=branch.folder.parent)
 
 
-def test_manifests_are_read_from_elsewhere_and_told_from_there(branch: Project) -> None:
+def test_manifests_of_another_folder_are_planned(branch: Project) -> None:
     write(branch, "b")
     call = plan_branch(branch, "--format", "json")
     assert origins(call, branch) == {"b": "branch"}
     assert call.json["changes"][0]["source"]["file"] == "topics/b.yaml"
     assert call.json["unmanaged"] is not None
-    assert call.json["commit"] == git(branch.folder, "rev-parse", "HEAD")
+    assert call.json["commit"] == run_git(branch.folder, "rev-parse", "HEAD")
     assert notes(call, "KF425") == []
 
 
-def test_a_branch_is_planned_with_its_own_defaults_and_limits(branch: Project) -> None:
+def test_defaults_and_limits_of_the_branch_are_in_force(branch: Project) -> None:
     config = branch.folder / "kafkaform.yaml"
     config.write_text(
         config.read_text()
@@ -188,7 +145,7 @@ def test_a_branch_is_planned_with_its_own_defaults_and_limits(branch: Project) -
     assert notes(call, "KF103") != []
 
 
-def test_a_branch_that_breaks_the_configuration_is_not_green(branch: Project) -> None:
+def test_broken_configuration_is_located(branch: Project) -> None:
     config = branch.folder / "kafkaform.yaml"
     config.write_text(config.read_text() + "defualts: {}\n")
     assert "kafkaform.yaml:7:1" in plan_branch(branch).needs(1).err
@@ -198,27 +155,30 @@ def test_a_branch_that_breaks_the_configuration_is_not_green(branch: Project) ->
     assert "pr/kafkaform.yaml" not in invalid.err
 
 
-def test_a_branch_that_edits_the_planned_cluster_is_not_green(branch: Project) -> None:
-    (branch.folder / "kafkaform.yaml").write_text(configuration("127.0.0.1:1"))
-    call = plan_branch(branch, "--format", "json").needs(1)
-    (note,) = notes(call, "KF425")
-    assert note["severity"] == "error"
-    assert "changes clusters.one in kafkaform.yaml" in note["message"]
+EDITS = {
+    "of the planned cluster": ("{servers}", "127.0.0.1:1", "error", "clusters.one"),
+    "of another cluster": (
+        "rules:",
+        "  two:\n    client: {{bootstrap.servers: '127.0.0.1:1'}}\nrules:",
+        "warning",
+        "clusters.two",
+    ),
+}
+"""Edits of kafkaform.yaml, as replacements, and the finding about each."""
 
 
-def test_a_branch_that_adds_a_cluster_is_planned(branch: Project) -> None:
+@pytest.mark.parametrize("edit", EDITS)
+def test_edited_configuration_is_found(branch: Project, edit: str) -> None:
+    old, new, severity, section = EDITS[edit]
     config = branch.folder / "kafkaform.yaml"
-    text = config.read_text().replace(
-        "rules:", "  two:\n    client: {bootstrap.servers: '127.0.0.1:1'}\nrules:"
-    )
-    config.write_text(text)
-    call = plan_branch(branch, "--cluster", "one", "--format", "json").needs(0)
+    config.write_text(config.read_text().replace(old.format(servers=branch.servers), new.format()))
+    call = plan_branch(branch, "--cluster", "one", "--format", "json").needs(severity == "error")
     (note,) = notes(call, "KF425")
-    assert note["severity"] == "warning"
-    assert "clusters.two" in note["message"]
+    assert note["severity"] == severity
+    assert f"changes {section} in kafkaform.yaml" in note["message"]
 
 
-def test_a_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_path: Path) -> None:
+def test_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_path: Path) -> None:
     (tmp_path / "secret.yaml").write_text("password: hunter2\n")
     (branch.folder / "kafkaform.yaml").unlink()
     (branch.folder / "kafkaform.yaml").symlink_to(tmp_path / "secret.yaml")
@@ -228,7 +188,7 @@ def test_a_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_
 
 
 @pytest.mark.usefixtures("project")
-def test_problems_are_told_from_there_too(tmp_path: Path) -> None:
+def test_problems_are_located_in_the_branch(tmp_path: Path) -> None:
     theirs = tmp_path / "pr" / "topics"
     theirs.mkdir(parents=True)
     (theirs / "bad.yaml").write_text("kind: Nonsense\n")

@@ -4,86 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.kafka.test_branch import git
-from tests.kafka.test_cli_trust import make_key
-from tests.support.cli.project import Call, Project
+from tests.support.cli.agent import Team, build_team
+from tests.support.cli.project import Project
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import eventually
 from tests.support.clusters.topics import delete_topic
+from tests.support.github.git_work import run_git
 from tests.support.webhook import webhook
 
 DEAD = "127.0.0.1:1"
-
-
-@dataclass(frozen=True)
-class Team:
-    """A clone to write manifests in, the bare repository it is pushed to, and the agent's own folder."""
-
-    work: Project
-    agent: Project
-    origin: Path
-    key: Path
-
-    def plan(self, *arguments: object, key: Path | None = None, code: int = 0) -> None:
-        """Commit the manifests, and then a signed plan of them."""
-        self.commit("manifests")
-        (self.work.folder / "plans").mkdir(exist_ok=True)
-        signing = ("--sign-key", key or self.key) if "unsigned" not in arguments else ()
-        self.work.run("plan", "--out", "plans/prod.json", *signing).needs(code)
-        self.commit("plan")
-
-    def commit(self, message: str) -> None:
-        git(self.work.folder, "add", "-A")
-        git(self.work.folder, "commit", "-q", "--allow-empty", "-m", message)
-
-    def push(self, *arguments: str) -> None:
-        git(self.work.folder, "push", "-q", *arguments, "origin", "HEAD:main")
-
-    def release(self, *, code: int = 0, **topics: int) -> None:
-        """Push manifests with these numbers of partitions, and their plan."""
-        for name, partitions in topics.items():
-            self.work.topic(name, partitions=partitions, keyed=False)
-        self.plan(code=code)
-        self.push()
-
-    def arguments(self, *more: object) -> list[object]:
-        return ["agent", "--once", "--repository", self.origin, *more]
-
-    def run(self, *more: object, **env: str) -> Call:
-        return self.agent.run(*self.arguments(*more), env=env)
-
-    def refused(self, reason: str) -> None:
-        """The agent says why in one line, and changes nothing."""
-        before = self.work.live()
-        call = self.run().needs(1)
-        assert reason in call.err
-        assert len(re.findall("^Error: ", call.err, re.MULTILINE)) == 1
-        assert self.work.live() == before
-
-
-def build_team(servers: str, prefix: str, tmp_path: Path) -> Team:
-    origin = tmp_path / "origin.git"
-    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(origin))
-    work = Project(tmp_path / "work", servers, prefix)
-    agent = Project(tmp_path / "agent", servers, prefix)
-    key, public = make_key(tmp_path, "review")
-    agent.write("verify.pem", public.read_text())
-    settings: dict[str, Any] = {
-        "environments": ["prod"],
-        "rules": dict.fromkeys(("KF104", "KF105", "KF108"), "off"),
-    }
-    prod = {"environment": "prod", "client": {"bootstrap.servers": servers}}
-    work.config(clusters={"prod": prod}, **settings)
-    agent.config(clusters={"prod": {**prod, "verifyKey": "verify.pem"}}, **settings)
-    git(tmp_path, "clone", "-q", str(origin), str(tmp_path / "clone"))
-    (tmp_path / "clone" / ".git").rename(work.folder / ".git")
-    return Team(work, agent, origin, key)
 
 
 @pytest.fixture
@@ -91,14 +25,14 @@ def team(project: Project, tmp_path: Path) -> Team:
     return build_team(project.servers, project.prefix, tmp_path)
 
 
-def test_what_was_reviewed_is_applied_once(team: Team, tmp_path: Path) -> None:
+def test_reviewed_plan_is_applied_once(team: Team, tmp_path: Path) -> None:
     clone = tmp_path / "kept"
     team.release(a=3)
     team.run("--directory", clone).needs(0)
     assert team.work.live()["a"]["partitions"] == 3
     entry = team.agent.run("history", f"Topic/{team.work.prefix}a", "--format", "json").json["changes"][0]
     assert (entry["ci"], entry["url"]) == ("agent", f"{team.origin}#main")
-    assert entry["commit"] == git(team.work.folder, "rev-parse", "HEAD")
+    assert entry["commit"] == run_git(team.work.folder, "rev-parse", "HEAD")
     # What somebody changes by hand is drift, which is not the agent's to undo.
     team.work.set_config("a", "retention.ms", "1234567")
     assert "is applied already" in team.run("--directory", clone).needs(0).err
@@ -111,7 +45,7 @@ def test_what_was_reviewed_is_applied_once(team: Team, tmp_path: Path) -> None:
     assert "not a clone of the agent" in team.run("--directory", team.work.folder).needs(1).err
 
 
-def test_what_carries_no_plan_that_somebody_trusted_signed_is_not_applied(team: Team, tmp_path: Path) -> None:
+def test_untrusted_plans_are_not_applied(team: Team, tmp_path: Path) -> None:
     team.work.topic("a")
     team.commit("no plan")
     team.push()
@@ -119,7 +53,7 @@ def test_what_carries_no_plan_that_somebody_trusted_signed_is_not_applied(team: 
     team.plan("unsigned")
     team.push()
     team.refused("the plan is not signed")
-    stranger, public = make_key(tmp_path, "stranger")
+    stranger, public = write_keys(tmp_path, "stranger")
     # The branch does not choose whom the agent trusts.
     team.work.write("verify.pem", public.read_text())
     config = yaml.safe_load((team.work.folder / "kafkaform.yaml").read_text())
@@ -138,7 +72,7 @@ def test_what_carries_no_plan_that_somebody_trusted_signed_is_not_applied(team: 
     team.refused("the signature does not match")
 
 
-def test_manifests_that_are_not_those_of_the_plan_are_not_applied(team: Team) -> None:
+def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.release(a=3)
     team.work.topic("a", partitions=4, keyed=False)
     team.work.topic("b")
@@ -146,7 +80,7 @@ def test_manifests_that_are_not_those_of_the_plan_are_not_applied(team: Team) ->
     team.push()
     team.refused("the plan is not the one that was reviewed")
     # Nor once the plan itself is applied.
-    git(team.work.folder, "reset", "-q", "--hard", "HEAD~1")
+    run_git(team.work.folder, "reset", "-q", "--hard", "HEAD~1")
     team.push("--force")
     team.run().needs(0)
     team.work.topic("b")
@@ -171,17 +105,17 @@ def test_a_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
     team.release(a=3)
     team.release(b=1)
     team.run().needs(0)
-    git(team.work.folder, "reset", "-q", "--hard", "HEAD~2")
+    run_git(team.work.folder, "reset", "-q", "--hard", "HEAD~2")
     team.work.topic("c")
     team.plan()
     team.push("--force")
     team.refused("the branch was rewritten; nothing was applied")
-    git(team.work.folder, "push", "-q", "origin", "HEAD:next")
+    run_git(team.work.folder, "push", "-q", "origin", "HEAD:next")
     team.run("--branch", "next").needs(0)
     assert "c" in team.work.live()
 
 
-def test_of_two_agents_at_once_one_applies(team: Team) -> None:
+def test_concurrent_agents_apply_once(team: Team) -> None:
     team.release(a=3, b=2)
     agents = [team.agent.start(*team.arguments()) for _ in range(2)]
     outputs = [process.communicate(timeout=120) for process in agents]
@@ -190,7 +124,7 @@ def test_of_two_agents_at_once_one_applies(team: Team) -> None:
     assert set(team.work.live()) == {"a", "b"}
 
 
-def test_a_cluster_that_is_down_is_one_line_and_the_next_run_tries_again(team: Team) -> None:
+def test_agent_retries_an_unreachable_cluster(team: Team) -> None:
     team.release(a=3)
     config = yaml.safe_load((team.agent.folder / "kafkaform.yaml").read_text())
     prod = config["clusters"]["prod"]
@@ -202,7 +136,7 @@ def test_a_cluster_that_is_down_is_one_line_and_the_next_run_tries_again(team: T
         assert len(re.findall("^Error: ", call.err, re.MULTILINE)) == 1
         (document,) = hook.received
         assert document["event"] == "apply_failed"
-        assert document["commit"] == git(team.work.folder, "rev-parse", "HEAD")
+        assert document["commit"] == run_git(team.work.folder, "rev-parse", "HEAD")
         prod["client"]["bootstrap.servers"] = team.work.servers
         team.agent.write("kafkaform.yaml", yaml.safe_dump(config))
         team.run("--notify", HOOK=hook.url).needs(0)
@@ -210,7 +144,7 @@ def test_a_cluster_that_is_down_is_one_line_and_the_next_run_tries_again(team: T
     assert "a" in team.work.live()
 
 
-def test_without_once_it_goes_on_whatever_happens(team: Team) -> None:
+def test_agent_continues_after_errors(team: Team) -> None:
     arguments = [argument for argument in team.arguments("--interval", "1s") if argument != "--once"]
     process = team.agent.start(*arguments)
     try:
@@ -224,7 +158,7 @@ def test_without_once_it_goes_on_whatever_happens(team: Team) -> None:
         process.communicate(timeout=60)
 
 
-def test_what_the_agent_needs(team: Team) -> None:
+def test_agent_needs_a_key_and_a_repository_without_credentials(team: Team) -> None:
     for repository, reason in (
         ("https://user:secret@git.example/x.git", "contains credentials"),
         ("https://token@git.example/x.git", "contains credentials"),

@@ -18,10 +18,10 @@ from confluent_kafka import Producer
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.skew_input import cut_to_new_records, read_logs, read_new_records
 from spark_validation.kafka_source import Range, RangeReader
-from tests.kafka.test_cluster_kafka import fill, replicas, throttled
 from tests.support.cli.project import ROOT, Project, environment
 from tests.support.clusters.fixtures import TIMEOUT_S, bring_back, connect, eventually
-from tests.support.clusters.topics import delete_records, make_topic
+from tests.support.clusters.load_clients import fill
+from tests.support.clusters.topics import delete_records, make_topic, read_replicas, throttle_replicas
 from tests.support.skew.producers import create_topic, messages
 
 COUNTS = (400, 400, 1_600)
@@ -183,10 +183,12 @@ def test_records_that_a_leader_change_cut_off_do_not_count(
         append(project, name, 0, 1_000)
         append(project, name, 1, 1_000)
         with ExitStack() as stack:
-            stack.enter_context(throttled(kafka3, name))
+            stack.enter_context(throttle_replicas(kafka3, name))
             kafka3.stop_node(2)
-            eventually(lambda: replicas(kafka3, name)[1], lambda in_sync: in_sync == [1])
-            fill(kafka3, name)  # the follower will not get further than these
+            eventually(lambda: read_replicas(kafka3, name)[1], lambda in_sync: in_sync == [1])
+            fill(
+                kafka3.bootstrap_servers, name, 1, 10_000_000
+            )  # the follower will not get further than these
             append(project, name, 0, LOST)
             bring_back(kafka3, 2)
             before = read_logs(cluster, {name: 2}, now())
@@ -216,7 +218,7 @@ def test_records_that_a_leader_change_cut_off_do_not_count(
             assert now_longer.logs[name][0].end > before.logs[name][0].end
             assert now_longer.arrivals[name].counts == (2 * LOST, 0)
             assert counted_arrivals(project, name) == seen_by_consumer(project, name)
-        eventually(lambda: replicas(kafka3, name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
+        eventually(lambda: read_replicas(kafka3, name)[1], lambda in_sync: sorted(in_sync) == [1, 2])
         assert counted_arrivals(project, name) == seen_by_consumer(project, name)
 
 

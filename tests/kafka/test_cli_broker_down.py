@@ -74,7 +74,7 @@ def test_data_that_cannot_be_read_is_not_taken_for_none(project: Project, outage
     assert project.live()["a"]["retention.ms"] == "604800000"
 
 
-def test_what_is_missing_is_named_with_the_broker(project: Project) -> None:
+def test_missing_broker_is_named(project: Project) -> None:
     project.topic("new", partitions=3, replicationFactor=3)
     planned = project.run("plan", "topics").needs(1).words
     assert "replicationFactor is 3" in planned

@@ -39,30 +39,6 @@ def add_cluster(project: Project, name: str, **client: str) -> None:
     project.write("kafkaform.yaml", text.replace("clusters:\n", f"clusters:\n{entry}"))
 
 
-def test_json_has_the_plans_as_they_are_saved(project: Project) -> None:
-    saved: dict[str, str] = {}
-    call = run_all(project, "json", save=lambda name, plan, _: saved.update({name: plan.cluster_id})).needs(2)
-    clusters = call.json["clusters"]
-    assert [*clusters] == ["dev", "prod"]
-    assert {name: plan["cluster"]["id"] for name, plan in clusters.items()} == saved
-    partitions = {
-        name: next(f["after"] for f in plan["changes"][0]["fields"] if f["path"] == "partitions")
-        for name, plan in clusters.items()
-    }
-    assert partitions == {"dev": 1, "prod": 4}
-
-
-def test_an_unreachable_cluster_does_not_stop_the_others(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 3.0)
-    add_cluster(project, "gone", **{"bootstrap.servers": DEAD})
-    call = run_all(project, "json").needs(1)
-    clusters = call.json["clusters"]
-    assert DEAD in clusters["gone"]["error"]["message"]
-    assert all(len(clusters[name]["changes"]) == 1 for name in ("dev", "prod"))
-
-
 def test_a_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
     add_cluster(
         project,
@@ -86,7 +62,7 @@ def test_a_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
         assert "secret: no answer for" in call.out.replace("`", "")
 
 
-def test_problems_of_manifests_are_told(project: Project) -> None:
+def test_manifest_problems_are_reported_for_each_cluster(project: Project) -> None:
     project.write(
         "topics/wrong.yaml", "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {nam: x}\nspec: {}\n"
     )

@@ -55,23 +55,6 @@ def test_a_topic_without_own_configs(project: Project, real_cluster: KafkaCluste
         assert project.run("get", *given).needs(0).out == manifest
 
 
-def test_a_group_with_topics_and_configs(project: Project, real_cluster: KafkaCluster, prefix: str) -> None:
-    name = make_topic(real_cluster, f"{prefix}orders")
-    group = f"{prefix}shop"
-    commit(project.servers, group, {(name, 0): 0})
-    ref = ResourceRef("ConsumerGroup", group)
-    assert real_cluster.execute([AlterConfigs(ref, {"consumer.session.timeout.ms": "50000"})]) == [None]
-    call = eventually(lambda: project.run("get", "group", group), lambda call: "50s" in call.out).needs(0)
-    assert yaml.safe_load(call.out) == {
-        "apiVersion": "kafkaform/v1",
-        "kind": "ConsumerGroup",
-        "metadata": {"name": group},
-        "spec": {"topics": [name], "protocol": "consumer", "config": {"consumer.session.timeout.ms": "50s"}},
-    }
-    project.write("topics/group.yaml", call.out)
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-
-
 def test_a_group_of_configs_alone_says_what_is_missing(
     project: Project, real_cluster: KafkaCluster, prefix: str
 ) -> None:
@@ -86,7 +69,7 @@ def test_a_group_of_configs_alone_says_what_is_missing(
     assert real_cluster.execute([AlterConfigs(ref, {}, ("consumer.session.timeout.ms",))]) == [None]
 
 
-def test_what_does_not_exist_gets_the_nearest_name(
+def test_missing_resource_suggests_the_nearest_name(
     project: Project, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}payments")

@@ -12,7 +12,7 @@ from tests.support.clusters.topics import make_topic
 from tests.unit.cli.test_cli_graph import GROUP
 
 
-def test_what_is_live_is_drawn_with_its_lag(
+def test_live_graph_has_lag(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, tmp_path: Path
 ) -> None:
     project = Project(tmp_path, kafka.bootstrap_servers, prefix)

@@ -98,45 +98,11 @@ def test_a_consumer_begins_as_declared(project: Project, protocol: str, start: s
         eventually(member.firsts, lambda seen: seen == firsts)
 
 
-def test_configs_are_set_kept_and_taken_away(project: Project) -> None:
-    declare(project, config={"consumer.session.timeout.ms": "50s"})
-    project.apply("topics").needs(0)
-    declare(project, config={"consumer.session.timeout.ms": 50000})
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    declare(project, config={"consumer.session.timeout.ms": "55s"})
-    assert "50s → 55s" in project.run("plan", "topics", "--detailed-exitcode").needs(2).out
-    declare(project)
-    assert "consumer.session.timeout.ms = 50s" in project.run("plan", "topics").needs(0).out
-    declare(project, undeclared="reset")
-    project.apply("topics").needs(0)
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_tombstone(project: Project) -> None:
-    declare(project, config={"consumer.session.timeout.ms": "50s"}, offsets={"initial": "earliest"})
-    project.apply("topics").needs(0)
-    declare(project, state="absent")
-    assert "needs consent to delete" in project.apply("topics").needs(1).out
-    declare(project, state="absent", metadata={"annotations": {"kafkaform/allow": "delete: TICKET-1"}})
-    with joined(project, "consumer"):
-        in_use = project.run("plan", "topics").needs(1)
-        assert "it has 1 member" in in_use.out
-        project.apply("topics").needs(1)
-    project.apply("topics").needs(0)
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    assert (
-        project.run("reset", project.prefix + "g", "--to", "latest")
-        .needs(1)
-        .err.startswith(f"Error: group '{project.prefix}g' does not exist")
-    )
-
-
 @pytest.mark.parametrize(
     ("protocol", "config", "value"),
     [("consumer", "consumer.session.timeout.ms", "50s"), ("streams", "streams.num.standby.replicas", 1)],
 )
-def test_a_group_without_members_has_the_protocol_of_its_configs(
+def test_empty_group_has_the_protocol_of_its_configs(
     project: Project, protocol: str, config: str, value: object
 ) -> None:
     """Brokers list such a group as classic."""
@@ -170,21 +136,6 @@ def status(project: Project) -> dict[str, Any]:
     return dict(shown)
 
 
-def test_partitions_added_to_a_running_group_are_told_of(project: Project) -> None:
-    declare(project, offsets={"initial": "earliest"}, client={"auto.offset.reset": "earliest"})
-    project.apply("topics").needs(0)
-    project.topic("a", partitions=4, keyed=False)
-    with joined(project, "consumer"):
-        before = project.run("plan", "topics").needs(0)
-        assert "KF405" in before.out
-        assert f"group {project.prefix}g " in before.words
-        project.apply("topics").needs(0)
-        after = project.run("plan", "topics", "--detailed-exitcode", "--verbose").needs(0)
-        told = after.words
-        assert f"partition 3 of {project.prefix}a" in told
-        assert "auto.offset.reset=earliest" in told
-
-
 @pytest.mark.usefixtures("at_once")
 def test_a_stopped_group_reads_all_of_added_partitions(project: Project) -> None:
     """As the plan advises: apply, reset the new partitions, start. Its consumers have reset=latest."""
@@ -204,7 +155,7 @@ def test_a_stopped_group_reads_all_of_added_partitions(project: Project) -> None
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_reset_does_what_its_plan_said_once(project: Project) -> None:
+def test_saved_reset_is_applied_once(project: Project) -> None:
     name = declare(project, offsets={"initial": "latest"})
     project.apply("topics").needs(0)
     assert offsets(project) == [10, 10, 10]
@@ -253,7 +204,7 @@ def test_offsets_go_to_a_file_and_come_back(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_reset_of_several_partitions_is_reverted_by_one_command(project: Project) -> None:
+def test_reset_is_reverted_by_one_command(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)
     commit(project.servers, name, {(project.prefix + "a", 1): 4, (project.prefix + "a", 2): 6})

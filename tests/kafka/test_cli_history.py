@@ -13,7 +13,7 @@ def applied(project: Project, *arguments: str, code: int = 0) -> str:
     return project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(code).both
 
 
-def test_what_applies_did_is_told_latest_first(project: Project) -> None:
+def test_history_is_latest_first(project: Project) -> None:
     name = project.topic("orders", retention="7d", keyed=False)
     applied(project)
     project.topic("orders", retention="1d", partitions=3, keyed=False)
@@ -36,7 +36,7 @@ def test_what_applies_did_is_told_latest_first(project: Project) -> None:
     assert re.match(r"RUN  20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC  \S+ on \S+", lines[0])
 
 
-def test_it_is_narrowed_by_name_id_age_and_number(project: Project) -> None:
+def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
     names = [project.topic(name) for name in ("orders", "prices")]
     applied(project)
 
@@ -77,7 +77,7 @@ def test_a_file_needs_no_cluster(project: Project) -> None:
     assert "\x1b" not in call.both
 
 
-def test_nothing_on_record_is_no_error(project: Project) -> None:
+def test_empty_history_is_no_error(project: Project) -> None:
     assert project.run("history", "Topic/none.such").needs(0).out == "No matching change is recorded.\n"
 
 

@@ -76,7 +76,7 @@ def manifests(project: Project, folder: str = "topics") -> dict[str, Any]:
 # --- defaults, labels, and what a broker would refuse today ------------------------------------------
 
 
-def test_values_that_most_topics_share_become_defaults(project: Project, prefix: str) -> None:
+def test_shared_values_become_defaults(project: Project, prefix: str) -> None:
     topics = [new(f"{prefix}{n}", 1 + n, retention_ms="604800000", segment_ms="3600000") for n in range(3)]
     create(project, [*topics, new(f"{prefix}own", retention_ms="1000")])
     config = project.config()
@@ -140,7 +140,7 @@ def test_the_plan_of_200_imported_topics_is_empty(project3: Project, prefix: str
 # --- what is written -------------------------------------------------------------------------------
 
 
-def test_a_manifest_as_people_write_it(project: Project, prefix: str) -> None:
+def test_manifest_has_durations_and_sizes(project: Project, prefix: str) -> None:
     create(
         project,
         [new(f"{prefix}orders", 3, retention_ms="604800000", cleanup_policy="delete", segment_ms="1")],
@@ -196,7 +196,7 @@ def only_group(project: Project) -> str:
     return file.name
 
 
-def test_a_group_named_like_a_topic_and_odd_names(project: Project, prefix: str) -> None:
+def test_file_names_are_unique_and_bounded(project: Project, prefix: str) -> None:
     longest = f"{prefix}{'x' * (249 - len(prefix))}"
     names = [f"{prefix}Orders", f"{prefix}orders", longest]
     create(project, [new(name) for name in names])
@@ -211,7 +211,7 @@ def test_a_group_named_like_a_topic_and_odd_names(project: Project, prefix: str)
 # --- what is left out ------------------------------------------------------------------------------
 
 
-def test_what_is_left_out_is_counted(project: Project, prefix: str) -> None:
+def test_left_out_resources_are_counted(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}{name}") for name in ("new", "known", "app-changelog")])
     project.topic("known")
     call = project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
@@ -254,15 +254,6 @@ def test_a_glob_that_matches_nothing_is_an_error(project: Project, prefix: str) 
 # --- files that are there --------------------------------------------------------------------------
 
 
-def test_a_file_that_exists_stops_the_import(project: Project, prefix: str) -> None:
-    create(project, [new(f"{prefix}{name}") for name in "abc"])
-    project.write(f"live/{prefix}b.yaml", "mine")
-    call = project.run("import", "--match", f"{prefix}*", "--out", "live").needs(1)
-    assert f"live/{prefix}b.yaml already exists" in call.err
-    assert [file.name for file in (project.folder / "live").iterdir()] == [f"{prefix}b.yaml"]
-    assert (project.folder / f"live/{prefix}b.yaml").read_text() == "mine"
-
-
 def test_overwriting_brings_files_up_to_date(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}{name}") for name in "ab"])
     project.run("import", "--match", f"{prefix}*").needs(0)
@@ -275,21 +266,7 @@ def test_overwriting_brings_files_up_to_date(project: Project, prefix: str) -> N
     empty_plan(project)
 
 
-def test_overwriting_never_loses_another_manifest(project: Project, prefix: str) -> None:
-    create(project, [new(f"{prefix}{name}") for name in "ab"])
-    text = manifest(f"{prefix}a", {"partitions": 1, "replicationFactor": 1})
-    file = project.write(
-        f"topics/{prefix}a.yaml",
-        text + "---\n" + manifest(f"{prefix}z", {"partitions": 1, "replicationFactor": 1}),
-    )
-    before = file.read_text()
-    call = project.run("import", "--match", f"{prefix}*", "--overwrite").needs(1)
-    assert f"topics/{prefix}a.yaml also declares Topic/{prefix}z, which would be lost" in call.err
-    assert file.read_text() == before
-    assert not (project.folder / f"topics/{prefix}b.yaml").exists()
-
-
-def test_a_dry_run_names_the_files_and_writes_none(project: Project, prefix: str) -> None:
+def test_dry_run_lists_files_and_writes_none(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}{name}") for name in "ab"])
     project.write("topics/.gitkeep", "")
     call = project.run("import", "--match", f"{prefix}*", "--dry-run").needs(0)
@@ -300,14 +277,36 @@ def test_a_dry_run_names_the_files_and_writes_none(project: Project, prefix: str
     assert [file.name for file in (project.folder / "topics").iterdir()] == [".gitkeep"]
 
 
-def test_a_wrong_manifest_stops_the_import(project: Project, prefix: str) -> None:
-    create(project, [new(f"{prefix}a")])
-    project.write("topics/wrong.yaml", "kind: Topic\nmetadata: {nam: x}\n")
-    project.run("import", "--match", f"{prefix}*").needs(1)
-    assert [file.name for file in (project.folder / "topics").iterdir()] == ["wrong.yaml"]
+SPEC = {"partitions": 1, "replicationFactor": 1}
+STOPPED: dict[str, tuple[str, str, tuple[str, ...], str]] = {
+    "a file that is there": ("live/{}b.yaml", "mine", ("--out", "live"), "live/{}b.yaml already exists"),
+    "another manifest in the file": (
+        "topics/{}a.yaml",
+        manifest("{}a", SPEC) + "---\n" + manifest("{}z", SPEC),
+        ("--overwrite",),
+        "topics/{}a.yaml also declares Topic/{}z, which would be lost",
+    ),
+    "a wrong manifest": (
+        "topics/wrong.yaml", "kind: Topic\nmetadata: {nam: x}\n", (), "topics/wrong.yaml:2:12",
+    ),
+}  # fmt: skip
+"""Files that stop an import: name, text, options, and what of the message matters."""
 
 
-def test_editors_find_the_schemas_that_init_wrote(project: Project, prefix: str) -> None:
+@pytest.mark.parametrize("case", STOPPED)
+def test_import_is_stopped_before_it_writes(project: Project, prefix: str, case: str) -> None:
+    create(project, [new(f"{prefix}{name}") for name in "abc"])
+    name, text, options, reason = (
+        part.replace("{}", prefix) if isinstance(part, str) else part for part in STOPPED[case]
+    )
+    file = project.write(str(name), str(text))
+    call = project.run("import", "--match", f"{prefix}*", *options).needs(1)
+    assert str(reason) in call.err
+    assert [*file.parent.iterdir()] == [file]
+    assert file.read_text() == text
+
+
+def test_written_schemas_are_linked(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}a")])
     commit(project.servers, f"{prefix}g", {(f"{prefix}a", 0): 0})
     project.write("schemas/topic.schema.json", "{}")
@@ -322,7 +321,7 @@ def test_editors_find_the_schemas_that_init_wrote(project: Project, prefix: str)
     empty_plan(project)
 
 
-def test_a_folder_that_no_plan_reads_by_itself_is_told(project: Project, prefix: str) -> None:
+def test_folder_outside_of_manifests_is_noted(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}a")])
     project.config()
     call = project.run("import", "--match", f"{prefix}*", "--out", "some where").needs(0)

@@ -6,27 +6,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
-import pytest
-
-from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Call, Project, called, login_project, manifest
-from tests.support.clusters.fixtures import TIMEOUT_S, Account
-
-
-def detailed(project: Project, *more: str) -> int:
-    return project.run("plan", "topics", "--detailed-exitcode", *more).code
-
-
-def test_exit_codes_with_and_without_changes(project: Project) -> None:
-    project.topic("a")
-    assert project.run("plan", "topics").code == 0
-    assert detailed(project) == 2
-    project.apply("topics").needs(0)
-    assert detailed(project) == 0
-    assert "No changes: 1 declared resource" in project.run("plan", "topics").out
+from tests.support.cli.project import Project, called, manifest
+from tests.support.clusters.fixtures import TIMEOUT_S
 
 
 def test_a_plan_without_a_login_imports_no_client(project: Project) -> None:
@@ -48,35 +30,6 @@ def test_a_plan_changes_nothing(project: Project) -> None:
     assert project.live() == {}
 
 
-def test_what_is_held_back_fails_unless_switched_off(project: Project) -> None:
-    project.topic("a", partitions=3, retention="7d")
-    project.topic("b", retention="7d")
-    project.apply("topics").needs(0)
-    project.topic("a", partitions=2, retention="7d")
-    project.topic("b", retention="1d")
-    call = project.run("plan", "topics").needs(1)
-    assert "1 refused" in call.out.splitlines()[-1]
-    assert "1 needs consent" in call.out.splitlines()[-1]
-    assert f"--allow Topic/{project.prefix}b:retention-cut" in call.out
-    assert project.run("plan", "topics", "--no-strict").code == 0
-    assert detailed(project) == 1
-    assert detailed(project, "--no-strict") == 2
-
-
-def test_json_markdown_and_the_saved_plan_agree(project: Project) -> None:
-    project.topic("a")
-    call = project.run("plan", "topics", "--format", "json", "--out", "plan.json").needs(0)
-    saved = json.loads((project.folder / "plan.json").read_text("utf-8"))
-    assert call.json == saved
-    again = f"`kafkaform apply plan.json --bootstrap-server {project.servers}`"
-    assert call.err == f"saved: {again} applies exactly this plan\n"
-    assert saved["cluster"]["name"] == project.servers
-    shown = called("show", "plan.json", "--format", "markdown", cwd=project.folder).needs(0)
-    made = project.run("plan", "topics", "--format", "markdown").needs(0)
-    assert shown.out == made.out
-    assert f"Topic/{project.prefix}a" in made.out
-
-
 def test_out_is_whole_or_not_there(project: Project) -> None:
     project.topic("a")
     call = project.run("plan", "topics", "--out", "no/such/plan.json").needs(1)
@@ -86,17 +39,6 @@ def test_out_is_whole_or_not_there(project: Project) -> None:
     assert (project.folder / "plan.json").read_text("utf-8") == "what was there"
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     assert sorted(file.name for file in project.folder.iterdir()) == ["plan.json", "topics"]
-
-
-def test_target(project: Project) -> None:
-    for name in ("a.one", "a.two", "b"):
-        project.topic(name)
-    call = project.run("plan", "topics", "--target", f"Topic/{project.prefix}a.*").needs(0)
-    assert "Plan: 2 to create" in call.out
-    one = f"Topic/{project.prefix}b"
-    call = project.run("plan", "topics", "--target", one, "--target", f"Topic/{project.prefix}a.two").needs(0)
-    assert "Plan: 2 to create" in call.out
-    assert "a.one" not in call.out
 
 
 def test_prune_only_what_is_owned_and_only_as_a_whole(project: Project) -> None:
@@ -119,64 +61,7 @@ def test_prune_only_what_is_owned_and_only_as_a_whole(project: Project) -> None:
     assert set(project.live()) == {"mine.audit", "other", "kept"}
 
 
-def test_what_nobody_declares_is_counted_and_left(project: Project) -> None:
-    project.topic("a")
-    project.topic("b")
-    project.apply("topics").needs(0)
-    (project.folder / "topics/b.yaml").unlink()
-    project.config()
-    call = project.run("plan", "--verbose").needs(0)
-    assert f"      Topic/{project.prefix}b\n" in call.out
-    part = project.run("plan", "--target", f"Topic/{project.prefix}a", "--format", "json").needs(0)
-    assert part.json["unmanaged"] == [], "a part of the manifests says nothing about what is undeclared"
-
-
 # --- an account with few rights --------------------------------------------------------------------
-
-
-@pytest.fixture
-def reader(kafka_acl: DevCluster, prefix: str, tmp_path: Path, account: Callable[..., Account]) -> Project:
-    """A project of an account that may see the topics `seen.*`, and two of these there."""
-    owner = Project(tmp_path / "owner", kafka_acl.bootstrap_servers, prefix)
-    owner.topic("seen.a", retention="7d")
-    owner.topic("hidden")
-    owner.apply("topics").needs(0)
-    given = account(
-        f"TOPIC:{prefix}seen.*:DESCRIBE",
-        f"TOPIC:{prefix}seen.*:DESCRIBE_CONFIGS",
-        "CLUSTER:kafka-cluster:DESCRIBE",
-    )
-    return login_project(tmp_path, given, prefix)
-
-
-def test_an_account_that_may_only_look_gets_its_plan(reader: Project) -> None:
-    reader.topic("seen.a", retention="8d")
-    call = reader.run("plan").needs(0)
-    assert "1 to update" in call.out
-    assert "ot validated" in call.out.splitlines()[-1]
-    assert reader.run("plan", "--detailed-exitcode").code == 2
-    assert reader.run("plan", "--format", "json").json["broker_validated"] is False
-
-
-def test_a_hidden_topic_is_never_planned_as_new(reader: Project) -> None:
-    reader.topic("seen.a", retention="8d")
-    reader.topic("hidden")
-    call = reader.run("plan", "--detailed-exitcode", "--format", "json").needs(1)
-    assert [c["name"] for c in call.json["changes"]] == [f"{reader.prefix}seen.a"]
-    assert [u["name"] for u in call.json["unknown"]] == [f"{reader.prefix}hidden"]
-    assert "KF410" in [d["code"] for d in call.json["diagnostics"]]
-    text = reader.run("plan").needs(1)
-    assert "not visible" in text.out.splitlines()[-1]
-
-
-def test_an_apply_it_may_not_do_fails_by_resource(reader: Project) -> None:
-    reader.topic("seen.a", retention="8d")
-    reader.topic("seen.b")
-    call: Call = reader.apply("--format", "json").needs(1)
-    results = {r["name"].removeprefix(reader.prefix): r for r in call.json["results"]}
-    assert {name: r["result"] for name, r in results.items()} == {"seen.a": "failed", "seen.b": "failed"}
-    assert all("authoris" in r["message"] for r in results.values())
-    assert "Traceback" not in call.err
 
 
 def test_manifests_come_from_stdin(project: Project) -> None:

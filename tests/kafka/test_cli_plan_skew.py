@@ -11,7 +11,7 @@ import pytest
 
 from spark_validation.results import Estimate, SkewReport, to_json
 from tests.support.cli.project import ROOT, Project, called, environment
-from tests.support.skew.scenes import FINE, SURE, measured, report, what_if
+from tests.support.skew.scenes import FINE, measured, report, what_if
 
 FIGURES = "as measured, 48.2 % of the sampled keys with 61 % (57 to 65 %) of the records move"
 
@@ -35,28 +35,6 @@ def measurement(
 
 def written(project: Project, made: SkewReport) -> str:
     return str(project.write("report.json", to_json(made)))
-
-
-def cluster_of(project: Project) -> str:
-    found = project.run("plan", "topics", "--format", "json").needs(0).json["cluster"]["id"]
-    assert isinstance(found, str)
-    return found
-
-
-@pytest.mark.parametrize("output_format", ["text", "markdown", "json", "github", "sarif"])
-def test_the_prediction_is_shown_in_every_format(project: Project, output_format: str) -> None:
-    file = written(project, measurement(project, FINE, cluster_id=cluster_of(project)))
-    call = project.run("plan", "topics", "--skew", file, "--format", output_format).needs(0)
-    said = call.out.replace("%25", "%").replace("\\u00a0", " ")
-    assert FIGURES in " ".join(said.split())
-    assert "1 refused" not in call.out
-
-
-def test_a_refused_increase_fails_unless_that_is_switched_off(project: Project) -> None:
-    file = written(project, measurement(project, SURE))
-    assert "1 refused" in project.run("plan", "topics", "--skew", file).needs(1).out.splitlines()[-1]
-    assert project.run("plan", "topics", "--skew", file, "--no-strict").code == 0
-    assert project.run("plan", "topics").code == 0
 
 
 def test_a_saved_plan_needs_no_report(project: Project) -> None:

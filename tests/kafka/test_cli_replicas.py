@@ -97,7 +97,7 @@ def in_a_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_what_others_move_and_throttle_is_named(three: Project) -> None:
+def test_foreign_moves_and_throttles_are_named(three: Project) -> None:
     """Somebody's move crawls at a rate of theirs: drift and plans show it, and estimates go by it."""
     moving, waiting = (three.prefix + name for name in ("moving", "waiting"))
     listed = ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:3"}))

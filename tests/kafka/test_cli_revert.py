@@ -93,7 +93,7 @@ def test_a_deletion_without_a_manifest_gets_a_new_file(project: Project) -> None
     assert text_of(project) == other
 
 
-def test_it_happens_in_the_environment_of_the_change(project: Project) -> None:
+def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
     """The others stay as they are."""
     client = {"bootstrap.servers": project.servers}
     clusters = {name: {"client": client, "environment": name, "lock": False} for name in ("dev", "prod")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,26 +12,16 @@ import pytest
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_file import digest_of
-from kafkaform.plan.plan_signature import fingerprint, read_private_key
-from tests.support.cli.project import Call, Project, called
+from tests.support.cli.project import Call, Project
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import Account
-from tests.support.github.git_work import Work
 
 APPLY = ("apply", "plan.json", "--auto-approve")
 
 
-def make_key(folder: Path, name: str) -> tuple[Path, Path]:
-    """A private and a public key, made as docs/saved-plans.md says."""
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private], check=True)
-    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
-    private.chmod(0o600)
-    return private, public
-
-
 @pytest.fixture
 def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_key(tmp_path_factory.mktemp("keys"), "ci")
+    return write_keys(tmp_path_factory.mktemp("keys"), "ci")
 
 
 @pytest.fixture
@@ -47,65 +37,7 @@ def refused(call: Call, message: str) -> None:
     assert call.out == ""
 
 
-# --- signatures ------------------------------------------------------------------------------------
-
-
-def test_show_tells_who_signed(project: Project, keys: tuple[Path, Path]) -> None:
-    private, public = keys
-    key = read_private_key(private, {})
-    assert key is not None
-    project.run("plan", "--out", "plan.json").needs(0)
-
-    def show(*options: object) -> Call:
-        return called("show", "plan.json", *options, cwd=project.folder)
-
-    assert "\nNot signed.\n" in show().needs(0).out
-    refused(show("--verify-key", public), "plan.json: the plan is not signed")
-    project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
-    name = fingerprint(key.public_key())
-    claimed = show().needs(0).out
-    assert f"{name}; not verified" in claimed
-    verified = show("--verify-key", public).needs(0).out
-    assert f"{name}, and not changed since" in verified
-    again = show("--format", "json").needs(0)
-    assert again.out == (project.folder / "plan.json").read_text()
-
-
-def test_an_unusable_key_is_told_before_the_plan(project: Project) -> None:
-    project.write("key.pem", "no key")
-    (project.folder / "key.pem").chmod(0o600)
-    refused(project.run("plan", "--out", "plan.json", "--sign-key", "key.pem"), "holds nothing in PEM")
-    assert not (project.folder / "plan.json").exists()
-
-
 # --- stale plans -----------------------------------------------------------------------------------
-
-
-def test_a_plan_from_another_commit(project: Project) -> None:
-    required = (*APPLY, "--require-commit")
-    project.run("plan", "--out", "plan.json").needs(0)
-    work = Work(project.folder)
-    project.write(".gitignore", "plan.json\n")
-    first = work.commit()
-    refused(project.run(*required), "the plan does not contain the commit that it was made from")
-
-    project.topic("orders", partitions=3)
-    project.run("plan", "--out", "plan.json").needs(0)
-    refused(project.run(*required), f"from files that differ from commit {first[:12]}")
-
-    second = work.commit()
-    project.run("plan", "--out", "plan.json").needs(0)
-    project.write("topics/more.yaml", (project.folder / "topics/orders.yaml").read_text())
-    refused(project.run(*required), f"these files differ from commit {second[:12]}: topics/more.yaml")
-    (project.folder / "topics/more.yaml").unlink()
-
-    third = work.commit()
-    refused(project.run(*required), f"from commit {second[:12]}, but {third[:12]} is checked out")
-    assert project.live() == {}
-
-    work.git("checkout", "-q", second)
-    project.run(*required).needs(0)
-    assert project.live()["orders"]["partitions"] == 3
 
 
 def test_a_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Path]) -> None:
@@ -131,7 +63,7 @@ def test_no_secret_is_in_a_plan(
 ) -> None:
     login = account(f"TOPIC:{prefix}*:ALL", "CLUSTER:kafka-cluster:DESCRIBE").properties
     keys = tmp_path_factory.mktemp("keys")
-    private, _ = make_key(keys, "ci")
+    private, _ = write_keys(keys, "ci")
     (keys / "user").write_text(login["sasl.username"])
     client = {
         **login,
@@ -152,6 +84,9 @@ def test_no_secret_is_in_a_plan(
     }
     made = project.run("plan", "--out", "plan.json", "--format", "json", "-v", env=env).needs(0)
     shown = project.run("show", "plan.json").needs(0)
+    debug = project.process("--debug", "plan", env=env).needs(0)
+    assert re.search(r"\.broker_socket: 127\.0\.0\.1:\d+: DescribeConfigs v1, sent [\d,]+ bytes", debug.err)
+    assert login["sasl.password"] not in debug.both
     plan = (project.folder / "plan.json").read_text()
     assert json.loads(plan)["changes"][0]["name"] == f"{prefix}orders"
     assert "signature" in json.loads(plan)

@@ -28,16 +28,6 @@ def test_an_option_beats_what_a_variable_says(project: Project) -> None:
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
 
 
-def test_two_options_reach_a_cluster_by_another_address(project: Project) -> None:
-    two_clusters(project.folder)
-    project.topic("t")
-    done = project.run("plan", "--cluster", "prod", "--bootstrap-server", project.servers).needs(0)
-    assert done.out.splitlines()[1] == f"  configuration kafkaform.yaml · brokers {project.servers}"
-    assert "note: " not in done.err
-    same = {"KAFKAFORM_CLUSTER": "prod", "KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
-    assert "says" not in project.run("validate", env=same).needs(0).both
-
-
 def test_a_variable_address_beats_configured_clusters(project: Project) -> None:
     """It is one of this machine, as `kafkaform dev` prints it: no note below each command."""
     project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
@@ -48,7 +38,7 @@ def test_a_variable_address_beats_configured_clusters(project: Project) -> None:
     assert project.servers in done.out
 
 
-def test_what_any_cluster_forbids_is_refused_by_an_address_too(project: Project) -> None:
+def test_forbidden_hazard_is_refused_for_an_address(project: Project) -> None:
     project.topic("t", retention="7d")
     project.apply("topics").needs(0)
     project.topic("t", retention="1d")
@@ -81,22 +71,7 @@ def test_a_report_without_header_names_its_cluster(project: Project, arguments: 
     assert done.err.splitlines()[0] == expected
 
 
-def test_documents_for_programs_say_what_was_used(project: Project) -> None:
-    two_clusters(project.folder, project.servers)
-    project.topic("t")
-    for command in ("plan", "drift"):
-        document = project.run(command, "--cluster", "prod", "--format", "json").json
-        assert document["cluster"]["bootstrap_servers"] == project.servers
-        assert document["configuration"] == "kafkaform.yaml"
-        words = f" · configuration `kafkaform.yaml` · brokers `{project.servers}`"
-        assert words in project.run(command, "--cluster", "prod", "--format", "markdown").out
-    status = project.run("status", "--cluster", "prod", "--format", "json").needs(0)
-    assert status.err == ""
-    (project.folder / "kafkaform.yaml").unlink()
-    assert project.run("plan", "--format", "json").json["configuration"] is None
-
-
-def test_what_applies_a_saved_plan_reaches_the_same_cluster(project: Project) -> None:
+def test_command_of_a_saved_plan_reaches_its_cluster(project: Project) -> None:
     two_clusters(project.folder)
     project.topic("t")
     where = ("--cluster", "prod", "--bootstrap-server", project.servers)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.core.errors import AuditError
@@ -17,28 +16,16 @@ from spark_validation.errors import JobFailed, SkewError, SparkUnavailable
 from spark_validation.job import TopicRequest
 from spark_validation.results import Estimate, TopicResult
 from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import TIMEOUT_S
-from tests.support.clusters.topics import make_topic
 from tests.support.skew import scenes
+from tests.support.skew.producers import produce_keys
 from tests.unit.cli.test_cli_skew import one_error, policy
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
 
 
-def filled(cluster: KafkaCluster, project: Project, name: str, partitions: int, keys: list[str]) -> str:
-    """A topic with a record of each key, where librdkafka's murmur2 puts it; returns its full name."""
-    full = make_topic(cluster, f"{project.prefix}{name}", partitions)
-    producer = Producer({"bootstrap.servers": project.servers, "partitioner": "murmur2_random"})
-    for key in keys:
-        producer.produce(full, b"v" * 50, key=key.encode())
-        producer.poll(0)
-    assert producer.flush(TIMEOUT_S) == 0
-    return full
-
-
-def test_missing_topics_are_told_before_spark(project: Project, real_cluster: KafkaCluster) -> None:
-    name = filled(real_cluster, project, "orders", 1, ["a"])
+def test_missing_topics_are_reported_before_spark(project: Project, real_cluster: KafkaCluster) -> None:
+    name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 1, ["a"])
     error, hint = one_error(project.run("skew", name[:-1]))
     assert error == f"there is no topic {name[:-1]!r} on the cluster"
     assert hint == f"did you mean {name}?"
@@ -86,7 +73,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicResult | SkewErro
 def test_only_a_surely_broken_policy_exits_2(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
-    name = filled(real_cluster, project, "orders", 3, ["a"])
+    name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
     policy(project, "orders", 3, maxPartitionRatio=2.0)
     codes = {
         "pass": (scenes.measured(), 0),
@@ -135,8 +122,8 @@ def test_increases_come_from_the_audit_record(project: Project, monkeypatch: pyt
 def test_a_topic_that_fails_spares_the_others(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
-    good = filled(real_cluster, project, "good", 1, ["a"])
-    bad = filled(real_cluster, project, "bad", 1, ["a"])
+    good = produce_keys(real_cluster, project.servers, f"{project.prefix}good", 1, ["a"])
+    bad = produce_keys(real_cluster, project.servers, f"{project.prefix}bad", 1, ["a"])
     policy(project, "good", 1, maxPartitionRatio=2.0)
     policy(project, "new", 1, maxPartitionRatio=2.0)
     answers |= {good: replace(scenes.measured(), by_records=BROKEN), bad: SparkUnavailable("no more memory")}
@@ -152,10 +139,10 @@ def test_a_topic_that_fails_spares_the_others(
     assert call.err.splitlines()[-1].startswith("Error: none of 2 topics")
 
 
-def test_reports_are_kept_and_damaged_ones_told(
+def test_reports_are_kept_and_damaged_ones_noted(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
-    name = filled(real_cluster, project, "orders", 3, ["a"])
+    name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
     answers[name] = scenes.measured()
     project.write("old/skew-0.json", "{")
     arguments = (

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from tests.kafka.test_branch import IDENTITY, configuration
-from tests.support.cli.project import Call, Project, manifest
+from tests.support.cli.project import Call, Project, manifest, write_one_cluster
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.topics import delete_topic
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-C", folder, *IDENTITY, *arguments], capture_output=True, check=True)
-
-
-def make_key(folder: Path, name: str) -> tuple[Path, Path]:
-    """A private and a public key in PEM."""
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
-    private.touch(0o600)
-    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    return private, public
+from tests.support.github.git_work import run_git
 
 
 @pytest.fixture
@@ -36,12 +20,12 @@ def project(project: Project, tmp_path: Path) -> Project:
     """A Git repository with one topic that is not applied yet."""
     made = Project(tmp_path / "repo", project.servers, project.prefix)
     (made.folder / "topics").mkdir(parents=True)
-    (made.folder / "kafkaform.yaml").write_text(configuration(project.servers))
+    write_one_cluster(made.folder, project.servers)
     (made.folder / ".gitignore").write_text("*.json\n*.pem\n")
     declare(made, retention="7d")
-    git(made.folder, "init", "-q", "-b", "main")
-    git(made.folder, "add", "-A")
-    git(made.folder, "commit", "-q", "-m", "first")
+    run_git(made.folder, "init", "-q", "-b", "main")
+    run_git(made.folder, "add", "-A")
+    run_git(made.folder, "commit", "-q", "-m", "first")
     return made
 
 
@@ -67,8 +51,8 @@ def refused(project: Project, told: str, *arguments: object) -> Call:
 
 
 def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
-    private, public = make_key(project.folder, "ci")
-    _, others = make_key(project.folder, "other")
+    private, public = write_keys(project.folder, "ci")
+    _, others = write_keys(project.folder, "other")
     project.run("plan", "--out", "plan.json").needs(0)
     refused(project, "the plan is not signed", "--verify-key", public)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
@@ -82,7 +66,7 @@ def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
 
 
 def test_a_plan_signed_for_review_is_not_applied(project: Project) -> None:
-    private, public = make_key(project.folder, "ci")
+    private, public = write_keys(project.folder, "ci")
     made = project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
     assert "kafkaform apply --reviewed plan.json" in made.err
     shown = project.run("show", "plan.json", "--verify-key", public).needs(0).out
@@ -98,20 +82,8 @@ def test_a_plan_signed_for_review_is_not_applied(project: Project) -> None:
     assert "a" in project.live()
 
 
-def test_a_plan_of_an_unmerged_branch_is_not_applied(project: Project) -> None:
-    private, public = make_key(project.folder, "ci")
-    git(project.folder, "checkout", "-q", "-b", "other")
-    declare(project, retention="9d")
-    git(project.folder, "commit", "-q", "-a", "-m", "second")
-    project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
-    git(project.folder, "checkout", "-q", "main")
-    refused(project, "is not merged into", "--verify-key", public)
-    git(project.folder, "merge", "-q", "--no-ff", "-m", "merge", "other")
-    project.apply("plan.json", "--verify-key", public).needs(0)
-
-
 def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
-    private, _ = make_key(project.folder, "ci")
+    private, _ = write_keys(project.folder, "ci")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    verifyKey: ci.pub.pem\n    client:"))
     assert "accepts only signed plans" in project.apply().needs(1).err
@@ -122,20 +94,20 @@ def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
     assert project.apply("--reviewed", "plan.json").needs(0).out.count("1 created") == 1
 
 
-def test_a_plan_that_is_too_old(project: Project) -> None:
+def test_old_plan_is_refused(project: Project) -> None:
     project.run("plan", "--out", "plan.json").needs(0)
     edited(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
-    refused(project, "days old; the maximum age is 2 days", "--max-age", "2d")
+    refused(project, "maximum age is 2 days", "--max-age", "2d")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    maxPlanAge: 24h\n    client:"))
-    refused(project, "the maximum age is 24 hours")
+    refused(project, "maximum age is 24 hours")
     project.apply("plan.json", "--max-age", "36500d").needs(0)
 
 
 # --- applying what was reviewed --------------------------------------------------------------------
 
 
-def test_what_was_reviewed_is_applied_from_the_manifests(project: Project) -> None:
+def test_reviewed_plan_is_applied_from_the_manifests(project: Project) -> None:
     project.run("plan", "--out", "plan.json").needs(0)
     project.apply("plan.json", "--reviewed", "plan.json").needs(64)
     project.apply("--reviewed", "plan.json").needs(0)
@@ -143,7 +115,7 @@ def test_what_was_reviewed_is_applied_from_the_manifests(project: Project) -> No
     assert "since the review" in again.err
 
 
-def test_what_was_reviewed_is_applied_once(project: Project) -> None:
+def test_reviewed_plan_is_applied_once(project: Project) -> None:
     recorded = {"KAFKAFORM_AUDIT": "true"}
     again = ("apply", "--reviewed", "plan.json", "--auto-approve")
     project.run("plan", "--out", "plan.json").needs(0)
@@ -152,42 +124,3 @@ def test_what_was_reviewed_is_applied_once(project: Project) -> None:
     assert "and these changed since" in project.run(*again, env=recorded).needs(1).err
     project.run(*again, "--again", env=recorded).needs(0)
     assert "a" in project.live()
-
-
-def test_manifests_that_say_something_else_by_now_are_not_applied(project: Project) -> None:
-    project.run("plan", "--out", "plan.json").needs(0)
-    declare(project, retention="9d")
-    declare(project, "b")
-    call = project.apply("--reviewed", "plan.json").needs(1)
-    assert f"not as reviewed: Topic/{project.prefix}a" in call.err
-    assert f"not as reviewed: Topic/{project.prefix}b" in call.err
-    assert "nothing was applied" in call.err
-    assert project.live() == {}
-
-
-def test_two_merged_branches_are_applied_in_turn(project: Project) -> None:
-    project.apply().needs(0)
-    declare(project, retention="9d")
-    project.run("plan", "--out", "one.json").needs(0)
-    declare(project, retention="7d")
-    declare(project, "b")
-    project.run("plan", "--out", "the other.json").needs(0)
-    declare(project, retention="9d")
-    call = project.apply("--reviewed", "the other.json").needs(1)
-    hint = " ".join(call.err.split())
-    assert "kafkaform apply --reviewed 'the other.json'" in hint
-    assert set(project.live()) == {"a"}
-    project.apply("one.json").needs(0)
-    project.apply("--reviewed", "the other.json").needs(0)
-    assert project.live()["a"]["retention.ms"] == "777600000"
-    assert set(project.live()) == {"a", "b"}
-
-
-def test_a_cluster_that_moved_since_the_review_is_left_alone(project: Project) -> None:
-    project.apply().needs(0)
-    declare(project, retention="9d")
-    project.run("plan", "--out", "plan.json").needs(0)
-    project.set_config("a", "retention.ms", "777000000")
-    call = project.apply("--reviewed", "plan.json").needs(1)
-    assert "not as reviewed" in call.err
-    assert project.live()["a"]["retention.ms"] == "777000000"

@@ -20,7 +20,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.user.operations import RemoveCredentials, SetCredentials
 from tests.support.cli.project import Call, Project, login_project, manifest
 from tests.support.clusters.fixtures import Account, connect
-from tests.support.workflows.runner import Run
+from tests.support.workflows.jobs import Run
 from tests.support.workflows.scene import scene
 
 ADMIN = ("CLUSTER:kafka-cluster:ALL", "TOPIC:__kafkaform*:ALL", "GROUP:__kafkaform*:ALL")

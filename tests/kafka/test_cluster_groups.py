@@ -50,8 +50,6 @@ from tests.support.lock.process import ALICE, hold
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group
 
-PROTOCOLS = ["classic", "consumer"]
-
 
 def do(cluster: KafkaCluster, *operations: Operation) -> None:
     assert cluster.execute(operations) == [None] * len(operations)
@@ -102,7 +100,7 @@ def test_a_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: Kafka
         pytest.param("consumer", {}, marks=pytest.mark.nightly("45 s of waiting")),
     ],
 )
-def test_a_group_that_nobody_joined_is_known(
+def test_group_without_members_ever_is_known(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, protocol: str, properties: dict[str, Any]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
@@ -248,28 +246,18 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
         ErrorCode.OFFSET_NOT_AVAILABLE,
     ],
 )
-def test_a_leader_that_is_not_ready_is_asked_again(
+def test_unready_leaders_are_asked_again(
     real_cluster: KafkaCluster, prefix: str, code: int, unsettle: Callable[[dict[str, tuple[int, int]]], None]
 ) -> None:
-    """Each look at a log is two requests, for its start and its end: 9 refusals take five looks."""
+    """And a coordinator. Each look at a log is two requests, for start and end: 9 refusals are five looks."""
     name = make_topic(real_cluster, f"{prefix}a", partitions=4)
-    unsettle({f"{name}:1": (code, 9), f"{name}:2": (code, 5), f"{prefix}second": (code, 2)})
-    do(
-        real_cluster,
-        CommitInitialOffsets(group(f"{prefix}first"), {name: "earliest"}),
-        CommitInitialOffsets(group(f"{prefix}second"), {name: "latest"}),
-    )
-    groups = real_cluster.groups([f"{prefix}first", f"{prefix}second"]).groups
-    assert [len(told.committed) for told in groups.values()] == [4, 4]
-
-
-def test_an_unreachable_coordinator_is_asked_again(
-    real_cluster: KafkaCluster, prefix: str, unsettle: Callable[[dict[str, tuple[int, int]]], None]
-) -> None:
-    name = make_topic(real_cluster, f"{prefix}a", 3)
-    unsettle({prefix: (ErrorCode.NETWORK_EXCEPTION, 2)})
-    do(real_cluster, CommitInitialOffsets(group(prefix), {name: "earliest"}))
-    assert len(read(real_cluster, prefix).committed) == 3
+    names = [f"{prefix}{which}" for which in ("first", "second", "third")]
+    refused = {f"{name}:1": (code, 9), f"{name}:2": (code, 5), names[1]: (code, 2)}
+    unsettle({**refused, names[2]: (ErrorCode.NETWORK_EXCEPTION, 2)})
+    starts = zip(names, ("earliest", "latest", "earliest"), strict=True)
+    do(real_cluster, *(CommitInitialOffsets(group(each), {name: start}) for each, start in starts))
+    groups = real_cluster.groups(names).groups
+    assert [len(told.committed) for told in groups.values()] == [4] * 3
 
 
 def test_one_failing_partition_stops_no_other(
@@ -324,7 +312,7 @@ def test_a_reset_of_an_unread_partition_says_why(
 
 
 @pytest.mark.nightly("a broker is restarted")
-def test_groups_are_read_and_reset_while_their_coordinator_restarts(kafka3: DevCluster, prefix: str) -> None:
+def test_groups_survive_a_restart_of_their_coordinator(kafka3: DevCluster, prefix: str) -> None:
     """Twelve groups on three coordinators, one of which stops and comes back while they are asked."""
     restarted: list[None] = []
 
@@ -429,7 +417,7 @@ def test_groups_whose_topics_are_hidden(
 # --- several brokers -------------------------------------------------------------------------------
 
 
-def test_each_group_is_asked_for_at_its_coordinator(kafka3: DevCluster, prefix: str) -> None:
+def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str) -> None:
     with connect(kafka3.bootstrap_servers) as cluster, ExitStack() as stack:
         name = make_topic(cluster, f"{prefix}a", partitions=3)
         names = [f"{prefix}{number}" for number in range(12)]

@@ -27,7 +27,7 @@ from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.devcluster.state import DevClusterStatus
 from tests.support.clusters.fixtures import eventually
-from tests.unit.devcluster.test_devcluster import CLI, cli, processes_in, wait_for
+from tests.support.devcluster import CLI, cli, processes_in, wait_for
 
 
 def topics(servers: str, **config: str) -> set[str]:
@@ -155,36 +155,6 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.nightly(
-    "two starts of a broker; tests/unit/devcluster has the stranger, and a restart with its data is above"
-)
-def test_a_crash_is_noticed_and_no_stranger_is_stopped(tmp_path: Path) -> None:
-    quick = {"broker.session.timeout.ms": "2000"}  # so long a killed broker's id stays taken
-    cluster = DevCluster.start(tmp_path / "dev", ClusterSpec(properties=quick))
-    try:
-        create_topic(cluster.bootstrap_servers, "written")
-        (node,) = cluster.nodes
-        (process,) = processes_in(cluster.directory)
-        process.kill()
-        process.wait(120)
-        assert cluster.status().health is DevClusterStatus.STOPPED
-
-        mention = f"-Dkafkaform.dev.node={node.token}"
-        stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mention, "Kafka"])
-        try:
-            assert "was not running" in cli("down", "--data", cluster.directory).stderr
-            assert stranger.poll() is None
-        finally:
-            stranger.kill()
-            stranger.wait()
-
-        cluster = DevCluster.start(cluster.directory, ClusterSpec(properties=quick))
-        assert topics(cluster.bootstrap_servers) == {"written"}
-    finally:
-        cluster.stop(graceful=False)
-    assert processes_in(cluster.directory) == []
-
-
-@pytest.mark.nightly(
     "four starts of brokers; the fixtures kafka3 and kafka_acl start the same ones every day"
 )
 def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
@@ -270,7 +240,7 @@ def test_run_gives_the_address_and_returns_the_code(tmp_path: Path, monkeypatch:
     assert list(tmp_path.glob("kafkaform-dev-*")) == []
 
 
-def test_run_ended_from_outside_ends_the_command_and_the_cluster(tmp_path: Path) -> None:
+def test_terminated_run_ends_its_cluster(tmp_path: Path) -> None:
     running = tmp_path / "running"
     command = [*CLI, "run", "sh", "-c", f"cd {tmp_path}; touch {running}; exec sleep 100"]
     run = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)})

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.configuration import DATA_DIRECTORY
 from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually, guarded
+from tests.support.clusters.fixtures import connect, eventually, guarded
+from tests.support.clusters.load_clients import fill
 from tests.support.clusters.topics import place_topic
 from tests.support.plans.moves import now_on
 
@@ -25,20 +24,12 @@ def three(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
     return Project(tmp_path, kafka3.bootstrap_servers, prefix)
 
 
-def fill(servers: str, name: str, records: int) -> None:
-    """Write records of half a million bytes."""
-    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
-    for _ in range(records):
-        producer.produce(name, os.urandom(500_000), partition=0)
-        producer.flush(TIMEOUT_S)
-
-
 def holding(project: Project, name: str, records: int) -> str:
     """A topic with one replica on broker 1 that holds so many records."""
     full = project.prefix + name
     with connect(project.servers) as cluster:
         place_topic(cluster, full, ((1,),))
-        fill(project.servers, full, records)
+        fill(project.servers, full, 1, records * 500_000)
         key = full, 0
         eventually(
             lambda: cluster.partition_sizes([key]), lambda sizes: sizes.get(key, 0) > records * 500_000
@@ -46,7 +37,7 @@ def holding(project: Project, name: str, records: int) -> str:
     return full
 
 
-def test_what_the_reserve_leaves_no_space_for_is_refused(three: Project) -> None:
+def test_move_beyond_the_disk_reserve_is_refused(three: Project) -> None:
     """With a reserve of all bytes, no disk holds any more."""
     name = holding(three, "big", 4)
     three.topic("big", partitions=1, replicationFactor=3)

@@ -150,7 +150,7 @@ def test_limits_are_those_of_a_real_broker(admin: Admin, kind: str) -> None:
         ("leader.replication.throttled.replicas", "a"),
     ],
 )
-def test_what_is_refused_here_a_real_broker_refuses(admin: Admin, name: str, value: str) -> None:
+def test_refused_values_are_refused_by_the_broker(admin: Admin, name: str, value: str) -> None:
     assert admin.refuses(name, value)
     with pytest.raises(ValueError, match=f"^{name}: "):
         canonical(topic_configs()[name], value)

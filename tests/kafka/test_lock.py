@@ -69,7 +69,7 @@ def cluster(broker: DevCluster) -> Iterator[KafkaCluster]:
 # --- who is at the other end -----------------------------------------------------------------------
 
 
-def test_who_was_removed_never_holds_it_again(broker: DevCluster, cluster: KafkaCluster) -> None:
+def test_removed_holder_never_holds_the_lock_again(broker: DevCluster, cluster: KafkaCluster) -> None:
     with hold(cluster, ALICE) as guard:
         guard()
         remove_holder(broker.bootstrap_servers)
@@ -102,7 +102,9 @@ def test_an_apply_that_loses_its_lock_stops(broker: DevCluster, cluster: KafkaCl
     assert cluster.partition_counts([old]) == {old: 1}
 
 
-def test_nothing_is_written_to_the_terminal(cluster: KafkaCluster, capfd: pytest.CaptureFixture[str]) -> None:
+def test_lock_writes_nothing_to_the_terminal(
+    cluster: KafkaCluster, capfd: pytest.CaptureFixture[str]
+) -> None:
     with hold(cluster, ALICE), pytest.raises(LockHeld), hold(cluster, BOB):
         raise AssertionError
     assert capfd.readouterr() == ("", "")
@@ -134,7 +136,7 @@ def is_lost(guard: Guard) -> bool:
     return False
 
 
-def test_a_proof_that_took_too_long_is_none(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the process was frozen after the broker had answered, and somebody else has the lock by now."""
     with hold(cluster, ALICE) as guard:
         guard()
@@ -152,7 +154,7 @@ def test_a_proof_that_took_too_long_is_none(cluster: KafkaCluster, monkeypatch: 
 # An interrupt can come between the making of a socket and the line that keeps it, which is closed when freed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("after_s", [0.001, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.2])
-def test_ctrl_c_leaves_nobody_with_the_lock(cluster: KafkaCluster, after_s: float) -> None:
+def test_ctrl_c_while_acquiring_frees_the_lock(cluster: KafkaCluster, after_s: float) -> None:
     """Also if it comes while the coordinator is asked: who leaves then is made a member all the same."""
     cluster.facts()
 
@@ -187,7 +189,7 @@ def test_ctrl_c_with_the_lock_frees_it(cluster: KafkaCluster, monkeypatch: pytes
         guard()
 
 
-def test_a_proof_that_is_broken_off_is_none(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with hold(cluster, ALICE) as guard:
         guard()
 

@@ -148,7 +148,7 @@ def test_a_damaged_answer_names_broker_and_request(
 
 
 @pytest.mark.usefixtures("soon")
-def test_what_a_plan_can_do_without_is_a_note(kafka: DevCluster, prefix: str, tmp_path: Path) -> None:
+def test_unread_reassignments_of_a_proxy_are_a_note(kafka: DevCluster, prefix: str, tmp_path: Path) -> None:
     with between(kafka, REASSIGNMENTS, garbage) as address:
         project = Project(tmp_path, address, prefix)
         project.topic("a")

@@ -66,11 +66,6 @@ def describe(field_type: Any, version: int) -> Any:
     return {"nullable": [element]} if parts["nullable"] else [element]
 
 
-def split_null(described: Any) -> tuple[Any, bool]:
-    is_nullable = isinstance(described, dict) and "nullable" in described
-    return described["nullable"] if is_nullable else described, is_nullable
-
-
 def compare(path: str, ours: Any, kafkas: Any, *, is_request: bool) -> Iterator[str]:
     """What differs; requests need not allow null, and a null array of a response is read as an empty one."""
     ours_null, kafkas_null = (

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.apply.moves.throttle_journal import ThrottleJournal, open_throttle_journal
@@ -27,8 +25,8 @@ from kafkaform.resources.replicas.moves import (
     ThrottledReplicas,
     Throttles,
 )
-from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually
-from tests.support.clusters.load_clients import load
+from tests.support.clusters.fixtures import connect, eventually
+from tests.support.clusters.load_clients import fill, load
 from tests.support.clusters.topics import place_topic
 from tests.support.plans.moves import MB, Crew, now_on, work
 from tests.support.plans.scenes import Watched, declared, plan_for, state_of, topic
@@ -46,20 +44,6 @@ def real(kafka3: DevCluster) -> Iterator[KafkaCluster]:
     with connect(kafka3.bootstrap_servers) as cluster:
         yield cluster
         untouched(cluster)
-
-
-@pytest.fixture
-def fill(kafka3: DevCluster) -> Callable[[str], None]:
-    """Lets each partition of a topic hold SIZE."""
-
-    def of_topic(name: str) -> None:
-        producer = Producer({"bootstrap.servers": kafka3.bootstrap_servers, "acks": "all"})
-        for _ in range(SIZE // 500_000):
-            for partition in range(len(SINGLE)):
-                producer.produce(name, os.urandom(500_000), partition=partition)
-            producer.flush(TIMEOUT_S)
-
-    return of_topic
 
 
 def crew_of(
@@ -90,12 +74,10 @@ def untouched(cluster: KafkaCluster) -> None:
     eventually(lambda: cluster.throttles([*cluster.layout().topics]), lambda left: not left)
 
 
-def test_replicas_come_and_go_without_loss(
-    real: KafkaCluster, kafka3: DevCluster, prefix: str, fill: Callable[[str], None]
-) -> None:
+def test_replicas_come_and_go_without_loss(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
-    fill(name)
+    fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
     with load(kafka3.bootstrap_servers, name, len(SINGLE)) as producing:
         producing.moves_on()
         crew = crew_of(real, throttle_journal_of(real, "aaa"), throttle=50 * MB, batch_partitions=2)
@@ -124,12 +106,10 @@ def test_replicas_come_and_go_without_loss(
     producing.prove()
 
 
-def test_a_throttle_slows_and_a_stop_takes_back(
-    real: KafkaCluster, prefix: str, fill: Callable[[str], None]
-) -> None:
+def test_a_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
-    fill(name)
+    fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
     during: list[Throttles] = []
     crew = crew_of(real, throttle_journal_of(real, "bbb"), throttle=SLOW)
 
@@ -150,37 +130,13 @@ def test_a_throttle_slows_and_a_stop_takes_back(
     assert again.outcomes == {topic(name): None}
 
 
-def test_foreign_reassignments_are_left_alone(
-    real: KafkaCluster, prefix: str, fill: Callable[[str], None]
-) -> None:
-    ours, theirs = f"{prefix}ours", f"{prefix}theirs"
-    for name in (ours, theirs):
-        place_topic(real, name, SINGLE)
-    fill(theirs)
-    foreign = Throttles({1: Rates(50_000, 50_000)}, {theirs: listed("0:1", "0:2")})
-    real.set_throttles(foreign)
-    real.reassign({(theirs, 0): (1, 2)})
-    running = eventually(lambda: real.layout().reassigning, bool)
-    report = crew_of(real).move(work(ours, SINGLE, TRIPLE))
-    assert str(report.outcomes[topic(ours)]).endswith(f"is running: {theirs}-0 from 1 to 1:2")
-    assert real.layout().reassigning == running
-    assert real.throttles([theirs]) == foreign
-    assert now_on(real, ours) == SINGLE
-    real.reassign({(theirs, 0): None})
-    real.clear_throttles(foreign)
-
-
-def listed(leader: str, follower: str) -> ThrottledReplicas:
-    return ThrottledReplicas(frozenset({leader}), frozenset({follower}))
-
-
 def test_the_next_apply_goes_on_after_a_lost_lock(
-    real: KafkaCluster, prefix: str, fill: Callable[[str], None]
+    real: KafkaCluster, kafka3: DevCluster, prefix: str
 ) -> None:
     """As a kill does: nothing more is sent, and all is left as it stands."""
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
-    fill(name)
+    fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
     runs = [prefix.replace(".", number) for number in ("first", "second")]
     crew = crew_of(real, throttle_journal_of(real, runs[0]), throttle=SLOW)
     gone: list[bool] = []
@@ -214,13 +170,11 @@ def test_the_next_apply_goes_on_after_a_lost_lock(
     assert all(one.removed for one in of_both)
 
 
-def test_a_whole_plan_in_the_order_for_producers(
-    real: KafkaCluster, prefix: str, fill: Callable[[str], None]
-) -> None:
+def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     """Replicas, partitions and min.insync.replicas at once, under a throttle, and proven by reading back."""
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
-    fill(name)
+    fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
     seen: list[tuple[str, int]] = []
 
     def note(what: str) -> None:

@@ -30,7 +30,7 @@ def deaf() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_prefetch_reads_the_same(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     ref = ResourceRef("Topic", f"{prefix}a")
     make_topic(real_cluster, ref.name, 2, retention_ms="1")
     read = real_cluster.observe([ref])
@@ -40,7 +40,7 @@ def test_it_reads_what_is_read_without(kafka: DevCluster, real_cluster: KafkaClu
         assert cluster.observe([ref]).resources == read.resources
 
 
-def test_only_the_next_reading_is_of_before(kafka: DevCluster, prefix: str) -> None:
+def test_prefetched_reading_is_used_once(kafka: DevCluster, prefix: str) -> None:
     ref = ResourceRef("Topic", f"{prefix}a")
     with connect(kafka.bootstrap_servers) as cluster:
         cluster.prefetch()
@@ -52,7 +52,7 @@ def test_only_the_next_reading_is_of_before(kafka: DevCluster, prefix: str) -> N
         eventually(lambda: cluster.observe([ref]), lambda seen: ref not in seen.inventory)
 
 
-def test_a_deaf_cluster_keeps_no_other_waiting(
+def test_silent_cluster_delays_no_other(
     deaf: str, kafka: DevCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 15.0)
@@ -63,7 +63,7 @@ def test_a_deaf_cluster_keeps_no_other_waiting(
         assert not silent._prefetch._facts.done()  # type: ignore[union-attr]
 
 
-def test_what_is_expected_is_read_early_and_once(
+def test_expected_topics_are_read_once(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refs = [ResourceRef("Topic", f"{prefix}{number:03}") for number in range(30)]

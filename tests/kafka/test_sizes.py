@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,13 +12,13 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.model import DataSize, ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import Account, eventually
-from tests.unit.cluster.test_sizes import create, planned
+from tests.support.clusters.fixtures import eventually
+from tests.support.plans.sizes import create_topics, plan_cuts
 
 
 def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     full, empty = ResourceRef("Topic", f"{prefix}.full"), ResourceRef("Topic", f"{prefix}.empty")
-    create(real_cluster, full, empty)
+    create_topics(real_cluster, full, empty)
     eventually(lambda: real_cluster.observe([full, empty]).resources, lambda seen: len(seen) == 2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for partition in (0, 1):
@@ -32,19 +31,8 @@ def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, p
     )
     assert sizes[full].bytes < 620_000  # both partitions, and hardly more than the records
     assert sizes[empty] == DataSize(0, 2)
-    reasons, _ = planned(real_cluster, full, empty)
+    reasons, _ = plan_cuts(real_cluster, full, empty)
     assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
-
-
-def test_an_account_that_may_not_ask(account: Callable[..., Account], prefix: str) -> None:
-    ref = ResourceRef("Topic", f"{prefix}.t")
-    cluster = account(f"TOPIC:{prefix}*:ALL").cluster
-    create(cluster, ref)
-    eventually(lambda: cluster.observe([ref]).resources, bool)
-    reasons, diagnostics = planned(cluster, ref)
-    assert "KF416" in {one.code for one in diagnostics}
-    assert "is cut from 3d to 1d" in reasons[ref.name]
-    assert "holds" not in reasons[ref.name]
 
 
 def test_a_topic_not_opened_yet_holds_nothing(
@@ -52,7 +40,7 @@ def test_a_topic_not_opened_yet_holds_nothing(
 ) -> None:
     """For about a second after its creation, log directories lack some of its partitions."""
     ref = ResourceRef("Topic", f"{prefix}.new")
-    create(real_cluster, ref)
+    create_topics(real_cluster, ref)
     (topic,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
     send_to_each = Connection.send_to_each
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.responses import TopicSource
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
-from kafkaform.cluster.kafka.writer import submit
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire import large_responses
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.errors import NotOffered
-from kafkaform.core.lock import unguarded
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.admin_source import AdminSource
-from tests.support.clusters.certificates import self_signed
-from tests.support.clusters.fixtures import Account, eventually, guarded
+from tests.support.clusters.fixtures import Account, eventually
 from tests.support.plans.scenes import VARIED
 
 
@@ -120,41 +116,3 @@ def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:
         {name: type(error) for name, error in {**configs.denied, **descriptions.denied}.items()},
         (sorted(configs.missing), sorted(descriptions.missing)),
     )
-
-
-@pytest.fixture
-def tls(tmp_path: Path) -> Iterator[Connection]:
-    """A broker of its own that takes logins by TLS alone."""
-    self_signed(tmp_path)
-    chain, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
-    (tmp_path / "store.pem").write_text(key.read_text() + chain.read_text())
-    properties = {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL",
-        "listener.name.sasl.ssl.keystore.type": "PEM",
-        "listener.name.sasl.ssl.keystore.location": str(tmp_path / "store.pem"),
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with guarded(1, heap_mb=256, sasl_users={"somebody": "secret"}, properties=properties) as kafka:
-        given = {
-            "bootstrap.servers": kafka.sasl_bootstrap_servers,
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "somebody",
-            "sasl.password": "secret",
-            "ssl.ca.location": str(chain),
-        }
-        connection = Connection(to_librdkafka(given), lambda: to_transport(given))
-        yield connection
-        connection.close()
-
-
-def test_both_say_the_same_over_tls_and_sasl(tls: Connection) -> None:
-    names = [f"topic.{n}" for n in range(len(VARIED))]
-    creates = [
-        CreateTopic(ResourceRef("Topic", name), 2, 1, configs)
-        for name, configs in zip(names, VARIED, strict=True)
-    ]
-    assert submit(tls, creates, unguarded) == [None] * len(creates)
-    told = eventually(lambda: everything(AdminSource(tls), names), lambda said: said[4] == ([], []))
-    assert len(told[1]) == len(told[2]) == len(names)  # type: ignore[arg-type]
-    assert everything(TopicRequests(tls), names) == told

@@ -193,7 +193,7 @@ def test_brokers_are_asked_of_open_transactions_alone(
 
 @pytest.mark.parametrize("age_ms", [DEFAULT_MAX_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS + GRACE_MS])
 @pytest.mark.parametrize("missing", ["LIST_TRANSACTIONS", "DESCRIBE_PRODUCERS"])
-def test_without_descriptions_times_of_records_count(
+def test_transaction_age_falls_back_to_record_times(
     kafka: DevCluster,
     real_cluster: KafkaCluster,
     topic: str,

@@ -13,7 +13,54 @@ from kafkaform.cluster.wire.message_schema import RequestType
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
-from tests.unit.cluster.test_wire import _TELLING, read
+from tests.support.clusters.responses import TELLING, read_or_refuse
+
+NOBODY = "nobody-is-here"
+
+
+def name_partition(**fields: object) -> list[dict[str, object]]:
+    """Return a partition of a topic that does not exist, as requests name it."""
+    return [{"name": NOBODY, "partitions": [fields]}]
+
+
+DRY_RUN = {"timeout_ms": 3_000, "validate_only": True}
+NEW_TOPIC = {"name": "only-checked", "partitions": 1, "replication_factor": 1, "assignments": ()}
+DESCRIBED: dict[str, object] = {"groups": [NOBODY], "operations": False}
+COMMITTED: dict[str, object] = {"group_id": NOBODY, "topics": None}
+REQUESTS: list[tuple[RequestType[Any], object]] = [
+    (large_responses.METADATA, None),
+    (large_responses.TOPIC_CONFIGS, {"__consumer_offsets": None, NOBODY: None}),
+    (large_responses.BROKER_CONFIGS, {"1": ["log.retention.ms", "num.partitions"]}),
+    (messages.CONFIG_RESOURCES, {"types": [32]}),
+    (messages.LOG_DIRS, {"topics": [{"name": "__consumer_offsets", "partitions": [0, 1]}]}),
+    (messages.LIST_OFFSETS, {"replica": -1, "topics": name_partition(index=0, timestamp=-1)}),
+    (
+        messages.OFFSET_FOR_EPOCH,
+        {"replica": -1, "topics": name_partition(index=0, current_epoch=-1, epoch=0)},
+    ),
+    (messages.DESCRIBE_PRODUCERS, {"topics": [{"name": NOBODY, "partitions": [0]}]}),
+    (messages.DESCRIBE_TRANSACTIONS, {"transactional_ids": [NOBODY]}),
+    (messages.LIST_TRANSACTIONS, {"states": (), "producer_ids": ()}),
+    (
+        messages.CREATE_TOPICS,
+        {"topics": [{**NEW_TOPIC, "configs": [{"name": "retention.ms", "value": "1000"}]}], **DRY_RUN},
+    ),
+    (messages.CREATE_PARTITIONS, {"topics": [{"name": NOBODY, "count": 2, "assignments": None}], **DRY_RUN}),
+    (messages.LIST_REASSIGNMENTS, {"timeout_ms": 3_000, "topics": None}),
+    (messages.QUORUM, {"topics": [{"name": "__cluster_metadata", "partitions": [{"index": 0}]}]}),
+    (group_messages.LIST_GROUPS, {}),
+    (group_messages.FIND_COORDINATORS, {"key_type": 0, "keys": [NOBODY]}),
+    (group_messages.FIND_COORDINATOR, {"key_type": 0, "key": NOBODY}),
+    (group_messages.DESCRIBE_CLASSIC, {"groups": [NOBODY]}),
+    (group_messages.DESCRIBE_CONSUMER, DESCRIBED),
+    (group_messages.OFFSET_FETCH, COMMITTED),
+    (group_messages.OFFSET_FETCHES, {"groups": [COMMITTED], "stable": False}),
+    (group_messages.OFFSET_COMMIT, {"group_id": NOBODY, "generation": -1, "member_id": "", "topics": ()}),
+    (group_messages.DELETE_GROUPS, {"groups": [NOBODY]}),
+    (group_messages.DESCRIBE_SHARE, DESCRIBED),
+    (group_messages.DESCRIBE_STREAMS, DESCRIBED),
+    (group_messages.SHARE_OFFSETS, {"groups": [COMMITTED]}),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -26,92 +73,19 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
     given = {"bootstrap.servers": kafka.bootstrap_servers}
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
-    group = ["nobody-is-here"]
-    described = {"groups": group, "operations": False}
-    quorum = {"name": "__cluster_metadata", "partitions": [{"index": 0}]}
-    asked: list[tuple[RequestType[Any], object]] = [
-        (large_responses.METADATA, None),
-        (large_responses.TOPIC_CONFIGS, {"__consumer_offsets": None, "nobody-is-here": None}),
-        (large_responses.BROKER_CONFIGS, {"1": ["log.retention.ms", "num.partitions"]}),
-        (messages.CONFIG_RESOURCES, {"types": [32]}),
-        (messages.LOG_DIRS, {"topics": [{"name": "__consumer_offsets", "partitions": [0, 1]}]}),
-        (
-            messages.LIST_OFFSETS,
-            {
-                "replica": -1,
-                "topics": [{"name": "nobody-is-here", "partitions": [{"index": 0, "timestamp": -1}]}],
-            },
-        ),
-        (
-            messages.OFFSET_FOR_EPOCH,
-            {
-                "replica": -1,
-                "topics": [
-                    {"name": "nobody-is-here", "partitions": [{"index": 0, "current_epoch": -1, "epoch": 0}]}
-                ],
-            },
-        ),
-        (messages.DESCRIBE_PRODUCERS, {"topics": [{"name": "nobody-is-here", "partitions": [0]}]}),
-        (messages.DESCRIBE_TRANSACTIONS, {"transactional_ids": group}),
-        (messages.LIST_TRANSACTIONS, {"states": (), "producer_ids": ()}),
-        (
-            messages.CREATE_TOPICS,
-            {
-                "topics": [
-                    {
-                        "name": "only-checked",
-                        "partitions": 1,
-                        "replication_factor": 1,
-                        "assignments": (),
-                        "configs": [{"name": "retention.ms", "value": "1000"}],
-                    }
-                ],
-                "timeout_ms": 3_000,
-                "validate_only": True,
-            },
-        ),
-        (
-            messages.CREATE_PARTITIONS,
-            {
-                "topics": [{"name": "nobody-is-here", "count": 2, "assignments": None}],
-                "timeout_ms": 3_000,
-                "validate_only": True,
-            },
-        ),
-        (messages.LIST_REASSIGNMENTS, {"timeout_ms": 3_000, "topics": None}),
-        (messages.QUORUM, {"topics": [quorum]}),
-        (group_messages.LIST_GROUPS, {}),
-        (group_messages.FIND_COORDINATORS, {"key_type": 0, "keys": group}),
-        (group_messages.FIND_COORDINATOR, {"key_type": 0, "key": group[0]}),
-        (group_messages.DESCRIBE_CLASSIC, {"groups": group}),
-        (group_messages.DESCRIBE_CONSUMER, described),
-        (group_messages.OFFSET_FETCH, {"group_id": group[0], "topics": None}),
-        (
-            group_messages.OFFSET_FETCHES,
-            {"groups": [{"group_id": group[0], "topics": None}], "stable": False},
-        ),
-        (
-            group_messages.OFFSET_COMMIT,
-            {"group_id": group[0], "generation": -1, "member_id": "", "topics": ()},
-        ),
-        (group_messages.DELETE_GROUPS, {"groups": group}),
-        (group_messages.DESCRIBE_SHARE, described),
-        (group_messages.DESCRIBE_STREAMS, described),
-        (group_messages.SHARE_OFFSETS, {"groups": [{"group_id": group[0], "topics": None}]}),
-    ]
     chance = random.Random(0)
-    for request_type, request in asked:
+    for request_type, request in REQUESTS:
         least, most = connection.read_api_versions()[request_type.key]
         for version in range(max(least, request_type.versions[0]), min(most, request_type.versions[1]) + 1):
             of_version = replace(request_type, versions=(version, version), read=lambda body, _: bytes(body))
             (body,) = connection.send(of_version, [request])
-            assert read(request_type, version, body) is not None, (request_type.name, version)
+            assert read_or_refuse(request_type, version, body) is not None, (request_type.name, version)
             for _ in range(200):
                 changed = bytearray(body)
                 for _ in range(chance.randint(1, 4)):
                     at = chance.randrange(len(changed))
-                    changed[at : at + chance.randint(0, 2)] = chance.choice(_TELLING)
-                read(request_type, version, bytes(changed))
+                    changed[at : at + chance.randint(0, 2)] = chance.choice(TELLING)
+                read_or_refuse(request_type, version, bytes(changed))
     connection.close()
 
 

@@ -14,11 +14,10 @@ from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from tests.kafka.test_cli_skew import filled
 from tests.support.cli.project import Project, Terminal, called, kafkaform, plain
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
 from tests.support.clusters.topics import make_topic
-from tests.support.skew.producers import SCENES
+from tests.support.skew.producers import SCENES, produce_keys
 from tests.unit.cli.test_cli_skew import policy
 
 KEY = "jane.doe-4711"
@@ -56,8 +55,8 @@ def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
 
 def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> None:
     """Two topics in one session: one breaks its policy, one is empty; no artefact has a key in it."""
-    hot = filled(real_cluster, project, "hot", 4, hot_keys())
-    empty = filled(real_cluster, project, "empty", 2, [])
+    hot = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
+    empty = produce_keys(real_cluster, project.servers, f"{project.prefix}empty", 2, [])
     policy(project, "hot", 4, maxKeyShare=0.2)
     policy(project, "empty", 2, maxPartitionRatio=1.5)
     project.group("shop", topics=[hot], members={"expected": 2})
@@ -149,8 +148,8 @@ def _is_java(process: psutil.Process) -> bool:
         return False
 
 
-def test_ctrl_c_ends_spark_and_says_so(project: Project, real_cluster: KafkaCluster) -> None:
-    name = filled(real_cluster, project, "hot", 4, hot_keys())
+def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None:
+    name = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
     terminal = Terminal(*project.aimed(["skew", name, "--full"]), cwd=project.folder)
     terminal.wait_for("Starting Spark")
     main = psutil.Process(terminal.process.pid)

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
@@ -26,35 +27,35 @@ from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.job import JobSettings
 from spark_validation.kafka_client import OffsetReader
 from spark_validation.results import from_document
-from tests.spark.test_skew_submit import RECORDS, filled
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account, eventually
-from tests.support.skew.producers import create_topic, result_of
+from tests.support.skew.producers import create_topic, fill_topic, result_of
 from tests.support.skew.spark_cluster import spark_home, standalone
 
 ROOT = Path(__file__).parents[2]
+RECORDS = 9_000
+BEGIN = int(time.time() * 1000) - 3_600_000
 
 
 THROUGH_MASTER = """
 import json, sys
-from pathlib import Path
-from spark_validation.results import to_json
-from spark_validation.job import JobSettings, TopicRequest, run_topics
-from spark_validation.kafka_client import OffsetReader
-from spark_validation.results import SkewLimits, SkewReport
-from spark_validation.session import start
+from spark_validation import kafka_source
 from spark_validation.configuration import SessionSettings
+from spark_validation.job import JobSettings, TopicRequest, run_topics
+from spark_validation.results import SkewLimits, SkewReport, to_json
+from spark_validation.session import start
 from spark_validation.windows import Span
 
-master, topic, spans, kafka = json.loads(sys.stdin.read())
+master, topic, spans, kafka, job, task_records = json.loads(sys.stdin.read())
+if task_records:
+    kafka_source._MAX_TASK_RECORDS, kafka_source._MIN_TASK_RECORDS = task_records
 conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-settings = SessionSettings(master=master, memory="512m", conf=conf)
-with start(settings) as spark:
-    job = JobSettings(records=1200, seed=7, what_if=(24,))
+with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:
     request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
-    result = run_topics(spark, [request], kafka, job)[topic]
+    result = run_topics(spark, [request], kafka, JobSettings(**job, what_if=(24,)))[topic]
 print(to_json(SkewReport("", None, None, "", (result,))))
 """
+"""A driver, which reads its master and its job from stdin."""
 
 
 @pytest.mark.nightly(
@@ -65,7 +66,7 @@ def test_a_standalone_cluster_counts_the_same(
 ) -> None:
     """Through --master and by the documented spark-submit; the cluster keeps the password nowhere."""
     topic = f"{prefix}a"
-    filled(kafka_acl.bootstrap_servers, topic)
+    fill_topic(kafka_acl.bootstrap_servers, topic, RECORDS, BEGIN)
     reader = account(f"TOPIC:{topic}:READ", "CLUSTER:kafka-cluster:DESCRIBE").properties
     kafka = {**reader, "bootstrap.servers": kafka_acl.sasl_bootstrap_servers}
     admin = OffsetReader(kafka)
@@ -86,7 +87,7 @@ def test_a_standalone_cluster_counts_the_same(
             [sys.executable, "-c", THROUGH_MASTER],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            input=json.dumps([cluster.url, topic, rows, kafka]),
+            input=json.dumps([cluster.url, topic, rows, kafka, {"records": 1200, "seed": 7}, None]),
             capture_output=True,
             text=True,
             check=False,
@@ -165,23 +166,8 @@ def _submit_as_documented(master: str, folder: Path, *more: str) -> subprocess.C
 # --- a worker is lost ------------------------------------------------------------------------------
 
 MANY = 240_000
-IN_TASKS = """
-import json, sys
-from spark_validation import kafka_source
-from spark_validation.configuration import SessionSettings
-from spark_validation.job import JobSettings, TopicRequest, run_topics
-from spark_validation.results import SkewLimits, SkewReport, to_json
-from spark_validation.session import start
-from spark_validation.windows import Span
-
-kafka_source._MAX_TASK_RECORDS, kafka_source._MIN_TASK_RECORDS = 5_000, 1_000  # so that there are many
-master, topic, spans, kafka = json.loads(sys.stdin.read())
-conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-with start(SessionSettings(master=master, memory="512m", conf=conf)) as spark:
-    request = TopicRequest(topic, [Span(*s) for s in spans], SkewLimits())
-    result = run_topics(spark, [request], kafka, JobSettings(full=True, what_if=(24,)))[topic]
-print(to_json(SkewReport("", None, None, "", (result,))))
-"""
+MANY_TASKS = (5_000, 1_000)
+"""The most and the fewest records of a task, so that there are many."""
 FINISHED = re.compile(r"Finished task (\d+)\.\d+ in stage 0\.")
 
 
@@ -199,7 +185,7 @@ def test_a_killed_worker_changes_no_result(
     with standalone(tmp_path / "cluster", workers=2) as cluster:
         rows = [[s.partition, s.start, s.end, s.log_bytes] for s in spans]
         driver = subprocess.Popen(
-            [sys.executable, "-c", IN_TASKS],
+            [sys.executable, "-c", THROUGH_MASTER],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
@@ -208,7 +194,7 @@ def test_a_killed_worker_changes_no_result(
             text=True,
         )
         assert driver.stdin is not None
-        driver.stdin.write(json.dumps([cluster.url, topic, rows, properties]))
+        driver.stdin.write(json.dumps([cluster.url, topic, rows, properties, {"full": True}, MANY_TASKS]))
         driver.stdin.close()
         driver.stdin = None
         try:
@@ -256,7 +242,7 @@ def test_executors_without_packages_are_named(
 ) -> None:
     """First without any, then with all but Kafka's client."""
     topic = f"{project.prefix}a"
-    filled(kafka.bootstrap_servers, topic)
+    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     folder = tmp_path_factory.mktemp("executors")
     venv.create(folder / "bare", with_pip=False, symlinks=True)
     python = folder / "bare" / "bin" / "python"
@@ -275,13 +261,10 @@ def test_executors_without_packages_are_named(
         without_python = project.process(*words).needs(1)
     calls = (without_any, without_client, without_python)
     version = ".".join(map(str, sys.version_info[:2]))
-    hint = (
-        f"hint: executors need Python {version}.x with confluent-kafka, numpy, pandas and pyarrow: install"
-        " them there, or set spark.pyspark.python to a Python that has them"
-    )
-    assert [call.err.splitlines()[-2:] for call in calls] == [
-        ["Error: the Python of Spark's executors lacks numpy", hint],
-        [f"Error: the Python of the Spark executor on {socket.gethostname()} lacks confluent-kafka", hint],
-        [f"Error: Spark's executors cannot run {python}", hint],
-    ]
+    named = ("lacks numpy", f"{socket.gethostname()} lacks confluent-kafka", f"cannot run {python}")
+    for call, reason in zip(calls, named, strict=True):
+        error, hint = call.err.splitlines()[-2:]
+        assert error.startswith("Error: ")
+        assert error.endswith(reason)
+        assert f"Python {version}.x with confluent-kafka" in hint
     assert not [call for call in calls if "Traceback" in call.said]

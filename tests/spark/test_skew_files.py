@@ -113,7 +113,7 @@ def test_a_list_of_json_parquet_and_base64_say_the_same(spark: SparkSession, tmp
         assert without_words(run(spark, tmp_path / name)) == told, name
 
 
-def test_without_offsets_records_are_dealt_out_and_that_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_records_without_offsets_are_distributed_at_random(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{name: row[name] for name in ("key", "partition", "size")} for row in records()]
     result = run(spark, lines(tmp_path / "orders.json", rows))
     assert any("at random" in note and "independent" in note for note in result.sample.notes)
@@ -168,7 +168,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_told_without_a_record(spark: SparkSession, tmp_path: Path, case: str) -> None:
+def test_wrong_records_are_not_shown(spark: SparkSession, tmp_path: Path, case: str) -> None:
     text, why = BAD[case]
     alone = case.startswith(("no ", "structure", "partition as"))
     path = tmp_path / "bad.json"
@@ -181,7 +181,7 @@ def test_what_is_wrong_is_told_without_a_record(spark: SparkSession, tmp_path: P
     assert "PERSON" not in caught.value.message + str(caught.value.__cause__)
 
 
-def test_what_is_no_such_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_unusable_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     wrong = {
         "missing.json": "no such file or folder",
         "notes.txt": "contains no parquet or JSON files",

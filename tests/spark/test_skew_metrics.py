@@ -63,7 +63,7 @@ def test_others_read_the_rows_as_they_are_documented(spark: SparkSession, tmp_pa
     assert again.select("day").distinct().collect()[0][0] == date(2026, 11, 1)
 
 
-def test_what_a_trend_needs_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_metrics_of_a_trend_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
     table = MetricsTable(str(tmp_path / "metrics"))
     assert table.read(spark, "any", ["payments.v1"], TREND_METRICS) == ()
     rows = metric_rows(report(LATE))
@@ -123,7 +123,7 @@ CANNOT: dict[str, tuple[MetricsTable, str, str]] = {
 
 
 @pytest.mark.parametrize("case", CANNOT)
-def test_what_cannot_be_written_is_told_in_one_line(spark: SparkSession, case: str) -> None:
+def test_unwritable_table_is_one_line(spark: SparkSession, case: str) -> None:
     table, message, hint = CANNOT[case]
     with pytest.raises(SkewError) as raised:
         table.append(spark, metric_rows(report(LATE)))

@@ -69,7 +69,7 @@ def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
     return {**properties, "bootstrap.servers": servers}
 
 
-def test_progress_is_told_and_its_thread_ends(
+def test_progress_is_reported_and_its_thread_ends(
     spark: SparkSession, kafka: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_validation.job._PAUSE_S", 0.01)  # so few records are read in less than a pause

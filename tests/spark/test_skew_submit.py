@@ -27,7 +27,7 @@ from spark_validation.submit import build_parser
 from spark_validation.windows import Span
 from tests.support.clusters.fixtures import remove_topics
 from tests.support.clusters.topics import delete_records
-from tests.support.skew.producers import create_topic, result_of
+from tests.support.skew.producers import create_topic, fill_topic, result_of
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 9_000
@@ -35,21 +35,12 @@ PARTITIONS = 3
 BEGIN = int(time.time() * 1000) - 3_600_000
 
 
-def filled(servers: str, topic: str) -> None:
-    """Records of 300 keys where murmur2 puts them, a millisecond apart, the first at BEGIN."""
-    create_topic(servers, topic, PARTITIONS)
-    producer = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
-    for number in range(RECORDS):
-        producer.produce(topic, key=f"key-{number % 300}", value="x" * 10, timestamp=BEGIN + number)
-    assert producer.flush(60) == 0
-
-
 # --- the job ---------------------------------------------------------------------------------------
 
 
 def test_a_missed_precision_reads_more_records(spark: SparkSession, kafka: DevCluster, prefix: str) -> None:
     topic = f"{prefix}a"
-    filled(kafka.bootstrap_servers, topic)
+    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     spans, properties = spans_read(kafka, topic), {"bootstrap.servers": kafka.bootstrap_servers}
     readings = []
 
@@ -75,7 +66,7 @@ def test_a_topic_that_was_made_again_during_a_job_fails(
 ) -> None:
     """What was read may be of either topic, however many partitions the new one has."""
     topic, servers = f"{prefix}a", kafka.bootstrap_servers
-    filled(servers, topic)
+    fill_topic(servers, topic, RECORDS, BEGIN)
     reader = OffsetReader({"bootstrap.servers": servers})
     logs = read_logs(real_cluster, {topic: PARTITIONS}, BEGIN + 3_600_000)
     check: SpansNow = partial(_read_submitted, reader, reader.topic_ids([topic]))
@@ -94,7 +85,7 @@ def test_a_topic_that_was_made_again_during_a_job_fails(
     found = run_topics(spark, [request], {"bootstrap.servers": servers}, settings, spans_now=spans_now)
     error = found[topic]
     assert isinstance(error, ReadingFailed)
-    assert error.message == f"topic {topic} was deleted and made again while it was being read"
+    assert f"{topic} was deleted and made again" in error.message
 
 
 def spans_read(kafka: DevCluster, topic: str) -> list[Span]:
@@ -136,7 +127,7 @@ def test_the_entry_says_what_is_wrong_in_one_line(
 ) -> None:
     from spark_validation.submit import write_report
 
-    filled(kafka.bootstrap_servers, f"{prefix}a")
+    fill_topic(kafka.bootstrap_servers, f"{prefix}a", RECORDS, BEGIN)
     server = ["--bootstrap-server", kafka.bootstrap_servers]
     good, out = ["--topic", f"{prefix}a"], ["--output", str(tmp_path / "report.json")]
     cases: list[tuple[list[str], type[SkewError], str]] = [
@@ -192,7 +183,7 @@ def test_policies_decide_the_exit_code(
 
     monkeypatch.setattr(submit, "_session", lambda: nullcontext(spark))
     topic = f"{prefix}a"
-    filled(kafka.bootstrap_servers, topic)
+    fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     target = tmp_path / "report.json"
     base = ["--bootstrap-server", kafka.bootstrap_servers, "--output", str(target)]
     metrics = ["--metrics", str(tmp_path / "metrics")]

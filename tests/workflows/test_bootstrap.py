@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,3 +100,21 @@ def test_ci_installs_missing_programs(
     asked = [line.split() for line in calls.read_text().splitlines()] if calls.exists() else []
     assert [words[0] for words in asked] == (["update", "install"] if installed else [])
     assert [word for words in asked for word in words[1:] if word[0] != "-"] == installed
+
+
+def test_ci_builds_actionlint_where_go_is(tools: Path, tmp_path: Path) -> None:
+    for name in ("shellcheck", "chromium"):
+        tool(tools, name, "exit 0")
+    tool(tools, "id", "echo 0")
+    calls = tmp_path / "calls"
+    tool(tools, "go", f'echo go "$@" >> {calls}')
+    tool(tools, "install", f'echo install "$@" >> {calls}')
+    (tools / "mktemp").symlink_to(str(shutil.which("mktemp")))
+    command = [str(shutil.which("bash")), str(SCRIPT.with_name("test_programs.sh"))]
+    subprocess.run(command, env={"PATH": str(tools)}, check=True)
+    build, install = calls.read_text().splitlines()
+    assert re.fullmatch(r"go install github\.com/rhysd/actionlint/cmd/actionlint@v[\d.]+", build)
+    assert install.endswith("/actionlint /usr/local/bin/")
+    tool(tools, "actionlint", "exit 0")
+    subprocess.run(command, env={"PATH": str(tools)}, check=True)
+    assert len(calls.read_text().splitlines()) == 2

@@ -57,7 +57,7 @@ def containers(resources: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (*pod(resources[name]).get("initContainers", []), *pod(resources[name])["containers"])
 
 
-def test_it_is_linted(tmp_path: Path) -> None:
+def test_chart_is_linted(tmp_path: Path) -> None:
     linted = helm("lint", documented_values(), tmp_path)
     assert linted.returncode == 0, linted.stdout + linted.stderr
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
@@ -81,7 +81,7 @@ def test_both_jobs_have_no_rights_that_they_do_not_need(resources: dict[str, Any
         assert {"name": "work", "mountPath": "/tmp"} in container["volumeMounts"]
 
 
-def test_each_job_has_the_account_of_its_own_secret_alone(resources: dict[str, Any]) -> None:
+def test_jobs_have_their_own_secret(resources: dict[str, Any]) -> None:
     for name, secret in (("drift", "kafkaform-reader"), ("agent", "kafkaform-writer")):
         [container] = pod(resources[f"kafka-{name}"])["containers"]
         assert container["envFrom"] == [{"secretRef": {"name": secret}}]
@@ -126,7 +126,7 @@ def test_git_gets_its_token_from_the_variables(resources: dict[str, Any], tmp_pa
         ("config", "", "config is required"),
     ],
 )
-def test_what_is_missing_or_misspelt_is_named(tmp_path: Path, section: str, change: Any, reason: str) -> None:
+def test_wrong_values_are_refused(tmp_path: Path, section: str, change: Any, reason: str) -> None:
     values = documented_values()
     values[section] = {**values[section], **change} if isinstance(change, dict) else change
     refused = helm("template", values, tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import ROOT, environment
 from tests.support.gitlab import fake_gitlab
-from tests.support.workflows.runner import load
+from tests.support.workflows.jobs import load
 from tests.support.workflows.scene import Team, scene
 
 CI = ROOT / "docs" / "ci"
@@ -104,7 +104,7 @@ def test_jenkins_stages_plan_apply_and_look_for_drift(team: Team) -> None:
 
 
 @pytest.mark.nightly("unit/cli has exit codes and what is printed")
-def test_crons_lines_say_nothing_until_there_is_something_to_say(team: Team, tmp_path: Path) -> None:
+def test_cron_lines_print_only_findings(team: Team, tmp_path: Path) -> None:
     home, secrets, metrics = tmp_path / "home", tmp_path / "environment", tmp_path / "kafkaform.prom"
     home.mkdir()
     secrets.write_text("export KAFKA_PASSWORD=another\n")

@@ -30,7 +30,7 @@ def copied() -> list[str]:
     return [source for some in sources for source in some]
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored, *allowed = [
         line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"
     ]
@@ -49,7 +49,7 @@ def test_its_base_is_pinned() -> None:
     assert given("FROM") == ["${PYTHON} AS build", "${PYTHON}"]
 
 
-def test_it_runs_as_nobody_and_its_dependencies_are_hashed() -> None:
+def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
     assert given("USER") == ["65532:65532"]
     assert given("ENTRYPOINT") == ['["kafkaform"]']
     assert INSTRUCTIONS.index(("USER", "65532:65532")) > max(
@@ -71,7 +71,7 @@ def test_it_runs_as_nobody_and_its_dependencies_are_hashed() -> None:
     }
 
 
-def test_what_it_installs_runs_and_writes_nothing(tmp_path: Path) -> None:
+def test_installed_package_runs_and_writes_nothing(tmp_path: Path) -> None:
     """Its last pip step, where nothing is but what is copied; dependencies are those of here."""
     source, installed = tmp_path / "source", tmp_path / "installed"
     for name in copied():

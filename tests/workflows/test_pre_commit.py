@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli.project import BIN, ROOT, Project
-from tests.support.workflows.runner import load
+from tests.support.workflows.jobs import load
 
 KNOWN = {"id", "name", "description", "entry", "language", "types", "pass_filenames"}
 """What pre-commit knows, of what is used."""

@@ -16,7 +16,7 @@ import yaml
 
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.workflows.runner import Command, Run
+from tests.support.workflows.jobs import Command, Run
 from tests.support.workflows.scene import PASSWORD, Team, scene
 
 COMMANDS = "\n::error::forged\n::set-output name=code::0\n::stop-commands::x\n##[add-mask]a\n::x::\n"
@@ -134,7 +134,7 @@ def test_another_address_is_neither_used_nor_green(team: Team) -> None:
     assert "`clusters.prod`" in comment
 
 
-def test_a_manifest_has_no_way_to_a_secret(team: Team) -> None:
+def test_manifest_cannot_read_a_secret(team: Team) -> None:
     references = {"second": "${env:KAFKA_PASSWORD}", "third": "${file:/proc/self/environ}"}
 
     def both(_folder: Path) -> None:
@@ -341,7 +341,7 @@ def test_its_signed_plan_is_not_applied_as_it_is(team: Team) -> None:
 
 
 @pytest.mark.nightly("unit/vcs/test_forge_comments.py has whose comment it is")
-def test_a_comment_of_somebody_else_is_not_taken_over(team: Team) -> None:
+def test_foreign_comment_is_not_replaced(team: Team) -> None:
     pull = team.push(team.topic("second"), "mine")
     team.hub.comment(pull.number, "<!-- kafkaform:plan-prod -->\nAll is well.", by=77)
     team.plan(pull)

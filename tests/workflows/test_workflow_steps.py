@@ -10,8 +10,7 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.jars.cache import get_cache_directory
 from tests.support.skew.producers import send
-from tests.support.workflows.machine import Event
-from tests.support.workflows.runner import Run
+from tests.support.workflows.jobs import Event, Run
 from tests.support.workflows.scene import GROUP, PASSWORD, WRITER, Team, scene
 
 
@@ -104,15 +103,6 @@ def test_the_comment_follows_the_branch(team: Team) -> None:
     assert "failed" not in comment
 
 
-@pytest.mark.nightly("unit/vcs/test_attribution.py has what a branch has caused")
-def test_what_was_there_before_the_branch_is_told_apart(team: Team) -> None:
-    team.project.set_config("first", "retention.ms", "1234567")
-    pull = team.push(team.topic("second"), "more")
-    results(team.plan(pull), validate="success", plan="success", comment="success")
-    [comment] = team.comments(pull)
-    assert "Not caused by this branch" in comment
-
-
 @pytest.mark.nightly("unit/vcs has what a moved branch is refused for")
 def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
@@ -146,7 +136,7 @@ def test_a_fork_gets_the_offline_validation_only(team: Team) -> None:
     assert not given & {PASSWORD, GROUP}
 
 
-def test_nothing_is_applied_but_what_was_reviewed(team: Team) -> None:
+def test_changed_plan_is_not_applied(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     # Somebody changes the cluster between the review and the merge: the plan is another one now.
@@ -163,22 +153,11 @@ def test_nothing_is_applied_but_what_was_reviewed(team: Team) -> None:
     assert team.open_issues() == []
 
 
-def test_what_nobody_reviewed_is_not_applied(team: Team) -> None:
+def test_unreviewed_commit_is_not_applied(team: Team) -> None:
     team.hosted.commit("main", team.topic("second"))
     refused = results(team.apply(), apply="failure", issue="success")
     assert "no plan of it" in refused.summary
     assert "no plan of it" in team.hub.issues[0]["body"]
-    assert set(team.project.live()) == {"first"}
-
-
-@pytest.mark.nightly("kafka/test_cli_trust.py has signatures")
-def test_a_plan_that_nobody_signed_is_not_applied(team: Team) -> None:
-    team.runner.secrets["kafka-plan"].pop("KAFKAFORM_SIGN_KEY")
-    pull = team.push(team.topic("second"), "more")
-    results(team.plan(pull), validate="success", plan="success", comment="success")
-    team.merge(pull)
-    refused = results(team.apply(), apply="failure", issue="success")
-    assert "sign" in refused.summary
     assert set(team.project.live()) == {"first"}
 
 

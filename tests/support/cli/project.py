@@ -312,3 +312,12 @@ os.execv(sys.argv[1], sys.argv[1:])
 def plain(text: str) -> str:
     """What a terminal shows of a text with colours."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+def write_one_cluster(folder: Path, servers: str) -> None:
+    """Write a kafkaform.yaml with the cluster `one`, and without the rules about small clusters."""
+    (folder / "kafkaform.yaml").write_text(
+        "apiVersion: kafkaform/v1\nkind: Config\nclusters:\n  one:\n"
+        f"    client: {{bootstrap.servers: '{servers}'}}\n"
+        "rules: {KF104: 'off', KF105: 'off', KF108: 'off'}\n"
+    )

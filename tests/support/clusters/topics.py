@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.model import ResourceRef
+from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
@@ -73,3 +75,26 @@ def alter_configs(
         resource = ConfigResource(kind, name, incremental_configs=entries)
         for future in admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values():
             future.result(TIMEOUT_S)
+
+
+def read_replicas(kafka3: DevCluster, name: str) -> tuple[list[int], list[int]]:
+    """Return the replicas of partition 0 as metadata shows them, and those in sync."""
+    admin = admin_client(kafka3.bootstrap_servers)
+    described = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT_S)[name]
+    partition = described.result(TIMEOUT_S).partitions[0]
+    return [node.id for node in partition.replicas], [node.id for node in partition.isr]
+
+
+@contextmanager
+def throttle_replicas(kafka3: DevCluster, name: str) -> Iterator[None]:
+    """Throttle the replicas of a topic to one byte a second."""
+    admin = admin_client(kafka3.bootstrap_servers)
+    rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
+    brokers = [str(node.id) for node in kafka3.nodes]
+    alter_configs(admin, ResourceType.BROKER, brokers, rates)
+    every = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
+    alter_configs(admin, ResourceType.TOPIC, [name], every)
+    try:
+        yield
+    finally:
+        alter_configs(admin, ResourceType.BROKER, brokers, dict.fromkeys(rates))

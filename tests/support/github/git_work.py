@@ -8,6 +8,15 @@ from pathlib import Path
 from kafkaform.vcs.repository import Repository
 
 
+def run_git(folder: Path, *arguments: str) -> str:
+    """Run Git as somebody; return what it prints."""
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", "-C", folder, *identity, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
 class Work:
     """A repository in the making."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.github.server import REPOSITORY
-from tests.support.workflows.machine import Event
+from tests.support.workflows.jobs import Event
 
 _PERSON = {
     name: value

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Any
 
 from kafkaform.apply.change_execution import Observer
+from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import MoveContext
 from kafkaform.apply.moves.reassignment import Reassigner, ReassignmentReport
-from kafkaform.apply.moves.throttle_journal import Announcement, ThrottleJournal
+from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import AuditError
-from kafkaform.core.lock import Guard, unguarded
-from kafkaform.core.partitions import Broker
+from kafkaform.core.lock import Guard, lock_lost_error, unguarded
+from kafkaform.core.partitions import Broker, Replicas
 from kafkaform.core.progress import Clock
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import MoveOptions, MoveProgress, Throttles
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, topic
+from tests.support.plans.scenes import FakeClock, Watched, topic
 
 MB = 1_000_000
 
@@ -42,9 +44,46 @@ def work(name: str, before: Assignment, after: Assignment) -> Reassign:
     return Reassign(topic(name), dict(enumerate(before)), dict(enumerate(after)))
 
 
+def build_move(
+    partition: int, before: Replicas, after: Replicas, size: int = 0, name: str = "a"
+) -> PartitionMove:
+    """Build the move of a partition."""
+    return PartitionMove(topic(name), partition, before, after, size, frozenset(after) - {*before})
+
+
 def now_on(cluster: Cluster, name: str) -> Assignment:
     """The replicas that metadata shows."""
     return tuple(state.replicas for state in cluster.layout().topics[name])
+
+
+def override(cluster: Cluster, **methods: Callable[..., Any]) -> Watched:
+    """Return a cluster with other methods in the place of some."""
+    watched = Watched(cluster)
+    for name, method in methods.items():
+        setattr(watched, name, method)
+    return watched
+
+
+def fail(error: BaseException) -> Callable[..., Any]:
+    """Return a method that raises an error."""
+
+    def raise_error(*_: object, **__: object) -> Any:
+        raise error
+
+    return raise_error
+
+
+class LimitedGuard:
+    """A guard that lets so many requests through before another apply has the lock, and counts them."""
+
+    def __init__(self, requests: int) -> None:
+        self.asked = 0
+        self._requests = requests
+
+    def __call__(self) -> None:
+        self.asked += 1
+        if self.asked > self._requests:
+            raise lock_lost_error("bob has it")
 
 
 class MemoryThrottleJournal:
@@ -107,7 +146,7 @@ class Crew:
 
     cluster: Cluster
     options: MoveOptions = field(default_factory=lambda: MoveOptions(throttle=MB))
-    throttle_journal: ThrottleJournal = field(default_factory=MemoryThrottleJournal)
+    throttle_journal: Any = field(default_factory=MemoryThrottleJournal)
     notes: Notes = field(default_factory=Notes)
     stop: Event = field(default_factory=Event)
     time: FakeClock = field(default_factory=FakeClock)

@@ -22,11 +22,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from confluent_kafka.admin import NewPartitions, NewTopic, ResourceType
 from pyspark.sql import SparkSession
 
+from kafkaform.cluster.protocol import Cluster
 from spark_validation.job import JobSettings, TopicRequest, run_topics
 from spark_validation.results import SkewLimits, TopicResult
 from spark_validation.windows import Span
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, remove_topics
-from tests.support.clusters.topics import alter_configs
+from tests.support.clusters.topics import alter_configs, make_topic
 
 PARTITIONS = 12
 RECORDS = 120_000
@@ -509,3 +510,23 @@ def make_scenes(servers: str, names: Iterable[str]) -> Iterator[Mapping[str, Sce
         chosen = [*names]
         yield dict(zip(chosen, pool.map(make_scene, chosen), strict=True))
     remove_topics(servers, prefix)
+
+
+def produce_keys(cluster: Cluster, servers: str, name: str, partitions: int, keys: list[str]) -> str:
+    """Make a topic with a record of each key, where librdkafka's murmur2 puts it; return its name."""
+    make_topic(cluster, name, partitions)
+    client = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
+    for key in keys:
+        client.produce(name, b"v" * 50, key=key.encode())
+        client.poll(0)
+    assert client.flush(TIMEOUT_S) == 0
+    return name
+
+
+def fill_topic(servers: str, topic: str, records: int, begin_ms: int) -> None:
+    """Make a topic of three partitions with records of 300 keys, a millisecond apart, by murmur2."""
+    create_topic(servers, topic, 3)
+    client = Producer({"bootstrap.servers": servers, "partitioner": "murmur2_random"})
+    for number in range(records):
+        client.produce(topic, key=f"key-{number % 300}", value="x" * 10, timestamp=begin_ms + number)
+    assert client.flush(TIMEOUT_S) == 0

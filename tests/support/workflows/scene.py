@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import NewTopic
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from kafkaform.core.values import replace
 from tests.support.cli.project import Call, Project
+from tests.support.cli.signing import write_keys
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.github.repository import HostedRepository, PullRequest
 from tests.support.github.server import FORK_ID, REPOSITORY, REPOSITORY_ID, FakeGitHub, fake_github
-from tests.support.workflows.machine import Event
-from tests.support.workflows.runner import Run, Runner
+from tests.support.workflows.jobs import Event, Run, Runner
 
 PASSWORD = "a-password-that-stands-nowhere"
 GROUP, WRITER = "reader-account", "writer-account"
@@ -136,7 +134,8 @@ class Team:
 @contextmanager
 def scene(folder: Path, servers: str, prefix: str) -> Iterator[Team]:
     """A repository with one topic, `first`, that is on the cluster as declared."""
-    key, public = _keys()
+    private, public_key = write_keys(folder, "plans")
+    key, public = private.read_text(), public_key.read_text()
     hosted = HostedRepository(folder / "repository")
     project = Project(hosted.clone, servers, prefix)
 
@@ -160,17 +159,6 @@ def scene(folder: Path, servers: str, prefix: str) -> Iterator[Team]:
         made = Team(project, hosted, hub, runner, (PASSWORD, GROUP, WRITER, core))
         made.create("first", config={"retention.ms": "604800000"})
         yield made
-
-
-def _keys() -> tuple[str, str]:
-    key = Ed25519PrivateKey.generate()
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return private.decode(), public.decode()
 
 
 def _grant(hub: FakeGitHub, permissions: Mapping[str, str]) -> None:

@@ -23,7 +23,6 @@ from kafkaform.report.history import render_history
 from kafkaform.report.remediation import CommandContext
 from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
 from tests.support.plans.scenes import QUIET, made
@@ -85,9 +84,7 @@ def drift_of(cluster: MemoryCluster, desired: list[Desired]) -> Drift:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
-    cluster: MemoryCluster, tmp_path: Path, change: str
-) -> None:
+def test_acknowledged_change_is_in_doubt(cluster: MemoryCluster, tmp_path: Path, change: str) -> None:
     before, after = CHANGES[change]
     if before is not None:
         assert recorded_apply(plan_of(cluster, read(tmp_path, before)), cluster)[1].complete
@@ -128,7 +125,7 @@ def test_what_is_acknowledged_and_not_made_is_unsure_everywhere(
     assert drift_of(cluster, desired).resources == ()
 
 
-def test_what_shows_later_is_recorded_as_done(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_change_visible_later_is_recorded(cluster: MemoryCluster, tmp_path: Path) -> None:
     recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
     plan = plan_of(cluster, read(tmp_path, CHANGES["set a config"][1]))
     cluster.pretend(plan.changes[0].ref)
@@ -139,10 +136,10 @@ def test_what_shows_later_is_recorded_as_done(cluster: MemoryCluster, tmp_path: 
     (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
     assert (entry.in_doubt, entry.carried_out) == ((), entry.fields)
     assert entry.outcome is not None
-    assert entry.outcome.message.replace(run, "RUN") == wording
+    assert "apply later found the change" in entry.outcome.message
 
 
-def test_a_value_that_others_set_since_is_theirs(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_value_set_by_others_is_theirs(cluster: MemoryCluster, tmp_path: Path) -> None:
     recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
     desired = read(tmp_path, CHANGES["set a config"][1])
     plan = plan_of(cluster, desired)
@@ -155,7 +152,7 @@ def test_a_value_that_others_set_since_is_theirs(cluster: MemoryCluster, tmp_pat
     assert field.history.cause is not DriftCause.NOT_VISIBLE
 
 
-def test_of_a_change_the_part_that_shows_is_done(cluster: MemoryCluster, tmp_path: Path) -> None:
+def test_visible_part_of_a_change_is_done(cluster: MemoryCluster, tmp_path: Path) -> None:
     recorded_apply(plan_of(cluster, read(tmp_path, CHANGES["set a config"][0] or "")), cluster)
     text = CHANGES["set a config"][1].replace("partitions: 3", "partitions: 6")
     plan = plan_of(cluster, read(tmp_path, text))
@@ -163,7 +160,9 @@ def test_of_a_change_the_part_that_shows_is_done(cluster: MemoryCluster, tmp_pat
     run, report = recorded_apply(plan, cluster)
     (result,) = report.results
     assert (len(result.done), len(result.in_doubt)) == (1, 1)
-    assert render_apply(report).plain == wording
+    text = render_apply(report).plain
+    assert "done: partitions 3 → 6\n" in text
+    assert "may be done: retention.ms = 9d" in text
     (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
     assert "partitions" in {field.path for field in entry.carried_out}
     assert [field.path for field in entry.in_doubt] == ["config.retention.ms"]

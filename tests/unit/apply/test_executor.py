@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kafkaform.apply.change_execution import Observer
 from kafkaform.apply.executor import VERIFY_TIMEOUT_S, ApplyOptions, apply
-from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.cluster.protocol import NOTHING_DECLARED, Cluster, none_besides
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
 from kafkaform.core.errors import (
@@ -36,9 +35,8 @@ from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.builds import builds
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import MemoryThrottleJournal
+from tests.support.plans.moves import LimitedGuard, MemoryThrottleJournal, fail, override
 from tests.support.plans.moves import Notes as MoveNotes
 from tests.support.plans.scenes import (
     DAY,
@@ -85,22 +83,10 @@ def touched(memory: MemoryCluster, since: int) -> set[str]:
     return {operation.ref.name for operation in memory.executed[since:]}
 
 
-class Taken:
-    """A guard that lets so many requests through before another apply has the lock."""
-
-    def __init__(self, requests: int) -> None:
-        self.left = requests
-
-    def __call__(self) -> None:
-        if not self.left:
-            raise lock_lost_error("bob has it")
-        self.left -= 1
-
-
 # --- order and batches -----------------------------------------------------------------------------
 
 
-def test_what_can_be_taken_back_comes_first(memory: MemoryCluster, time: FakeClock) -> None:
+def test_reversible_changes_come_first(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "doomed"):
         made(memory, name)
     desired = [absent("doomed"), declared("changed", 6, retention_ms=WEEK), declared("new", 2)]
@@ -113,20 +99,27 @@ def test_what_can_be_taken_back_comes_first(memory: MemoryCluster, time: FakeClo
     assert plan_for(memory, *desired).changes == ()
 
 
-def test_partitions_are_not_added_where_the_configs_failed(memory: MemoryCluster, time: FakeClock) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "replicas", "next_operation"), [(6, 1, AddPartitions), (3, 3, Reassign)]
+)
+def test_failed_configs_stop_their_resource(
+    memory: MemoryCluster, time: FakeClock, partitions: int, replicas: int, next_operation: type[Operation]
+) -> None:
     for name in ("bad", "good"):
         made(memory, name)
-    plan = plan_for(memory, declared("bad", 6, retention_ms=WEEK), declared("good", 6, retention_ms=WEEK))
+    plan = plan_for(
+        memory, *(declared(name, partitions, replicas, retention_ms=WEEK) for name in ("bad", "good"))
+    )
     memory.fail_next(NO, topic("bad"))
     report = carry_out(plan, memory, time)
     assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
     assert state_of(memory, "bad") == {"partitions": 3, "replicationFactor": 1}
     bad = result_of(report, "bad")
     assert (bad.message, bad.hint, bad.done) == (NO.message, "ask them", ())
-    assert sorts(bad.not_done) == [AlterConfigs, AddPartitions]
+    assert sorts(bad.not_done) == [AlterConfigs, next_operation]
 
 
-def test_no_request_asks_for_more_than_a_controller_takes(memory: MemoryCluster, time: FakeClock) -> None:
+def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
     watched = Watched(memory)
     desired = [declared(f"t{number:04}", 12, retention_ms=WEEK) for number in range(1000)]
     report = carry_out(plan_for(watched, *desired), watched, time)
@@ -140,14 +133,14 @@ def test_no_request_asks_for_more_than_a_controller_takes(memory: MemoryCluster,
     assert min(map(len, watched.readings)) == 1000  # nothing is asked about one topic alone
 
 
-def test_one_topic_that_is_too_heavy_by_itself_goes_alone(memory: MemoryCluster, time: FakeClock) -> None:
+def test_heavy_topic_has_a_request_of_its_own(memory: MemoryCluster, time: FakeClock) -> None:
     watched = Watched(memory)
     plan = plan_for(memory, declared("a"), declared("huge", 6000), declared("z"))
     assert carry_out(plan, watched, time).complete
     assert [[o.ref.name for o in request] for request in watched.requests] == [["a"], ["huge"], ["z"]]
 
 
-def test_an_empty_plan_asks_nothing_of_the_cluster(memory: MemoryCluster, time: FakeClock) -> None:
+def test_empty_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     watched = Watched(memory)
     report = carry_out(plan_for(memory, declared("a")), watched, time)
@@ -188,7 +181,7 @@ def test_a_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock)
     )
 
 
-def test_what_moved_is_left_alone_as_a_whole(memory: MemoryCluster, time: FakeClock) -> None:
+def test_moved_resource_is_left_alone(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("moved", "still"):
         made(memory, name, retention_ms=DAY)
     plan = plan_for(memory, *(declared(name, 6, retention_ms=WEEK) for name in ("moved", "still")))
@@ -199,13 +192,11 @@ def test_what_moved_is_left_alone_as_a_whole(memory: MemoryCluster, time: FakeCl
     assert results(report) == {"moved": Result.MOVED, "still": Result.APPLIED}
     assert touched(memory, before) == {"still"}
     moved = result_of(report, "moved")
-    assert (moved.message, moved.hint) == (wording, wording)
+    assert moved.message.startswith("retention.ms is now 1000; the plan saw 86400000")
 
 
 @pytest.mark.parametrize("desired", [declared("a", 6), absent("a")], ids=["update", "delete"])
-def test_another_topic_of_the_same_name_is_left_alone(
-    memory: MemoryCluster, time: FakeClock, desired: Desired
-) -> None:
+def test_recreated_topic_is_left_alone(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
     uid = made(memory, "a")
     plan = plan_for(memory, desired)
     memory.execute([DeleteTopic(topic("a"), uid)])
@@ -213,18 +204,22 @@ def test_another_topic_of_the_same_name_is_left_alone(
     before = list(memory.executed)
     report = carry_out(plan, memory, time)
     assert results(report) == {"a": Result.MOVED}
-    assert result_of(report, "a").message == wording
+    assert "created again since the plan" in result_of(report, "a").message
     assert memory.executed == before
 
 
 # --- failure ---------------------------------------------------------------------------------------
 
 
-def test_one_failure_does_not_stop_the_others(memory: MemoryCluster, time: FakeClock) -> None:
+@pytest.mark.parametrize("error", [NO, PermissionDenied("not allowed")])
+def test_one_failure_does_not_stop_the_others(
+    memory: MemoryCluster, time: FakeClock, error: ClusterError
+) -> None:
     plan = plan_for(memory, declared("a"), declared("b"), declared("c"))
-    memory.fail_next(NO, topic("b"))
+    memory.fail_next(error, topic("b"))
     report = carry_out(plan, memory, time)
     assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "c": Result.APPLIED}
+    assert result_of(report, "b").message == error.message
     assert not report.complete
     assert time.naps == []
     second = carry_out(plan, memory, time)
@@ -232,7 +227,7 @@ def test_one_failure_does_not_stop_the_others(memory: MemoryCluster, time: FakeC
     assert results(second) == {"a": Result.ALREADY, "b": Result.APPLIED, "c": Result.ALREADY}
 
 
-def test_half_a_resource_is_reported_as_such_once_it_shows(memory: MemoryCluster, time: FakeClock) -> None:
+def test_half_of_a_resource_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
     watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
@@ -247,9 +242,7 @@ def test_half_a_resource_is_reported_as_such_once_it_shows(memory: MemoryCluster
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
 
 
-def test_half_a_resource_is_not_called_settled_while_nothing_can_be_read(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_half_of_a_resource_is_unverified_while_unreadable(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
     watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
@@ -271,16 +264,12 @@ def refuse(memory: MemoryCluster, batch: Sequence[Operation], sort: type[Operati
 
 
 @pytest.mark.parametrize("error", [Unreachable("nobody there"), AuthenticationFailed("go away")])
-def test_nothing_more_is_sent_to_a_cluster_that_is_gone(
+def test_unreachable_cluster_gets_no_more_requests(
     memory: MemoryCluster, time: FakeClock, error: ClusterError
 ) -> None:
     made(memory, "z")
     plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
-
-    def gone(_: object) -> None:
-        raise error
-
-    watched = Watched(memory, before=gone)
+    watched = Watched(memory, before=fail(error))
     report = carry_out(plan, watched, time)
     assert len(watched.requests) == 1
     assert results(report) == {"a": Result.FAILED, "b": Result.FAILED, "z": Result.NOT_TRIED}
@@ -288,28 +277,14 @@ def test_nothing_more_is_sent_to_a_cluster_that_is_gone(
     unverified = "" if known else "; not verified: the cluster does not show the change yet"
     assert result_of(report, "a").message == error.message + unverified
     assert bool(time.naps) is not known
-    assert result_of(report, "z").message == wording
+    assert error.message in result_of(report, "z").message
     assert sorts(result_of(report, "z").not_done) == [AddPartitions]
 
 
-def test_a_refusal_of_everything_is_an_answer(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "z")
-    plan = plan_for(memory, declared("a"), declared("z", 6))
-    memory.fail_next(PermissionDenied("not allowed"), topic("a"))
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"a": Result.FAILED, "z": Result.APPLIED}
-    assert result_of(report, "a").message == "not allowed"
-    assert time.naps == []
-
-
-def test_a_cluster_that_cannot_be_read_at_first_is_an_error(memory: MemoryCluster, time: FakeClock) -> None:
+def test_unreadable_cluster_is_an_error(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declared("a"))
-
-    def gone() -> None:
-        raise Unreachable("nobody there")
-
     with pytest.raises(Unreachable):
-        carry_out(plan, Watched(memory, reading=gone), time)
+        carry_out(plan, Watched(memory, reading=fail(Unreachable("nobody there"))), time)
     assert memory.executed == []
 
 
@@ -326,7 +301,7 @@ def test_a_cluster_that_cannot_be_read_at_first_is_an_error(memory: MemoryCluste
 @pytest.mark.parametrize("error", [LOST, Unreachable("connection lost"), ClusterError("the client failed")])
 @pytest.mark.parametrize("carried_out", [True, False])
 @pytest.mark.parametrize("lag", [0, 4])
-def test_an_unknown_outcome_is_found_out_by_reading(
+def test_unknown_outcome_is_read_back(
     memory: MemoryCluster,
     time: FakeClock,
     start: dict[str, int],
@@ -352,7 +327,7 @@ def test_an_unknown_outcome_is_found_out_by_reading(
     else:
         assert one.result is Result.FAILED
         assert (one.done, sorts(one.not_done), sorts(one.in_doubt)) == ((), [sort], [sort])
-        assert one.message == wording
+        assert one.message.startswith(f"{error.message}; not verified: ")
         assert one.hint is not None
         assert sum(time.naps) >= VERIFY_TIMEOUT_S
         assert state_of(memory, "a") == before
@@ -372,14 +347,6 @@ def test_all_outcomes_unknown_ends_it(memory: MemoryCluster, time: FakeClock) ->
     assert carry_out(plan, memory, time).complete
 
 
-def test_one_outcome_unknown_among_others_does_not(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "z")
-    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
-    memory.fail_next(LOST, topic("a"), carried_out=True)
-    report = carry_out(plan, memory, time)
-    assert report.complete
-
-
 def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, time: FakeClock) -> None:
     for name in "ab":
         made(memory, name)
@@ -397,9 +364,7 @@ def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, ti
     assert results(report)["b"] is Result.APPLIED
 
 
-def test_a_refusal_because_somebody_else_was_faster_is_no_failure(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_concurrent_change_is_no_failure(memory: MemoryCluster, time: FakeClock) -> None:
     uid = made(memory, "doomed")
     plan = plan_for(memory, declared("same"), declared("other"), absent("doomed"))
 
@@ -411,13 +376,11 @@ def test_a_refusal_because_somebody_else_was_faster_is_no_failure(
 
     report = carry_out(plan, Watched(memory, before=meanwhile), time)
     assert results(report) == {"same": Result.ALREADY, "other": Result.MOVED, "doomed": Result.ALREADY}
-    assert result_of(report, "other").message == wording
+    assert "partitions 4 instead of 3" in result_of(report, "other").message
     assert result_of(report, "other").done == ()
 
 
-def test_a_deletion_that_somebody_else_undid_before_it_came_is_not_ours(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_concurrent_deletion_is_not_ours(memory: MemoryCluster, time: FakeClock) -> None:
     uid = made(memory, "a")
     plan = plan_for(memory, absent("a"))
 
@@ -431,7 +394,7 @@ def test_a_deletion_that_somebody_else_undid_before_it_came_is_not_ours(
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_topic_that_a_producer_makes_again_is_said_to_be_so(
+def test_topic_recreated_by_a_producer_is_reported(
     memory: MemoryCluster, time: FakeClock, answered: bool
 ) -> None:
     made(memory, "a")
@@ -441,28 +404,27 @@ def test_a_topic_that_a_producer_makes_again_is_said_to_be_so(
     report = carry_out(plan, Watched(memory, after=lambda _: made(memory, "a", 1)), time)
     one = result_of(report, "a")
     assert (one.result, sorts(one.done)) == (Result.FAILED, [DeleteTopic])
-    assert one.message == wording
+    assert one.message.startswith("deleted, ")
     assert one.hint is not None
     assert "producer" in one.hint
     assert not report.complete
 
 
-def test_a_topic_that_is_changed_while_it_is_read_back_is_not_verified(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_topic_changed_while_it_is_read_back_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 6))
     later = AddPartitions(topic("a"), 6, 9)
     report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
     one = result_of(report, "a")
-    assert (one.result, one.message) == (Result.FAILED, wording)
+    assert one.result is Result.FAILED
+    assert one.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
     assert sorts(one.done) == [AddPartitions]
 
 
 # --- reads lag writes ------------------------------------------------------------------------------
 
 
-def test_what_a_change_concerns_is_read_and_nothing_else(memory: MemoryCluster, time: FakeClock) -> None:
+def test_changed_fields_alone_are_read(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("configs", "doomed", "done", "more"):
         made(memory, name)
     desired = [declared("more", 6), declared("configs", retention_ms=WEEK), declared("new", segment_ms=DAY)]
@@ -490,8 +452,9 @@ def test_what_a_change_concerns_is_read_and_nothing_else(memory: MemoryCluster, 
 def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declared("a"))
     start = time.time
-    memory.lag(40)
+    memory.lag(40)  # readings
     assert carry_out(plan, memory, time).complete
+    assert len(time.naps) == 40
     waited = 0.0
     for nap in time.naps:
         assert nap == pytest.approx(min(max(waited / 5, 0.02), 1.0))
@@ -499,29 +462,19 @@ def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: Fake
     assert start + waited == pytest.approx(time.time)
 
 
-def test_reading_goes_on_until_it_shows(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6), declared("b"))
-    memory.lag(7)
-    report = carry_out(plan, memory, time)
-    assert report.complete
-    assert len(time.naps) == 7
-    assert time.naps == sorted(time.naps)
-    assert time.naps[-1] <= 1.0
-
-
-def test_reading_gives_up_in_the_end(memory: MemoryCluster, time: FakeClock) -> None:
+def test_reading_ends_after_its_limit(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declared("a"))
     memory.lag(10**6)
     report = carry_out(plan, memory, time)
     one = result_of(report, "a")
-    assert (one.result, one.message) == (Result.FAILED, wording)
+    assert one.result is Result.FAILED
+    assert one.message.startswith("accepted, not visible: ")
     assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
     assert not report.complete
     assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
 
 
-def test_reading_goes_on_as_long_as_something_new_shows(memory: MemoryCluster, time: FakeClock) -> None:
+def test_reading_goes_on_while_something_new_shows(memory: MemoryCluster, time: FakeClock) -> None:
     """Brokers take up a large plan piece by piece, which in all may take longer than a piece may take."""
     names = [f"t{number}" for number in range(5)]
     plan = plan_for(memory, *map(declared, names))
@@ -550,54 +503,44 @@ def test_reading_goes_on_as_long_as_something_new_shows(memory: MemoryCluster, t
     assert sum(time.naps) > 4 * (VERIFY_TIMEOUT_S - 5)
 
 
-def test_a_reading_that_fails_is_tried_again(memory: MemoryCluster, time: FakeClock) -> None:
+@pytest.mark.parametrize(
+    ("failures", "results_by_name", "naps"),
+    [
+        pytest.param(range(2, 4), {"a": Result.APPLIED, "b": Result.FAILED}, 2, id="for a while"),
+        pytest.param(range(2, 10**6), {"a": Result.FAILED, "b": Result.FAILED}, None, id="for good"),
+    ],
+)
+def test_readings_that_fail_are_repeated(
+    memory: MemoryCluster,
+    time: FakeClock,
+    failures: range,
+    results_by_name: dict[str, Result],
+    naps: int | None,
+) -> None:
+    """What was refused needs none."""
     plan = plan_for(memory, declared("a"), declared("b"))
     memory.fail_next(NO, topic("b"))
     watched = Watched(memory)
 
-    def flaky() -> None:
-        if 1 < len(watched.readings) < 4:
-            raise Unreachable("hiccup")
+    def fail() -> None:
+        if len(watched.readings) in failures:
+            raise Unreachable("nobody there")
 
-    watched.reading = flaky
+    watched.reading = fail
     report = carry_out(plan, watched, time)
-    assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED}
-    assert len(time.naps) == 2
-
-
-def test_a_cluster_that_stays_unreadable_leaves_it_unproven(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declared("a"))
-    watched = Watched(memory)
-
-    def dead() -> None:
-        if len(watched.readings) > 1:
-            raise Unreachable("nobody there")
-
-    watched.reading = dead
-    one = result_of(carry_out(plan, watched, time), "a")
-    assert (one.result, one.message) == (Result.FAILED, "not verified: nobody there")
-    assert sorts(one.done) == [CreateTopic]
-
-
-def test_what_was_refused_needs_no_reading(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declared("a"))
-    memory.fail_next(NO, topic("a"))
-    watched = Watched(memory)
-
-    def dead() -> None:
-        if len(watched.readings) > 1:
-            raise Unreachable("nobody there")
-
-    watched.reading = dead
-    one = result_of(carry_out(plan, watched, time), "a")
-    assert (one.result, one.message, one.hint) == (Result.FAILED, NO.message, NO.hint)
-    assert time.naps == []
+    assert results(report) == results_by_name
+    assert sorts(result_of(report, "a").done) == [CreateTopic]
+    assert result_of(report, "b").message == NO.message
+    if naps is None:
+        assert result_of(report, "a").message == "not verified: nobody there"
+    else:
+        assert len(time.naps) == naps
 
 
 # --- stopping --------------------------------------------------------------------------------------
 
 
-def test_stop_lets_the_request_under_way_end_and_verifies_it(memory: MemoryCluster, time: FakeClock) -> None:
+def test_stop_verifies_the_running_request(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "both")
     made(memory, "later")
     plan = plan_for(
@@ -616,18 +559,9 @@ def test_stop_lets_the_request_under_way_end_and_verifies_it(memory: MemoryClust
         [AlterConfigs],
         [AddPartitions],
     )
-    assert result_of(report, "later").message == wording
     memory.lag(0)
     memory.observe([])
     assert carry_out(plan, memory, time).complete
-
-
-def test_stop_before_anything_is_sent(memory: MemoryCluster, time: FakeClock) -> None:
-    stop = Event()
-    stop.set()
-    report = carry_out(plan_for(memory, declared("a")), memory, time, stop)
-    assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
-    assert memory.executed == []
 
 
 def test_stop_during_the_last_request_interrupts_nothing(memory: MemoryCluster, time: FakeClock) -> None:
@@ -639,15 +573,10 @@ def test_stop_during_the_last_request_interrupts_nothing(memory: MemoryCluster, 
 
 
 @pytest.mark.parametrize("carried_out", [True, False])
-def test_giving_up_a_request_is_resolved_by_reading(
-    memory: MemoryCluster, time: FakeClock, carried_out: bool
-) -> None:
+def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, carried_out: bool) -> None:
     made(memory, "z")
     plan = plan_for(memory, declared("a"), declared("z", 6))
-
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
+    interrupt = fail(KeyboardInterrupt())
     watched = Watched(
         memory, before=None if carried_out else interrupt, after=interrupt if carried_out else None
     )
@@ -660,14 +589,12 @@ def test_giving_up_a_request_is_resolved_by_reading(
         assert (one.result, sorts(one.done)) == (Result.APPLIED, [CreateTopic])
     else:
         assert (one.result, one.done) == (Result.FAILED, ())
-        assert one.message == wording
+        assert one.message.startswith("abandoned while ")
     assert result_of(report, "z").result is Result.NOT_TRIED
 
 
 @pytest.mark.parametrize("given_up", [True, False])
-def test_moves_that_are_cancelled_are_not_taken_for_done(
-    memory: MemoryCluster, time: FakeClock, given_up: bool
-) -> None:
+def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, given_up: bool) -> None:
     """Right after a cancellation, brokers may name the new replicas and the controller no reassignment."""
     made(memory, "a", 3, 1)
     plan = plan_for(memory, declared("a", 3, 3), allow="destructive")
@@ -717,7 +644,7 @@ def test_moves_that_are_cancelled_are_not_taken_for_done(
     assert one.message == f"stopped; 0 of 3 partitions in place{unproven}"
 
 
-def test_moves_that_go_on_are_looked_at_in_one_reading(memory: MemoryCluster, time: FakeClock) -> None:
+def test_moves_that_go_on_are_read_once(memory: MemoryCluster, time: FakeClock) -> None:
     names = ("a", "b", "c")
     for name in names:
         made(memory, name)
@@ -748,7 +675,7 @@ def test_moves_that_go_on_are_looked_at_in_one_reading(memory: MemoryCluster, ti
     assert readings == [{*names}]
 
 
-def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time: FakeClock) -> None:
+def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declared("a"))
     memory.lag(10**6)
     watched = Watched(memory)
@@ -761,7 +688,8 @@ def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time:
     report = carry_out(plan, watched, time)
     one = result_of(report, "a")
     assert report.interrupted
-    assert (one.result, one.message) == (Result.FAILED, wording)
+    assert one.result is Result.FAILED
+    assert one.message.startswith("not verified: abandoned")
     # It was acknowledged, and no reading showed it.
     assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
 
@@ -769,9 +697,7 @@ def test_giving_up_while_reading_back_still_reports(memory: MemoryCluster, time:
 # --- what is not to be done ------------------------------------------------------------------------
 
 
-def test_refused_and_unconsented_changes_are_left_alone_as_a_whole(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_refused_and_unconsented_changes_are_left_alone(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("cut", "fewer", "fine"):
         made(memory, name, retention_ms=WEEK)
     plan = plan_for(
@@ -786,23 +712,21 @@ def test_refused_and_unconsented_changes_are_left_alone_as_a_whole(
     assert touched(memory, before) == {"fine"}
     assert not report.complete
     cut, fewer = result_of(report, "cut"), result_of(report, "fewer")
-    assert cut.message == wording
+    assert cut.message.endswith("retention-cut")
     assert fewer.message
     assert fewer.hint
     assert cut.done == cut.not_done == fewer.done == fewer.not_done == ()
 
 
-class Unmapped(Watched):
-    """A cluster that does not tell where replicas are."""
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
-        raise PermissionDenied("no right to see that")
+def unmap(memory: MemoryCluster) -> Watched:
+    """Return the cluster without the right to read its layout."""
+    return override(memory, layout=fail(PermissionDenied("no right to see that")))
 
 
 def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     desired = declared("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
-    plan = plan_for(Unmapped(memory), desired)
+    plan = plan_for(unmap(memory), desired)
     report = carry_out(plan, memory, time)
     one = result_of(report, "a")
     assert one.result is Result.APPLIED
@@ -813,31 +737,26 @@ def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryClust
     assert (again.result, len(again.deferred)) == (Result.ALREADY, 2)
 
 
-def test_a_deferred_field_that_somebody_carried_out_is_not_missing(
-    memory: MemoryCluster, time: FakeClock
+@pytest.mark.parametrize(
+    ("retention", "replicas", "result"),
+    [
+        pytest.param(WEEK, 3, Result.APPLIED, id="carried out by somebody"),
+        pytest.param(WEEK, 2, Result.MOVED, id="moved: the rest waits"),
+        pytest.param(None, 1, Result.REFUSED, id="nothing else"),
+    ],
+)
+def test_deferred_field_decides_with_what_is_there(
+    memory: MemoryCluster, time: FakeClock, retention: str | None, replicas: int, result: Result
 ) -> None:
     made(memory, "a")
-    plan = plan_for(Unmapped(memory), declared("a", 3, 3, retention_ms=WEEK))
-    memory.replicate(topic("a"), [3, 3, 3])
-    report = carry_out(plan, memory, time)
-    assert report.complete
-    assert result_of(report, "a").deferred == ()
-
-
-def test_a_deferred_field_that_moved_holds_the_rest_back(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(Unmapped(memory), declared("a", 3, 3, retention_ms=WEEK))
-    memory.replicate(topic("a"), [2, 2, 2])
+    desired = declared("a", 3, 3) if retention is None else declared("a", 3, 3, retention_ms=retention)
+    plan = plan_for(unmap(memory), desired)
+    memory.replicate(topic("a"), [replicas] * 3)
     before = len(memory.executed)
     report = carry_out(plan, memory, time)
-    assert results(report) == {"a": Result.MOVED}
-    assert len(memory.executed) == before
-
-
-def test_nothing_but_deferred_fields_is_a_refusal(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(Unmapped(memory), declared("a", 3, 3))
-    assert results(carry_out(plan, memory, time)) == {"a": Result.REFUSED}
+    assert results(report) == {"a": result}
+    assert report.complete == (result is Result.APPLIED)
+    assert (len(memory.executed) > before) == (result is Result.APPLIED)
 
 
 # --- moving replicas -------------------------------------------------------------------------------
@@ -865,9 +784,7 @@ class InOrder(Watched):
         return super().reassign(targets, guard)
 
 
-def test_min_insync_replicas_is_raised_once_the_new_replicas_are_in_sync(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_min_insync_is_raised_after_the_replicas(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     memory.pace(10)
     asked = InOrder(memory)
@@ -886,9 +803,7 @@ def test_min_insync_replicas_is_raised_once_the_new_replicas_are_in_sync(
     assert carry_out(plan, memory, time).complete
 
 
-def test_min_insync_replicas_is_lowered_before_replicas_are_dropped(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_min_insync_is_lowered_before_the_replicas(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a", 3, 3, min_insync_replicas="2")
     asked = InOrder(memory)
     desired = declared("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
@@ -896,35 +811,21 @@ def test_min_insync_replicas_is_lowered_before_replicas_are_dropped(
     assert asked.asked == [("AlterConfigs", 3), ("reassign", 3)]
 
 
-def test_replicas_are_not_moved_where_an_earlier_operation_failed(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
-    for name in ("bad", "good"):
-        made(memory, name)
-    plan = plan_for(memory, *(declared(name, 3, 3, retention_ms=WEEK) for name in ("bad", "good")))
-    memory.fail_next(NO, topic("bad"))
-    report = carry_out(plan, memory, time)
-    assert results(report) == {"bad": Result.FAILED, "good": Result.APPLIED}
-    assert sorts(result_of(report, "bad").not_done) == [AlterConfigs, Reassign]
-    assert memory.layout().topics["bad"][0].replicas == (memory.layout().topics["bad"][0].replicas[0],)
-
-
-def test_min_insync_replicas_is_not_raised_where_replicas_were_not_moved(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_min_insync_waits_for_the_moves(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 3, 3, min_insync_replicas="2"))
     memory.pace(10_000)
     report = apply(plan, memory, ApplyOptions(clock=time.clock, moves=MoveOptions(timeout_s=120)))
     one = result_of(report, "a")
-    assert (one.result, one.message) == (Result.FAILED, wording)
+    assert one.result is Result.FAILED
+    assert one.message.startswith("not finished within 2m; 0 of 3 ")
     assert sorts(one.not_done) == [Reassign, AlterConfigsInSync]
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1}
     assert not memory.throttles(["a"])
 
 
 @pytest.mark.parametrize("end", ["lock lost", "stopped", "Ctrl-C"])
-def test_min_insync_replicas_is_not_raised_after_an_apply_ended_early(
+def test_min_insync_is_not_raised_after_an_early_end(
     memory: MemoryCluster, time: FakeClock, end: str
 ) -> None:
     """Neither of what waits for replicas, nor of what has had them before: `ready` has them all along."""
@@ -957,7 +858,7 @@ def test_min_insync_replicas_is_not_raised_after_an_apply_ended_early(
     assert not report.complete
 
 
-def test_a_stop_while_replicas_are_waited_for_raises_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+def test_min_insync_is_not_raised_after_a_stop(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a", 3, 3)
     plan = plan_for(memory, declared("a", 3, 3, min_insync_replicas="2"))
     memory.stop_broker(1)
@@ -975,28 +876,6 @@ def test_a_stop_while_replicas_are_waited_for_raises_nothing(memory: MemoryClust
     assert report.interrupted
     assert results(report) == {"a": Result.NOT_TRIED}
     assert watched.requests == []
-
-
-def test_a_stop_while_replicas_are_moved_is_an_interruption_that_the_next_apply_finishes(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
-    for name in ("a", "b"):
-        made(memory, name)
-    memory.pace(10)
-    plan = plan_for(memory, *(declared(name, 3, 3, min_insync_replicas="2") for name in ("a", "b")))
-    notes, stop = MoveNotes(), Event()
-    notes.on_progress = lambda progress: stop.set() if progress.batch == 2 else None
-    one_by_one = MoveOptions(batch_partitions=1)
-    report = apply(plan, memory, ApplyOptions(clock=time.clock, stop=stop, observer=notes, moves=one_by_one))
-    assert report.interrupted
-    assert set(results(report).values()) <= {Result.FAILED, Result.NOT_TRIED}
-    assert Result.FAILED in results(report).values()
-    assert not memory.layout().reassigning
-    assert not memory.throttles(["a", "b"])
-    again = carry_out(plan, memory, time)
-    assert again.complete
-    assert results(again) == dict.fromkeys("ab", Result.APPLIED)
-    assert carry_out(plan, memory, time).complete
 
 
 def test_a_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
@@ -1017,9 +896,7 @@ def placement_of(plan: Plan) -> Assignment:
     return parse_assignment(str(after))
 
 
-def test_throttles_that_a_dead_apply_left_are_taken_off_by_any_other(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
+def test_throttles_of_a_killed_apply_are_removed(memory: MemoryCluster, time: FakeClock) -> None:
     throttle_journal = MemoryThrottleJournal()
     left = Throttles({1: Rates(1000, 1000)})
     throttle_journal.announce(left)
@@ -1045,7 +922,7 @@ class AskedForThrottles(Watched):
 
 
 @pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
-def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time: FakeClock, end: str) -> None:
+def test_early_end_removes_no_throttles(memory: MemoryCluster, time: FakeClock, end: str) -> None:
     for name in ("a", "b"):
         made(memory, name)
     throttle_journal, stop, notes = MemoryThrottleJournal(), Event(), MoveNotes()
@@ -1055,14 +932,10 @@ def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time:
     throttle_journal.run = 2
     plan = plan_for(memory, declared("a", retention_ms=WEEK), declared("b", 6))
     watched = AskedForThrottles(memory)
-
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
     if end == "cluster gone":
         memory.fail_next(Unreachable("nobody answers"), topic("a"))
-    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": interrupt}.get(end)
-    guard = Taken(1 if end == "lock lost" else 2)
+    watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
+    guard = LimitedGuard(1 if end == "lock lost" else 2)
     report = apply(
         plan,
         watched,
@@ -1077,45 +950,30 @@ def test_an_apply_that_ends_early_takes_off_nothing(memory: MemoryCluster, time:
     assert memory.throttles(()) == left
 
 
-def test_without_a_record_throttles_are_not_asked_for(memory: MemoryCluster, time: FakeClock) -> None:
+def test_throttles_are_read_where_a_record_is_kept(memory: MemoryCluster, time: FakeClock) -> None:
+    """The record itself is not read where nothing is throttled."""
+
+    journal = MemoryThrottleJournal()
+    journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
     watched = AskedForThrottles(memory)
     assert carry_out(plan_for(memory, declared("a")), watched, time).complete
     assert watched.asked == 0
-    assert apply(
-        plan_for(memory, declared("b")),
-        watched,
-        ApplyOptions(clock=time.clock, throttle_journal=MemoryThrottleJournal()),
-    ).complete
+    options = ApplyOptions(clock=time.clock, throttle_journal=journal)
+    assert apply(plan_for(memory, declared("b")), watched, options).complete
     assert watched.asked == 1
 
 
-def test_throttles_that_cannot_be_asked_for_at_the_end_are_told(
-    memory: MemoryCluster, time: FakeClock
-) -> None:
-    class Unasked(Watched):
-        def throttles(self, topics: Collection[str]) -> Throttles:
-            assert not topics
-            raise Unreachable("nobody there")
-
+def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
     notes = MoveNotes()
     plan = plan_for(memory, declared("a"))
     report = apply(
         plan,
-        Unasked(memory),
+        override(memory, throttles=fail(Unreachable("nobody there"))),
         ApplyOptions(clock=time.clock, observer=notes, throttle_journal=MemoryThrottleJournal()),
     )
     assert report.complete
-    assert notes.lines == [wording]
-
-
-def test_without_throttles_the_record_is_not_read(memory: MemoryCluster, time: FakeClock) -> None:
-    class Unread(MemoryThrottleJournal):
-        def read_leftovers(self) -> Sequence[Announcement]:
-            raise AssertionError
-
-    assert apply(
-        plan_for(memory, declared("a")), memory, ApplyOptions(clock=time.clock, throttle_journal=Unread())
-    ).complete
+    (line,) = notes.lines
+    assert line.endswith("nobody there")
 
 
 # --- progress --------------------------------------------------------------------------------------
@@ -1137,7 +995,7 @@ class Notes(Observer):
         self.waiting.append(resources)
 
 
-def test_the_observer_is_told_of_everything(memory: MemoryCluster, time: FakeClock) -> None:
+def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
     memory.fail_next(NO, topic("c"))
@@ -1271,7 +1129,7 @@ class Failing(Watched):
     st.sampled_from((None, None, 0, 1, 2)),
     st.sampled_from((100, 100, 0, 1, 2, 3)),
 )
-def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
+def test_resource_is_as_planned_or_as_before_or_half_done(
     live: dict[str, CreateTopic],
     desired: list[Desired],
     failing: dict[tuple[str, type[Operation]], tuple[ClusterError, bool]],
@@ -1290,7 +1148,7 @@ def test_every_resource_is_as_planned_or_as_before_or_said_to_be_half_done(
     throttle_journal = MemoryThrottleJournal()
     watched = Failing(memory, failing)
 
-    taken = Taken(proofs)
+    taken = LimitedGuard(proofs)
 
     def guard() -> None:
         taken()
@@ -1355,7 +1213,7 @@ class Minutes:
         raise AssertionError(report)
 
 
-def test_each_request_is_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+def test_requests_are_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "a")
     plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
     log: list[str] = []
@@ -1364,16 +1222,16 @@ def test_each_request_is_preceded_by_a_proof(memory: MemoryCluster, time: FakeCl
     assert log == ["CreateTopic", "proof", "AlterConfigs", "proof", "AddPartitions", "proof"]
 
 
-def test_nothing_is_sent_without_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
+def test_missing_proof_sends_nothing(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "z")
     plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
     watched, before = Watched(memory), list(memory.executed)
-    report = apply(plan, watched, ApplyOptions(clock=time.clock, guard=Taken(0)))
+    report = apply(plan, watched, ApplyOptions(clock=time.clock, guard=LimitedGuard(0)))
     assert set(results(report).values()) == {Result.NOT_TRIED}
     for one in report.results:
-        assert one.message == wording
-        assert one.hint is not None
-        assert (one.hint, one.done) == (wording, ())
+        assert one.message.endswith("bob has it")
+        assert "run the same apply again" in (one.hint or "")
+        assert one.done == ()
         assert one.not_done != ()
     assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
     assert not report.complete
@@ -1381,14 +1239,14 @@ def test_nothing_is_sent_without_a_proof(memory: MemoryCluster, time: FakeClock)
     assert carry_out(plan, memory, time).complete
 
 
-def test_moves_that_end_after_the_lock_was_lost_are_done(memory: MemoryCluster, time: FakeClock) -> None:
+def test_moves_that_end_after_the_lost_lock_are_done(memory: MemoryCluster, time: FakeClock) -> None:
     """They go on all the same, and are over by the time that the cluster is read again."""
     made(memory, "a", 1, 3, retention_ms=DAY)
     desired = declared("a", 2, 2, retention_ms=WEEK)
     plan = plan_for(memory, desired, allow="destructive")
     memory.lag(1)
     memory.pace(2)
-    watched, proof = Failing(memory, {("a", Reassign): (LOST, True)}), Taken(3)
+    watched, proof = Failing(memory, {("a", Reassign): (LOST, True)}), LimitedGuard(3)
 
     def guard() -> None:
         proof()
@@ -1402,15 +1260,15 @@ def test_moves_that_end_after_the_lock_was_lost_are_done(memory: MemoryCluster, 
     assert (one.not_done, one.in_doubt) == ((), ())
 
 
-def test_what_was_sent_before_the_lock_was_lost_is_read_back(memory: MemoryCluster, time: FakeClock) -> None:
+def test_changes_before_the_lost_lock_are_read_back(memory: MemoryCluster, time: FakeClock) -> None:
     made(memory, "half")
     made(memory, "later")
     plan = plan_for(memory, declared("half", 6, retention_ms=WEEK), declared("later", 6), declared("new"))
     watched = Watched(memory)
-    report = apply(plan, watched, ApplyOptions(clock=time.clock, guard=Taken(2)))
+    report = apply(plan, watched, ApplyOptions(clock=time.clock, guard=LimitedGuard(2)))
     assert results(report) == {"half": Result.FAILED, "later": Result.NOT_TRIED, "new": Result.APPLIED}
     half = result_of(report, "half")
-    assert half.message == wording
+    assert half.message.endswith("bob has it")
     assert (sorts(half.done), sorts(half.not_done)) == ([AlterConfigs], [AddPartitions])
     assert [sorts(request)[0] for request in watched.requests] == [CreateTopic, AlterConfigs, AddPartitions]
     assert time.naps == []
@@ -1418,19 +1276,19 @@ def test_what_was_sent_before_the_lock_was_lost_is_read_back(memory: MemoryClust
     assert results(again) == {"half": Result.APPLIED, "later": Result.APPLIED, "new": Result.ALREADY}
 
 
-def test_a_lock_that_is_lost_in_the_midst_of_a_batch(memory: MemoryCluster, time: FakeClock) -> None:
+def test_lock_lost_within_a_batch(memory: MemoryCluster, time: FakeClock) -> None:
     """Groups take a request each: some of a batch were carried out, and the others surely were not."""
     made(memory, "read")
     refs = [ResourceRef("ConsumerGroup", f"g{number}") for number in range(3)]
     for ref in refs:
         memory.commit(ref.name, {("read", 0): 0})
     plan = plan_for(memory, *(Desired(ref, None, Intent(allow={"delete": "TICKET-1"})) for ref in refs))
-    report = apply(plan, memory, ApplyOptions(clock=time.clock, guard=Taken(2)))
+    report = apply(plan, memory, ApplyOptions(clock=time.clock, guard=LimitedGuard(2)))
     assert results(report) == {"g0": Result.APPLIED, "g1": Result.APPLIED, "g2": Result.NOT_TRIED}
     assert memory.groups().groups.keys() == {"g2"}
 
 
-def test_the_journal_knows_what_is_about_to_be_done(memory: MemoryCluster, time: FakeClock) -> None:
+def test_journal_has_what_is_about_to_be_done(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "done", "moved", "refused", "unsure"):
         made(memory, name, retention_ms=WEEK)
     desired = [
@@ -1453,20 +1311,21 @@ def test_the_journal_knows_what_is_about_to_be_done(memory: MemoryCluster, time:
     }
 
 
-def test_the_journal_is_not_told_of_nothing(memory: MemoryCluster, time: FakeClock) -> None:
+def test_journal_has_no_empty_intent(memory: MemoryCluster, time: FakeClock) -> None:
     plan = plan_for(memory, declared("a"))
     stop = Event()
     stop.set()
     log: list[object] = []
     report = apply(plan, memory, ApplyOptions(clock=time.clock, stop=stop, journal=Minutes(log)))
     assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
+    assert memory.executed == []
     assert carry_out(plan, memory, time).complete
     assert apply(plan, memory, ApplyOptions(clock=time.clock, journal=Minutes(log))).complete
     assert log == []
 
 
 @pytest.mark.parametrize("broken", [AuditError("cannot be written"), KeyboardInterrupt()])
-def test_without_a_journal_nothing_is_done(
+def test_broken_journal_applies_nothing(
     memory: MemoryCluster, time: FakeClock, broken: BaseException
 ) -> None:
     watched = Watched(memory)
@@ -1479,7 +1338,7 @@ def test_without_a_journal_nothing_is_done(
     assert (watched.requests, memory.executed) == ([], [])
 
 
-def test_a_reading_that_is_given_is_not_made_again(memory: MemoryCluster, time: FakeClock) -> None:
+def test_given_reading_is_not_repeated(memory: MemoryCluster, time: FakeClock) -> None:
     now = judge_saved(plan_for(memory, declared("a")), memory)
     readings: list[int] = []
     watched = Watched(memory, before=lambda _: readings.append(len(watched.readings)))

@@ -11,11 +11,7 @@ from kafkaform.apply.moves.batches import FREE_PARTITIONS, PartitionMove, cut_ba
 from kafkaform.core.partitions import Replicas
 from kafkaform.resources.replicas.moves import MoveOptions
 from tests.support.builds import builds
-from tests.support.plans.scenes import topic
-
-
-def move(partition: int, before: Replicas, after: Replicas, size: int = 0, name: str = "a") -> PartitionMove:
-    return PartitionMove(topic(name), partition, before, after, size, frozenset(after) - {*before})
+from tests.support.plans.moves import build_move
 
 
 def replicas() -> st.SearchStrategy[Replicas]:
@@ -23,7 +19,7 @@ def replicas() -> st.SearchStrategy[Replicas]:
 
 
 MOVES = st.lists(st.tuples(replicas(), replicas(), st.integers(0, 100)), max_size=60).map(
-    lambda drawn: [move(number, *one) for number, one in enumerate(drawn)]
+    lambda drawn: [build_move(number, *one) for number, one in enumerate(drawn)]
 )
 OPTIONS = builds(MoveOptions, batch_partitions=st.integers(1, 10), batch_bytes=st.integers(1, 400))
 
@@ -51,30 +47,34 @@ def test_the_order_of_moves_does_not_matter(
 
 
 @given(MOVES, OPTIONS)
-def test_what_copies_nothing_comes_first(moves: list[PartitionMove], options: MoveOptions) -> None:
+def test_moves_without_copies_come_first(moves: list[PartitionMove], options: MoveOptions) -> None:
     order = [bool(one.adding) for batch in cut_batches(moves, options) for one in batch]
     assert order == sorted(order)
 
 
-def test_a_batch_takes_from_all_pairs_in_turn_and_a_large_partition_goes_alone() -> None:
-    moves = [move(number, (1,), (1, 2), 10) for number in range(6)]
-    moves += [move(number, (3,), (3, 4), 10) for number in range(6, 12)]
+def test_batches_are_spread_over_pairs() -> None:
+    moves = [build_move(number, (1,), (1, 2), 10) for number in range(6)]
+    moves += [build_move(number, (3,), (3, 4), 10) for number in range(6, 12)]
     batches = cut_batches(moves, MoveOptions(batch_partitions=4))
     assert [sorted(one.before[0] for one in batch) for batch in batches] == [[1, 1, 3, 3]] * 3
-    moves = [move(0, (1,), (1, 2), 10), move(1, (1,), (1, 2), 500), move(2, (1,), (1, 2), 10)]
+    moves = [
+        build_move(0, (1,), (1, 2), 10),
+        build_move(1, (1,), (1, 2), 500),
+        build_move(2, (1,), (1, 2), 10),
+    ]
     batches = cut_batches(moves, MoveOptions(batch_bytes=100))
     assert [[one.partition for one in batch] for batch in batches] == [[0], [1], [2]]
 
 
-def test_what_a_batch_throttles_fits_the_topics_list_and_bytes_count_once_a_replica() -> None:
+def test_batch_fits_the_lists_of_throttled_replicas() -> None:
     # A controller refuses a config of more than 32,767 bytes, and then nothing of the batch is begun.
     before, after = (100_001, 100_002, 100_003), (100_004, 100_005, 100_006)
-    moves = [move(number, before, after, 10) for number in range(9_000, 10_000)]
+    moves = [build_move(number, before, after, 10) for number in range(9_000, 10_000)]
     batches = cut_batches(moves, MoveOptions(batch_partitions=1_000))
     assert sum(map(len, batches)) == 1_000
     for batch in batches:
         throttled = ",".join(f"{one.partition}:{broker}" for one in batch for broker in sorted(one.brokers))
         assert len(throttled) <= 32_767
     assert len(batches) == 3, "no more batches than that takes"
-    assert move(0, (1,), (1, 2, 3), 10).copied == 20
-    assert move(0, (1, 2, 3), (1,), 10).copied == 0
+    assert build_move(0, (1,), (1, 2, 3), 10).copied == 20
+    assert build_move(0, (1, 2, 3), (1,), 10).copied == 0

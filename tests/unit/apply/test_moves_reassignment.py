@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
@@ -10,7 +10,6 @@ from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE, STALL_
 from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import PATIENCE_S
 from kafkaform.apply.moves.reassignment import ReassignmentReport
-from kafkaform.apply.moves.throttle_journal import Announcement
 from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
 from kafkaform.core.errors import (
     ClusterError,
@@ -22,7 +21,7 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.health import LogDir
-from kafkaform.core.lock import Guard, lock_lost_error, unguarded
+from kafkaform.core.lock import Guard, lock_lost_error
 from kafkaform.core.partitions import Replicas, TopicPartition
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Assignment, Layout
@@ -35,10 +34,20 @@ from kafkaform.resources.replicas.moves import (
     WhenBusy,
 )
 from kafkaform.resources.topic.operations import CreateTopic, DeleteTopic
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.memory_cluster.replicas import CLUSTER
-from tests.support.plans.moves import MB, Crew, MemoryThrottleJournal, laid_out, now_on, three_racks, work
+from tests.support.plans.moves import (
+    MB,
+    Crew,
+    LimitedGuard,
+    MemoryThrottleJournal,
+    fail,
+    laid_out,
+    now_on,
+    override,
+    three_racks,
+    work,
+)
 from tests.support.plans.scenes import Watched, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
@@ -110,10 +119,18 @@ def killed(memory: MemoryCluster, crew: Crew) -> None:
     crew.move(work("a", SINGLE, TRIPLE))
 
 
+def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
+    """Return the journal of an apply that was killed, as the next one has it."""
+    journal = MemoryThrottleJournal()
+    killed(memory, Crew(memory, throttle_journal=journal))
+    journal.run = 2
+    return journal
+
+
 # --- what is done ----------------------------------------------------------------------------------
 
 
-def test_replicas_are_added_under_a_throttle_that_is_off_afterwards(memory: MemoryCluster) -> None:
+def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
     crew, during = Crew(memory), []
     crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"])))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
@@ -123,12 +140,11 @@ def test_replicas_are_added_under_a_throttle_that_is_off_afterwards(memory: Memo
     rates = dict.fromkeys((1, 2, 3), Rates(MB, MB))
     assert during == [Throttles(rates, {"a": ThrottledReplicas(leaders, followers)})]
     assert not memory.throttles(["a"])
-    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
     assert [one.throttles for one in crew.throttle_journal.announced.values()] == during
     assert crew.throttle_journal.gone == list(crew.throttle_journal.announced)
 
 
-def test_progress_is_told_in_partitions_and_bytes(memory: MemoryCluster) -> None:
+def test_progress_has_partitions_and_bytes(memory: MemoryCluster) -> None:
     crew = Crew(memory)
     crew.move(work("a", SINGLE, TRIPLE))
     last = crew.notes.progress[-1]
@@ -139,7 +155,7 @@ def test_progress_is_told_in_partitions_and_bytes(memory: MemoryCluster) -> None
     assert len(set(copied)) > 3
 
 
-def test_progress_never_exceeds_the_total_though_topics_grow_meanwhile(memory: MemoryCluster) -> None:
+def test_progress_of_growing_topics_stays_within_the_total(memory: MemoryCluster) -> None:
     crew = Crew(memory)
     crew.notes.on_progress = at(1, lambda: memory.fill(A, 300 * MB))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
@@ -156,14 +172,12 @@ def test_a_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> No
     assert crew.move(work("b", TRIPLE, ((1, 2), (2, 3), (3, 1)))).outcomes == {B: None}
     assert now_on(memory, "b") == ((1, 2), (2, 3), (3, 1))
     assert not any(during)
-    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
     assert crew.throttle_journal.announced == {}
 
 
-def test_without_a_limit_nothing_is_throttled(memory: MemoryCluster) -> None:
+def test_unlimited_moves_are_not_throttled(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=None))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
     assert crew.throttle_journal.announced == {}
 
 
@@ -177,7 +191,7 @@ def test_a_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) ->
     assert {batch: max(d for b, d in running if b == batch) for batch, _ in running} == {1: 1, 2: 2, 3: 3}
 
 
-def test_what_is_there_already_is_not_sent(memory: MemoryCluster) -> None:
+def test_replicas_in_place_are_not_moved(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     watched = Requests(memory)
     report = Crew(watched).move(work("b", SINGLE, TRIPLE))
@@ -189,7 +203,7 @@ def test_preferred_leaders_lead_again(memory: MemoryCluster) -> None:
     assert [state.leader for state in memory.layout().topics["a"]] == [2, 2, 3]
 
 
-def test_partitions_that_are_gone_by_the_election_are_passed_over(memory: MemoryCluster) -> None:
+def test_partitions_gone_by_the_election_are_skipped(memory: MemoryCluster) -> None:
     def remake(progress: MoveProgress) -> None:
         if progress.partitions_done == 3:
             assert memory.execute([DeleteTopic(A, memory.observe([A]).resources[A].uid)]) == [None]
@@ -200,36 +214,29 @@ def test_partitions_that_are_gone_by_the_election_are_passed_over(memory: Memory
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
-def test_no_election_is_asked_for_where_preferred_leaders_lead(memory: MemoryCluster) -> None:
-    class Unelected(Watched):
-        def elect_leaders(
-            self, partitions: Collection[TopicPartition], guard: Guard = lambda: None
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            raise AssertionError((partitions, guard))
-
-    assert Crew(Unelected(memory)).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+def test_preferred_leaders_are_not_elected_again(memory: MemoryCluster) -> None:
+    cluster = override(memory, elect_leaders=fail(AssertionError()))
+    assert Crew(cluster).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
-def test_leaders_that_are_not_elected_are_a_note(memory: MemoryCluster) -> None:
+def test_failed_election_is_a_note(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=None))
     crew.notes.on_progress = lambda progress: (
         memory.fail_next(NO, A) if progress.partitions_done == 3 else None
     )
     assert crew.move(work("a", SINGLE, ((2, 1), (2,), (3,)))).outcomes == {A: None}
-    assert crew.notes.lines == [wording]
+    (line,) = crew.notes.lines
+    assert f"a-0: {NO.message}" in line
 
 
-def test_a_replica_that_is_out_of_sync_is_not_asked_to_lead(memory: MemoryCluster) -> None:
+def test_replica_out_of_sync_is_not_elected(memory: MemoryCluster) -> None:
     elected: list[TopicPartition] = []
 
-    class Elections(Requests):
-        def elect_leaders(
-            self, partitions: Collection[TopicPartition], guard: Guard = lambda: None
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            elected.extend(partitions)
-            return super().elect_leaders(partitions, guard)
+    def elect(partitions: Collection[TopicPartition], guard: Guard) -> object:
+        elected.extend(partitions)
+        return memory.elect_leaders(partitions, guard)
 
-    crew = Crew(Elections(memory), MoveOptions(throttle=None))
+    crew = Crew(override(memory, elect_leaders=elect), MoveOptions(throttle=None))
     crew.notes.on_progress = lambda progress: (
         memory.stop_broker(2) if progress.partitions_done == progress.partitions else None
     )
@@ -243,56 +250,58 @@ def test_a_replica_that_is_out_of_sync_is_not_asked_to_lead(memory: MemoryCluste
 # --- how it ends early -----------------------------------------------------------------------------
 
 
-def test_a_stop_takes_back_what_is_under_way(memory: MemoryCluster) -> None:
+def test_stop_cancels_the_running_batch_alone(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
     crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
-    assert str(failure(report)) == wording
+    assert "1 of 3 partitions in place" in str(failure(report))
     assert failure(report).is_partial
     assert now_on(memory, "a") == (TRIPLE[0], *SINGLE[1:])
     assert not memory.layout().reassigning
     assert not memory.throttles(["a"])
 
 
-def test_what_was_taken_back_is_not_taken_for_done_by_a_reading_that_lags(memory: MemoryCluster) -> None:
-    """The controller lists no reassignment any more; a broker still shows the replicas of its target."""
-    memory.pace(20)
-    crew = Crew(memory)
-    crew.notes.on_progress = at(2, lambda: memory.lag(3), crew.stop.set)
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("end", ["stop", "stop while readings lag", "Ctrl-C", "timeout"])
+def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None:
+    memory.pace(10_000)
+    crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None))
+    # The controller lists no reassignment any more; a broker still shows the replicas of its target.
+    lag = [lambda: memory.lag(3)] if end == "stop while readings lag" else []
+    if end != "timeout":
+        crew.notes.on_progress = at(2, *lag, interrupt if end == "Ctrl-C" else crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
-    assert report.interrupted
-    assert str(failure(report)) == wording
+    error = failure(report)
+    assert "0 of 3 partitions in place" in str(error)
+    assert error.hint is not None
+    assert ("--timeout" in error.hint) == (end == "timeout")
+    assert report.interrupted == (end != "timeout")
+    memory.lag(0)
+    assert [now_on(memory, "a") for _ in range(4)][-1] == SINGLE
+    assert not memory.throttles(["a"])
+    if end == "timeout":
+        assert "not finished within 90s" in str(error)
+        assert sum(crew.time.naps) == pytest.approx(90)
 
 
-def test_what_was_not_begun_when_it_stopped_is_left_out(memory: MemoryCluster) -> None:
+def test_moves_that_were_not_begun_are_left_out(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=3))
     crew.notes.on_progress = at(1, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.interrupted
     assert report.outcomes.keys() == {A}
-    assert str(failure(report)) == wording
     assert (now_on(memory, "a"), now_on(memory, "b")) == (SINGLE, SINGLE)
     before = Crew(memory)
     before.stop.set()
     assert before.move(work("b", SINGLE, TRIPLE)).outcomes == {}
 
 
-def test_an_interrupt_cleans_up_too(memory: MemoryCluster) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    crew = Crew(memory)
-    crew.notes.on_progress = at(2, interrupt)
-    report = crew.move(work("a", SINGLE, TRIPLE))
-    assert report.interrupted
-    assert str(failure(report)) == wording
-    assert now_on(memory, "a") == SINGLE
-    assert not memory.throttles(["a"])
-
-
-def test_an_error_of_this_programme_cleans_up_too(memory: MemoryCluster) -> None:
+def test_unexpected_error_cleans_up(memory: MemoryCluster) -> None:
     def break_down() -> None:
         raise ZeroDivisionError
 
@@ -304,18 +313,7 @@ def test_an_error_of_this_programme_cleans_up_too(memory: MemoryCluster) -> None
     assert not memory.throttles(["a"])
 
 
-def test_a_timeout_ends_it(memory: MemoryCluster) -> None:
-    memory.pace(10_000)
-    crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90))
-    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert str(error) == wording
-    assert "--timeout" in (error.hint or "")
-    assert sum(crew.time.naps) == pytest.approx(90)
-    assert now_on(memory, "a") == SINGLE
-    assert not memory.throttles(["a"])
-
-
-def test_what_is_taken_back_has_its_old_order_again(memory: MemoryCluster) -> None:
+def test_cancelled_replicas_have_their_old_order(memory: MemoryCluster) -> None:
     """Kafka itself would leave 2:1, with a different preferred leader."""
     laid_out(memory, "b", ((1, 2),))
     crew = Crew(memory)
@@ -324,57 +322,42 @@ def test_what_is_taken_back_has_its_old_order_again(memory: MemoryCluster) -> No
     assert now_on(memory, "b") == ((1, 2),)
 
 
-def test_after_the_lock_is_lost_nothing_more_is_sent(memory: MemoryCluster) -> None:
+def test_killed_apply_leaves_moves_and_throttles(memory: MemoryCluster) -> None:
     crew = Crew(memory)
     killed(memory, crew)
     assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
     assert memory.throttles(["a"]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
-    assert isinstance(crew.throttle_journal, MemoryThrottleJournal)
     assert crew.throttle_journal.gone == []
 
 
-def test_once_the_lock_is_lost_it_is_not_asked_for_again_to_clean_up(memory: MemoryCluster) -> None:
-    requests = [0]
-
-    def guard() -> None:
-        requests[0] += 1
-        if requests[0] == 2:  # after the throttles
-            raise lock_lost_error("bob has it")
-
-    crew = Crew(memory, guard=guard)
-    assert isinstance(failure(crew.move(work("a", SINGLE, TRIPLE))), LockLost)
-    assert requests == [2]
-    assert memory.throttles(["a"]).rates.keys() == {1, 2, 3}
-
-
-def test_a_lost_lock_says_what_goes_on(memory: MemoryCluster) -> None:
-    requests = [0]
-
-    def guard() -> None:
-        requests[0] += 1
-        if requests[0] > 2:  # the throttles and the first batch
-            raise lock_lost_error("bob has it")
-
+@pytest.mark.parametrize(
+    ("requests", "batch", "in_place"),
+    [
+        pytest.param(1, 3, 0, id="after the throttles"),
+        pytest.param(2, 1, 1, id="after the first batch"),
+        pytest.param(2, 2, 2, id="after the first batch of two"),
+    ],
+)
+def test_lost_lock_leaves_moves_and_throttles(
+    memory: MemoryCluster, requests: int, batch: int, in_place: int
+) -> None:
+    """It is not asked for again to clean up."""
     memory.pace(2)
-    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=2), guard=guard)
+    guard = LimitedGuard(requests)
+    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=batch), guard=guard)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, LockLost)
-    assert "2 of 3 partitions in place" in error.message
-    assert error.message == wording
-    assert crew.notes.lines == wording
+    assert f"{in_place} of 3 partitions in place" in error.message
+    assert guard.asked == requests + 1
+    assert memory.throttles(["a"]).rates.keys() == {1, 2, 3}
+    assert [line for line in crew.notes.lines if line.startswith("still set: ")]
 
 
 @pytest.mark.parametrize("end", ["stopped", "timeout"])
-def test_a_lock_that_is_lost_when_it_should_be_taken_back(memory: MemoryCluster, end: str) -> None:
-    """What was to end it took nothing back: the report must not say that it did."""
-    requests = [0]
-
-    def guard() -> None:
-        requests[0] += 1
-        if requests[0] > 2:  # the throttles and the first batch
-            raise lock_lost_error("bob has it")
-
+def test_lock_lost_at_the_cancellation_is_reported(memory: MemoryCluster, end: str) -> None:
+    """What was to end it cancelled nothing: the report must not say that it did."""
     memory.pace(10_000)
+    guard = LimitedGuard(2)  # the throttles and the first batch
     crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None), guard=guard)
     if end == "stopped":
         crew.notes.on_progress = at(2, crew.stop.set)
@@ -383,119 +366,80 @@ def test_a_lock_that_is_lost_when_it_should_be_taken_back(memory: MemoryCluster,
     assert report.interrupted == (end == "stopped")
     assert isinstance(error, LockLost)
     assert error.is_partial
-    assert error.message == wording
-    assert requests == [3]
+    assert "0 of 3 partitions in place; running moves continue" in error.message
+    assert guard.asked == 3
     assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
 
 
-def test_a_lock_that_is_lost_over_one_batch_does_not_begin_the_next(memory: MemoryCluster) -> None:
-    requests = [0]
-
-    def guard() -> None:
-        requests[0] += 1
-        if requests[0] > 2:
-            raise lock_lost_error("bob has it")
-
-    crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), guard=guard)
-    error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert isinstance(error, LockLost)
-    assert "1 of 3 partitions in place" in error.message
-    assert requests == [3]
-
-
 @pytest.mark.parametrize("error", [Unreachable("nobody answers"), KeyboardInterrupt()])
-def test_what_cannot_be_taken_back_may_be_there_in_part(memory: MemoryCluster, error: BaseException) -> None:
+def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseException) -> None:
     """Nor is it known of what a second Ctrl-C leaves."""
 
-    class Deaf(Watched):
-        def reassign(
-            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            if None in targets.values():
-                raise error
-            return super().reassign(targets, guard)
+    def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
+        if None in targets.values():
+            raise error
+        return memory.reassign(targets, guard)
 
     memory.pace(10_000)
-    crew = Crew(Deaf(memory))
+    crew = Crew(override(memory, reassign=reassign))
     crew.notes.on_progress = at(2, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
-    assert str(failure(report)) == wording
+    assert "0 of 3 partitions in place" in str(failure(report))
     assert failure(report).is_partial
     told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert (told in crew.notes.lines) == isinstance(error, Unreachable)
 
 
 @pytest.mark.parametrize("filled", [True, False])
-def test_replicas_that_are_named_and_not_filled_are_not_in_place(memory: MemoryCluster, filled: bool) -> None:
+def test_replicas_out_of_sync_are_misplaced(memory: MemoryCluster, filled: bool) -> None:
     """As right after a cancellation, of which the controller knows and the brokers do not yet."""
 
-    class Late(Watched):
-        def layout(self, topics: Collection[str] | None = None) -> Layout:
-            layout = super().layout(topics)
-            states = tuple(
-                replace(state, replicas=after, isr=after if filled else after[:1])
-                for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
-            )
-            return replace(layout, topics={**layout.topics, "a": states}, reassigning={})
-
-    misplaced = Crew(Late(memory)).reassigner().find_misplaced([work("a", SINGLE, TRIPLE)])
+    layout = memory.layout()
+    states = tuple(
+        replace(state, replicas=after, isr=after if filled else after[:1])
+        for state, after in zip(layout.topics["a"], TRIPLE, strict=True)
+    )
+    late = replace(layout, topics={**layout.topics, "a": states}, reassigning={})
+    cluster = override(memory, layout=lambda _=None: late)
+    misplaced = Crew(cluster).reassigner().find_misplaced([work("a", SINGLE, TRIPLE)])
     assert misplaced == (set() if filled else {A})
 
 
-def test_without_moves_the_layout_is_not_read(memory: MemoryCluster) -> None:
-    class Unread(Watched):
-        def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
-            raise AssertionError
-
-    assert Crew(Unread(memory)).reassigner().find_misplaced([]) == set()
+def test_no_moves_read_no_layout(memory: MemoryCluster) -> None:
+    cluster = override(memory, layout=fail(AssertionError()))
+    assert Crew(cluster).reassigner().find_misplaced([]) == set()
 
 
-def test_a_lock_that_is_lost_once_all_is_in_place_is_told(memory: MemoryCluster) -> None:
-    requests = [0]
-
-    def guard() -> None:
-        requests[0] += 1
-        if requests[0] > 2:
-            raise lock_lost_error("bob has it")
-
-    crew = Crew(memory, guard=guard)
+def test_lock_lost_once_all_is_in_place_is_noted(memory: MemoryCluster) -> None:
+    crew = Crew(memory, guard=LimitedGuard(2))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    told = "all replicas are in place, but the steps after that were abandoned: this apply lost the lock"
-    assert any(line.startswith(told) for line in crew.notes.lines)
+    assert any(line.startswith("all replicas are in place, but ") for line in crew.notes.lines)
 
 
-def test_nothing_is_said_to_be_in_place_that_was_not_begun(memory: MemoryCluster) -> None:
-    def guard() -> None:
-        raise lock_lost_error("bob has it")
+def test_moves_not_begun_are_not_in_place(memory: MemoryCluster) -> None:
+    def set_throttles(throttles: Throttles, *_: object) -> None:
+        memory.set_throttles(throttles)
+        crew.stop.set()
+        raise Unreachable("the answer was lost")
 
-    class Slow(Watched):
-        def set_throttles(self, throttles: Throttles, *_: object) -> None:
-            self.cluster.set_throttles(throttles)
-            crew.stop.set()
-            raise Unreachable("the answer was lost")
-
-    crew = Crew(Slow(memory), guard=guard)
+    crew = Crew(override(memory, set_throttles=set_throttles), guard=LimitedGuard(0))
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert (report.outcomes, report.interrupted) == ({}, True)
     assert [line for line in crew.notes.lines if "in place" in line] == []
 
 
-def test_throttles_that_cannot_be_taken_off_are_told(memory: MemoryCluster) -> None:
-    class Deaf(Watched):
-        def clear_throttles(self, *_: object) -> None:
-            raise Unreachable("nobody answers")
-
-    crew = Crew(Deaf(memory))
+def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
+    crew = Crew(override(memory, clear_throttles=fail(Unreachable("nobody answers"))))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.lines == wording
+    assert any("could not be removed: nobody answers" in line for line in crew.notes.lines)
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
 
 
 # --- what a dead apply has left --------------------------------------------------------------------
 
 
-def test_what_a_dead_apply_began_may_end_between_two_readings(memory: MemoryCluster) -> None:
+def test_moves_of_a_killed_apply_end_between_readings(memory: MemoryCluster) -> None:
     """There is nothing left to do then but to take its throttles off."""
 
     class Ending(Watched):
@@ -507,33 +451,28 @@ def test_what_a_dead_apply_began_may_end_between_two_readings(memory: MemoryClus
                 memory.pace(0)
             return super().layout(topics)
 
-    journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=journal))
-    journal.run = 2
-    crew = Crew(Ending(memory), throttle_journal=journal)
+    crew = Crew(Ending(memory), throttle_journal=leave_throttles(memory))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert crew.notes.progress == []
     assert not memory.throttles(["a"])
 
 
-def test_what_a_dead_apply_began_is_joined_and_its_throttles_are_taken_over(memory: MemoryCluster) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=throttle_journal))
-    throttle_journal.run, watched, during = 2, Requests(memory), []
+def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster) -> None:
+    throttle_journal = leave_throttles(memory)
+    watched, during = Requests(memory), []
     crew = Crew(watched, MoveOptions(throttle=2 * MB), throttle_journal)
     crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert watched.reassigned == []
-    assert crew.notes.lines == wording
+    (line,) = crew.notes.lines
+    assert line.endswith("already running: 3 partitions")
     assert during == [dict.fromkeys((1, 2, 3), Rates(2 * MB, 2 * MB))]
     assert not memory.throttles(["a"])
     assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
 
 
-def test_a_stop_takes_back_what_a_dead_apply_began(memory: MemoryCluster) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=throttle_journal))
-    throttle_journal.run = 2
+def test_stop_cancels_moves_of_a_killed_apply(memory: MemoryCluster) -> None:
+    throttle_journal = leave_throttles(memory)
     crew = Crew(memory, throttle_journal=throttle_journal)
     crew.notes.on_progress = at(2, crew.stop.set)
     assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
@@ -542,10 +481,9 @@ def test_a_stop_takes_back_what_a_dead_apply_began(memory: MemoryCluster) -> Non
 
 
 @pytest.mark.parametrize("throttle", [None, MB])
-def test_joined_at_the_same_rate_or_at_none(memory: MemoryCluster, throttle: int | None) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=throttle_journal))
-    throttle_journal.run, during = 2, []
+def test_continued_moves_have_the_present_rate(memory: MemoryCluster, throttle: int | None) -> None:
+    throttle_journal = leave_throttles(memory)
+    during = []
     crew = Crew(memory, MoveOptions(throttle=throttle), throttle_journal)
     crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
@@ -554,51 +492,45 @@ def test_joined_at_the_same_rate_or_at_none(memory: MemoryCluster, throttle: int
     assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
 
 
-def test_throttles_of_a_dead_apply_are_taken_off_though_nothing_is_to_be_moved(memory: MemoryCluster) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=throttle_journal))
-    throttle_journal.run = 2
+def test_throttles_of_a_killed_apply_are_removed(memory: MemoryCluster) -> None:
+    throttle_journal = leave_throttles(memory)
     crew = Crew(memory, throttle_journal=throttle_journal)
     crew.reassigner().recover()
-    assert crew.notes.lines == [wording]
+    assert ["stay set" in line for line in crew.notes.lines] == [True]
     assert memory.throttles(["a"])
     memory.advance(100)
     crew.reassigner().recover()
     assert not memory.throttles(["a"])
-    assert crew.notes.lines[-1] == wording
+    assert "brokers 1, 2, 3 and throttled replicas of 1 topic (a)" in crew.notes.lines[-1]
     assert throttle_journal.gone == list(throttle_journal.announced)
 
 
-def test_of_what_a_dead_apply_left_only_what_is_as_it_left_it_is_taken_off(memory: MemoryCluster) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=throttle_journal))
+def test_changed_throttles_of_a_killed_apply_stay(memory: MemoryCluster) -> None:
+    throttle_journal = leave_throttles(memory)
     foreign = Throttles({2: Rates(leader=7 * MB)}, {"a": ThrottledReplicas(frozenset({"9:1"}), frozenset())})
     memory.set_throttles(foreign)
     memory.advance(100)
-    throttle_journal.run = 2
     Crew(memory, throttle_journal=throttle_journal).reassigner().recover()
     assert memory.throttles(["a"]) == foreign
 
 
-def test_what_dead_applies_left_is_not_known_without_the_record(memory: MemoryCluster) -> None:
-    class Unread(MemoryThrottleJournal):
-        def read_leftovers(self) -> Sequence[Announcement]:
-            raise PermissionDenied("no right to read")
-
-    crew = Crew(memory, throttle_journal=Unread())
+def test_unread_journal_is_a_note(memory: MemoryCluster) -> None:
+    journal = MemoryThrottleJournal()
+    journal.read_leftovers = fail(PermissionDenied("no right to read"))  # type: ignore[method-assign]
+    crew = Crew(memory, throttle_journal=journal)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.lines == [wording]
+    (line,) = crew.notes.lines
+    assert line.endswith("no right to read")
 
 
-def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryCluster) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=throttle_journal))
+def test_throttle_of_a_broker_that_is_down_is_removed_later(memory: MemoryCluster) -> None:
+    throttle_journal = leave_throttles(memory)
     memory.advance(100)
     memory.stop_broker(3)
-    throttle_journal.run = 2
     crew = Crew(memory, throttle_journal=throttle_journal)
     crew.reassigner().recover()
-    assert crew.notes.lines == wording
+    assert "the throttle of brokers 1, 2 and" in crew.notes.lines[0]
+    assert "broker 3 is down" in crew.notes.lines[1]
     assert (memory.throttles(["a"]), throttle_journal.gone) == (Throttles(), [])
     memory.start_broker(3)
     assert memory.throttles(["a"]).rates == {3: Rates(MB, MB)}
@@ -607,41 +539,44 @@ def test_a_broker_that_is_down_is_asked_again_by_a_later_apply(memory: MemoryClu
     assert throttle_journal.gone == list(throttle_journal.announced)
 
 
-def test_an_account_that_may_not_see_throttles_has_left_none(memory: MemoryCluster) -> None:
+def test_account_without_throttles_reads_no_journal(memory: MemoryCluster) -> None:
     """It moves nothing either: there is nothing to be said about it, and no record to be read."""
 
-    class Unseen(Requests):
-        def throttles(self, topics: Collection[str]) -> Throttles:
-            raise PermissionDenied(f"may not describe the brokers, nor {len(topics)} topics")
-
-    class Unread(MemoryThrottleJournal):
-        def read_leftovers(self) -> Sequence[Announcement]:
-            raise AssertionError
-
-    crew = Crew(Unseen(memory), throttle_journal=Unread())
+    journal = MemoryThrottleJournal()
+    journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
+    cluster = override(memory, throttles=fail(PermissionDenied("may not describe the brokers")))
+    crew = Crew(cluster, throttle_journal=journal)
     crew.reassigner().recover()
     assert crew.notes.lines == []
 
 
-def test_of_two_dead_applies_the_one_that_had_not_set_its_throttles_is_no_obstacle(
-    memory: MemoryCluster,
-) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=throttle_journal))
+def test_announced_throttles_may_not_be_set(memory: MemoryCluster) -> None:
+    throttle_journal = leave_throttles(memory)
     memory.advance(100)
-    throttle_journal.run = 2
     throttle_journal.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
     throttle_journal.run = 3
     Crew(memory, throttle_journal=throttle_journal).reassigner().recover()
     assert not memory.throttles(["a"])
 
 
-def test_a_throttle_that_cannot_be_taken_off_is_said(memory: MemoryCluster) -> None:
+def test_empty_lists_of_a_killed_apply_are_unset(memory: MemoryCluster) -> None:
+    """It died after it had emptied them."""
+    journal, cleared = MemoryThrottleJournal(), []
+    listed = {"a": ThrottledReplicas(frozenset({"0:1"}), frozenset({"0:2"}))}
+    journal.announce(Throttles({}, listed))
+    journal.run = 2
+    cluster = override(memory, clear_throttles=lambda throttles, _: cleared.append(throttles))
+    crew = Crew(cluster, MoveOptions(throttle=None), journal)
+    assert crew.move(work("a", SINGLE, SINGLE[:1] + TRIPLE[1:])).outcomes == {A: None}
+    assert cleared == [Throttles({}, listed)]
+
+
+def test_throttle_of_a_broker_that_is_down_stays(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((3, 1), (3, 2)))
     crew = Crew(memory)
     crew.notes.on_progress = lambda p: memory.stop_broker(3) if p.partitions_done == 2 else None
     assert crew.move(work("b", ((3, 1), (3, 2)), ((1, 2), (2, 1)))).outcomes == {B: None}
-    assert crew.notes.lines[-2:] == wording
+    assert ["broker 3" in line for line in crew.notes.lines[-2:]] == [True, True]
     assert not any("trying again" in line for line in crew.notes.lines), "nobody waits for a dead broker"
     memory.start_broker(3)
     assert memory.throttles(["a", "b"]).rates == {3: Rates(MB, MB)}
@@ -650,33 +585,33 @@ def test_a_throttle_that_cannot_be_taken_off_is_said(memory: MemoryCluster) -> N
 # --- other people ----------------------------------------------------------------------------------
 
 
-def test_a_reassignment_of_somebody_else_is_refused_and_left_alone(memory: MemoryCluster) -> None:
+def test_foreign_reassignment_refuses_moves(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     memory.reassign({("b", 1): (2, 1)})
     before = memory.layout().reassigning
     watched = Requests(memory)
     error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
-    assert error.message == wording
+    assert error.message.endswith("b-1 from 2 to 2:1")
     assert "--when-busy wait" in (error.hint or "")
     assert (watched.reassigned, memory.layout().reassigning) == ([], before)
     assert not memory.throttles(["a"])
 
 
-def test_a_reassignment_of_somebody_else_to_the_same_place_is_joined_and_never_taken_back(
-    memory: MemoryCluster,
-) -> None:
+def test_foreign_reassignment_to_the_target_is_joined(memory: MemoryCluster) -> None:
     memory.pace(20)
     memory.reassign({("a", 1): TRIPLE[1]})
     crew = Crew(memory)
     crew.notes.on_progress = at(2, crew.stop.set)
     assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
     assert (memory.layout().reassigning or {}).keys() == {("a", 1)}
-    assert crew.notes.lines == wording
+    joined, left = crew.notes.lines
+    assert joined.endswith("already running: 1 partition")
+    assert left.endswith("the reassignment of a-1")
     assert not memory.throttles(["a"])
     assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
 
-def test_a_reassignment_of_somebody_else_is_waited_for_if_told_to(memory: MemoryCluster) -> None:
+def test_foreign_reassignment_is_waited_for(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     memory.pace(40)
     memory.reassign({("b", 1): (2, 1)})
@@ -688,26 +623,26 @@ def test_a_reassignment_of_somebody_else_is_waited_for_if_told_to(memory: Memory
     assert now_on(memory, "b")[1] == (2, 1)
 
 
-def test_somebody_who_takes_a_partition_elsewhere_meanwhile_is_left_alone(memory: MemoryCluster) -> None:
+def test_partition_moved_elsewhere_meanwhile_fails(memory: MemoryCluster) -> None:
     crew = Crew(memory)
     crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message == wording
+    assert "from 1:2 to 1:3; 2 of 3 partitions in place" in error.message
     assert now_on(memory, "a")[1:] == TRIPLE[1:]
     assert not memory.throttles(["a"])
 
 
-def test_somebody_who_cancels_it_is_believed(memory: MemoryCluster) -> None:
+def test_cancelled_partition_is_not_moved_again(memory: MemoryCluster) -> None:
     memory.pace(50)
     watched = Requests(memory)
     crew = Crew(watched)
     crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): None}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message == wording
+    assert error.message.startswith("partition 0: another client cancelled")
     assert len(watched.reassigned) == 1
 
 
-def test_throttles_of_somebody_else_stay_as_they_are(memory: MemoryCluster) -> None:
+def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
     foreign = Throttles(
         {1: Rates(leader=5 * MB), 2: Rates(MB, 3 * MB)},
         {"a": ThrottledReplicas(frozenset({"0:1", "7:1"}), frozenset({"*"}))},
@@ -718,10 +653,12 @@ def test_throttles_of_somebody_else_stay_as_they_are(memory: MemoryCluster) -> N
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert during == [{1: Rates(5 * MB, MB), 2: Rates(MB, 3 * MB), 3: Rates(MB, MB)}]
     assert memory.throttles(["a"]) == foreign
-    assert crew.notes.lines == wording
+    first, second = crew.notes.lines
+    assert first.endswith("5 MB/s sending")
+    assert second.endswith("1 MB/s sending, 3 MB/s receiving")
 
 
-def test_a_topic_that_moved_since_the_plan_is_left_alone_as_a_whole(memory: MemoryCluster) -> None:
+def test_topic_moved_since_the_plan_is_left_alone(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1,), (1,), (3,)))
     watched = Requests(memory)
     report = Crew(watched).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
@@ -731,16 +668,16 @@ def test_a_topic_that_moved_since_the_plan_is_left_alone_as_a_whole(memory: Memo
     assert {key[0] for request in watched.reassigned for key in request} == {"a"}
 
 
-def test_a_topic_that_is_gone_is_no_reason_to_stop(memory: MemoryCluster) -> None:
+def test_deleted_topic_fails_alone(memory: MemoryCluster) -> None:
     report = Crew(memory).move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.outcomes[A] is None
-    assert failure(report, "b").message == wording
+    assert failure(report, "b").message.startswith("partition 0 no longer exists")
 
 
 # --- health, and brokers that come and go ----------------------------------------------------------
 
 
-def test_nothing_is_begun_on_an_unhealthy_cluster(memory: MemoryCluster) -> None:
+def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1, 2), (2, 3)))
     memory.stop_broker(3)
     watched = Requests(memory)
@@ -753,7 +690,7 @@ def test_nothing_is_begun_on_an_unhealthy_cluster(memory: MemoryCluster) -> None
     assert watched.reassigned == []
 
 
-def test_it_begins_once_the_cluster_is_healthy(memory: MemoryCluster) -> None:
+def test_moves_begin_once_the_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Requests(memory)
     crew = Crew(watched)
@@ -773,7 +710,7 @@ def at_call(moment: int, act: Callable[[], object]) -> Callable[[], None]:
     return step
 
 
-def test_a_dead_broker_can_be_drained() -> None:
+def test_broker_that_is_down_can_be_drained() -> None:
     memory = three_racks()
     laid_out(memory, "b", ((1, 3), (3, 2)))
     memory.stop_broker(3)
@@ -781,7 +718,7 @@ def test_a_dead_broker_can_be_drained() -> None:
     assert now_on(memory, "b") == ((1, 2), (1, 2))
 
 
-def test_a_broker_that_stops_in_the_midst_is_waited_for_and_said(memory: MemoryCluster) -> None:
+def test_broker_that_stops_meanwhile_is_waited_for(memory: MemoryCluster) -> None:
     crew = Crew(memory)
 
     def step(progress: MoveProgress) -> None:
@@ -800,7 +737,7 @@ def test_a_broker_that_stops_in_the_midst_is_waited_for_and_said(memory: MemoryC
 
 @pytest.mark.parametrize("error", [Unreachable("nobody answers"), OutcomeUnknown("no answer in time")])
 @pytest.mark.parametrize("carried_out", [False, True])
-def test_a_start_without_an_answer_is_found_out_by_reading(
+def test_start_without_an_answer_is_read_back(
     memory: MemoryCluster, error: ClusterError, *, carried_out: bool
 ) -> None:
     memory.fail_next(error, A, carried_out=carried_out)
@@ -809,7 +746,7 @@ def test_a_start_without_an_answer_is_found_out_by_reading(
     assert now_on(memory, "a") == TRIPLE
 
 
-def test_readings_that_fail_for_a_while_do_not_end_it(memory: MemoryCluster) -> None:
+def test_readings_that_fail_for_a_while_are_repeated(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     calls = [0]
 
@@ -821,10 +758,10 @@ def test_readings_that_fail_for_a_while_do_not_end_it(memory: MemoryCluster) -> 
     watched.seen = flaky
     crew = Crew(watched)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.lines == wording
+    assert {line.endswith("trying again: nobody answers") for line in crew.notes.lines} == {True}
 
 
-def test_a_cluster_that_is_gone_ends_it_and_is_said(memory: MemoryCluster) -> None:
+def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     calls = [0]
 
@@ -836,14 +773,15 @@ def test_a_cluster_that_is_gone_ends_it_and_is_said(memory: MemoryCluster) -> No
     watched.seen = gone
     crew = Crew(watched)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
-    assert error.message == wording
+    assert error.message == "nobody answers; 0 of 3 partitions in place"
+    assert "run the same apply again" in (error.hint or "")
     assert sum(crew.time.naps) >= PATIENCE_S
     told = "the running moves could not be cancelled, and may continue: nobody answers"
     assert told in crew.notes.lines
     assert not memory.throttles(["a"])
 
 
-def test_readings_that_lag_behind_do_no_harm(memory: MemoryCluster) -> None:
+def test_lagging_readings_are_waited_for(memory: MemoryCluster) -> None:
     memory.lag(3)
     assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
 
@@ -851,7 +789,7 @@ def test_readings_that_lag_behind_do_no_harm(memory: MemoryCluster) -> None:
 # --- refusals --------------------------------------------------------------------------------------
 
 
-def test_a_partition_that_is_refused_fails_its_topic_alone(memory: MemoryCluster) -> None:
+def test_refused_partition_fails_its_topic_alone(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     memory.fail_next(NO, B)
     crew = Crew(memory, MoveOptions(throttle=None))
@@ -863,7 +801,7 @@ def test_a_partition_that_is_refused_fails_its_topic_alone(memory: MemoryCluster
     assert error.hint == "ask them"
 
 
-def test_what_cannot_be_throttled_is_not_begun(memory: MemoryCluster) -> None:
+def test_moves_without_a_throttle_are_not_begun(memory: MemoryCluster) -> None:
     memory.deny(lambda ref: ref == CLUSTER)
     watched = Requests(memory)
     error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
@@ -871,23 +809,21 @@ def test_what_cannot_be_throttled_is_not_begun(memory: MemoryCluster) -> None:
     assert watched.reassigned == []
 
 
-def test_what_cannot_be_announced_is_not_set_and_not_begun(memory: MemoryCluster) -> None:
+def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
     throttle_journal = MemoryThrottleJournal()
     throttle_journal.broken = True
     watched = Requests(memory)
     error = failure(Crew(watched, throttle_journal=throttle_journal).move(work("a", SINGLE, TRIPLE)))
-    assert (error.message, error.hint) == (wording, "mend that")
+    assert "the record cannot be written" in error.message
+    assert error.hint == "mend that"
     assert (watched.reassigned, memory.throttles(["a"])) == ([], Throttles())
 
 
-def test_nothing_is_moved_blindly(memory: MemoryCluster) -> None:
-    class Blind(Requests):
-        def layout(self, topics: Collection[str] | None = None) -> Layout:
-            return replace(super().layout(topics), reassigning=None)
-
-    error = failure(Crew(Blind(memory)).move(work("a", SINGLE, TRIPLE)))
+def test_moves_need_the_running_reassignments(memory: MemoryCluster) -> None:
+    blind = replace(memory.layout(), reassigning=None)
+    error = failure(Crew(override(memory, layout=lambda _=None: blind)).move(work("a", SINGLE, TRIPLE)))
     assert isinstance(error, PermissionDenied)
-    assert error.message == wording
+    assert "Describe on the cluster" in error.message
     assert str(error.hint).endswith(" --operation Describe --cluster`")
 
 
@@ -907,7 +843,7 @@ class Readings(Watched):
 
 
 @pytest.mark.parametrize("count", [4, 8])
-def test_while_a_batch_runs_only_its_own_topics_are_read(count: int) -> None:
+def test_running_batch_reads_its_own_topics(count: int) -> None:
     memory = three_racks()
     cluster = Readings(memory)
     names = [f"t{number}" for number in range(count)]
@@ -926,31 +862,27 @@ def test_while_a_batch_runs_only_its_own_topics_are_read(count: int) -> None:
     assert {len(topics) for topics in read} == {2}
 
 
-def test_a_slow_start_of_moves_does_not_delay_the_next_reading(memory: MemoryCluster) -> None:
-    class Slow(Watched):
-        def reassign(
-            self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
-        ) -> Mapping[TopicPartition, ClusterError | None]:
-            crew.time.time += 0.5
-            return super().reassign(targets, guard)
+def test_slow_start_does_not_delay_the_next_reading(memory: MemoryCluster) -> None:
+    def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
+        crew.time.time += 0.5
+        return memory.reassign(targets, guard)
 
-    crew = Crew(Slow(memory))
+    crew = Crew(override(memory, reassign=reassign))
     crew.move(work("a", SINGLE, TRIPLE))
     assert crew.time.naps[0] == FIRST_PAUSE_S
 
 
-def test_readings_that_take_long_are_rare(memory: MemoryCluster) -> None:
-    class Slow(Watched):
-        def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
-            crew.time.time += 0.5
-            return super().replica_sizes(partitions)
+def test_slow_readings_are_rare(memory: MemoryCluster) -> None:
+    def replica_sizes(partitions: Collection[TopicPartition]) -> object:
+        crew.time.time += 0.5
+        return memory.replica_sizes(partitions)
 
-    crew = Crew(Slow(memory))
+    crew = Crew(override(memory, replica_sizes=replica_sizes))
     crew.move(work("a", SINGLE, TRIPLE))
     assert crew.time.naps[0] == 0.5 * READING_SHARE
 
 
-def test_progress_looks_at_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_reads_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [0]
 
     def copied(move: PartitionMove) -> int:
@@ -976,7 +908,7 @@ def test_progress_looks_at_the_partitions_of_its_batch(monkeypatch: pytest.Monke
 # --- disks -----------------------------------------------------------------------------------------
 
 
-def test_a_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None:
+def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None:
     """Somebody fills the disk of broker 3 while the first batch is copied; what goes elsewhere goes on."""
     laid_out(memory, "b", ((1,),))
     memory.fill(B, MB)
@@ -992,49 +924,67 @@ def test_a_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> No
     assert found.outcomes[B] is None
     error = found.outcomes[A]
     assert isinstance(error, MovesUnfinished)
-    assert error.message == wording
+    assert error.message.startswith("broker 3 cannot hold its largest replica: 9.5 MiB; 19.1 MiB usable")
+    assert error.message.endswith("1 of 3 partitions in place")
     assert "enlarge its volume" in str(error.hint)
     assert not memory.layout().reassigning
     assert not memory.throttles(["a", "b"])
 
 
-def test_disks_that_cannot_be_read_stop_no_batch(memory: MemoryCluster) -> None:
-    class Silent(Watched):
-        def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
-            raise PermissionDenied("this account may not")
+def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
+    failures = [Unreachable("nobody answers")]
 
-    crew = Crew(Silent(memory))
+    def clear_throttles(throttles: Throttles, guard: Guard) -> None:
+        if failures:
+            raise failures.pop()
+        memory.clear_throttles(throttles, guard)
+
+    crew = Crew(override(memory, clear_throttles=clear_throttles))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert crew.notes.lines == wording
+    assert [line for line in crew.notes.lines if line.endswith("trying again: nobody answers")]
+    assert not memory.throttles(["a"])
+
+
+def test_unread_disks_stop_no_batch(memory: MemoryCluster) -> None:
+    crew = Crew(override(memory, log_dirs=fail(PermissionDenied("this account may not"))))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    (line,) = crew.notes.lines
+    assert line.endswith("this account may not")
+
+
+def test_unread_sizes_are_noted(memory: MemoryCluster) -> None:
+    crew = Crew(override(memory, replica_sizes=fail(PermissionDenied("this account may not"))))
+    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert crew.notes.lines[0].endswith("this account may not")
 
 
 # --- replicas in sync ------------------------------------------------------------------------------
 
 
-def test_enough_replicas_in_sync_is_no_reason_to_wait(memory: MemoryCluster) -> None:
+def test_replicas_in_sync_are_not_waited_for(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew = Crew(memory)
     assert crew.reassigner().wait_in_sync({B: 3, A: 1}).outcomes == {A: None, B: None}
     assert crew.time.naps == []
 
 
-def test_too_few_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
+def test_missing_replicas_in_sync_are_waited_for(memory: MemoryCluster) -> None:
     memory.reassign({("a", number): to for number, to in enumerate(TRIPLE)})
     crew = Crew(memory)
     assert crew.reassigner().wait_in_sync({A: 2}).outcomes == {A: None}
-    assert crew.notes.lines[0] == wording
+    assert crew.notes.lines[0].startswith("waiting for replicas of a: partition 0 has 1 replica in sync")
 
 
-def test_too_few_replicas_in_sync_for_good_are_an_error(memory: MemoryCluster) -> None:
+def test_missing_replicas_in_sync_are_an_error_in_the_end(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew = Crew(memory)
     report = crew.reassigner().wait_in_sync({A: 2, B: 2})
     assert report.outcomes[B] is None
-    assert failure(report).message == wording
+    assert failure(report).message.startswith("partition 0 has 1 replica in sync")
     assert sum(crew.time.naps) == pytest.approx(HEALTH_WAIT_S)
 
 
-def test_replicas_that_are_about_to_go_do_not_count(memory: MemoryCluster) -> None:
+def test_replicas_to_be_removed_do_not_count(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1, 2),))
     memory.stop_broker(3)
     memory.reassign({("b", 0): (1, 3)})
@@ -1043,9 +993,10 @@ def test_replicas_that_are_about_to_go_do_not_count(memory: MemoryCluster) -> No
     assert str(error).startswith("not finished within 1m")
 
 
-def test_that_no_record_is_kept_of_throttles_is_said_once(memory: MemoryCluster) -> None:
+def test_missing_record_is_noted_once(memory: MemoryCluster) -> None:
     journal = MemoryThrottleJournal()
     journal.kept = False
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1), throttle_journal=journal)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {topic("a"): None}
-    assert crew.notes.lines == wording
+    (line,) = crew.notes.lines
+    assert line.startswith("no record is kept")

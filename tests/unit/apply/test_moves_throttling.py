@@ -14,7 +14,7 @@ from kafkaform.apply.moves.throttles import (
 )
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.support.builds import builds
-from tests.unit.apply.test_moves_batches import move
+from tests.support.plans.moves import build_move
 
 NOTHING = Throttles()
 RATES = builds(Rates, st.none() | st.integers(1, 3), st.none() | st.integers(1, 3)).filter(
@@ -31,13 +31,13 @@ THROTTLES = builds(
 
 def test_senders_and_receivers_that_are_up_are_throttled() -> None:
     # Senders have it and receivers are to get it.
-    moves = [move(0, (1, 2), (2, 3)), move(1, (2,), (2, 1)), move(2, (1, 2), (1,))]
+    moves = [build_move(0, (1, 2), (2, 3)), build_move(1, (2,), (2, 1)), build_move(2, (1, 2), (1,))]
     asked = compute_throttles(moves, 1000, [1, 2, 3])
     assert asked.rates == dict.fromkeys((1, 2, 3), Rates(1000, 1000))
     listed = ThrottledReplicas(frozenset({"0:1", "0:2", "1:2"}), frozenset({"0:3", "1:1"}))
     assert asked.replicas == {"a": listed}
-    assert set(compute_throttles([move(0, (1, 2), (2, 3))], 1000, [2, 3]).rates) == {2, 3}
-    assert not compute_throttles([move(0, (1, 2), (2, 1)), move(1, (1, 2), (2,))], 1000, [1, 2])
+    assert set(compute_throttles([build_move(0, (1, 2), (2, 3))], 1000, [2, 3]).rates) == {2, 3}
+    assert not compute_throttles([build_move(0, (1, 2), (2, 1)), build_move(1, (1, 2), (2,))], 1000, [1, 2])
 
 
 @given(THROTTLES)
@@ -47,7 +47,7 @@ def test_nothing_is_left_without_itself(one: Throttles) -> None:
 
 
 @given(THROTTLES, THROTTLES)
-def test_what_is_added_can_be_told_from_what_was_there(asked: Throttles, present: Throttles) -> None:
+def test_added_throttles_are_separate(asked: Throttles, present: Throttles) -> None:
     """Whatever is taken off again was not there before."""
     ours = subtract_throttles(asked, present)
     after = union([ours, present])

@@ -11,7 +11,7 @@ from kafkaform.cli.session import Session
 from kafkaform.core.model import SAFE, Delete
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.resources import KINDS
-from tests.kafka.test_cli_agent import Team, build_team
+from tests.support.cli.agent import Team, build_team
 from tests.support.cli.memory_program import Connected
 from tests.support.golden import wording
 from tests.support.plans.scenes import topic

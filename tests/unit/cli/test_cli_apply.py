@@ -10,9 +10,9 @@ import pytest
 
 from kafkaform.cli.session import Session
 from kafkaform.core.printable import split_code
-from tests.kafka.test_cli_trust import make_key
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project
+from tests.support.cli.signing import write_keys
 from tests.support.plans.scenes import topic
 
 NOWHERE = "127.0.0.1:1"
@@ -113,7 +113,7 @@ def test_a_plan_for_another_environment_is_refused(
     made, given, env, code, reason, hint = WRONG[case]
     signing: tuple[str, ...] = ()
     if signed:
-        key, public = make_key(two.folder, "k")
+        key, public = write_keys(two.folder, "k")
         signing = ("--sign-key", str(key), "--sign-for", "review" if reviewed else "apply")
         given = (*given, "--verify-key", str(public))
     two.run("plan", *made, "--out", "p.json", *signing).needs(0)

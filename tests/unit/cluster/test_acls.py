@@ -58,7 +58,7 @@ def write(
     return AccessWriter(controller).write(connection, operations, False, guard)
 
 
-def test_what_failed_in_part_goes_no_further() -> None:
+def test_partial_failure_goes_no_further() -> None:
     refused = {"error_code": 42, "error_message": "no"}
     controller = Controller([refused, DONE], [{**DONE, "matches": []}])
     outcomes = write(controller, "a", "b")
@@ -103,7 +103,7 @@ def test_acls_of_a_later_kafka_are_counted() -> None:
     assert [note.code for note in read.diagnostics] == ["KF433"]
 
 
-def test_a_broker_that_lags_is_told_by_those_that_have_an_acl() -> None:
+def test_lagging_broker_is_visible_in_the_state() -> None:
     """Each broker decides by its own copy of the metadata, so that an apply waits for all of them."""
     ref = ResourceRef("Access", "User:a")
     everywhere, new = (parse_path(f"allow Read on topic {name}", ref.name) for name in ("old", "new"))

@@ -40,7 +40,6 @@ from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
 from tests.support.clusters.certificates import self_signed
-from tests.support.golden import wording
 from tests.support.plans.scenes import logged
 
 
@@ -172,27 +171,43 @@ def brokers(*servers: Broker | str) -> Brokers:
     return Brokers(settings(*servers))
 
 
+@contextmanager
+def socket_to(
+    answer: Callable[[int, bytes], object], **options: Any
+) -> Iterator[tuple[Broker, BrokerSocket]]:
+    """A broker, and a connection to it."""
+    with broker(answer, **options) as server:
+        one = opened(server)
+        yield server, one
+        one.close()
+
+
+@contextmanager
+def connected(answer: Callable[[int, bytes], object], **options: Any) -> Iterator[tuple[Broker, Brokers]]:
+    """A broker, and the connections to its cluster."""
+    with broker(answer, **options) as server:
+        cluster = brokers(server)
+        yield server, cluster
+        cluster.close()
+
+
 # --- one connection -------------------------------------------------------------------------------
 
 
 def test_requests_and_answers() -> None:
-    with broker(lambda _, body: body.upper()) as server:
-        one = opened(server)
+    with socket_to(lambda _, body: body.upper()) as (server, one):
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
         assert one.offered == VERSIONS
         assert one.send(ECHO, bodies) == [body.upper() for body in bodies]
         assert one.send(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
         assert one.send(ECHO, []) == []
-        one.close()
     assert server.heard[0] == (1_000, 3, b"kafkaform", b"request 0")
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
 def test_large_responses_come_whole() -> None:
-    with broker(lambda _, body: body * 3_000_000) as server:
-        one = opened(server)
+    with socket_to(lambda _, body: body * 3_000_000) as (_, one):
         assert one.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
-        one.close()
 
 
 @pytest.mark.parametrize(
@@ -209,19 +224,16 @@ def test_large_responses_come_whole() -> None:
         (Drip(), "timed out"),
     ],
 )
-def test_what_goes_wrong_is_told_with_the_address(answer: object, said: str) -> None:
-    with broker(lambda *_: answer) as server:
-        one = opened(server)
-        with pytest.raises(ClusterError) as caught:
-            one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
-        one.close()
+def test_failed_request_has_the_address(answer: object, said: str) -> None:
+    with socket_to(lambda *_: answer) as (server, one), pytest.raises(ClusterError) as caught:
+        one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
     assert caught.value.message.startswith(f"{server.name}: ")
     assert "Echo v3" in caught.value.message
     assert said in caught.value.message
     assert isinstance(caught.value, HungUpError) == (answer is None)
 
 
-def test_a_broker_that_hangs_up_on_a_client_without_a_login_is_a_hint_of_security_protocol() -> None:
+def test_closed_connection_hints_at_security_protocol() -> None:
     answers: list[object] = [b"A", None, None]
     with broker(lambda *_: answers.pop(0)) as server:
         accepted, other = opened(server), opened(server)
@@ -234,10 +246,10 @@ def test_a_broker_that_hangs_up_on_a_client_without_a_login_is_a_hint_of_securit
             one.close()
     with broker(lambda *_: b"", versions=lambda: None) as server, pytest.raises(HungUpError) as caught:
         opened(server)
-    assert caught.value.hint == wording
+    assert "security.protocol" in (caught.value.hint or "")
 
 
-def test_the_versions_are_waited_for_no_longer_than_for_a_connection() -> None:
+def test_version_response_has_the_connect_timeout() -> None:
     told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
     with broker(lambda *_: b"", versions=Drip) as server, told:
         BrokerSocket(server.address, NOBODY, connect_s=0.2)
@@ -284,7 +296,7 @@ def test_only_addresses_of_the_asked_family_are_used() -> None:
             BrokerSocket(place, replace(NOBODY, address_family=socket.AF_INET6))
 
 
-def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
+def test_memory_grows_with_received_bytes() -> None:
     with broker(lambda *_: Raw(pack(">ii", ECHO.largest, 1) + bytes(100_000))) as server:
         one = opened(server)
         tracemalloc.start()
@@ -301,11 +313,9 @@ def test_memory_grows_with_what_comes_and_not_with_what_is_claimed() -> None:
 
 
 def test_a_header_with_fields_that_nobody_defined() -> None:
-    with broker(lambda *_: Raw(pack(">ii", 6, 1) + b"\x01\x00")) as server:
-        one = opened(server)
-        with pytest.raises(MalformedResponse, match="tagged fields"):
-            one.send(TAGGED, [b""])
-        one.close()
+    damaged = Raw(pack(">ii", 6, 1) + b"\x01\x00")
+    with socket_to(lambda *_: damaged) as (_, one), pytest.raises(MalformedResponse, match="tagged fields"):
+        one.send(TAGGED, [b""])
 
 
 def test_a_request_that_is_not_taken_off_our_hands() -> None:
@@ -336,25 +346,28 @@ def test_addresses_that_are_none(place: tuple[str, int]) -> None:
         BrokerSocket(place, NOBODY, connect_s=0.5)
 
 
-def test_each_request_is_logged_with_how_it_ended_and_without_what_is_in_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_requests_are_logged_without_their_content(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.broker_socket")
     answers: list[object] = [b"a secret", b"another", ..., ...]
-    with broker(lambda *_: answers.pop(0)) as server:
-        one = opened(server)
+    with socket_to(lambda *_: answers.pop(0)) as (server, one):
         assert one.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
         with pytest.raises(OutcomeUnknown):
             one.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
-        one.close()
     with pytest.raises(ClusterError):
         opened(server)
     # Threads of earlier tests may still try to connect elsewhere.
     lines = [line for line in logged(caplog, "kafkaform.cluster") if line.startswith(server.name)]
-    assert [re.sub(r"[\d.]+ ms", "N ms", line) for line in lines] == wording
+    assert [re.sub(r"[\d.]+ ms", "N ms", line.removeprefix(f"{server.name}: ")) for line in lines] == [
+        "connected in N ms",
+        "ApiVersions v2, sent 23 bytes, received 54 bytes, N ms",
+        "Echo v3, sent 35 bytes, received 16 bytes, N ms",
+        "Echo v3, sent 23 bytes, received 15 bytes, N ms",
+        *["Echo v3, sent 29 bytes, no answer: timed out, N ms"] * 2,
+        "not connected after N ms: [Errno 111] Connection refused",
+    ]
 
 
-def test_an_address_where_nobody_listens_is_unreachable() -> None:
+def test_closed_port_is_unreachable() -> None:
     with broker(lambda *_: b"") as server:
         pass
     with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
@@ -364,30 +377,26 @@ def test_an_address_where_nobody_listens_is_unreachable() -> None:
 # --- several --------------------------------------------------------------------------------------
 
 
-def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
+def test_closed_connection_is_opened_again() -> None:
     answers: list[object] = [b"first", None, b"second", *[None] * 6]
-    with broker(lambda *_: answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
         assert cluster.send(ECHO, [b""]) == [b"second"]
         assert server.connections == 2
         with pytest.raises(HungUpError):
             cluster.send(ECHO, [b""])  # again and again is no idle connection
         assert (server.connections, answers) == (7, [])
-        cluster.close()
 
 
 def test_a_broker_that_is_silent_is_asked_once() -> None:
     answers: list[object] = [b"first", ..., b"late"]
-    with broker(lambda *_: answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, match="timed out"):
             cluster.send(ECHO, [b""], timeout_s=0.2)
         assert len(server.heard) == 2
         assert cluster.send(ECHO, [b""]) == [b"late"]  # on a new connection: the old one owes an answer
         assert server.connections == 2
-        cluster.close()
 
 
 def test_the_next_bootstrap_server_is_tried() -> None:
@@ -401,7 +410,7 @@ def test_the_next_bootstrap_server_is_tried() -> None:
         brokers(gone, server).read_api_versions()
 
 
-def test_a_silent_bootstrap_server_leaves_the_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_bootstrap_server_leaves_time_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.brokers._MIN_CONNECT_S", 0.1)
     patience: list[float | None] = []
 
@@ -441,7 +450,7 @@ def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
     )
 
 
-def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
+def test_broker_that_is_down_is_named() -> None:
     with broker(lambda *_: b"") as gone:
         pass
     with (
@@ -460,7 +469,7 @@ def test_each_broker_is_asked_and_one_that_is_down_is_named() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
-def test_many_readings_are_shared_out_and_come_back_in_their_order(count: int) -> None:
+def test_many_requests_are_spread_and_ordered(count: int) -> None:
     """A broker that is named and is not there leaves its share to the first, and costs nobody an answer."""
     bodies = [f"{number}".encode() for number in range(count)]
     with broker(lambda *_: b"") as gone:
@@ -481,7 +490,7 @@ def test_many_readings_are_shared_out_and_come_back_in_their_order(count: int) -
         cluster.close()
 
 
-def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
+def test_controller_is_asked_directly() -> None:
     """Where ZooKeeper elects it."""
     tags = b"\x00"
     refused = pack(">ih", 0, 41) + b"\x00\x01" + tags
@@ -508,13 +517,11 @@ def test_the_controller_is_asked_itself_where_brokers_pass_nothing_on() -> None:
         connection.close()
 
 
-def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
+def test_empty_cluster_and_malformed_response_are_errors() -> None:
     # A cluster that names no broker.
-    with broker(lambda *_: metadata()) as server:
-        cluster = brokers(server)
-        with pytest.raises(ClusterError, check=lambda error: str(error) == wording):
-            cluster.send_to_each(ECHO, b"", 1.0)
-        cluster.close()
+    empty = pytest.raises(ClusterError, match="empty list of brokers")
+    with connected(lambda *_: metadata()) as (_, cluster), empty:
+        cluster.send_to_each(ECHO, b"", 1.0)
     # A broker that gives a malformed answer is told beside the others.
     request_type = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda body, _: body.decode("ascii"))
     with (
@@ -529,16 +536,14 @@ def test_a_cluster_without_brokers_and_a_malformed_answer_are_told() -> None:
         cluster.close()
 
 
-def test_a_request_that_is_broken_off_leaves_no_answer_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    with broker(lambda _, body: body) as server:
-        cluster = brokers(server)
+def test_interrupted_request_leaves_no_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connected(lambda _, body: body) as (_, cluster):
         cluster.read_api_versions()
         with monkeypatch.context() as patched:
             patched.setattr(BrokerSocket, "_receive", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 cluster.send(ECHO, [b"first"])
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
-        cluster.close()
 
 
 def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
@@ -566,7 +571,7 @@ def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
         thread.join(60)
 
 
-def test_what_is_opened_after_the_end_is_closed_again() -> None:
+def test_connection_opened_after_the_end_is_closed() -> None:
     """By a thread that reads ahead, when wrong manifests end the plan."""
     with broker(lambda *_: b"") as server:
         cluster = brokers(server)
@@ -582,22 +587,20 @@ def test_what_is_opened_after_the_end_is_closed_again() -> None:
 # --- what is offered -------------------------------------------------------------------------------
 
 
-def test_what_a_broker_does_not_offer_is_not_sent_and_not_asked_for_again() -> None:
+def test_unsupported_request_is_not_sent() -> None:
     unknown = replace(ECHO, key=2_000, name="Unknown")
     newer = replace(ECHO, versions=(4, 5))
-    with broker(lambda *_: b"here") as server:
-        cluster = brokers(server)
-        with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+    with connected(lambda *_: b"here") as (server, cluster):
+        with pytest.raises(NotOffered, match="not support Unknown"):
             cluster.send(unknown, [b""])
-        with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+        with pytest.raises(NotOffered, match="in version 4 to 5, only in 0 to 3"):
             cluster.send(newer, [b""])
         assert server.heard == []
         assert cluster.send(ECHO, [b""]) == [b"here"]
         assert server.connections == 1
-        cluster.close()
 
 
-def test_each_broker_is_asked_in_a_version_of_its_own() -> None:
+def test_versions_are_chosen_for_each_broker() -> None:
     """As in a rolling upgrade."""
     old = {3: (0, 12), 1_001: (0, 0)}
     both = RequestType(
@@ -620,28 +623,23 @@ def test_each_broker_is_asked_in_a_version_of_its_own() -> None:
 
 def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
     answers: list[object] = [b"first", None]
-    with broker(lambda *_: answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
-        with pytest.raises(OutcomeUnknown, check=lambda error: str(error) == wording):
+        with pytest.raises(OutcomeUnknown, match="closed the connection"):
             cluster.send(CHANGE, [b""])
         assert len(server.heard) == 2
-        cluster.close()
 
 
-def test_a_change_whose_answer_is_lost_is_unknown_where_brokers_are_asked_by_name() -> None:
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else None) as server:
-        cluster = brokers(server)
+def test_lost_response_of_a_named_broker_is_unknown() -> None:
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
         cluster.read_api_versions(1)
         assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
         assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
-        cluster.close()
 
 
-def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_one() -> None:
+def test_change_is_sent_on_a_new_connection() -> None:
     answers: list[object] = [b"first", b"second"]
-    with broker(lambda *_: answers.pop(0), answers_each=1) as server:
-        cluster = brokers(server)
+    with connected(lambda *_: answers.pop(0), answers_each=1) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
         while cluster._open[None].is_open():  # until the end of the connection is here
             time.sleep(0.01)
@@ -649,10 +647,9 @@ def test_a_change_is_sent_on_a_new_connection_where_the_broker_closed_the_idle_o
         # are not counted: a test beside this one may look for a server whose port this one was given.
         assert cluster.send(CHANGE, [b""]) == [b"second"]
         assert len(server.heard) == 2
-        cluster.close()
 
 
-def test_where_the_bootstrap_server_is_gone_a_broker_that_is_known_is_asked() -> None:
+def test_known_broker_replaces_the_bootstrap_server() -> None:
     with broker(lambda *_: b"two") as second:
         with broker(
             lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one", answers_each=1
@@ -687,12 +684,19 @@ def asking_for_logins(answer: Callable[[int, bytes], object]) -> Iterator[Broker
         yield server
 
 
+@contextmanager
+def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, Brokers]]:
+    """A broker that asks for logins, and the connections to its cluster."""
+    with asking_for_logins(answer) as server:
+        cluster = logging_in(server)
+        yield server, cluster
+        cluster.close()
+
+
 def test_a_login_comes_before_all_requests() -> None:
     answers = [handshake(0), authenticated(b""), b"here"]
-    with asking_for_logins(lambda *_: answers.pop(0)) as server:
-        cluster = logging_in(server)
+    with logged_in(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b"x"]) == [b"here"]
-        cluster.close()
     assert [(key, version, body) for key, version, _, body in server.heard] == [
         (17, 1, pack(">h", 5) + b"PLAIN"),
         (36, 1, pack(">i", 10) + b"\0me\0secret"),
@@ -709,7 +713,7 @@ def test_a_mechanism_that_the_broker_does_not_offer() -> None:
         assert server.connections == 1, "asked again"
 
 
-def test_a_listener_without_logins_is_told_as_that() -> None:
+def test_listener_without_logins_is_reported() -> None:
     told = pytest.raises(AuthenticationFailed, match="has no SASL login")
     with asking_for_logins(lambda *_: handshake(34)) as server, told as caught:
         logging_in(server).read_api_versions()
@@ -720,7 +724,7 @@ def test_a_login_that_is_refused_is_final() -> None:
     refused = authenticated(b"", error=58, told="Authentication\nfailed: no such user")
     answers = [handshake(0), refused]
     with asking_for_logins(lambda *_: answers.pop(0)) as server:
-        with pytest.raises(AuthenticationFailed, check=lambda error: str(error) == wording):
+        with pytest.raises(AuthenticationFailed, match="refused: Authentication failed: no such user"):
             logging_in(server).send(ECHO, [b""])
         assert (server.connections, answers) == (1, [])
 
@@ -733,14 +737,13 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[float]) -> None:
+def test_login_is_renewed_before_it_ends(ahead: list[float]) -> None:
     """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
 
     def answer(key: int, _: bytes) -> bytes:
         return {17: handshake(0), 36: authenticated(b"", lifetime_ms=1_000_000), 1_000: b"here"}[key]
 
-    with asking_for_logins(answer) as server:
-        cluster = logging_in(server)
+    with logged_in(answer) as (server, cluster):
         for ahead[0] in (0.0, 100.0, 750.0):
             assert cluster.send(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard] == [17, 36, 1_000, 1_000, 1_000]
@@ -748,12 +751,10 @@ def test_a_login_is_renewed_before_it_ends_and_not_for_each_request(ahead: list[
         assert cluster.send(ECHO, [b""]) == [b"here"]
         assert [key for key, *_ in server.heard[5:]] == [17, 36, 1_000]
         assert server.connections == 1
-        cluster.close()
 
 
-def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> None:
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
-        cluster = brokers(server)
+def test_bootstrap_connection_serves_its_broker() -> None:
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert cluster.send_to_each(ECHO, b"", 1.0) == {1: b"one"}
         assert server.connections == 1
@@ -761,34 +762,29 @@ def test_the_bootstrap_server_is_asked_by_its_id_on_the_same_connection() -> Non
             cluster.send(RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda *_: [][0]), [b""], 1)
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert server.connections == 2, "the connection that was given up was used again"
-        cluster.close()
 
 
 # --- under strain ----------------------------------------------------------------------------------
 
 
-def test_large_requests_do_not_wait_for_a_broker_that_waits_for_us() -> None:
+def test_large_requests_and_responses_do_not_deadlock() -> None:
     """A broker takes up no further request before its answer is read."""
-    with broker(lambda _, body: body * 3) as server:
-        one = opened(server)
+    with socket_to(lambda _, body: body * 3) as (_, one):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
         assert one.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
-        one.close()
 
 
-def test_a_connection_that_another_thread_gave_up_is_opened_again() -> None:
-    with broker(lambda *_: b"here") as server:
-        cluster = brokers(server)
+def test_abandoned_connection_is_opened_again() -> None:
+    with connected(lambda *_: b"here") as (_, cluster):
         assert cluster.send(ECHO, [b""]) == [b"here"]
         used = cluster._open[None]
         used.close()
         with pytest.raises(HungUpError, match="was closed"):
             used.send(ECHO, [b""])
         assert cluster.send(ECHO, [b""]) == [b"here"]
-        cluster.close()
 
 
-def test_an_election_is_asked_of_the_controller_and_again_while_it_moves() -> None:
+def test_election_follows_the_controller() -> None:
     """Where ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
 
     def elected(error: bytes) -> bytes:
@@ -815,7 +811,7 @@ def test_an_election_is_asked_of_the_controller_and_again_while_it_moves() -> No
         connection.close()
 
 
-def test_where_no_controller_is_elected_in_time_the_refusal_is_told() -> None:
+def test_missing_controller_is_refused_in_time() -> None:
     answer = pack(">ih", 0, 41) + b"\x00\x01\x00"
     with broker(lambda key, _: metadata((1, server)) if key == 3 else answer) as server:
         connection = Connection({}, lambda: settings(server))
@@ -833,21 +829,18 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else ...) as server:
-        cluster = brokers(server)
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else ...) as (server, cluster):
         Thread(target=interrupt, daemon=True).start()
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             cluster.send_to_each(ECHO, b"", 120.0)
         assert time.monotonic() - begun < 60
-        cluster.close()
 
 
-def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> None:
+def test_request_after_a_failed_one_has_a_new_connection() -> None:
     """The connection is closed under it, as it is out of step."""
     answers: list[object] = [..., b"second"]
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as server:
-        cluster = brokers(server)
+    with connected(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (server, cluster):
         cluster.read_api_versions(1)
         told: list[object] = []
 
@@ -863,19 +856,16 @@ def test_a_request_that_waited_for_one_that_failed_has_a_new_connection() -> Non
         assert cluster.send(ECHO, [b""], 1) == [b"second"]
         thread.join(60)
         assert told == ["first"]
-        cluster.close()
 
 
-def test_the_part_of_an_answer_that_cannot_be_read_leaves_a_change_unknown() -> None:
+def test_malformed_response_leaves_a_change_unknown() -> None:
     damaged: RequestType[bytes] = RequestType(
         1_002, "Change", (0, 0), 1, as_it_is, lambda *_: [][0], changes=True
     )
-    with broker(lambda *_: b"") as server:
-        cluster = brokers(server)
-        with pytest.raises(OutcomeUnknown, check=lambda error: str(error) == wording):
+    with connected(lambda *_: b"") as (server, cluster):
+        with pytest.raises(OutcomeUnknown, match="malformed answer to Change v0"):
             cluster.send(damaged, [b""])
         assert len(server.heard) == 1
-        cluster.close()
 
 
 def test_a_login_has_one_deadline_for_all_of_its_answers(
@@ -894,10 +884,10 @@ def test_a_login_has_one_deadline_for_all_of_its_answers(
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
 
 
-def test_what_goes_wrong_while_one_of_several_brokers_is_asked_is_raised() -> None:
+def test_unexpected_error_of_one_broker_is_raised() -> None:
     broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], as_it_is)
-    with broker(lambda key, _: metadata((1, server)) if key == 3 else b"one") as server:
-        cluster = brokers(server)
-        with pytest.raises(IndexError):
-            cluster.send_to_each(broken, b"", 1.0)
-        cluster.close()
+    with (
+        connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster),
+        pytest.raises(IndexError),
+    ):
+        cluster.send_to_each(broken, b"", 1.0)

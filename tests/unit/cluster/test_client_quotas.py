@@ -63,7 +63,7 @@ def observed(answer: Mapping[str, Any] | ClusterError, *refs: ResourceRef) -> Ob
     return QuotaReader().observe(Brokers(answer).connection, refs, lambda _: False)
 
 
-def test_quotas_are_read_at_once_and_only_those_that_manifests_can_name() -> None:
+def test_quotas_are_read_in_one_request() -> None:
     # All quotas are asked for at once.
     brokers = Brokers(described(({"user": "alice"}, {"producer_byte_rate": 1.5e6}), ({"user": None}, {})))
     read = QuotaReader().observe(brokers.connection, [ALICE], lambda _: True)
@@ -91,7 +91,7 @@ def test_doubles_are_texts_as_manifests_have_them(value: float, text: str) -> No
     assert read == ({QuotaEntity((("user", "alice"),)): {"request_percentage": text}}, 0)
 
 
-def test_what_the_cluster_or_the_account_does_not_show_of_quotas_is_told() -> None:
+def test_hidden_quotas_are_reported() -> None:
     read = observed(NotOffered("DescribeClientQuotas"), ALICE)
     assert (read.resources, read.inventory, read.invisible, read.diagnostics) == ({}, frozenset(), {}, ())
     refused = NotOffered("AlterClientQuotas")
@@ -172,7 +172,7 @@ def test_outcomes_are_those_of_their_entities() -> None:
     assert isinstance(silent, OutcomeUnknown)
 
 
-def test_nothing_is_sent_without_the_lock_or_without_an_entity() -> None:
+def test_lost_lock_or_unknown_entity_sends_nothing() -> None:
     def lost() -> None:
         raise LockLost("gone")
 

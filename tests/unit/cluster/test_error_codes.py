@@ -17,7 +17,7 @@ from kafkaform.core.errors import (
 )
 
 
-def test_every_error_code_has_librdkafkas_name_and_message_on_one_line() -> None:
+def test_error_codes_have_the_names_of_librdkafka() -> None:
     # Names and messages are those that librdkafka shows.
     for code in ErrorCode:
         theirs = KafkaError(code)

@@ -26,7 +26,6 @@ from kafkaform.core.errors import (
 )
 from kafkaform.core.lock import NAME, Holder
 from kafkaform.core.progress import silent
-from tests.support.golden import wording
 
 MINE = "me-1"
 OTHER = "other-1"
@@ -116,7 +115,7 @@ def membership(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memb
     made.leave()
 
 
-def test_who_leads_a_generation_is_the_member(played: Played, membership: Membership) -> None:
+def test_leader_of_a_generation_is_the_member(played: Played, membership: Membership) -> None:
     assert membership.join("hello")
     membership.prove()
     membership.leave()
@@ -128,7 +127,7 @@ def test_who_leads_a_generation_is_the_member(played: Played, membership: Member
     assert played.closed
 
 
-def test_nobody_joins_while_a_holder_has_said_who_it_is(played: Played) -> None:
+def test_known_holder_prevents_joining(played: Played) -> None:
     assert not Membership(cast("Brokers", played), lambda: True).join("hello")
     assert played.asked == []
 
@@ -137,41 +136,36 @@ def follower() -> Any:
     return {"error_code": 0, "generation": 7, "leader": OTHER, "member_id": MINE, "members": []}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [follower(), ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED],
-    ids=["follower", "other protocol", "full"],
-)
-def test_who_does_not_lead_does_not_hold(played: Played, membership: Membership, answer: Any) -> None:
-    played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, answer]
-    assert not membership.join("hello")
-    assert "OffsetCommit" not in played.asked
-    assert played.asked[-1] == "LeaveGroup"
+REQUIRED = ErrorCode.MEMBER_ID_REQUIRED
+JOINS = {
+    "a follower": ("JoinGroup", [REQUIRED, follower()], False, 2),
+    "of another protocol": ("JoinGroup", [REQUIRED, ErrorCode.INCONSISTENT_GROUP_PROTOCOL], False, 2),
+    "of a full group": ("JoinGroup", [REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED], False, 2),
+    "forgotten while it waits": ("JoinGroup", [REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID], True, 4),
+    "of a generation in rebalance": ("SyncGroup", [ErrorCode.REBALANCE_IN_PROGRESS], True, 3),
+    "of an old generation": ("SyncGroup", [ErrorCode.ILLEGAL_GENERATION], True, 3),
+    "removed before its first proof": ("OffsetCommit", [ErrorCode.UNKNOWN_MEMBER_ID], False, 2),
+    "overtaken before its first proof": ("OffsetCommit", [ErrorCode.ILLEGAL_GENERATION], False, 2),
+}
+"""A member: the responses to a request, whether it holds the lock, and how often it asked to join."""
 
 
-@pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION])
-def test_a_generation_that_is_not_written_down_is_none(
-    played: Played, membership: Membership, code: int
-) -> None:
-    played.scripted["SyncGroup"] = [code]
-    assert membership.join("hello")
-    assert played.asked.count("JoinGroup") == 3
-    assert played.asked.index("OffsetCommit") > played.asked.index("SyncGroup") + 2
-
-
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_a_leader_that_is_overtaken_before_its_first_proof_does_not_hold(
-    played: Played, membership: Membership, code: int
-) -> None:
-    played.scripted["OffsetCommit"] = [code]
-    assert not membership.join("hello")
+@pytest.mark.parametrize("case", JOINS)
+def test_member_joins_or_leaves(played: Played, membership: Membership, case: str) -> None:
+    request, responses, holds, joins = JOINS[case]
+    played.scripted[request] = [*responses]
+    assert membership.join("hello") == holds
+    assert played.asked.count("JoinGroup") == joins
+    if request == "JoinGroup" and not holds:
+        assert "OffsetCommit" not in played.asked
+        assert played.asked[-1] == "LeaveGroup"
 
 
 def test_brokers_that_take_commits_from_anybody_have_no_lock(played: Played, membership: Membership) -> None:
     played.fencing = False
-    with pytest.raises(RequestRejected, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(RequestRejected, match="of any client") as caught:
         membership.join("hello")
-    assert caught.value.hint == wording
+    assert "--no-lock" in (caught.value.hint or "")
     assert played.asked[-1] == "LeaveGroup"
 
 
@@ -185,7 +179,7 @@ def test_brokers_that_take_commits_from_anybody_have_no_lock(played: Played, mem
     ],
     ids=["moved", "loading", "connection"],
 )
-def test_a_coordinator_that_moves_is_looked_for_and_asked_again(
+def test_moved_coordinator_is_found_again(
     played: Played, membership: Membership, request_name: str, answer: Any
 ) -> None:
     played.scripted[request_name] = [answer] * 2
@@ -194,18 +188,12 @@ def test_a_coordinator_that_moves_is_looked_for_and_asked_again(
     membership.prove()
 
 
-def test_who_is_forgotten_while_it_waits_applies_anew(played: Played, membership: Membership) -> None:
-    played.scripted["JoinGroup"] = [ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID]
-    assert membership.join("hello")
-    assert played.asked.count("JoinGroup") == 4
-
-
 @pytest.mark.parametrize(
     ("members", "expected"),
     [([{"member_id": OTHER}], None), ([{"member_id": MINE}], Unreachable)],
     ids=["somebody else", "nobody else"],
 )
-def test_a_group_that_is_not_formed_is_held_if_somebody_else_is_in_it(
+def test_unformed_group_is_held_by_another_member(
     played: Played,
     membership: Membership,
     monkeypatch: pytest.MonkeyPatch,
@@ -223,9 +211,7 @@ def test_a_group_that_is_not_formed_is_held_if_somebody_else_is_in_it(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_who_is_not_the_member_any_more_has_lost_it_for_good(
-    played: Played, membership: Membership, code: int
-) -> None:
+def test_removed_member_has_lost_the_lock_for_good(played: Played, membership: Membership, code: int) -> None:
     assert membership.join("hello")
     played.scripted["OffsetCommit"] = [code]
     for _ in range(2):
@@ -233,7 +219,7 @@ def test_who_is_not_the_member_any_more_has_lost_it_for_good(
             membership.prove()
 
 
-def test_a_heartbeat_that_is_refused_loses_it(
+def test_refused_heartbeat_loses_the_lock(
     played: Played, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "SESSION_S", 0.01)
@@ -254,22 +240,22 @@ def test_a_heartbeat_that_is_refused_loses_it(
 
 def test_the_rights_that_are_missing_are_named(played: Played, membership: Membership) -> None:
     played.scripted["JoinGroup"] = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
-    with pytest.raises(PermissionDenied, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(PermissionDenied, match="Read on group __kafkaform_lock") as caught:
         membership.join("hello")
-    assert caught.value.hint == wording
+    assert "__kafkaform_lock" in (caught.value.hint or "")
 
 
-def test_a_coordinator_that_never_answers_loses_it(
+def test_silent_coordinator_loses_the_lock(
     played: Played, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert membership.join("hello")
     monkeypatch.setattr(lock_membership, "PROOF_TIMEOUT_S", 0.0)
     played.scripted["OffsetCommit"] = [ClusterError("the connection failed")] * 1_000
-    with pytest.raises(LockLost, check=lambda error: str(error) == wording):
+    with pytest.raises(LockLost, match="NETWORK_EXCEPTION"):
         membership.prove()
 
 
-def test_what_is_refused_is_told_in_the_broker_s_words(played: Played, membership: Membership) -> None:
+def test_refusal_has_the_words_of_the_broker(played: Played, membership: Membership) -> None:
     """As where brokers allow no session of that length (group.max.session.timeout.ms)."""
     played.scripted["JoinGroup"] = [ErrorCode.INVALID_SESSION_TIMEOUT]
     with pytest.raises(RequestRejected, match="session timeout"):
@@ -277,9 +263,7 @@ def test_what_is_refused_is_told_in_the_broker_s_words(played: Played, membershi
     assert "LeaveGroup" not in played.asked
 
 
-def test_brokers_without_the_protocol_are_told_of_at_once(
-    played: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_protocol_fails_at_once(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     class Connected:
         def separate(self, _: str) -> Brokers:
             return cast("Brokers", played)
@@ -289,10 +273,10 @@ def test_brokers_without_the_protocol_are_told_of_at_once(
     connection = cast("Connection", Connected())
     begun = time.monotonic()
     with (
-        pytest.raises(NotOffered, check=lambda error: str(error) == wording) as caught,
+        pytest.raises(NotOffered, match="JoinGroup") as caught,
         kafka_lock.lock(connection, Holder("me"), timeout_s=60, tell=silent),
     ):
         raise AssertionError
     assert time.monotonic() - begun < 30
-    assert caught.value.hint == wording
+    assert "--no-lock" in (caught.value.hint or "")
     assert played.closed

@@ -54,7 +54,7 @@ def test_a_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Pat
     assert "no environment is chosen" in left.stderr
 
 
-def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_cluster_is_raised_by_the_reader(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.5)
     with connect(deaf) as cluster:
         cluster.prefetch()
@@ -65,7 +65,7 @@ def test_nobody_there_is_told_where_it_is_asked(deaf: str, monkeypatch: pytest.M
             cluster.observe([])
 
 
-def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
+def test_wrong_manifests_are_reported_before_an_unreachable_cluster(
     deaf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -77,7 +77,7 @@ def test_wrong_manifests_are_told_before_a_cluster_that_does_not_answer(
     assert "no broker" not in done.err
 
 
-def test_what_is_missing_at_first_is_asked_for_again() -> None:
+def test_missing_topics_are_requested_again() -> None:
     """A broker may not have heard yet of a topic that the metadata of another shows."""
     source = Waiting()
     prefetched = Prefetched(source, ["a", "b", "hidden"], source.configs(["a", "b", "hidden"]))

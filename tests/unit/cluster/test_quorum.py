@@ -89,20 +89,20 @@ def test_the_best_version_is_asked_for(known: tuple[int, ...], asked: int) -> No
     assert (told.asked, told.patience_s) == ([(asked, body)], TIMEOUT_S)
 
 
-def test_where_zookeeper_elects_the_controller_metadata_names_it() -> None:
+def test_zookeeper_controller_is_read_from_metadata() -> None:
     told = Answering([], ClusterError("nobody is asked"))
     assert read_quorum(cast("Connection", told), 7, TIMEOUT_S) == Quorum(7)
 
 
 @pytest.mark.parametrize("told", [answer(-1, [], 1, NOT_LEADER), OutcomeUnknown("timed out")])
-def test_where_nobody_leads(told: bytes | ClusterError) -> None:
+def test_quorum_without_a_leader(told: bytes | ClusterError) -> None:
     unread: dict[Part, str] = {}
     assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) == Quorum(None)
     assert unread == {}
 
 
 @pytest.mark.parametrize("error", [UNSUPPORTED, INVALID_REQUEST])
-def test_a_request_that_is_refused_does_not_mean_that_nobody_leads(error: int) -> None:
+def test_refused_quorum_request_is_unread(error: int) -> None:
     unread: dict[Part, str] = {}
     told = answer(-1, [], 1, of_all=error)
     assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) is None
@@ -112,7 +112,7 @@ def test_a_request_that_is_refused_does_not_mean_that_nobody_leads(error: int) -
 @pytest.mark.parametrize(
     "told", [answer(-1, [], 1, of_all=NOT_AUTHORISED), PermissionDenied("not authorised")]
 )
-def test_a_quorum_that_is_not_told(told: bytes | ClusterError) -> None:
+def test_hidden_quorum_is_unread(told: bytes | ClusterError) -> None:
     unread: dict[Part, str] = {}
     assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) is None
     assert unread.keys() == {Part.QUORUM}

@@ -25,7 +25,6 @@ from kafkaform.config.client_properties.transport import (
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
 from tests.support.clusters.certificates import self_signed
 from tests.support.clusters.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
-from tests.support.golden import wording
 from tests.support.plans.scenes import logged
 
 
@@ -79,25 +78,14 @@ def test_an_endpoint_gives_a_token_for_the_secret(endpoint: TokenEndpoint) -> No
     assert token.value not in repr(token)
 
 
-def test_no_scope_is_sent_where_none_is_set(endpoint: TokenEndpoint) -> None:
-    source(oidc(endpoint)).token()
-    assert endpoint.asked == [{"grant_type": "client_credentials"}]
-
-
-def test_a_wrong_secret_is_refused_with_the_words_of_the_endpoint(endpoint: TokenEndpoint) -> None:
-    assert failure(source(oidc(endpoint, "hunter2-4711"))) == wording
+def test_wrong_secret_has_the_words_of_the_endpoint(endpoint: TokenEndpoint) -> None:
+    assert "client ada: HTTP 401: invalid_client" in failure(source(oidc(endpoint, "hunter2-4711")))
     assert endpoint.refused == 1
 
 
-def test_an_endpoint_that_repeats_the_secret_is_not_quoted_with_it(endpoint: TokenEndpoint) -> None:
+def test_secret_in_an_endpoint_error_is_hidden(endpoint: TokenEndpoint) -> None:
     endpoint.answer = lambda: (400, b'{"error": "' + SECRET.encode() + b'"}')
     assert failure(source(oidc(endpoint))).endswith("HTTP 400: <hidden>")
-
-
-def test_an_endpoint_that_is_down_is_named() -> None:
-    with token_endpoint() as gone:
-        pass
-    assert failure(source(oidc(gone))) == f"the token endpoint {gone.url} cannot be used: Connection refused"
 
 
 def test_the_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
@@ -115,31 +103,36 @@ def test_only_http_to_a_host_is_spoken(url: str) -> None:
     assert f"the token endpoint {url} cannot be used: " in failure(source(OidcSettings(url, CLIENT, SECRET)))
 
 
+NO_TOKEN, NO_JWT = "gave no access token", "not a JWT"
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("body", "reason"),
     [
-        b"",
-        b"[]",
-        b'{"access_token": 1}',
-        b"<html>",
-        b'{"access_token": "opaque"}',
-        b'{"access_token": "a.b.c"}',
-        b'{"access_token": "a.MTI.c"}',
-        b'{"access_token": "a.e30.c"}',
-        b'{"access_token": "a.e30.\\u0001"}',
-        b" " * ((1 << 20) + 1),
-        b"[" * 100_000,
-        b'{"access_token": "a.' + base64.b64encode(b"[" * 100_000) + b'.c"}',
+        (b"", NO_TOKEN),
+        (b"[]", NO_TOKEN),
+        (b'{"access_token": 1}', NO_TOKEN),
+        (b"<html>", NO_TOKEN),
+        (b"[" * 100_000, NO_TOKEN),
+        (b'{"access_token": "opaque"}', NO_JWT),
+        (b'{"access_token": "a.b.c"}', NO_JWT),
+        (b'{"access_token": "a.MTI.c"}', NO_JWT),
+        (b'{"access_token": "a.e30.\\u0001"}', NO_JWT),
+        (b'{"access_token": "a.' + base64.b64encode(b"[" * 100_000) + b'.c"}', NO_JWT),
+        (b'{"access_token": "a.e30.c"}', "`exp`"),
+        (b" " * ((1 << 20) + 1), "larger than 1,048,576 bytes"),
     ],
 )
-def test_an_answer_without_a_usable_token_is_an_error(endpoint: TokenEndpoint, body: bytes) -> None:
+def test_response_without_a_usable_token_is_an_error(
+    endpoint: TokenEndpoint, body: bytes, reason: str
+) -> None:
     endpoint.answer = lambda: (200, body)
-    assert failure(source(oidc(endpoint))) == wording
+    assert reason in failure(source(oidc(endpoint)))
 
 
 def test_an_expired_token_is_not_used(endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(-1))
-    assert failure(source(oidc(endpoint))) == wording
+    assert "ada has expired" in failure(source(oidc(endpoint)))
 
 
 def test_an_endpoint_that_is_busy_is_asked_again(
@@ -165,7 +158,7 @@ def test_an_endpoint_may_not_take_longer_however_it_trickles(
         return 200, b""
 
     endpoint.answer = silent
-    assert failure(source(oidc(endpoint))) == wording
+    assert failure(source(oidc(endpoint))).endswith("timed out")
     assert not waited, "the source waited for the answer"
     ended.set()
 
@@ -195,9 +188,9 @@ def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clo
 
 def test_a_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    assert failure(source(TokenFileSettings(path))) == wording
+    assert f"{path} cannot be read" in failure(source(TokenFileSettings(path)))
     path.write_bytes(b"\xff" * 10)
-    assert failure(source(TokenFileSettings(path))) == wording
+    assert "not a JWT" in failure(source(TokenFileSettings(path)))
     path.write_bytes(b"a" * ((1 << 20) + 1))
     assert "larger than" in failure(source(TokenFileSettings(path)))
 
@@ -228,8 +221,8 @@ def test_msk_iam_signs_with_the_credentials_of_the_environment(monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("no_aws")
-def test_msk_iam_without_credentials_says_so() -> None:
-    assert failure(source(MskIamSettings("eu-west-1"))) == wording
+def test_msk_iam_needs_credentials() -> None:
+    assert "no AWS credentials" in failure(source(MskIamSettings("eu-west-1")))
 
 
 def test_msk_iam_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +256,7 @@ def numbered(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
     return fetch
 
 
-def test_a_token_is_renewed_when_four_fifths_of_its_lifetime_are_over(clock: Clock) -> None:
+def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> None:
     tokens = TokenSource(numbered(clock))
     assert tokens.token().value == "token 1"
     clock.now += 79.9
@@ -336,12 +329,12 @@ def test_threads_that_wait_share_one_fetch_and_its_failure(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "extensions", [{"auth": "x"}, {"": "x"}, {"a b": "x"}, {"name": "a\x01auth=Bearer b"}]
 )
-def test_an_extension_that_would_be_read_as_something_else_is_refused(extensions: dict[str, str]) -> None:
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
+def test_ambiguous_extension_is_refused(extensions: dict[str, str]) -> None:
+    with pytest.raises(KafkaformError, match=r"sasl\.oauthbearer\.extensions"):
         source(MskIamSettings("eu-west-1"), extensions)
 
 
-def test_there_is_no_source_where_librdkafka_gets_its_own() -> None:
+def test_no_token_source_without_tokens() -> None:
     assert make_token_source(SaslSettings("OAUTHBEARER")) is None
     assert make_token_source(SaslSettings("PLAIN", "alice", "x")) is None
 
@@ -374,4 +367,5 @@ def test_a_token_that_librdkafka_does_not_get_is_logged(
     clock.now += 200
     with caplog.at_level(logging.WARNING), pytest.raises(AuthenticationFailed):
         current("")
-    assert logged(caplog, "kafkaform.cluster.transport.tokens") == [wording]
+    (line,) = logged(caplog, "kafkaform.cluster.transport.tokens")
+    assert line.endswith("the endpoint is down")

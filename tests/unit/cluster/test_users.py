@@ -23,7 +23,6 @@ from kafkaform.core.lock import Guard, unguarded
 from kafkaform.core.model import Observation, ResourceRef
 from kafkaform.core.secrets import Secret
 from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
-from tests.support.golden import wording
 
 ALICE, BOB = ResourceRef("User", "alice"), ResourceRef("User", "bob")
 PATH = "scram.SCRAM-SHA-512"
@@ -99,20 +98,18 @@ def test_a_declared_password_is_tried_once(login: ClusterError | None, password:
     assert [note.code for note in read.diagnostics] == (["KF432"] if password == "unknown" else [])
 
 
-def test_a_listener_without_the_mechanism_is_asked_once_for_all_users(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_missing_mechanism_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers(described("alice", "bob"), ClusterError("the broker supports only PLAIN"))
     (note,) = brokers.observe(ALICE, BOB).diagnostics
     assert len(brokers.logins) == 1
-    assert (note.message, note.suggestion) == wording
+    assert "User/alice, User/bob: the broker supports only PLAIN" in note.message
     monkeypatch.delenv("PW")
     brokers = Brokers(described("alice"))
-    assert brokers.observe(ALICE).diagnostics[0].message == wording
+    assert "variable PW is not set" in brokers.observe(ALICE).diagnostics[0].message
     assert brokers.logins == []
 
 
-def test_what_is_not_visible_or_not_offered_is_no_user() -> None:
+def test_hidden_users_are_no_users() -> None:
     denied = Brokers(described(error=31)).observe(ALICE)
     assert denied.invisible.keys() == {ALICE}
     assert Brokers(described(error=31)).observe().diagnostics[0].code == "KF430"
@@ -142,7 +139,7 @@ def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     operations = SetCredentials(ALICE, {PATH: DECLARED}), SetCredentials(BOB, {PATH: DECLARED})
     denied, missing = Brokers({"results": [result("alice", 31)]}).write(*operations)
     assert isinstance(denied, PermissionDenied)
-    assert str(denied.right) == wording
+    assert str(denied.right) == "Alter on the cluster"
     assert isinstance(missing, OutcomeUnknown)
     assert [type(error) for error in Brokers(OutcomeUnknown("?")).write(*operations)] == [OutcomeUnknown] * 2
     malformed = SetCredentials(BOB, {PATH: "iterations=4096,password=changed"})
@@ -152,11 +149,11 @@ def test_outcomes_are_those_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
     brokers = Brokers()
     (empty,) = brokers.write(operations[0])
     assert empty is not None
-    assert (empty.message, empty.hint) == wording
+    assert empty.message == "${env:PW} is empty"
     assert brokers.requests == []
 
 
-def test_each_request_has_one_credential_of_a_user() -> None:
+def test_request_has_one_credential_of_a_user() -> None:
     """A controller with KRaft refuses two, although they are of different mechanisms."""
     both = {PATH: DECLARED, "scram.SCRAM-SHA-256": DECLARED}
     brokers = Brokers({"results": [{"user": "alice", "error_code": 0}, {"user": "bob", "error_code": 0}]})
@@ -180,11 +177,11 @@ def test_each_request_has_one_credential_of_a_user() -> None:
 def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers()
     operation = SetCredentials(ALICE, {PATH: DECLARED})
-    assert [str(error) for error in brokers.write(operation, validate_only=True)] == wording
+    assert "no dry run for SCRAM" in str(brokers.write(operation, validate_only=True)[0])
     brokers.is_offered = False
-    assert [str(error) for error in brokers.write(operation, validate_only=True)] == wording
+    assert "AlterUserScramCredentials" in str(brokers.write(operation, validate_only=True)[0])
     monkeypatch.delenv("PW")
     (unset,) = brokers.write(operation, validate_only=True)
     assert not isinstance(unset, RequestRejected), "it may be set where the plan is applied"
-    assert str(unset) == wording
+    assert "variable PW is not set" in str(unset)
     assert brokers.requests == []

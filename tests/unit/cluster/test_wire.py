@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -46,9 +45,16 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group
 from tests.support.builds import builds
-from tests.support.golden import wording
+from tests.support.clusters.responses import (
+    TELLING,
+    CountedBytes,
+    compact,
+    described,
+    entry,
+    read_or_refuse,
+    varint,
+)
 from tests.support.plans.strategies import examples
-from tests.unit.cluster.test_topic_sources import compact, described, entry, varint
 
 TAGS = b"\x00"
 GROUP = "g"
@@ -254,7 +260,7 @@ VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 # --- requests -------------------------------------------------------------------------------------
 
 
-def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
+def test_config_requests_have_the_numbers_of_kafka() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
     one = pack(">i", 1)
     key = one + pack(">h", 1) + b"k"
@@ -278,14 +284,12 @@ def test_whose_configs_are_asked_for_is_told_by_kafka_s_numbers() -> None:
         (12, b"\x00" + bytes(3), b"\x01" + bytes(3), b"\x02" + bytes(16) + b"\x02t\x00" + bytes(3)),
     ],
 )
-def test_metadata_is_asked_for_in_every_version_without_creating_a_topic(
-    version: int, every: bytes, none: bytes, one: bytes
-) -> None:
+def test_metadata_requests_create_no_topic(version: int, every: bytes, none: bytes, one: bytes) -> None:
     write = large_responses.METADATA.write
     assert (write(None, version), write((), version), write(["t"], version)) == (every, none, one)
 
 
-def test_metadata_is_read_alike_by_its_schema_and_straight_from_its_bytes() -> None:
+def test_metadata_reader_agrees_with_its_schema() -> None:
     body = metadata()
     told = large_responses.METADATA.read(body, 12)
     assert told == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
@@ -295,25 +299,25 @@ def test_metadata_is_read_alike_by_its_schema_and_straight_from_its_bytes() -> N
     assert told.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
 
 
-def test_own_configs_are_told_by_the_number_of_their_source() -> None:
+def test_own_configs_have_their_source() -> None:
     """ConfigSource of Kafka: DYNAMIC_TOPIC_CONFIG is 1, DYNAMIC_BROKER_CONFIG 2, DYNAMIC_GROUP_CONFIG 8."""
 
-    def read(requests: RequestType[Any], source: int) -> object:
+    def read_own(requests: RequestType[Any], source: int) -> object:
         answer = described("x", entry("a", "1", source))
         return requests.read(pack(">ii", 0, 1) + answer, 1)[0].configs
 
-    own = read(large_responses.TOPIC_CONFIGS, 1)
-    assert own == read(large_responses.BROKER_CONFIGS, 2) == read(large_responses.GROUP_CONFIGS, 8)
+    own = read_own(large_responses.TOPIC_CONFIGS, 1)
+    assert own == read_own(large_responses.BROKER_CONFIGS, 2) == read_own(large_responses.GROUP_CONFIGS, 8)
     for requests in (
         large_responses.TOPIC_CONFIGS,
         large_responses.BROKER_CONFIGS,
         large_responses.GROUP_CONFIGS,
     ):
-        assert read(requests, 5) != own
+        assert read_own(requests, 5) != own
 
 
 @pytest.mark.parametrize("version", [4, 5, 7, 8])
-def test_metadata_is_read_in_the_versions_before_the_flexible_ones(version: int) -> None:
+def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     """Fields came with versions 5 (offline replicas), 7 (the leader's epoch) and 8 (operations)."""
 
     def text(value: str) -> bytes:
@@ -337,14 +341,14 @@ def test_metadata_is_read_in_the_versions_before_the_flexible_ones(version: int)
     assert [(topic.name, topic.partitions) for topic in told.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
 
 
-def test_an_isolation_level_is_refused_where_a_version_has_none() -> None:
+def test_unsupported_isolation_level_is_refused() -> None:
     query = {"replica": -1, "isolation_level": 1, "topics": ()}
     assert messages.LIST_OFFSETS.write(query, 2) == pack(">ibi", -1, 1, 0)
     with pytest.raises(NotOffered, match="with isolation level"):
         messages.LIST_OFFSETS.write(query, 1)
 
 
-def test_fields_that_a_version_lacks_are_refused_and_tagged_ones_passed_over() -> None:
+def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
     offset, refused = (
         {"index": number, "error_code": code, "timestamp": time, "offset": offset, "epoch": epoch}
         for number, code, time, offset, epoch in ((0, 0, 1_000, 5, 3), (1, 6, -1, -1, -1))
@@ -364,7 +368,7 @@ def test_fields_that_a_version_lacks_are_refused_and_tagged_ones_passed_over() -
             log_dirs.version(offered)
         assert (caught.value.message, caught.value.request) == (said, "DescribeLogDirs")
     assert group_messages.LIST_GROUPS.write({}, 3) == b"\x00"
-    with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+    with pytest.raises(NotOffered, match="ListGroups with types"):
         group_messages.LIST_GROUPS.write({"types": ["share"]}, 4)
 
 
@@ -403,17 +407,6 @@ def test_strings_of_every_length(size: int) -> None:
 # --- damaged answers ------------------------------------------------------------------------------
 
 
-class Counted(bytes):
-    """A body that fails a test where it is read again and again."""
-
-    reads = 0
-
-    def __getitem__(self, place: Any) -> Any:
-        self.reads += 1
-        assert self.reads < 100 * len(self) + 1_000, "an endless loop"
-        return super().__getitem__(place)
-
-
 @dataclass(frozen=True)
 class Damage:
     """Some changes to bytes: where each is, as a part of the whole, and what is done there."""
@@ -435,35 +428,18 @@ class Damage:
         return bytes(changed)
 
 
-_TELLING = [
-    b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"\xff" * 4, b"\xff\xff\xff\xff\x0f",
-    b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x80" * 12,
-]  # fmt: skip
 damages = builds(
     lambda changes: Damage(tuple(changes)),
     st.lists(
         st.tuples(
             st.floats(0, 1, exclude_max=True),
             st.sampled_from(["replace", "insert", "remove", "cut"]),
-            st.one_of(st.sampled_from(_TELLING), st.binary(min_size=1, max_size=4)),
+            st.one_of(st.sampled_from(TELLING), st.binary(min_size=1, max_size=4)),
         ),
         min_size=1,
         max_size=4,
     ),
 )
-
-
-def read(request_type: RequestType[T], version: int, body: bytes) -> T | None:
-    """What is read; None if it is told to be malformed."""
-    try:
-        return read_response(request_type, Counted(body), version, "broker:9092")
-    except MalformedResponse as error:
-        told = error.message
-    assert told.startswith(f"broker:9092: malformed answer to {request_type.name} v{version}: ")
-    assert "\n" not in told
-    # Python's own words are about its functions.
-    assert not re.search(r"unpack|out of range|codec|struct|buffer", told), told
-    return None
 
 
 @pytest.mark.parametrize(
@@ -474,13 +450,13 @@ def test_the_samples_are_read_whole_and_no_part_of_them_is(
 ) -> None:
     assert read_response(request_type, body, version, "") is not None
     for end in range(len(body)):
-        assert read(request_type, version, body[:end]) is None, f"cut at {end} of {len(body)}"
-    assert read(request_type, version, body + b"\x00") is None
+        assert read_or_refuse(request_type, version, body[:end]) is None, f"cut at {end} of {len(body)}"
+    assert read_or_refuse(request_type, version, body + b"\x00") is None
 
 
 def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     # Lists that are null where the protocol has none: every topic would be planned anew.
-    assert read(large_responses.METADATA, 12, bytes(12)) is None
+    assert read_or_refuse(large_responses.METADATA, 12, bytes(12)) is None
     # 100,000 partitions of 20,000 topics, and 2,000 topics with 30 configs, asked for at a time.
     partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) * 2 + ints() + TAGS
     topic = pack(">h", 0) + string("n" * 100) + bytes(17) + array(*[partition] * 5) + pack(">i", 0) + TAGS
@@ -490,7 +466,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     )
     assert 10 * 2_000 * len(described_topic) < large_responses.TOPIC_CONFIGS.largest
     error = make_malformed_error("kafka-1:9092", "Metadata v12", "index out of range")
-    assert error.message == wording
+    assert error.message.startswith("kafka-1:9092: malformed answer to Metadata v12: ")
     assert error.hint
 
 
@@ -498,27 +474,27 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
 )
 def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
-    assert read(large_responses.TOPIC_CONFIGS, 1, body) is None
+    assert read_or_refuse(large_responses.TOPIC_CONFIGS, 1, body) is None
 
 
 @examples(10)
 @given(st.sampled_from(SAMPLES), damages)
-def test_a_damaged_answer_is_read_or_told_to_be_malformed(
+def test_damaged_response_is_read_or_malformed(
     sample: tuple[RequestType[Any], int, bytes], damage: Damage
 ) -> None:
     request_type, version, body = sample
-    read(request_type, version, damage.to(body))
+    read_or_refuse(request_type, version, damage.to(body))
 
 
 @given(st.sampled_from(SAMPLES), st.data(), st.binary(max_size=200))
-def test_any_bytes_in_any_version_are_read_or_told_to_be_malformed(
+def test_any_bytes_are_read_or_malformed(
     sample: tuple[RequestType[Any], int, bytes], data: st.DataObject, body: bytes
 ) -> None:
     request_type = sample[0]
-    read(request_type, data.draw(st.integers(*request_type.versions)), body)
+    read_or_refuse(request_type, data.draw(st.integers(*request_type.versions)), body)
 
 
-def test_what_is_claimed_takes_no_memory() -> None:
+def test_claimed_lengths_take_no_memory() -> None:
     """Lengths of up to 2^32 in every place of every answer."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -527,7 +503,7 @@ def test_what_is_claimed_takes_no_memory() -> None:
         for request_type, version, body in SAMPLES:
             for at in range(len(body)):
                 for claim in (b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f"):
-                    read(request_type, version, body[:at] + claim + body[at + 1 :])
+                    read_or_refuse(request_type, version, body[:at] + claim + body[at + 1 :])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -552,7 +528,7 @@ class Damaged:
         return request_type.key in self._answers and request_type is not group_messages.FIND_COORDINATOR
 
     def send(self, request_type: RequestType[T], requests: list[Any], **_: Any) -> list[T]:
-        body = Counted(self._answers[request_type.key])
+        body = CountedBytes(self._answers[request_type.key])
         return [read_response(request_type, body, VERSIONS[request_type.key], "broker") for _ in requests]
 
     def send_to_controller(self, request_type: RequestType[T], request: Any, _: float) -> T:
@@ -629,7 +605,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
+def test_readers_of_damaged_responses_fail_plainly(name: str) -> None:
     reader, answers = READERS[name]
     chance = random.Random(name)
     for _ in range(1_500):
@@ -637,7 +613,7 @@ def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
         body = bytearray(answers[key])
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(body))
-            body[at : at + 1] = chance.choice([bytes([chance.randrange(256)]), *_TELLING[:5]])
+            body[at : at + 1] = chance.choice([bytes([chance.randrange(256)]), *TELLING[:5]])
         try:
             reader(cast("Connection", Damaged({**answers, key: bytes(body)})))
             told = ""
@@ -646,7 +622,7 @@ def test_whoever_reads_a_damaged_answer_fails_in_plain_words(name: str) -> None:
         assert "\n" not in told
 
 
-def test_a_classic_group_is_failed_alone_by_an_assignment_that_is_not_of_consumers() -> None:
+def test_invalid_assignment_fails_its_group_alone() -> None:
     """As Kafka's ConsumerProtocolAssignment is: a version, topics with partitions, and the user's bytes."""
     assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
 
@@ -661,21 +637,21 @@ def test_a_classic_group_is_failed_alone_by_an_assignment_that_is_not_of_consume
     for damaged in (assigned[:-8], b"assigned"):
         told = described(damaged)
         assert told.found == {}
-        assert told.failed[GROUP].message == wording
+        assert f"its {len(damaged)} bytes end" in told.failed[GROUP].message
 
 
 def test_answers_about_others_than_were_asked_about_are_errors() -> None:
     answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
     told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
     assert told.found == {}
-    assert told.failed[GROUP].message == wording
+    assert told.failed[GROUP].message.startswith("broker 1 returned a group")
     answers = {10: coordinators().replace(string(GROUP), string("h")), 77: share()}
     told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
-    assert told.failed[GROUP].message == wording
+    assert "returned the coordinator of a group" in told.failed[GROUP].message
     answers = {3: metadata(), 32: configs("2")}
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)
-    assert rates.message == wording
+    assert rates.message.startswith("broker 1 returned the configs of other brokers")
 
 
 # --- volumes ---------------------------------------------------------------------------------------
@@ -715,7 +691,7 @@ def read_volumes(
     return log_dirs, {broker: error.message for broker, error in unread.items()}
 
 
-def test_log_directories_come_with_their_volumes_where_brokers_tell() -> None:
+def test_log_directories_have_volumes() -> None:
     # Each log directory is told with its volume.
     first = described_volumes(("/b", 0, 100, 7), ("/a", 56, -1, -1))
     assert read_volumes({2: described_volumes(("/a", 0, 50, 50)), 1: first}) == (
@@ -727,9 +703,9 @@ def test_log_directories_come_with_their_volumes_where_brokers_tell() -> None:
     assert read_volumes({1: bytes(4) + b"\x03" + each + b"\x00"}, 2) == ((LogDir(1, "/a", None),), {})
 
 
-def test_a_cluster_without_the_request_is_told_of_once() -> None:
+def test_unsupported_request_is_reported_once() -> None:
     nobody: dict[int, bytes | ClusterError] = dict.fromkeys((1, 2, 3), NotOffered("DescribeLogDirs"))
-    with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+    with pytest.raises(NotOffered, match="DescribeLogDirs"):
         read_volumes(nobody)
     assert read_volumes({**nobody, 3: described_volumes(("/a", 0, 9, 1))}) == (
         (LogDir(3, "/a", 9, 1),),
@@ -737,12 +713,12 @@ def test_a_cluster_without_the_request_is_told_of_once() -> None:
     )
 
 
-def test_who_does_not_tell_of_volumes_is_named() -> None:
+def test_broker_without_volumes_is_named() -> None:
     found, unread = read_volumes(
         {1: ClusterError("no answer"), 2: described_volumes(error=31), 3: described_volumes(("/a", 0, 9, 1))}
     )
     assert (found, unread[1]) == ((LogDir(3, "/a", 9, 1),), "no answer")
-    assert unread[2] == wording
+    assert "Describe on the cluster" in unread[2]
 
 
 def test_acls_are_read_in_flexible_versions_and_before() -> None:

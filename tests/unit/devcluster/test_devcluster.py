@@ -1,23 +1,18 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
-from click.testing import CliRunner
 
-from kafkaform.cli.dev import dev
 from kafkaform.core.errors import DevClusterError, JavaError
 from kafkaform.core.files import hold_lock
 from kafkaform.core.values import replace
@@ -26,43 +21,9 @@ from kafkaform.devcluster.cluster import ClusterSpec, DevCluster, plan_nodes
 from kafkaform.devcluster.jars.java import Java, find_java
 from kafkaform.devcluster.ports import check_consecutive_ports, find_free_ports
 from kafkaform.devcluster.state import DevBroker
-from tests.support.golden import wording
+from tests.support.devcluster import CLI, cli, processes_in, wait_for
 
 NODES = (DevBroker(1, 20001, 20011, 20021), DevBroker(2, 20002, 20012, 20022))
-CLI = [sys.executable, "-c", "from kafkaform.cli.dev import dev; dev()"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    stdout: str
-    stderr: str
-
-
-def cli(*arguments: str | Path) -> Outcome:
-    result = CliRunner().invoke(dev, [str(a) for a in arguments], standalone_mode=False)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Outcome(result.exit_code or result.return_value or 0, result.stdout, result.stderr)
-
-
-def processes_in(directory: Path) -> list[psutil.Process]:
-    """By working directory, so that it does not trust the way in which the code finds its processes."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if Path(process.cwd()).is_relative_to(directory) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
-def wait_for(condition: Any, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def script(path: Path, text: str) -> Path:
@@ -98,9 +59,7 @@ def test_free_ports_differ_and_avoid_what_is_taken() -> None:
     assert not set(find_free_ports(50, avoid=frozenset(ports))) & set(ports)
 
 
-def test_a_cluster_without_java_is_refused_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(JavaError, match="no Java found") as error:
@@ -118,7 +77,7 @@ def test_a_java_that_is_too_old_is_named_with_its_place(
     script(tmp_path / "path" / "java", """echo 'java version "1.8.0_392"' >&2""")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
-    with pytest.raises(JavaError, check=lambda error: str(error) == wording) as error:
+    with pytest.raises(JavaError, match=r"bin/java is version 11 and .*/java is version 8") as error:
         cli("up", "--data", tmp_path / "dev")
     assert "install" in str(error.value.hint)
     good = script(tmp_path / "path" / "java", """echo 'openjdk version "21-ea" 2023-09-19' >&2""")
@@ -157,7 +116,7 @@ def test_a_directory_with_strange_content(tmp_path: Path) -> None:
         DevCluster.start(tmp_path / "file" / "below")
 
 
-def test_nothing_to_stop_or_show(tmp_path: Path) -> None:
+def test_missing_cluster_is_reported(tmp_path: Path) -> None:
     down = cli("down", "--data", tmp_path / "dev")
     assert (down.code, "no cluster" in down.stderr) == (0, True)
     assert (
@@ -200,7 +159,7 @@ esac""",
 
 @pytest.mark.usefixtures("mute")
 def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
+    with pytest.raises(DevClusterError, match=r"node 1 did not answer within 0\.1 s: .* all is well"):
         DevCluster.start(tmp_path / "dev", timeout_s=0.1)
     assert processes_in(tmp_path) == []
 
@@ -276,10 +235,17 @@ def test_a_broker_with_zookeeper_knows_no_controller_listener() -> None:
 # --- versions --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", ["v3.9", "3.9.1-rc1", "2.7.2", "9.9", "2.8,3.9", "3.8,3.9"])
-def test_versions_that_cannot_be_run(tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        *((version, f"{version}: not a release") for version in ("v3.9", "3.9.1-rc1", "2.7.2", "9.9")),
+        ("2.8,3.9", "mixed versions need Kafka 3.3"),
+        ("3.8,3.9", "2 versions for 3 brokers"),
+    ],
+)
+def test_versions_that_cannot_be_run(tmp_path: Path, given: str, reason: str) -> None:
     brokers = ["--brokers", "3"] if given == "3.8,3.9" else []
-    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
+    with pytest.raises(DevClusterError, match=re.escape(reason)):
         cli("up", "--data", tmp_path / "dev", "--kafka-version", given, *brokers)
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
 
@@ -296,7 +262,7 @@ def test_the_versions_of_a_start() -> None:
     kept = state.ClusterState("id", 384, formatted=True, nodes=old)
     assert versions(kept) == ["3.9.1", "3.9.1"]
     assert versions(kept, "4.0") == ["4.0.0", "4.0.0"]
-    with pytest.raises(DevClusterError, check=lambda error: str(error) == wording):
+    with pytest.raises(DevClusterError, match=r"from Kafka 3\.9\.1 and cannot be used by 2\.8\.2"):
         versions(kept, "2.8")
 
 
@@ -398,7 +364,7 @@ def answer(content: bytes) -> tuple[int, threading.Thread]:
         struct.pack(">i", 0),
     ],
 )
-def test_what_is_no_broker_is_told_from_one(content: bytes) -> None:
+def test_invalid_response_is_no_broker(content: bytes) -> None:
     port, thread = answer(content)
     with pytest.raises(readiness.InvalidResponse):
         readiness.read_membership("127.0.0.1", port, timeout_s=5)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.timeout(60)
-def test_once_the_session_is_gone_its_cluster_is_ended_and_no_other(tmp_path: Path) -> None:
+def test_guard_ends_the_cluster_of_its_session_alone(tmp_path: Path) -> None:
     mine, other = tmp_path / "mine", tmp_path / "mine-not"
     (mine / "node-1").mkdir(parents=True)
     other.mkdir()
@@ -39,7 +39,7 @@ def test_once_the_session_is_gone_its_cluster_is_ended_and_no_other(tmp_path: Pa
     node.stdin.close()
 
 
-def test_a_group_of_tests_has_one_cluster_of_a_name_and_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_clusters_are_shared_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
 
     @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -64,16 +63,14 @@ NIGHTLY = "import pytest\n@pytest.mark.nightly{}\ndef test_it(): pass\n"
 pytest_plugins = "pytester"
 
 
-def pytest_in(
-    scene: Path, files: dict[str, str], *options: str, begun_by: Sequence[str] = ()
-) -> subprocess.CompletedProcess[str]:
+def pytest_in(scene: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder of these files, with this project's own hooks."""
     for name, text in {"conftest.py": CONFTEST, **files}.items():
         (scene / name).parent.mkdir(parents=True, exist_ok=True)
         (scene / name).write_text(text)
     pytest_there = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", f"{scene}")
     return subprocess.run(
-        [*begun_by, *pytest_there, *options, scene],
+        [*pytest_there, *options, scene],
         cwd=scene,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -83,7 +80,7 @@ def pytest_in(
 
 
 @PYTEST_IN_PYTEST
-def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cluster(tmp_path: Path) -> None:
+def test_workers_get_whole_files_and_groups(tmp_path: Path) -> None:
     plain = [f"tests/unit/test_plain_{letter}.py" for letter in "abcd"]
     spark = [f"tests/{SPARK}/test_{letter}.py" for letter in "ef"]
     texts = {
@@ -109,7 +106,7 @@ def test_a_worker_gets_whole_files_and_one_worker_all_that_needs_spark_or_one_cl
         assert len({part[0] for part in parts[::2]}) == len(parts) // 2
 
 
-def test_what_is_begun_first_is_a_file_that_is_a_group_of_its_own() -> None:
+def test_heavy_files_are_groups_of_their_own() -> None:
     """A file that needs a shared cluster is begun with the others that do."""
     files = [name for name in HEAVY if name not in {SPARK, *GROUP_CLUSTERS}]
     assert [name for name in files if not (ROOT / "tests" / name).exists()] == []
@@ -134,7 +131,7 @@ def outcomes_in(pytester: pytest.Pytester, files: dict[str, str], *options: str)
         ("kafka/test_a.py", NIGHTLY.format("('')"), "say why it is nightly"),
     ],
 )
-def test_what_a_folder_does_not_allow(pytester: pytest.Pytester, file: str, text: str, message: str) -> None:
+def test_folder_rules_are_enforced(pytester: pytest.Pytester, file: str, text: str, message: str) -> None:
     done = outcomes_in(pytester, {f"tests/{file}": text})
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert message in done.stdout.str() + done.stderr.str()
@@ -157,52 +154,6 @@ def test_a_folder_is_a_marker(pytester: pytest.Pytester, chosen: str, count: int
     outcomes_in(pytester, files, "--strict-markers", "-m", chosen).assert_outcomes(
         passed=count, deselected=len(files) - count
     )
-
-
-INTERRUPTED = """
-import os, signal, subprocess, sys, time
-import pytest
-
-def test_it():
-    with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(30)
-
-def test_a_child():
-    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    assert subprocess.check_output([sys.executable, "-c", asked], text=True) == "True\\n"
-"""
-IGNORING = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
-"""How a shell without job control begins what is to run in the background."""
-
-
-@PYTEST_IN_PYTEST
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_ctrl_c_arrives_also_where_the_shell_has_it_ignored(tmp_path: Path, workers: int) -> None:
-    done = pytest_in(tmp_path, {"tests/unit/test_a.py": INTERRUPTED}, "-n", f"{workers}", begun_by=IGNORING)
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
-
-
-DEAF = """
-import contextlib, time
-
-def test_it():
-    while True:
-        with contextlib.suppress(BaseException):
-            time.sleep(1)
-
-def test_next(): pass
-"""
-
-
-@PYTEST_IN_PYTEST
-def test_a_test_that_swallows_its_time_limit_is_ended_and_the_others_are_run(tmp_path: Path) -> None:
-    limits = ("--timeout", "0.2", "-o", "faulthandler_timeout=1")
-    options = ("-c", f"{ROOT / 'pyproject.toml'}", *limits, "-n", "1")
-    done = pytest_in(tmp_path, {"tests/unit/test_a.py": DEAF}, *options)
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
-    assert "crashed while running" in done.stdout
-    assert "1 failed, 1 passed" in done.stdout
 
 
 STARTS_JAVA = """

@@ -12,7 +12,7 @@ from tests.support.plans import strategies
 from tests.support.plans.strategies import HOSTILE, HOSTILE_TEXTS, examples
 
 
-def test_hostile_text_has_every_bite_and_more_examples_are_multiples() -> None:
+def test_hostile_texts_are_complete() -> None:
     # The pool has each bite alone beside each other and amid other text.
     pool = {*HOSTILE_TEXTS}
     assert {"", *HOSTILE} <= pool

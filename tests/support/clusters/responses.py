@@ -1,0 +1,80 @@
+"""The bytes of responses, and reading what is damaged."""
+
+from __future__ import annotations
+
+import re
+from struct import pack
+from typing import Any
+
+from kafkaform.cluster.wire.message_schema import RequestType, T, read_response
+from kafkaform.core.errors import MalformedResponse
+
+TELLING = [
+    b"\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"\xff" * 4, b"\xff\xff\xff\xff\x0f",
+    b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x80" * 12,
+]  # fmt: skip
+"""Bytes that mean something to a reader of lengths."""
+
+
+def short(text: str | None) -> bytes:
+    return pack(">h", -1) if text is None else pack(">h", len(text.encode())) + text.encode()
+
+
+def entry(
+    name: str,
+    value: str | None,
+    source: int,
+    synonyms: int = 0,
+    *,
+    read_only: bool = False,
+    secret: bool = False,
+) -> bytes:
+    one = short("log.retention.ms") + short(None) + b"\x04"
+    return (
+        short(name)
+        + short(value)
+        + bytes([read_only, source, secret])
+        + pack(">i", synonyms)
+        + one * synonyms
+    )
+
+
+def described(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
+    head = pack(">h", code) + short(message) + b"\x02" + short(name)
+    return head + pack(">i", len(entries)) + b"".join(entries)
+
+
+def compact(raw: bytes | None) -> bytes:
+    return b"\x00" if raw is None else varint(len(raw) + 1) + raw
+
+
+def varint(number: int) -> bytes:
+    out = b""
+    while number >= 0x80:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+class CountedBytes(bytes):
+    """A body that fails a test where it is read again and again."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.reads += 1
+        assert self.reads < 100 * len(self) + 1_000, "an endless loop"
+        return super().__getitem__(place)
+
+
+def read_or_refuse(request_type: RequestType[T], version: int, body: bytes) -> T | None:
+    """Return what is read; None for a malformed response, whose error must be plain."""
+    try:
+        return read_response(request_type, CountedBytes(body), version, "broker:9092")
+    except MalformedResponse as error:
+        told = error.message
+    assert told.startswith(f"broker:9092: malformed answer to {request_type.name} v{version}: ")
+    assert "\n" not in told
+    # Python's own words are about its functions.
+    assert not re.search(r"unpack|out of range|codec|struct|buffer", told), told
+    return None

@@ -75,11 +75,11 @@ def format_value(value: Any, indent: int = 0) -> str:
     flat = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, (dict, list)) or indent + len(flat) < MAX_LINE:
         return flat
-    named = isinstance(value, dict)
-    entries = [
-        (f"{json.dumps(name)}: " if named else "") + format_value(entry, indent + 1)
-        for name, entry in (value.items() if named else enumerate(value))
-    ]
+    brackets = "{}" if isinstance(value, dict) else "[]"
+    if isinstance(value, dict):
+        entries = [f"{json.dumps(key)}: {format_value(entry, indent + 1)}" for key, entry in value.items()]
+    else:
+        entries = [format_value(entry, indent + 1) for entry in value]
     lines: list[str] = []
     for entry in entries:
         is_flat = lines and "\n" not in lines[-1] + entry
@@ -87,7 +87,6 @@ def format_value(value: Any, indent: int = 0) -> str:
             lines[-1] += f", {entry}"
         else:
             lines.append(entry)
-    brackets = "{}" if named else "[]"
     return brackets[0] + f",\n{' ' * (indent + 1)}".join(lines) + brackets[1]
 
 

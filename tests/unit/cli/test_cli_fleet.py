@@ -36,8 +36,8 @@ from kafkaform.report.fleet import (
 )
 from tests.support.cli.project import Call, Project, environment
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import HEADER
 from tests.support.plans.scenes import declared, plan_for
-from tests.unit.report.test_report_text import HEADER
 
 DEAD = "127.0.0.1:1"
 

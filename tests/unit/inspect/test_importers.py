@@ -83,13 +83,10 @@ topics: {a: {}}
 schemas: {a: {schema: "{}"}}
 """
 JULIEOPS_TOPIC = "{name: t, plan: gold, config: {num.partitions: 1, replication.factor: 1}}"
-QUOTA = {
-    "mode": "managed",
-    "type": "kafka_quota",
-    "values": {"entity_name": None, "entity_type": "ip", "config": {"connection_creation_rate": 10}},
-}
+VALUES = {"entity_name": None, "entity_type": "ip", "config": {"connection_creation_rate": 10}}
+QUOTA = {"mode": "managed", "type": "kafka_quota", "values": VALUES}
 BUCKET = {"mode": "managed", "type": "aws_s3_bucket", "values": {"bucket": "logs"}}
-UNKNOWN = {**QUOTA, "values": {**QUOTA["values"], "entity_name": "10.0.0.1", "per_broker": True}}
+UNKNOWN = {**QUOTA, "values": {**VALUES, "entity_name": "10.0.0.1", "per_broker": True}}
 STATE = {"root_module": {"resources": [QUOTA, BUCKET, BUCKET, UNKNOWN]}}
 TERRAFORM = json.dumps({"format_version": "1.2", "planned_values": STATE})
 FILES = {

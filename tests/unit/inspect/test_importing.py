@@ -27,9 +27,9 @@ from kafkaform.resources.groups import Group, Position
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.config_values import CONFIG_VALUES
 from tests.support.plans.scenes import group_ref as group
 from tests.support.plans.scenes import topic
-from tests.unit.report.test_report_manifest import VALUES
 
 EVERYTHING = Selection()
 
@@ -64,13 +64,15 @@ def observation(*resources: Observed, also: Collection[ResourceRef] = ()) -> Obs
     return Observation(found, frozenset([*found, *also]))
 
 
-CONFIGS = st.fixed_dictionaries({}, optional=VALUES)
+CONFIGS = st.fixed_dictionaries({}, optional=CONFIG_VALUES)
 DEFAULTS = st.fixed_dictionaries(
     {},
     optional={
         "partitions": st.integers(1, 3),
         "replicationFactor": st.integers(1, 3),
-        "config": st.fixed_dictionaries({}, optional={key: st.none() | each for key, each in VALUES.items()}),
+        "config": st.fixed_dictionaries(
+            {}, optional={key: st.none() | each for key, each in CONFIG_VALUES.items()}
+        ),
         "keyed": st.booleans(),
         "undeclared": st.sampled_from([each.value for each in Undeclared]),
     },

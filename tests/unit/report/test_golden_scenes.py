@@ -60,10 +60,10 @@ from kafkaform.resources.groups import Group, Member, Position
 from spark_validation.arrivals import TopicArrivals
 from tests.support.golden import format_json
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.applies import apply_everything
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import ELSEWHERE, drift_in
 from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, topic
-from tests.unit.report.test_report_apply import everything
 
 HEADER = PlanHeader(
     "0.1.0",
@@ -561,7 +561,7 @@ def test_edits(check: Check) -> None:
 
 
 def test_apply(check: Check) -> None:
-    check({"apply": Scene("apply", everything())})
+    check({"apply": Scene("apply", apply_everything())})
 
 
 def test_fleet(golden: SnapshotAssertion) -> None:
@@ -601,7 +601,7 @@ def lengthen(content: Any, names: Mapping[str, str]) -> Any:
         *(plan_scenes, drift_scenes, health_scenes, comparison_scenes, status_scenes, history_scenes),
         *(edit_scenes, fleet_scenes),
         lambda: {"": arrivals_scene()},
-        lambda: {"": Scene("apply", everything())},
+        lambda: {"": Scene("apply", apply_everything())},
     ],
 )
 def test_foreign_text_is_shown_up_to_a_length(scenes: Callable[[], Mapping[str, Scene]], tail: str) -> None:

@@ -56,7 +56,7 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
     assert trail.find_open(ORDERS, "delete") is None
     deletion = Trail(story.entries[:2]).find_open(ORDERS, "delete")
     assert deletion is not None
-    assert (deletion.run, deletion.certain) == ("run1", False)
+    assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, True)
 
 
 def test_a_deletion_that_took_place_is_over(story: Story) -> None:
@@ -95,7 +95,7 @@ def test_a_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
     assert values(story) == [WEEK]
     deletion = Trail(story.entries).find_open(ORDERS, "delete")
     assert deletion is not None
-    assert (deletion.run, deletion.certain) == ("run1", False)
+    assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, False)
 
 
 def test_a_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:

@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 
 from kafkaform import __version__
 from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
+from tests.support.golden import format_json
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = """\
@@ -106,6 +107,8 @@ def main() -> int:
         record = work / "audit.jsonl"
         # The record names the machine.
         record.write_text(record.read_text("utf-8").replace(socket.gethostname(), "host"), "utf-8")
+        for document in (work / "plan.json", work / "skew.json"):
+            document.write_text(format_json(document.read_text("utf-8")), "utf-8")
         shutil.copytree(work, folder, ignore=shutil.ignore_patterns(".*", "_SUCCESS"))
     print(f"wrote {folder.relative_to(ROOT)}")
     return 0

@@ -6,6 +6,7 @@ of its test. Where an output is meant to change, `make golden` writes the files 
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -58,6 +59,46 @@ def hide_unstable(text: str) -> str:
     for pattern, stable in UNSTABLE:
         text = pattern.sub(stable, text)
     return text
+
+
+MAX_LINE = 110
+
+
+def format_json(text: str) -> str:
+    """Return a document of several lines with what fits on one line on one line, for golden files."""
+    document = json.loads(text)
+    assert text.count("\n") >= json.dumps(document, indent=1).count("\n"), "an output is indented"
+    return format_value(document) + "\n"
+
+
+def format_value(value: Any, indent: int = 0) -> str:
+    """Return a value of JSON in lines of up to 110 characters, which are filled."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, (dict, list)) or indent + len(flat) < MAX_LINE:
+        return flat
+    brackets = "{}" if isinstance(value, dict) else "[]"
+    if isinstance(value, dict):
+        entries = [f"{json.dumps(key)}: {format_value(entry, indent + 1)}" for key, entry in value.items()]
+    else:
+        entries = [format_value(entry, indent + 1) for entry in value]
+    lines: list[str] = []
+    for entry in entries:
+        is_flat = lines and "\n" not in lines[-1] + entry
+        if is_flat and indent + len(lines[-1]) + len(entry) + 3 < MAX_LINE:
+            lines[-1] += f", {entry}"
+        else:
+            lines.append(entry)
+    return brackets[0] + f",\n{' ' * (indent + 1)}".join(lines) + brackets[1]
+
+
+def shorten_lists(value: Any, length: int = 2) -> Any:
+    """Return a document whose longer lists end with the number of entries that are left out."""
+    if isinstance(value, dict):
+        return {name: shorten_lists(entry, length) for name, entry in value.items()}
+    if isinstance(value, list):
+        more = [f"... {len(value) - length} more"] if len(value) > length else []
+        return [shorten_lists(entry, length) for entry in value[:length]] + more
+    return value
 
 
 class Wording:

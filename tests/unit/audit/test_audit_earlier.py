@@ -21,7 +21,6 @@ from kafkaform.core.errors import OutcomeUnknown
 from kafkaform.core.model import FieldValue, Observation, ResourceRef, State
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, Story, recorded_apply
 from tests.support.plans.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
@@ -67,7 +66,7 @@ def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: Memor
     cut, *_ = read_record(memory, KEPT).entries
     assert cut.carried_out == cut.fields
     assert cut.outcome is not None
-    assert cut.outcome.message == wording
+    assert "later found the change on the cluster" in cut.outcome.message
     lines = memory.read_audit()
     assert recorded(memory) == []
     assert memory.read_audit() == lines
@@ -250,7 +249,7 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
     memory.hide(AUDIT_TOPIC)
     assert Safeguards().earlier(memory, target, "memory", saved=True) == EarlierApplies()
-    assert capsys.readouterr().err == wording
+    assert "the topic __kafkaform_audit cannot be read" in capsys.readouterr().err
     assert Safeguards(audit=False).earlier(memory, target, "memory", saved=False).entries == ()
     assert capsys.readouterr().err == ""
 
@@ -261,7 +260,7 @@ def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
     killed(plan_for(memory, declared("a")), memory)
     nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
     record_results(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
-    assert capsys.readouterr().err == wording
+    assert "audit.jsonl cannot be written" in capsys.readouterr().err
 
 
 def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(memory: MemoryCluster) -> None:

@@ -23,7 +23,6 @@ from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport, Result
 from kafkaform.core.errors import AuditError, RequestRejected, Unreachable
 from kafkaform.core.plans import Plan
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, ends, entries_of, recorded_apply
 from tests.support.plans.scenes import DAY, WEEK, FakeClock, declared, logged, made, plan_for, topic
@@ -180,7 +179,8 @@ def test_a_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory:
     recorded_apply(plan_for(memory, declared("a")), memory, only)
     log = read_record(memory, only)
     assert [entry.ref.name for entry in log.entries] == ["a"]
-    assert log.problems == (wording,)
+    (problem,) = log.problems
+    assert problem.startswith(f"{file}: skipped record 1: ")
 
 
 # --- what cannot be written ------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory:
 def test_without_its_intent_on_record_nothing_is_applied(tmp_path: Path, memory: MemoryCluster) -> None:
     nowhere = AuditSettings(topic=False, file=tmp_path / "missing" / "audit.jsonl")
     plan = plan_for(memory, declared("a"))
-    with pytest.raises(AuditError, check=lambda error: str(error) == wording):
+    with pytest.raises(AuditError, match=r"audit\.jsonl cannot be written: .*; nothing was applied"):
         carry_out(plan, memory, journal_of(memory, plan, nowhere))
     assert memory.executed == []
 
@@ -204,7 +204,7 @@ def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: Memory
     entries = entries_of(memory, journal.run)
     assert ends(entries) == {"a": "not_tried", "b": "not_tried"}
     assert entries["a"].outcome is not None
-    assert entries["a"].outcome.message == wording
+    assert "audit.jsonl cannot be written" in entries["a"].outcome.message
     assert not journal.written
 
 
@@ -220,7 +220,7 @@ def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
     assert [one.result for one in report.results] == [Result.APPLIED]
     (folder / "audit.jsonl").unlink()
     folder.rmdir()
-    with pytest.raises(AuditError, check=lambda error: str(error) == wording):
+    with pytest.raises(AuditError, match=f"the result of apply {journal.run} is not recorded: "):
         journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"
 

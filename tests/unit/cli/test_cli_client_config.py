@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli.project import Call, Project, kafkaform
-from tests.support.golden import wording
 
 MANIFEST = """\
 apiVersion: kafkaform/v1
@@ -55,7 +54,7 @@ def test_the_environment_is_that_of_the_cluster(project: Project) -> None:
     assert "fetch.max.wait.ms=2000\n" in config(project, "checkout", "--cluster", "prod").needs(0).out
     assert "fetch.max.wait.ms=1000\n" in config(project, "checkout", "--cluster", "dev").needs(0).out
     both = config(project, "checkout", "--cluster", "dev", "-e", "prod").needs(64)
-    assert both.err == wording
+    assert "leave out --environment, or choose a cluster of prod: --cluster prod" in both.err
 
 
 def test_each_format_has_the_settings_as_its_reader_names_them(project: Project) -> None:
@@ -91,7 +90,8 @@ def test_a_path_of_ones_own(project: Project) -> None:
 
 def test_a_group_that_no_manifest_declares(project: Project) -> None:
     call = config(project, "chekout").needs(64)
-    assert call.err == wording
+    assert "no manifest declares a group 'chekout'" in call.err
+    assert "did you mean 'checkout'?" in call.err
     assert "did you mean 'checkout'?" in call.err
     assert "groups: checkout" in config(project, "orders").needs(64).err
     project.topic("orders")
@@ -107,14 +107,17 @@ def test_a_group_that_is_to_be_absent_has_no_clients(project: Project) -> None:
 def test_what_librdkafka_lacks_is_refused_at_its_place(project: Project) -> None:
     project.write("topics/g.yaml", MANIFEST.replace("MORE", "max.poll.records: 200"))
     call = config(project, "checkout", "--format", "librdkafka").needs(1)
-    assert (call.out, call.err) == ("", wording)
+    assert call.out == ""
+    assert "topics/g.yaml:9:5: librdkafka has no max.poll.records" in call.err
+    assert "--without max.poll.records" in call.err
     left = config(project, "checkout", "--format", "librdkafka", "--without", "max.poll.records").needs(0)
     assert "max.poll.records" not in left.out
 
 
 def test_a_setting_to_leave_out_has_to_be_there(project: Project) -> None:
     call = config(project, "checkout", "--without", "fetch.max.wait").needs(64)
-    assert call.err == wording
+    assert "--without fetch.max.wait: " in call.err
+    assert "did you mean 'fetch.max.wait.ms'?" in call.err
 
 
 def test_overrides_hold_for_the_chosen_environment_or_that_of_the_only_cluster(project: Project) -> None:
@@ -124,7 +127,9 @@ def test_overrides_hold_for_the_chosen_environment_or_that_of_the_only_cluster(p
     project.config(environments=["dev", "prod"], clusters=clusters)
     assert "fetch.max.wait.ms=2000\n" in config(project, "checkout").needs(0).out
     assert "fetch.max.wait.ms=3000\n" in config(project, "checkout", "-e", "prod").needs(0).out
-    assert config(project, "checkout", "-e", "stage").needs(64).err == wording
+    unknown = config(project, "checkout", "-e", "stage").needs(64)
+    assert "no environment 'stage'" in unknown.err
+    assert "environments: dev, prod" in unknown.err
     two = {**clusters, "prod": {"client": {"bootstrap.servers": "127.0.0.1:2"}, "environment": "prod"}}
     project.config(environments=["dev", "prod"], clusters=two)
     assert config(project, "checkout").needs(1).out == ""

@@ -23,7 +23,6 @@ from kafkaform.core.printable import MAX_LINE_LENGTH
 from kafkaform.report.diagnostics import findings_to_github, findings_to_text
 from kafkaform.report.findings import ReportedFinding, Workspace
 from tests.support.cli.project import Call, Project, called
-from tests.support.golden import wording
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
@@ -75,7 +74,9 @@ def test_an_error_of_nobody_is_one_line_too(
     assert run(["validate"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines() == wording
+    error, hint = err.splitlines()
+    assert error == r"Error: unexpected RuntimeError: boom \x1b[31m\nsecond line"
+    assert "--debug" in hint
 
 
 @pytest.mark.parametrize("name", ["n" * 9_000, "n " * 4_500], ids=["one word", "many words"])
@@ -141,18 +142,19 @@ NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "words"),
     [
-        ["status", "--bootstrap-server", "127.0.0.1:99999"],
-        ["status", "--bootstrap-server", "http://127.0.0.1:9092"],
-        ["reset", "g", "--to", "2026-11-20", *NOWHERE],
-        ["history", "--since", "2026-11-20", *NOWHERE],
-        ["plan", "--target", "orders.v1", *NOWHERE],
-        ["plan", "--target", "orders.*", *NOWHERE],
+        (["status", "--bootstrap-server", "127.0.0.1:99999"], "bootstrap.servers: has a port"),
+        (["status", "--bootstrap-server", "http://127.0.0.1:9092"], "must be HOST:PORT without http://"),
+        (["reset", "g", "--to", "2026-11-20", *NOWHERE], "write 2026-11-20T00:00:00Z (UTC)"),
+        (["history", "--since", "2026-11-20", *NOWHERE], "--since: '2026-11-20' has no time of day"),
+        (["plan", "--target", "orders.v1", *NOWHERE], "`Topic/orders.v1`"),
+        (["plan", "--target", "orders.*", *NOWHERE], "`'Topic/orders.*'`"),
     ],
 )
-def test_slips_get_the_right_words(tmp_path: Path, arguments: list[str]) -> None:
+def test_invalid_option_is_named(tmp_path: Path, arguments: list[str], words: str) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "")
     project.topic("a")
     call = called(*arguments, cwd=tmp_path).needs(64)
-    assert " ".join(call.err.split("\n")) == wording
+    assert call.err.startswith("Error: ")
+    assert words in call.err

@@ -35,10 +35,9 @@ from kafkaform.report.fleet import (
     render_fleet,
 )
 from tests.support.cli.project import Call, Project, environment
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import HEADER
 from tests.support.plans.scenes import declared, plan_for
-from tests.unit.report.test_report_text import HEADER
 
 DEAD = "127.0.0.1:1"
 
@@ -80,22 +79,22 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
 
 
 @pytest.mark.parametrize(
-    "where",
+    ("where", "option"),
     [
-        ClusterSelector(cluster_name="dev"),
-        ClusterSelector(environment="dev"),
-        ClusterSelector(bootstrap_server=DEAD),
-        ClusterSelector(command_config=Path("x")),
+        (ClusterSelector(cluster_name="dev"), "--cluster"),
+        (ClusterSelector(environment="dev"), "--environment"),
+        (ClusterSelector(bootstrap_server=DEAD), "--bootstrap-server"),
+        (ClusterSelector(command_config=Path("x")), "--command-config"),
     ],
 )
-def test_no_cluster_may_be_chosen(tmp_path: Path, where: ClusterSelector) -> None:
+def test_choice_of_a_cluster_is_refused(tmp_path: Path, where: ClusterSelector, option: str) -> None:
     call = run_all(Project(tmp_path, DEAD, ""), where=where).needs(64)
-    assert call.err == wording
+    assert f"{option} chooses one" in call.err
 
 
 def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
-    assert run_all(project, "sarif").needs(64).err == wording
+    assert "--all-clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
     assert "no kafkaform.yaml was found" in run_all(project).needs(64).err
 
 
@@ -178,4 +177,4 @@ def test_what_came_from_outside_is_printable_and_the_sum_says_what_is_held_back(
     assert "\x1b" not in fleet_to_json([failed]) + fleet_to_markdown([failed])
     with MemoryCluster() as cluster:
         plan_ = plan_for(cluster, declared("a", replicas=9))
-    assert fleet_sentence([answered("a", plan_)]) == wording
+    assert fleet_sentence([answered("a", plan_)]) == "1 cluster: 1 change on 1 (1 held back)."

@@ -16,7 +16,6 @@ from tests.support.cli.project import ROOT, called, environment, kafkaform
 from tests.support.clusters.certificates import self_signed
 from tests.support.github.job import ARTEFACT, COMMENTS, ISSUES, MERGE, Job
 from tests.support.github.server import REPOSITORY, TOKEN, fake_github
-from tests.support.golden import wording
 
 _GUIDE = (ROOT / "docs" / "github.md").read_text("utf-8")
 SHOWN = [
@@ -51,7 +50,7 @@ class TestRateLimits:
     def test_one_that_holds_too_long_is_not_waited_for(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=429, headers={"Retry-After": "3600"})
         call = job.comment().needs(1)
-        assert call.err == wording
+        assert "asks to wait 3,600 s, which is too long" in call.err
         assert job.waits == []
 
     def test_nor_are_several_that_add_up(self, job: Job) -> None:
@@ -120,23 +119,25 @@ class TestErrors:
         job.hub.issues.clear()
         job.hub.longest = 10
         call = job.issue().needs(1)
-        assert call.err == wording
+        assert "status 422 (Validation Failed; body: body is too long" in call.err
 
     def test_a_failure_that_does_not_pass(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=503, times=100)
         call = job.comment().needs(1)
-        assert call.err == wording
+        assert "GitHub: an internal error (503); tried 6 times" in call.err
+        assert "githubstatus.com" in call.err
         assert job.waits == [1.0, 2.0, 4.0, 8.0, 16.0]
 
     def test_github_that_does_not_answer_is_an_error(self, job: Job) -> None:
         call = job.comment(GITHUB_API_URL="http://127.0.0.1:1")
-        assert call.needs(1).err == wording
+        assert "GitHub: the connection failed; tried 6 times" in call.needs(1).err
         assert len(job.waits) == 5
 
     def test_an_answer_that_is_not_githubs(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
         call = job.comment().needs(1)
-        assert call.err == wording
+        assert "is not one of GitHub's API (TypeError)" in call.err
+        assert "check GITHUB_API_URL" in call.err
         assert "hint: check GITHUB_API_URL: " in call.err
 
     def test_a_repository_that_has_moved(self, job: Job) -> None:
@@ -152,7 +153,7 @@ class TestErrors:
     def test_a_certificate_that_nobody_vouches_for(self, job: Job, tmp_path: Path) -> None:
         with fake_github(tls=self_signed(tmp_path)) as hub:
             call = job.comment(GITHUB_API_URL=hub.url)
-            assert call.needs(1).err == wording
+            assert "REQUESTS_CA_BUNDLE" in call.needs(1).err
             assert hub.requests == []
             assert job.waits == []
             trusted = {"GITHUB_API_URL": hub.url, "REQUESTS_CA_BUNDLE": str(tmp_path / "certificate.pem")}
@@ -178,7 +179,7 @@ class TestInput:
     )
     def test_the_token_is_never_sent_unencrypted(self, job: Job, url: str) -> None:
         call = job.comment(GITHUB_API_URL=url).needs(1)
-        assert call.err == wording
+        assert f"GITHUB_API_URL is {url}, " in call.err
         assert job.waits == []
 
     @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ class TestInput:
     )
     def test_a_repository_that_is_none(self, job: Job, name: str) -> None:
         call = job.comment("--repository", name).needs(64)
-        assert call.err == wording
+        assert f"the repository {name!r} does not have the form OWNER/NAME" in call.err
         assert job.hub.requests == []
 
     def test_without_the_name_of_a_repository_it_is_wrong_usage(self, job: Job, tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ class TestInput:
         arguments = ("github", "comment", "plan.md", "--pull-request", 12)
         env = job.hub.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
         call = kafkaform(*arguments, cwd=tmp_path, env=env).needs(1)
-        assert call.err == wording
+        assert "`pip install 'kafkaform[github]'`" in call.err
 
     def test_help_needs_no_pygithub(self, tmp_path: Path) -> None:
         for name in ("comment", "issue", "reviewed-plan"):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli.project import Project
-from tests.support.golden import wording
 
 GROUP = """\
 apiVersion: kafkaform/v1
@@ -27,7 +26,13 @@ def test_manifests_are_drawn_without_a_cluster(offline: Project) -> None:
     offline.topic("orders", metadata={"labels": {"owner": "checkout"}})
     offline.write("topics/groups.yaml", GROUP.format(name="shop", topic="orders"))
     call = offline.run("graph").needs(0)
-    assert call.out == wording
+    head, *lines = call.out.splitlines()
+    assert head == "flowchart LR"
+    assert [line.split("[")[0].split("(")[0].strip() for line in lines] == [
+        "topic_orders",
+        "consumergroup_shop",
+        "topic_orders --> consumergroup_shop",
+    ]
     assert offline.run("graph", "topics", "--format", "dot").needs(0).out.startswith("digraph kafka {\n")
     assert offline.run("graph", "--format", "json").needs(0).json["edges"] == [
         {"topic": "orders", "group": "shop", "declared": True, "live": None, "lag": None}
@@ -46,7 +51,7 @@ def test_without_an_environment_all_of_them_are_drawn(offline: Project) -> None:
 
 
 def test_bad_manifests_are_an_error(offline: Project) -> None:
-    assert offline.run("graph").needs(1).err == wording
+    assert "topics:1:1: no such file or folder" in offline.run("graph").needs(1).err
     offline.write("topics/bad.yaml", "kind: Topic\n")
     offline.run("graph").needs(1)
     assert (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kafkaform import rules
 from tests.support.cli.project import Call, Project, called
-from tests.support.golden import wording
 
 POLICY = {"name": "wide", "message": "Topics are wide.", "require": {"fields": {"partitions": {"min": 3}}}}
 
@@ -31,7 +30,7 @@ def test_the_json_of_the_list(project: Project) -> None:
     entries = {one["code"]: one for one in listed(project, "--format", "json").json}
     assert set(entries) == {*rules.list_entries(), "policy/wide"}
     wide = entries["policy/wide"]
-    assert wide["explanation"] == wording
+    assert "partitions is at least 3" in wide["explanation"]
     assert {name: value for name, value in wide.items() if name != "explanation"} == {
         "code": "policy/wide",
         "kind": "policy",
@@ -81,11 +80,11 @@ def test_a_policy_is_found_by_its_bare_name(project: Project) -> None:
     project.config(policies=[POLICY])
     assert listed(project, "wide").out == listed(project, "policy/wide").out
     call = listed(project, "policy/wid").needs(64)
-    assert call.err == wording
+    assert "did you mean policy/wide?" in call.err
 
 
 def test_a_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
     project.config(rules={"KF1099": "info"})
     call = listed(project).needs(0)
-    assert call.err == wording
+    assert "kafkaform.yaml:8:3: there is no rule 'KF1099'" in call.err
     assert "KF109  error" in call.out

@@ -15,7 +15,6 @@ import yaml
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from tests.support.cli.project import Call, called, manifest
-from tests.support.golden import wording
 
 NOWHERE = "127.0.0.1:1"
 
@@ -39,20 +38,44 @@ def call(folder: Path, *arguments: object, env: Mapping[str, str] | None = None)
 
 
 CONTRADICTIONS = {
-    "environment": (["--cluster", "prod", "-e", "dev"], {}),
-    "environment by variable": (["--cluster", "prod"], {"KAFKAFORM_ENVIRONMENT": "dev"}),
-    "two variables": ([], {"KAFKAFORM_CLUSTER": "prod", "KAFKAFORM_BOOTSTRAP_SERVER": "b:1"}),
-    "properties by variable": (["--cluster", "prod"], {"KAFKAFORM_COMMAND_CONFIG": "old.properties"}),
-    "address by file": (["--cluster", "prod", "--command-config", "a.properties"], {}),
-    "unknown cluster by variable": ([], {"KAFKAFORM_CLUSTER": "prd"}),
-    "missing file by variable": ([], {"KAFKAFORM_CONFIG": "nope.yaml"}),
-    "unknown environment by variable": (["--cluster", "prod"], {"KAFKAFORM_ENVIRONMENT": "prd"}),
+    "environment": (
+        ["--cluster", "prod", "-e", "dev"],
+        {},
+        ("cluster prod has environment prod", "but --environment is dev", "--cluster dev"),
+    ),
+    "environment by variable": (
+        ["--cluster", "prod"],
+        {"KAFKAFORM_ENVIRONMENT": "dev"},
+        ("but KAFKAFORM_ENVIRONMENT is dev", "unset KAFKAFORM_ENVIRONMENT"),
+    ),
+    "two variables": (
+        [],
+        {"KAFKAFORM_CLUSTER": "prod", "KAFKAFORM_BOOTSTRAP_SERVER": "b:1"},
+        ("KAFKAFORM_BOOTSTRAP_SERVER is b:1", "KAFKAFORM_CLUSTER is prod"),
+    ),
+    "properties by variable": (
+        ["--cluster", "prod"],
+        {"KAFKAFORM_COMMAND_CONFIG": "old.properties"},
+        ("KAFKAFORM_COMMAND_CONFIG (old.properties) sets client.id to laptop", "as --command-config"),
+    ),
+    "address by file": (
+        ["--cluster", "prod", "--command-config", "a.properties"],
+        {},
+        ("(a.properties) sets bootstrap.servers to b:1", "use --bootstrap-server"),
+    ),
+    "unknown cluster by variable": ([], {"KAFKAFORM_CLUSTER": "prd"}, ("no cluster 'prd'", "mean 'prod'?")),
+    "missing file by variable": ([], {"KAFKAFORM_CONFIG": "nope.yaml"}, ("nope.yaml: no such file",)),
+    "unknown environment by variable": (
+        ["--cluster", "prod"],
+        {"KAFKAFORM_ENVIRONMENT": "prd"},
+        ("KAFKAFORM_ENVIRONMENT: there is no environment 'prd'", "mean 'prod'?"),
+    ),
 }
 
 
-@pytest.mark.parametrize(("arguments", "env"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_what_contradicts_is_refused_by_name(
-    tmp_path: Path, arguments: list[str], env: dict[str, str]
+@pytest.mark.parametrize(("arguments", "env", "words"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_contradiction_is_refused(
+    tmp_path: Path, arguments: list[str], env: dict[str, str], words: tuple[str, ...]
 ) -> None:
     two_clusters(tmp_path)
     (tmp_path / "old.properties").write_text("client.id=laptop\n", "utf-8")
@@ -63,7 +86,7 @@ def test_what_contradicts_is_refused_by_name(
         assert refused.out == ""
         errors.add(refused.err)
     (error,) = errors
-    assert error == wording
+    assert all(part in error for part in words)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +115,7 @@ def test_the_configuration_is_found_upward_to_the_root_of_the_repository(tmp_pat
     two_clusters(tmp_path)
     below = tmp_path / "services" / "checkout"
     below.mkdir(parents=True)
-    assert call(below, "validate").err == wording
+    assert "configuration none" in call(below, "validate").err
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     found = call(below, "validate").needs(0)
     assert found.err == "configuration ../../kafkaform.yaml\n"
@@ -148,9 +171,9 @@ def test_the_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_
     below = branch / "topics"
     for folder, root in ((branch, "."), (below, "..")):
         refused = call(folder, "validate", "--manifests-from", root).needs(1)
-        assert refused.err == wording
+        assert f"the configuration of {root}, which --manifests-from does not read" in refused.err
         refused = call(folder, "plan", "--cluster", "dev", "--manifests-from", root).needs(1)
-        assert refused.err == wording
+        assert f"the configuration of {root}, which --manifests-from does not read" in refused.err
     # A checkout of its own within the branch's folder is another repository.
     call(trusted, "validate", "--manifests-from", "..").needs(0)
     call(branch, "validate", "--manifests-from", ".", "--config", "base/kafkaform.yaml").needs(0)

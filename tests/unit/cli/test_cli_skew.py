@@ -14,7 +14,6 @@ from kafkaform.cluster.transport import connection
 from kafkaform.core.values import replace
 from spark_validation.metrics import MetricsTable
 from tests.support.cli.project import ROOT, Call, Project, called, environment
-from tests.support.golden import wording
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -172,7 +171,7 @@ def test_without_the_spark_extra_one_line_says_so(tmp_path: Path) -> None:
             check=False,
         )
         error, hint = one_error(Call(done.returncode, done.stdout, done.stderr))
-        assert error == wording
+        assert error.endswith("not installed: pyspark, numpy, pandas, pyarrow")
         assert hint == "`pip install 'kafkaform[spark]'`"
 
 
@@ -192,7 +191,7 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
 
 def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path: Path) -> None:
     error, _ = one_error(called("skew", "--from", "a.json", cwd=tmp_path))
-    assert error == wording
+    assert error.startswith("--from a.json: ")
 
 
 def test_nobody_named_is_wrong_usage(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from kafkaform.cli.main import run
 from tests.support.cli.project import ESCAPE, ROOT, Call, Project, manifest
-from tests.support.golden import wording
 
 
 @pytest.fixture
@@ -57,7 +56,8 @@ def test_no_stage_hides_the_problems_of_another(project: Project, validate: Call
     call = validate()
     assert call.code == 1
     assert "topics/sound.yaml:3:12: error: KF101 'b c'" in call.out
-    assert (call.out, call.err) == (wording, wording)
+    assert "topics/wrong.yaml:3:12: error: KF101 'bad name'" in call.out
+    assert "topics/wrong.yaml:4:8: unknown field 'partitons'" in call.err
     found = json.loads(validate("--format", "json").out)["diagnostics"]
     assert [(one["code"], one["source"]["file"]) for one in found] == [
         (None, "topics/wrong.yaml"),
@@ -161,7 +161,9 @@ def test_an_unknown_environment_hides_no_other_problem(
     project.write("topics/wrong.yaml", "kind: Topik\n")
     call = validate("-e", "prd").needs(1)
     assert unknown in call.err
-    assert call.err == wording
+    assert "topics/wrong.yaml:1:1: apiVersion is missing" in call.err
+    assert "topics/wrong.yaml:1:7: unknown kind 'Topik'" in call.err
+    assert "Error: 3 problems in the input" in call.err
     assert "error: KF101 'x.b b'" in call.out
     for output_format in ("json", "github", "sarif"):
         call = validate("-e", "prd", "--format", output_format).needs(1)
@@ -172,7 +174,9 @@ def test_an_unknown_environment_hides_no_other_problem(
 def test_overrides_need_an_environment(project: Project, validate: Callable[..., Call]) -> None:
     project.topic("a", overrides={"dev": {"partitions": 2}})
     call = validate()
-    assert (call.code, call.err) == (1, wording)
+    assert call.code == 1
+    assert "topics/a.yaml:6:3: " in call.err
+    assert "--environment (dev)" in call.err
     assert validate("-e", "dev").code == 0
 
 
@@ -201,13 +205,18 @@ def test_file_names_cannot_either(project: Project, validate: Callable[..., Call
     assert r"topics/\x1b[31m\n.yaml:" in call.err
 
 
-@pytest.mark.parametrize("arguments", [["nowhere"], ["--config", "nowhere.yaml"], []])
-def test_what_is_not_there_is_named(
-    project: Project, validate: Callable[..., Call], arguments: list[str]
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [(["nowhere"], "nowhere:1:1"), (["--config", "nowhere.yaml"], "nowhere.yaml"), ([], "topics:1:1")],
+)
+def test_missing_file_is_named(
+    project: Project, validate: Callable[..., Call], arguments: list[str], place: str
 ) -> None:
     assert not list(project.folder.iterdir())
     call = validate(*arguments)
-    assert (call.code, call.out, call.err) == (1, "", wording)
+    assert (call.code, call.out) == (1, "")
+    assert f"{place}: no such file" in call.err
+    assert "kafkaform init" in call.err
 
 
 def test_a_finding_of_some_environments_names_them(project: Project, validate: Callable[..., Call]) -> None:
@@ -238,7 +247,9 @@ def test_annotations_for_github(project: Project, validate: Callable[..., Call])
     call = validate("--format", "github")
     assert (call.code, call.err) == (1, "")
     annotation, summary = call.out.splitlines()
-    assert annotation == wording
+    assert annotation.startswith(
+        "::error file=topics/a.yaml,line=7,col=5,title=KF109::min.insync.replicas is 4"
+    )
     assert summary == "1 resource: 1 error."
 
 
@@ -251,10 +262,12 @@ def test_annotations_of_a_job_that_works_in_a_folder_of_its_checkout(
     assert (call.code, call.err) == (1, "")
     annotation, summary = call.out.splitlines()
     assert annotation.startswith(f"::error file={project.folder.name}/topics/a.yaml,line=")
-    assert annotation == wording
+    assert annotation.endswith(
+        "line=7,col=3,title=invalid input::unknown field 'partitons' in spec%0Adid you mean 'partitions'?"
+    )
     assert summary == "1 problem in the input"
     monkeypatch.setenv("GITHUB_WORKSPACE", "/elsewhere")
-    assert validate("--format", "github").out == wording
+    assert validate("--format", "github").out.startswith("::error file=topics/a.yaml,line=7,col=3,")
 
 
 def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Callable[..., Call]) -> None:
@@ -287,7 +300,10 @@ def test_policies_are_checked_with_the_rules(project: Project, validate: Callabl
     )
     project.topic("a")
     call = validate()
-    assert (call.code, call.out) == (1, wording)
+    assert call.code == 1
+    assert "topics/a.yaml:6:3: error: policy/wide Production is wide: partitions is 1" in call.out
+    assert "(in prod)" in call.out
+    assert call.out.endswith("1 resource: 1 error, 1 warning.\n")
     assert validate("-e", "dev").code == 0
     (run,) = validate("--format", "sarif").json["runs"]
     texts = {rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]}
@@ -312,9 +328,18 @@ def test_a_waived_error_is_shown_and_counts_for_nothing(
     assert validate("--format", "github").out == "1 resource: valid, 1 waived.\n"
 
 
-@pytest.mark.parametrize("code", ["KF999", "KF410", "KF101", "KF106", "policy/wide"])
-def test_a_waiver_that_waives_nothing_is_told(
-    project: Project, validate: Callable[..., Call], code: str
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("KF999", "there is no such rule"),
+        ("KF410", "is a note, not a rule"),
+        ("KF101", "KF101 cannot be waived"),
+        ("KF106", "kafkaform.yaml switches it off"),
+        ("policy/wide", "has no finding for Topic/x.a"),
+    ],
+)
+def test_waiver_without_effect_is_reported(
+    project: Project, validate: Callable[..., Call], code: str, words: str
 ) -> None:
     wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
     project.config(rules={"KF106": "off"}, policies=[wide])
@@ -322,7 +347,7 @@ def test_a_waiver_that_waives_nothing_is_told(
     call = validate().needs(0)
     (line,) = [line for line in call.out.splitlines() if "KF418" in line]
     assert line.startswith("topics/a.yaml:5:5: warning: KF418 ")
-    assert line == wording
+    assert words in line
 
 
 @pytest.mark.parametrize("code", ["KF401", "KF109"])
@@ -474,7 +499,8 @@ def test_a_finding_about_a_default_is_at_its_line(project: Project, validate: Ca
 def test_an_empty_folder_is_told_how_to_start(validate: Callable[..., Call]) -> None:
     call = validate()
     assert call.code == 1
-    assert " ".join(call.err.split()) == wording
+    assert "topics:1:1: no such file" in call.err
+    assert "kafkaform import" in call.err
     assert "kafkaform init" not in validate("nope.yaml").err, "a file that was named is another slip"
 
 
@@ -487,7 +513,8 @@ def test_findings_that_are_alike_are_grouped(project: Project, validate: Callabl
         project.group(f"g{number:02}", topics=[f"x.t{number:02}"])
     project.topic("b b")
     call = validate().needs(1)
-    assert call.out == wording
+    assert "29 more of KF204, topics/group-g01.yaml:4, " in call.out
+    assert call.out.endswith("61 resources: 1 error, 30 notes.\n")
     lines = call.out.splitlines()
     assert len(lines) <= 10
     assert [line for line in lines if "error: KF101" in line]

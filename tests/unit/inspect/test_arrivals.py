@@ -21,7 +21,6 @@ from kafkaform.report.arrivals import arrivals_to_json, render_arrivals
 from kafkaform.rules import RULES, RuleContext
 from spark_validation.arrivals import Spread, TopicArrivals, find_arrivals
 from spark_validation.metrics import arrival_rows
-from tests.support.golden import wording
 
 HOUR = 3_600_000
 NOW = 1_000 * 24 * HOUR
@@ -133,7 +132,8 @@ def test_a_hot_partition_that_was_emptied_makes_no_topic_even() -> None:
     even = {number: Log(every(60_000, 100 * HOUR)) for number in range(8)}
     hot = every(10_000, 100 * HOUR)
     found = arrivals({**even, 3: Log(even[3].times, 3_000), 8: Log(hot, len(hot))})
-    assert (found.unknown, found.spread, found.fullest, found.since_made) == (wording, Spread.UNEVEN, 8, True)
+    assert (found.spread, found.fullest, found.since_made) == (Spread.UNEVEN, 8, True)
+    assert "partition 8 keeps next to none of the 36,000 records" in (found.unknown or "")
     assert found.counts == (*(6_000,) * 8, 36_000)
     found = arrivals({**even, 8: Log(hot, len(hot))})
     assert (found.spread, found.unknown, found.is_trimmed) == (Spread.UNEVEN, None, True), (
@@ -150,14 +150,15 @@ def test_times_in_the_future_leave_the_time_since_the_topic_was_made() -> None:
     hot = every(10_000, 100 * HOUR)
     logs = {0: Log(times), 1: Log(late), 2: Log(hot, len(hot) - 6_000)}
     found = arrivals(logs)
-    assert found.unknown == wording
+    assert "3,001 records" in (found.unknown or "")
     assert (found.spread, found.since_made, found.is_trimmed) == (Spread.UNEVEN, True, True)
     assert found.counts == (6_000, 6_001, 36_000) == found.ends
     assert found.ratio == found.ratio_since_made
     assert (found.starts, found.since_ms, found.per_second) == ((0, 0, 0), None, None)
     assert arrivals(logs, NOW - HOUR).counts == found.counts, "a period that is asked for is not known either"
     found = arrivals({0: Log(times, 10), 1: Log(late, 3_000)})
-    assert (found.unknown, found.counts, found.since_made) == (wording, (6_000, 6_001), True)
+    assert (found.counts, found.since_made) == ((6_000, 6_001), True)
+    assert found.unknown == "the first record of partition 1 has a time in the future"
     found = arrivals({0: Log(times), 1: Log(late)})
     assert (found.spread, found.unknown, found.is_trimmed) == (Spread.EVEN, None, False), (
         "nothing was removed"
@@ -175,10 +176,11 @@ def test_the_period_begins_when_partitions_were_added_and_not_in_the_future() ->
     periods = find_arrivals(ends, cluster.offsets_at, NOW, recent=True)["t"].periods
     assert [(period.name, bool(period.counts), period.unknown) for period in periods] == [
         ("common", True, None),
-        ("hour", False, wording),
+        ("hour", False, periods[1].unknown),
         ("day", True, None),
         ("made", True, None),
     ], "it hides the last hour's start"
+    assert "1,001 records" in (periods[1].unknown or "")
     # The period begins when partitions were added.
     before, after = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
     logs = {0: Log(before), 1: Log(before), 2: Log(after), 3: Log(after)}
@@ -264,7 +266,9 @@ def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> N
         TopicArrivals("even", None, (500, 500), (500, 500), None, since_made=True),
         TopicArrivals("down", None, (), (5, None), unknown="partition 1 has no leader"),
     ]
-    assert render_arrivals(found).plain.split("\n") == wording
+    lines = render_arrivals(found).plain.split("\n")
+    assert [line.split()[0] for line in lines[:3]] == ["TOPIC", "hot", "down"]
+    assert lines[-1].startswith("Arrivals in 3 topics: 1 uneven, 1 even, 1 not known")
     assert "since made" in render_arrivals(found, verbose=True).plain
     assert max(map(len, render_arrivals(found, width=80).plain.split("\n"))) <= 80
     hot, even, down = json.loads(arrivals_to_json(found))["topics"]
@@ -280,7 +284,7 @@ def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> N
         {"records": None, "records_since_made": None},
     ]
     assert (hot["notes"], hot["transactional"], hot["max_over_mean_before"]) == ([], None, None)
-    assert down["notes"] == [wording]
+    assert down["notes"] == ["not known, because partition 1 has no leader"]
 
 
 def rendered(found: Sequence[TopicArrivals], width: int | None = None) -> list[str]:
@@ -296,7 +300,11 @@ def test_the_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_tell()
     assert head.split()[-2:] == ["EVER", "BEFORE"]
     assert first.split()[-3:] == ["2.68", "1.04", "uneven"]
     assert second.split()[-3:] == ["1.80", "-", "uneven"]
-    assert " ".join(" ".join(notes).split()) == wording
+    text = " ".join(" ".join(notes).split())
+    assert "hot: Partition 2 had 70 records and keeps next to none" in text
+    assert "the ratio since the topic was made, 2.68, includes it" in text
+    assert "hot: Transactions write to this topic" in text
+    assert "ahead: counted since the topic was made, because of a reason" in text
     for width in (72, 80):
         assert max(map(len, rendered([hot, moved], width))) <= width
     topic, _ = json.loads(arrivals_to_json([hot, moved], earlier={"hot": 1.04}))["topics"]
@@ -319,7 +327,7 @@ def test_rows_that_a_folder_keeps_give_the_ratio_before(tmp_path: Path) -> None:
     (tmp_path / "arrivals-20261103T000000Z.jsonl").write_text("{}")
     ratios, (damaged,) = read_earlier_ratios(tmp_path, "c", ["a"])
     assert ratios == {"a": 2.0}
-    assert damaged == wording
+    assert damaged.endswith("arrivals-20261103T000000Z.jsonl: not a file of metrics (KeyError)")
     (tmp_path / "arrivals-20261103T000000Z.jsonl").write_text("[" * 100_000)
     assert read_earlier_ratios(tmp_path, "c", ["a"])[0] == ratios
     assert read_earlier_ratios(tmp_path / "new", "c", ["a"]) == ({}, ())
@@ -339,7 +347,7 @@ def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
         *(f"partition 0 of t{n} gets 2.5 times the mean of its 3 partitions" for n in range(5)),
         "records arrive unevenly in 2 more topics",
     ]
-    assert found[0].suggestion == wording
+    assert "`kafkaform skew t0`" in (found[0].suggestion or "")
     assert list(RULES["KF312"].check(RuleContext((), arrivals=(mild,)))) == []
 
 

@@ -27,7 +27,6 @@ from kafkaform.inspect.health_check import (
 )
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import FakeClock, Watched, absent, declared, made
 
@@ -139,7 +138,7 @@ def test_severities_of_the_project_hold_but_a_chosen_rule_is_never_off(memory: M
 
 
 def test_another_cluster_than_the_configured_one(memory: MemoryCluster) -> None:
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording):
+    with pytest.raises(KafkaformError, match="has the id memory, but other is configured"):
         Examination(target=target(cluster_id="other")).examine(memory)
 
 
@@ -217,7 +216,7 @@ def test_transactions_that_cannot_be_read(memory: MemoryCluster) -> None:
     assert report.verdict is HealthVerdict.UNKNOWN
     silent = Saying(memory, changes={"quorum": Quorum(None)}, transactionless=Unreachable("asked"))
     (unchecked,) = [one for one in Examination().examine(silent).unchecked if one.code == "KF311"]
-    assert unchecked.what == wording
+    assert unchecked.what.startswith("open transactions: ")
 
 
 def test_throttles_that_somebody_left_are_found_unless_replicas_move(memory: MemoryCluster) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.manifests.loader import Context
@@ -16,7 +18,7 @@ from kafkaform.inspect.importing import Import, ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.report.edits import list_problems
 from tests.support.foreign.examples import EXAMPLES, list_acls
-from tests.support.golden import wording
+from tests.support.golden import format_value
 
 
 def convert(*paths: Path, tool: str = AUTO, context: Context | None = None) -> Import:
@@ -38,21 +40,23 @@ def write(folder: Path, text: str, name: str = "state.yaml") -> Path:
     return path
 
 
-def problems(folder: Path, text: str, tool: str = AUTO) -> list[str]:
-    """What is not converted of a file, without the folder."""
-    return [line.replace(f"{folder}/", "") for line in list_problems(convert(write(folder, text), tool=tool))]
-
-
-def mistakes(folder: Path, text: str, tool: str = AUTO) -> list[str]:
-    with pytest.raises(InvalidInput) as caught:
-        read_foreign([write(folder, text)], tool)
-    return [str(problem).replace(f"{folder}/", "") for problem in caught.value.problems]
+def list_messages(folder: Path, text: str) -> list[str]:
+    """Return why a file is refused, or else what is not converted of it, without the folder."""
+    try:
+        messages = list_problems(convert(write(folder, text)))
+    except InvalidInput as error:
+        messages = [f"refused: {problem}" for problem in error.problems]
+    return [message.replace(f"{folder}/", "") for message in messages]
 
 
 @pytest.mark.parametrize("tool", IMPORTERS)
-def test_the_example_of_each_tool_becomes_these_manifests(tool: str, golden: SnapshotAssertion) -> None:
+def test_example_of_each_tool_becomes_manifests(tool: str, golden: SnapshotAssertion) -> None:
     made = convert(EXAMPLES[tool])
-    texts = [f"# {file.path}\n{file.text}" for file in made.files]
+    texts = [
+        f"# {file.path}\n{format_value(document)}"
+        for file in made.files
+        for document in yaml.safe_load_all(file.text)
+    ]
     texts += [line.replace(f"{EXAMPLES[tool].parent}/", "") for line in list_problems(made)]
     assert "\n".join(texts) + "\n" == golden(name=f"{tool}.txt")
 
@@ -69,63 +73,34 @@ def test_the_acls_are_those_that_the_tool_creates(tool: str) -> None:
     assert sorted(acls) == sorted(map(str, list_acls(tool)))
 
 
-def test_the_files_of_one_run_are_of_one_tool(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, check=lambda error: f"{error} ({error.hint})" == wording):
-        read_foreign([EXAMPLES["strimzi"], EXAMPLES["jikkou"]], AUTO)
-    with pytest.raises(InvalidInput) as caught:
-        read_foreign([EXAMPLES["strimzi"]], "topicctl")
-    assert len(caught.value.problems) == 5
-    assert mistakes(tmp_path, "a: 1\n---\n- 2") == wording
-    assert mistakes(tmp_path, "a: [") == wording
-
-
-def test_a_folder_is_read_with_all_that_is_in_it(tmp_path: Path) -> None:
-    (tmp_path / "topics").mkdir()
-    write(tmp_path, "settings: {files: {topics: topics/t.yaml, users: users.yaml}}")
-    write(tmp_path / "topics", "topics: {a: {partitions: 1, replication: 1}}", "t.yaml")
-    made = convert(tmp_path)
-    assert [ref.name for ref in made.refs] == ["a"]
-    assert [str(each).replace(f"{tmp_path}/", "") for each in made.unconverted] == wording
-
-
-def test_a_count_may_be_left_to_the_broker_or_to_defaults(tmp_path: Path) -> None:
-    text = "topics: {a: {partitions: -1, configs: {future.config: 1, retention.ms: null}}}"
-    assert problems(tmp_path, text) == wording
-    with_defaults = Context(defaults={"Topic": ({"partitions": 3, "replicationFactor": 3},)})
-    made = convert(write(tmp_path, "topics: {a: {}}"), context=with_defaults)
-    assert "partitions" not in made.files[0].text
-
-
-def test_values_of_wrong_types_are_mistakes(tmp_path: Path) -> None:
-    text = (
-        "topics: {a: {partitions: few, replication: [1], configs: x}}\nservices: [1]\nusers: {b: {roles: x}}"
-    )
-    assert mistakes(tmp_path, text) == wording
-
-
-def test_a_resource_is_declared_once(tmp_path: Path) -> None:
-    topic = "meta: {name: a}\nspec: {partitions: 1, replicationFactor: 1}\n"
-    assert mistakes(tmp_path, f"{topic}---\n{topic}") == wording
-
-
-# --- kafka-gitops and its forks ---------------------------------------------------------------------
-
-
-def test_a_fork_has_schemas_and_more_defaults(tmp_path: Path) -> None:
-    text = """\
+JIKKOU = "apiVersion: kafka.jikkou.io/v1\nmetadata: {name: a}\n"
+STRIMZI_LIKE = "meta: {name: a}\nspec: {partitions: 1, replicationFactor: 1}\n"
+FORK = """\
 settings:
   schemaRegistry: {url: "http://schemas.example.com"}
   topics: {defaults: {partitions: 6, replication: 3}, whitelist: {prefixed: [a]}}
 topics: {a: {}}
 schemas: {a: {schema: "{}"}}
 """
-    made = convert(write(tmp_path, text))
-    assert "partitions: 6\n  replicationFactor: 3\n" in made.files[0].text
-    assert problems(tmp_path, text) == wording
-
-
-def test_what_kafka_gitops_itself_refuses_is_named(tmp_path: Path) -> None:
-    text = """\
+JULIEOPS_TOPIC = "{name: t, plan: gold, config: {num.partitions: 1, replication.factor: 1}}"
+VALUES = {"entity_name": None, "entity_type": "ip", "config": {"connection_creation_rate": 10}}
+QUOTA = {"mode": "managed", "type": "kafka_quota", "values": VALUES}
+BUCKET = {"mode": "managed", "type": "aws_s3_bucket", "values": {"bucket": "logs"}}
+UNKNOWN = {**QUOTA, "values": {**VALUES, "entity_name": "10.0.0.1", "per_broker": True}}
+STATE = {"root_module": {"resources": [QUOTA, BUCKET, BUCKET, UNKNOWN]}}
+TERRAFORM = json.dumps({"format_version": "1.2", "planned_values": STATE})
+FILES = {
+    "no known tool": "a: 1\n---\n- 2",
+    "not YAML": "a: [",
+    "unknown values of a topic": (
+        "topics: {a: {partitions: -1, configs: {future.config: 1, retention.ms: null}}}"
+    ),
+    "wrong types": (
+        "topics: {a: {partitions: few, replication: [1], configs: x}}\nservices: [1]\nusers: {b: {roles: x}}"
+    ),
+    "declared twice": f"{STRIMZI_LIKE}---\n{STRIMZI_LIKE}",
+    "fork of kafka-gitops": FORK,
+    "refused by kafka-gitops itself": """\
 services:
   no-principal: {type: application, produces: [a]}
   no-type: {type: ksql}
@@ -137,54 +112,68 @@ customUserAcls:
   no-role:
     wrong: {name: a, type: TOPIC, pattern: LITERAL, operation: COMMIT}
     cluster: {name: mine, type: CLUSTER, pattern: LITERAL, operation: ALTER}
-"""
-    assert problems(tmp_path, text) == wording
-
-
-def test_service_accounts_of_confluent_cloud_are_known_there_only(tmp_path: Path) -> None:
-    text = "settings: {ccloud: {enabled: true}}\nservices: {a: {type: application, produces: [b]}}"
-    assert problems(tmp_path, text) == wording
-
-
-# --- the other tools --------------------------------------------------------------------------------
-
-
-def test_topicctl_replaces_variables(tmp_path: Path) -> None:
-    text = 'meta: {name: "${TEAM}.orders"}\nspec: {partitions: 1, replicationFactor: 1}'
-    assert mistakes(tmp_path, text) == wording
-
-
-def test_julieops_needs_the_plans_and_has_custom_roles(tmp_path: Path) -> None:
-    topic = "{name: t, plan: gold, config: {num.partitions: 1, replication.factor: 1}}"
-    assert mistakes(tmp_path, f"context: c\nprojects: [{{name: p, topics: [{topic}]}}]") == wording
-    text = "context: c\nprojects: [{name: p, operators: [{principal: 'User:a'}]}]\n---\nroles: [{name: o}]"
-    assert problems(tmp_path, text) == wording
-
-
-def test_jikkou_needs_what_is_referred_to(tmp_path: Path) -> None:
-    head = "apiVersion: kafka.jikkou.io/v1\nmetadata: {name: a}\n"
-    text = f"""\
-{head}kind: KafkaTopic
+""",
+    "service accounts of Confluent Cloud": (
+        "settings: {ccloud: {enabled: true}}\nservices: {a: {type: application, produces: [b]}}"
+    ),
+    "variable of topicctl": 'meta: {name: "${TEAM}.orders"}\nspec: {partitions: 1, replicationFactor: 1}',
+    "julieops without its plans": f"context: c\nprojects: [{{name: p, topics: [{JULIEOPS_TOPIC}]}}]",
+    "custom roles of julieops": (
+        "context: c\nprojects: [{name: p, operators: [{principal: 'User:a'}]}]\n---\nroles: [{name: o}]"
+    ),
+    "jikkou without what is referred to": f"""\
+{JIKKOU}kind: KafkaTopic
 spec: {{partitions: 1, replicas: 1, configMapRefs: [b]}}
 ---
-{head}kind: KafkaPrincipalAuthorization
+{JIKKOU}kind: KafkaPrincipalAuthorization
 spec: {{roles: [c]}}
 ---
-{head}kind: KafkaClientQuota
+{JIKKOU}kind: KafkaClientQuota
 spec: {{type: HOST, configs: {{producerByteRate: 1}}}}
 ---
-{head}kind: KafkaClientQuota
+{JIKKOU}kind: KafkaClientQuota
 spec: {{type: CLIENT, entity: {{clientId: a}}, configs: {{producerByteRate: fast}}}}
-"""
-    assert mistakes(tmp_path, text) == wording
+""",
+    "other resources of terraform": TERRAFORM,
+}
 
 
-def test_terraform_shows_the_values_after_a_plan(tmp_path: Path) -> None:
-    values = '{"entity_name": null, "entity_type": "ip", "config": {"connection_creation_rate": 10}}'
-    resource = f'{{"mode": "managed", "type": "kafka_quota", "values": {values}}}'
-    other = '{"mode": "managed", "type": "aws_s3_bucket", "values": {"bucket": "logs"}}'
-    unknown = resource.replace("}}", '}, "per_broker": true}').replace("null", '"10.0.0.1"')
-    planned = f'{{"root_module": {{"resources": [{resource}, {other}, {other}, {unknown}]}}}}'
-    text = f'{{"format_version": "1.2", "planned_values": {planned}}}'
-    assert [ref.name for ref in convert(write(tmp_path, text)).refs] == ["ip=10.0.0.1", "ip=<default>"]
-    assert problems(tmp_path, text) == wording
+def test_messages(tmp_path: Path, golden: SnapshotAssertion) -> None:
+    """Each with its file, line and column."""
+    lines = [line for name, text in FILES.items() for line in (f"# {name}", *list_messages(tmp_path, text))]
+    assert "\n".join(lines) + "\n" == golden(name="messages.txt")
+
+
+def test_files_of_several_tools_are_refused() -> None:
+    with pytest.raises(UsageError, match="jikkou, strimzi") as mixed:
+        read_foreign([EXAMPLES["strimzi"], EXAMPLES["jikkou"]], AUTO)
+    assert "--from jikkou" in (mixed.value.hint or "")
+    with pytest.raises(InvalidInput) as caught:
+        read_foreign([EXAMPLES["strimzi"]], "topicctl")
+    assert len(caught.value.problems) == 5
+
+
+def test_folder_is_read_with_all_files(tmp_path: Path) -> None:
+    (tmp_path / "topics").mkdir()
+    write(tmp_path, "settings: {files: {topics: topics/t.yaml, users: users.yaml}}")
+    write(tmp_path / "topics", "topics: {a: {partitions: 1, replication: 1}}", "t.yaml")
+    made = convert(tmp_path)
+    assert [ref.name for ref in made.refs] == ["a"]
+    (missing,) = made.unconverted
+    assert "state.yaml:1:43: files.users: not read" in str(missing)
+
+
+def test_count_may_be_left_to_defaults(tmp_path: Path) -> None:
+    with_defaults = Context(defaults={"Topic": ({"partitions": 3, "replicationFactor": 3},)})
+    made = convert(write(tmp_path, "topics: {a: {}}"), context=with_defaults)
+    assert "partitions" not in made.files[0].text
+
+
+def test_defaults_of_a_fork_are_written(tmp_path: Path) -> None:
+    made = convert(write(tmp_path, FORK))
+    assert "partitions: 6\n  replicationFactor: 3\n" in made.files[0].text
+
+
+def test_terraform_values_are_those_after_a_plan(tmp_path: Path) -> None:
+    made = convert(write(tmp_path, TERRAFORM))
+    assert [ref.name for ref in made.refs] == ["ip=10.0.0.1", "ip=<default>"]

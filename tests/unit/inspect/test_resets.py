@@ -18,7 +18,6 @@ from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import TransactionReading
 from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
 from kafkaform.resources.consent import Grant
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import FakeClock, Watched, made, topic
 
@@ -91,9 +90,14 @@ NO_OFFSET = (
 )
 
 
+ALREADY_THERE = ("KF439", "a:0-1 is not changed: the group is already there", None)
+
+
 def test_every_partition_is_accounted_for(cluster: MemoryCluster) -> None:
     assert notes(reset(cluster, "earliest")) == []
-    assert notes(reset(cluster, "50")) == [("KF439", wording, None)]
+    assert notes(reset(cluster, "50")) == [
+        ("KF439", "a:0-1 is not changed: the group is already there", None)
+    ]
     no_offset = (*NO_OFFSET[:1], NO_OFFSET[1].format("shift-by +1"), NO_OFFSET[2])
     assert notes(reset(cluster, "shift-by 1")) == [no_offset]
     # Whoever chooses partitions knows that there are others.
@@ -102,7 +106,9 @@ def test_every_partition_is_accounted_for(cluster: MemoryCluster) -> None:
 
 def test_every_partition_of_a_file_is_accounted_for(cluster: MemoryCluster) -> None:
     request = ResetRequest("g", offsets={("a", 0): 20})
-    assert notes(make_reset(request, cluster, Settings(), None, NOW)) == [("KF438", wording, wording)]
+    ((code, message, suggestion),) = notes(make_reset(request, cluster, Settings(), None, NOW))
+    assert (code, message.partition(" ")[0]) == ("KF438", "a:1-2")
+    assert "`kafkaform reset g --to earliest --topic a:1-2`" in (suggestion or "")
 
 
 @pytest.mark.parametrize(("place", "offset"), [("0", 10), ("999", 100), ("shift-by -99", 10)])
@@ -110,8 +116,8 @@ def test_no_place_is_outside_of_the_log(cluster: MemoryCluster, place: str, offs
     plan = reset(cluster, place, "a:0").plan
     assert moves(plan) == {"offsets.a:0": (50, offset)}
     (note,) = [found for found in plan.diagnostics if found.code == "KF408"]
-    assert note.message == wording
     assert "(10 to 100)" in note.message
+    assert note.message.endswith(f"using {offset}")
 
 
 def skipped(made: Reset) -> list[tuple[str, str | None]]:
@@ -119,15 +125,15 @@ def skipped(made: Reset) -> list[tuple[str, str | None]]:
 
 
 def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: MemoryCluster) -> None:
-    for age_ms, ending in (
-        (5_000, "wait until the transaction has ended, then plan the reset again"),
-        (3_600_000, "first end the hanging transaction: `kafkaform doctor --rule KF311` shows the command"),
+    for age_ms, age, ending in (
+        (5_000, "5 seconds", "wait until the transaction has ended"),
+        (3_600_000, "60 minutes", "`kafkaform doctor --rule KF311`"),
     ):
         with cluster.transaction("a", 1, transactional_id="tx", age_ms=age_ms):
             cluster.write("a", 1, 3)
             ((message, suggestion),) = skipped(reset(cluster, "latest"))
-            assert message == wording
-            assert suggestion == ending
+            assert f"transaction 'tx' (producer 1, epoch 0) has been open for {age} in a:1" in message
+            assert ending in (suggestion or "")
             # Up to the last stable offset nothing is skipped that could not be read.
             stable = cluster.log_spans([("a", 1)], committed=True)[("a", 1)].end
             assert skipped(reset(cluster, str(stable))) == []
@@ -149,7 +155,7 @@ def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_
         cluster.write("a", 1, 3)
         made = make_reset(ResetRequest("g", Latest()), Few(cluster), Settings(), None, NOW)
         ((message, _),) = skipped(made)
-        assert message == wording
+        assert message.startswith("a transaction has been open in a:1 from offset 100")
 
 
 def test_it_is_destructive_and_says_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:
@@ -199,17 +205,19 @@ def test_what_a_cluster_forbids_is_refused(cluster: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "place", "topics"),
+    ("group", "place", "topics", "problem"),
     [
-        ("gg", "earliest", ()),
-        ("g", "earliest", ("b",)),
-        ("g", "earliest", ("a:3",)),
-        ("g", "shift-by 1", ("a:2",)),
+        ("gg", "earliest", (), "group 'gg' does not exist"),
+        ("g", "earliest", ("b",), "topic 'b' does not exist"),
+        ("g", "earliest", ("a:3",), "a has no partition 3"),
+        ("g", "shift-by 1", ("a:2",), "no offset in a:2"),
     ],
 )
-def test_what_is_not_there(cluster: MemoryCluster, group: str, place: str, topics: tuple[str, ...]) -> None:
+def test_missing_resource_is_named(
+    cluster: MemoryCluster, group: str, place: str, topics: tuple[str, ...], problem: str
+) -> None:
     request = ResetRequest(group, parse_offset(place), topics=parse_topics(topics))
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(KafkaformError, match=problem) as caught:
         make_reset(request, cluster, Settings(), None, NOW)
     assert caught.value.hint
 
@@ -277,7 +285,8 @@ def test_a_reset_that_a_rule_has_as_an_error_is_refused(
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
     request = ResetRequest("g", parse_offset("earliest"), allow=(Grant.parse("destructive"),))
     (change,) = make_reset(request, cluster, Settings(rules={"KF407": "error"}), None, NOW).plan.changes
-    assert (change.status, change.reason) == (Status.REFUSED, wording)
+    assert change.status is Status.REFUSED
+    assert "KF407: g looks empty, but its offset in a:0 went from 50 to 51" in (change.reason or "")
 
 
 @pytest.mark.parametrize(

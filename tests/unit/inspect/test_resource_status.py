@@ -29,7 +29,6 @@ from kafkaform.inspect.resource_status import (
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group, GroupReading, Position
 from kafkaform.resources.name_globs import NameGlobs
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group_ref as group
 from tests.support.plans.scenes import topic
@@ -185,7 +184,11 @@ def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
         {}, frozenset(), {topic("t"): "not yours"}, (Diagnostic("KF1", Severity.INFO, "note"),)
     )
     made = assemble(seen, groups, {}, [declared(topic("t"))], Selection(), ["first"])
-    assert (made.unread, made.notes, made.topics) == (wording, ("note",), ())
+    assert (made.notes, made.topics) == (("note",), ())
+    first, many, one, part, unread = made.unread
+    assert (first, many) == ("first", "4 groups (a, b, c, …): no right")
+    assert (one, part) == ("group e: no answer", "a part of group f: the ends of its logs")
+    assert unread == "topic t: not yours"
     assert [one.denied for one in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
@@ -193,10 +196,11 @@ def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
     # Sizes that nobody tells are said and do not stop the reading.
     seen = live("a", "b")
     made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
-    assert made.unread == (wording,)
+    assert made.unread == ("the sizes of topics: not authorised",)
     assert [one.size for one in made.topics] == [None, None]
     made = read_status(Answers(seen, reading(), None), None, Selection())
-    assert made.unread == (wording,)
+    (unread,) = made.unread
+    assert unread.startswith("the size of 2 topics (a, b): ")
     assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [
         DataSize(7, 1)
     ] * 2

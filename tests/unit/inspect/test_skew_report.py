@@ -23,7 +23,6 @@ from kafkaform.plan.skew_report import (
     skew_diagnostics,
 )
 from spark_validation.results import Estimate, SkewFinding, SkewReport, SkewVerdict, to_json
-from tests.support.golden import wording
 from tests.support.plans.damage import damage_json
 from tests.support.plans.scenes import absent, declared
 from tests.support.skew.scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
@@ -72,28 +71,31 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "problem"),
     [
-        "",
-        to_json(report(measured()))[:-40],
-        b"\xff\xfe",
-        "[]",
-        "{}",
-        '{"format_version": true}',
-        '{"format_version": 1}',
-        '{"format_version": 1e999}',
-        '{"format_version": NaN}',
-        "[" * 100_000,
-        json.dumps(document(format_version=2)),
-        json.dumps(document(topics=[1])),
-        json.dumps(document(topics=document()["topics"] * 2)),
-        json.dumps(document(created_at="2026-13-41T00:00:00Z")),
-        json.dumps(document(surplus=1)),
-        json.dumps(document(tool_version=None)),
+        ("", ":1:1: not a valid skew report: not JSON"),
+        (to_json(report(measured()))[:-40], ":219:4: not a valid skew report: not JSON: Unterminated"),
+        (b"\xff\xfe", "not UTF-8"),
+        ("[]", "no format_version"),
+        ("{}", "no format_version"),
+        ('{"format_version": true}', "no format_version"),
+        ('{"format_version": 1}', "tool_version: missing"),
+        ('{"format_version": 1e999}', ":1:20: not a valid skew report: the number 1e999"),
+        ('{"format_version": NaN}', ":1:20: not a valid skew report: NaN"),
+        ("[" * 100_000, "nested too deeply"),
+        (json.dumps(document(format_version=2)), "format 2"),
+        (json.dumps(document(topics=[1])), "topics[0]: must be a mapping"),
+        (json.dumps(document(topics=document()["topics"] * 2)), "duplicate topic a"),
+        (json.dumps(document(created_at="2026-13-41T00:00:00Z")), "invalid creation time 2026-13-41"),
+        (json.dumps(document(surplus=1)), "unknown key 'surplus'"),
+        (json.dumps(document(tool_version=None)), "tool_version: must be text"),
     ],
 )
-def test_what_is_no_report_is_refused_in_one_line_that_says_where(file: Path, text: str | bytes) -> None:
-    assert refused(file, text).message == wording
+def test_invalid_report_is_refused(file: Path, text: str | bytes, problem: str) -> None:
+    message = refused(file, text).message
+    assert message.startswith(str(file))
+    assert problem in message
+    assert "\n" not in message
 
 
 DAMAGED = damage_json(json.dumps(document()))
@@ -105,25 +107,25 @@ def test_a_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
         assert ": not a valid skew report: " in refused(file, content).message
 
 
-def test_a_wrong_value_deep_inside_is_named_by_its_place(file: Path) -> None:
+def test_wrong_value_is_named_by_its_path(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["partitions"][2]["share"]["low"] = "alice@example.org"
-    assert refused(file, json.dumps(damaged)).message == wording
+    assert "topics[0].partitions[2].share.low: " in refused(file, json.dumps(damaged)).message
     assert "\x1b" not in refused(file, json.dumps(document(**{"x\x1b[31m" * 1000: 1}))).message
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
+    ("path", "value", "problem"),
     [
-        (("diagnosis",), "alice"),
-        (("hot_keys", 0, "key_hash"), "alice"),
-        (("hot_keys", 0, "key"), {"alice": 1}),
-        (("sample", "seed"), -1),
-        (("policy",), {"status": "fail"}),
+        (("diagnosis",), "alice", "diagnosis: must be one of balanced, hot_keys, "),
+        (("hot_keys", 0, "key_hash"), "alice", "hot_keys[0].key_hash: does not match "),
+        (("hot_keys", 0, "key"), {"alice": 1}, "hot_keys[0].key: must be text or null"),
+        (("sample", "seed"), -1, "sample.seed: must be at least 0"),
+        (("policy",), {"status": "fail"}, "policy.reasons: missing"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_value_as_that_may_be_a_key(
-    file: Path, path: tuple[str | int, ...], value: object
+def test_wrong_value_is_not_shown_as_it_may_be_a_key(
+    file: Path, path: tuple[str | int, ...], value: object, problem: str
 ) -> None:
     made = report(measured(hot_keys=[hot("a", Estimate.exact(0.3))]))
     damaged = json.loads(to_json(made))
@@ -132,14 +134,14 @@ def test_what_is_wrong_is_said_without_the_value_as_that_may_be_a_key(
         inner = inner[step]
     inner[path[-1]] = value
     message = refused(file, json.dumps(damaged)).message
-    assert message == wording
+    assert f"topics[0].{problem}" in message
     assert "alice" not in message
 
 
 def test_an_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["sample"]["seed"] = -(10**400)
-    assert refused(file, json.dumps(damaged)).message == wording
+    assert "(362 more characters) is too large" in refused(file, json.dumps(damaged)).message
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -156,17 +158,17 @@ def stamped(age: timedelta) -> str:
 
 
 @pytest.mark.parametrize(
-    ("age", "max_age"),
+    ("age", "max_age", "words"),
     [
-        (timedelta(days=9, hours=3), WEEK),
-        (timedelta(days=7, seconds=1), WEEK),
-        (timedelta(hours=3), timedelta(hours=1)),
-        (timedelta(seconds=1), timedelta(0)),
+        (timedelta(days=9, hours=3), WEEK, "is 9 days old; the maximum age is 7 days"),
+        (timedelta(days=7, seconds=1), WEEK, "is 7 days old; the maximum age is 7 days"),
+        (timedelta(hours=3), timedelta(hours=1), "is 3 hours old; the maximum age is 60 minutes"),
+        (timedelta(seconds=1), timedelta(0), "is 1 second old; the maximum age is 0 seconds"),
     ],
 )
-def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta) -> None:
+def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, words: str) -> None:
     error = refused(file, stamped(age), max_age=max_age)
-    assert error.message == wording
+    assert error.message.endswith(words)
     assert "--max-age" in (error.hint or "")
 
 
@@ -180,15 +182,16 @@ def test_any_age_is_taken_where_none_is_asked_for(file: Path) -> None:
 def test_a_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
     file.write_text(stamped(timedelta(minutes=-4)), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
-    assert refused(file, stamped(timedelta(minutes=-6))).message == wording
-    assert refused(file, stamped(timedelta(days=-9)), max_age=None).message == wording
+    assert "in the future: 2026-11-20T12:06:00Z" in refused(file, stamped(timedelta(minutes=-6))).message
+    future = refused(file, stamped(timedelta(days=-9)), max_age=None).message
+    assert "in the future: 2026-11-29T12:00:00Z" in future
 
 
 def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
     made = replace(report(measured(), cluster_id="other"), cluster_name="staging")
     error = refused(file, to_json(made), cluster_id="memory")
-    assert error.message == wording
-    with pytest.raises(SkewReportError, check=lambda error: str(error) == wording):
+    assert "of cluster staging (other), not of memory" in error.message
+    with pytest.raises(SkewReportError, match="of cluster other, not of memory"):
         require_cluster(report(cluster_id="other"), "memory")
 
 
@@ -252,7 +255,7 @@ def test_without_a_limit_or_records_there_is_no_verdict() -> None:
     assert [one.severity for one in made.topics[0].findings] == ["error"]
     assert is_beyond_policy(made)
     strict = policed(maxPartitionRatio=1.0, maxKeyShare=0.01, minDistinctKeys=9)
-    assert verdict(strict, report(empty())) == SkewVerdict("pass", (wording,))
+    assert verdict(strict, report(empty())) == SkewVerdict("pass", ("there is no record to judge",))
 
 
 def test_findings_are_of_this_judgement_and_topic() -> None:

@@ -27,7 +27,6 @@ from kafkaform.inspect.skew_input import (
 from kafkaform.resources.topic.operations import DeleteTopic
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.results import SkewLimits
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import absent, declared, made, topic
 
@@ -70,13 +69,13 @@ def test_without_names_every_topic_with_a_policy_is_chosen(cluster: MemoryCluste
     desired = [policed("orders"), declared("payments"), absent("old"), group("g", "orders")]
     assert list_topics_with_policy(desired) == ["orders"]
     assert choose(cluster, [], desired, ()).topics == {"orders": 3}
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(KafkaformError, match="no declared topic has a skew policy") as caught:
         choose(cluster, [], desired[1:], ())
     assert "skew: {maxPartitionRatio" in (caught.value.hint or "")
 
 
 def test_a_name_that_is_not_there_is_told_with_the_nearest(cluster: MemoryCluster) -> None:
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording) as caught:
+    with pytest.raises(KafkaformError, match="no topic 'order'") as caught:
         choose(cluster, ["payments", "order"], [], ())
     assert caught.value.hint == "did you mean orders?"
     with pytest.raises(KafkaformError, match=r"no topic matches '\*x'"):
@@ -86,7 +85,8 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(cluster: MemoryCluste
 def test_a_declared_topic_that_is_not_there_does_not_keep_the_others(cluster: MemoryCluster) -> None:
     chosen = choose(cluster, [], [policed("orders"), policed("new")], ())
     assert chosen.topics == {"orders": 3}
-    assert {name: error.message for name, error in chosen.failed.items()} == {"new": wording}
+    assert [*chosen.failed] == ["new"]
+    assert "no topic 'new'" in chosen.failed["new"].message
 
 
 def test_a_topic_that_may_not_be_seen_does_not_keep_the_others(cluster: MemoryCluster) -> None:
@@ -157,7 +157,7 @@ def test_a_partition_without_a_leader_fails_its_topic_alone() -> None:
     memory.stop_broker(1)
     reading = read_logs(memory, {"orders": 4, "payments": 1}, NOW)
     assert "orders" in reading.failed
-    assert reading.failed["orders"].message == wording
+    assert "2 partitions of 4 (0, 2)" in reading.failed["orders"].message
     assert "orders" not in reading.logs
     assert {*reading.logs} | {*reading.failed} == {"orders", "payments"}
 
@@ -182,15 +182,18 @@ class Silent(MemoryCluster):
         return {}
 
 
-@pytest.mark.parametrize("kind", [Untold, Silent])
-def test_without_sizes_the_rest_is_known(kind: type[MemoryCluster]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(Untold, "the bytes of partitions: "), (Silent, "the bytes of all partitions of orders: ")],
+)
+def test_offsets_are_known_without_sizes(kind: type[MemoryCluster], words: str) -> None:
     cluster = kind()
     made(cluster, "orders", 1)
     cluster.write("orders", 0, 7, WRITTEN)
     reading = read_logs(cluster, {"orders": 1}, NOW)
     assert reading.logs == {"orders": (PartitionLog(0, 0, 7, None, 0, WRITTEN),)}
     (note,) = reading.notes
-    assert note == wording
+    assert note.startswith(words)
 
 
 # --- what manifests say ----------------------------------------------------------------------------
@@ -248,7 +251,8 @@ def test_an_end_that_went_backwards_counts_nothing_and_is_named() -> None:
     found = cut_to_new_records(read(1_520, 100, 100, at_ms=1_000), read(1_000, 150, 100, at_ms=11_000))
     assert [(log.start, log.end) for log in found.logs["t"]] == [(1_000, 1_000), (100, 150), (100, 100)]
     assert (found.arrivals["t"].counts, found.arrivals["t"].per_second) == ((0, 50, 0), 5.0)
-    assert found.notes == (wording,)
+    (note,) = found.notes
+    assert note.startswith("offsets 1,000 to 1,519 of t:0")
     # The log is longer than before by now: only the epoch of its leader shows that it was cut short.
     found = cut_to_new_records(
         read(300, 100, 100, at_ms=1_000), read(300, 150, 100, at_ms=11_000), {("t", 0): 100}
@@ -268,4 +272,4 @@ def test_a_topic_that_was_made_again_while_it_is_watched_fails(cluster: MemoryCl
     found = read_new_records(cluster, before, NOW + 2)
     assert {*found.logs} == {"orders"}
     assert found.arrivals["orders"].counts == (0, 7, 0)
-    assert found.failed["payments"].message == wording
+    assert "deleted and made again" in found.failed["payments"].message

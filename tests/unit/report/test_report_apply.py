@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
 from threading import Event
 
 import pytest
@@ -14,24 +13,21 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.core.apply_result import ApplyReport, ResourceResult, Result
-from kafkaform.core.errors import OutcomeUnknown, RequestRejected, Unreachable
-from kafkaform.core.model import Location, ResourceRef
+from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import is_plain
-from kafkaform.core.values import replace
 from kafkaform.plan.summary import word_consent_count
 from kafkaform.report.apply import apply_to_json, describe, render_apply, summarise_apply
-from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
+from tests.support.plans.applies import NO, apply_everything
 from tests.support.plans.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
 
 A = topic("a")
-NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask the owners")
 
 
 def report_of(plan: Plan, memory: MemoryCluster) -> ApplyReport:
@@ -42,50 +38,11 @@ def lines_of(report: ApplyReport) -> list[str]:
     return render_apply(report).plain.split("\n")
 
 
-class Blind(Watched):
-    """A cluster that does not say where its replicas are: none is moved then."""
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
-        raise Unreachable("no answer")
-
-
-def everything() -> ApplyReport:
-    """An apply in which each sort of thing happens once or twice."""
-    memory = MemoryCluster()
-    for name in ("changed", "cut", "doomed", "fewer", "half", "moved", "late"):
-        made(memory, name, retention_ms=WEEK)
-    desired = [
-        declared("changed", 6, 3, retention_ms="1209600000"),
-        declared("cut", retention_ms=DAY, cleanup_policy="compact"),
-        absent("doomed"),
-        declared("failed"),
-        declared("fewer", 1),
-        declared("half", 6, retention_ms=None, segment_ms=DAY, allow={"retention-cut": "meant"}),
-        declared("moved", 6, retention_ms=WEEK),
-        declared("late", 6, retention_ms=WEEK),
-        declared("new", 12),
-        declared("same"),
-    ]
-    plan = plan_for(Blind(memory), *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
-    made(memory, "same")
-    memory.execute([AddPartitions(topic("moved"), 3, 4)])
-    memory.fail_next(NO, topic("failed"))
-    memory.fail_next(OutcomeUnknown("no answer in time"), topic("half"), carried_out=True)
-    stop = Event()
-
-    def after(_: object) -> None:
-        if len(watched.requests) == 2:
-            stop.set()
-
-    watched = Watched(memory, after=after)
-    return apply(plan, watched, ApplyOptions(stop=stop, clock=FakeClock().clock))
-
-
 # --- text ------------------------------------------------------------------------------------------
 
 
 def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
-    lines = lines_of(everything())
+    lines = lines_of(apply_everything())
     heads = [line.split()[:2] for line in lines if line.startswith("  ") and line[2] in "+~-=!"]
     assert heads == [
         ["+", "Topic/new"],
@@ -126,7 +83,7 @@ def test_lines_fit_a_terminal() -> None:
         width=80,
     ).plain
     assert max(map(len, lines.split("\n"))) <= 80
-    assert max(map(len, render_apply(everything(), width=80).plain.split("\n"))) <= 80
+    assert max(map(len, render_apply(apply_everything(), width=80).plain.split("\n"))) <= 80
 
 
 def test_success_is_short_and_says_that_it_was_proven(

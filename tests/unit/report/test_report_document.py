@@ -37,9 +37,9 @@ from kafkaform.report.html import write_html
 from kafkaform.report.markdown import MIN_LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from tests.support.builds import builds
+from tests.support.html import ATTRIBUTES, TAGS, parse_html
+from tests.support.markdown import REFERENCES, parse_markdown, read_as_github
 from tests.support.plans.strategies import BLOCK_STARTS, hostile_text
-from tests.unit.report.test_report_markdown import REFERENCES, parse, read_as_github
-from tests.unit.report.test_report_skew_html import ATTRIBUTES, TAGS, read
 
 COLUMNS = (Column("Name", role=Role.CODE), Column("Count", right=True))
 BARS = (COLUMNS[0], Column("mean", mean=0.2))
@@ -188,7 +188,7 @@ def test_foreign_text_reaches_no_terminal(document: ReportDocument, width: int |
 def test_foreign_text_stays_text_in_markdown(document: ReportDocument) -> None:
     written = write_markdown(document)
     assert read_as_github(written) == outline(document), written
-    found = parse(written)
+    found = parse_markdown(written)
     assert not {"link_open", "image", "html_inline", "ordered_list_open", "hr", "code_block"} & found.types
     assert all(re.fullmatch(r"(</?details>|<summary>.*</summary>|\s)+", tag) for tag in found.html)
     assert not [text for text in found.texts if REFERENCES.search(text)]
@@ -198,7 +198,7 @@ def test_foreign_text_stays_text_in_markdown(document: ReportDocument) -> None:
 def test_foreign_text_stays_text_in_html(document: ReportDocument) -> None:
     written = write_html(document)
     assert all(char == "\n" or is_plain(char) for char in written)
-    page = read(written)
+    page = parse_html(written)
     assert len(re.findall(r"<[a-z]", written)) == len(page.all(*TAGS, "pre"))
     assert {name for one in page.all(*TAGS) for name in one.attributes} <= ATTRIBUTES
 

@@ -29,11 +29,11 @@ from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
 from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
+from tests.support.markdown import REFERENCES, parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
 from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, topic
-from tests.unit.report.test_report_markdown import REFERENCES, parse
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2026-11-03T12:00:00Z")
 WORKSPACE = Workspace("/repo", "/repo")
@@ -379,7 +379,7 @@ def test_foreign_text_stays_text_in_markdown(drift: Drift) -> None:
     written = render_drift_markdown(drift, HEADER, HERE)
     assert len(written) <= LIMIT
     assert all(char == "\n" or is_plain(char) for char in written)
-    found = parse(written)
+    found = parse_markdown(written)
     assert not found.foreign
     assert not {"link_open", "image", "html_inline", "hr", "ordered_list_open"} & found.types
     assert [tag for tag in found.html if "<details>" not in tag and "</details>" not in tag] == []

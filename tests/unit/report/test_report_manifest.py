@@ -10,26 +10,17 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.loader import Context, load
-from kafkaform.core import kafka_configs
-from kafkaform.core.config_values import ConfigKey
-from kafkaform.core.kafka_configs import ConfigType
 from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.plan.planning import plan_from
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.config_values import CONFIG_VALUES
 from tests.support.plans.scenes import made, plan_for, topic
 from tests.support.plans.strategies import hostile_text
-
-DECLARABLE = {
-    name: key
-    for name, key in kafka_configs.topic_configs().items()
-    if not key.internal and name not in kafka_configs.REASSIGNMENT_KEYS
-}
 
 
 def observed(**configs: str) -> Observed:
@@ -128,32 +119,7 @@ def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
     assert "below the minimum -1" in manifest.left_out[1]
 
 
-def valid(key: ConfigKey) -> SearchStrategy[str]:
-    """Values that brokers hold for a key, in the spelling that somebody happened to use."""
-    if key.type is ConfigType.BOOLEAN:
-        return st.sampled_from(["true", "false", "TRUE"])
-    if key.valid_values:
-        members = st.sampled_from(key.valid_values)
-        several = st.lists(members, min_size=1, max_size=3).map(" ,".join)
-        return several if key.type is ConfigType.LIST else members
-    if key.type is ConfigType.DOUBLE:
-        return st.floats(0.0, 1.0).map(repr) | st.sampled_from(["0.50", "1", "1e-7", ".5"])
-    low, high = key.ranges[-1]
-    limits = {ConfigType.LONG: 2**63 - 1, ConfigType.SHORT: 2**15 - 1}
-    most = limits.get(key.type, 2**31 - 1) if high is None else int(high)
-    least = -most if low is None else int(low)
-    round_ones = st.sampled_from([10**6, 86_400_000, 2**30, 3_600_000, most, max(least, -1)])
-    return (st.integers(least, most) | round_ones.filter(lambda n: least <= n <= most)).map(str)
-
-
-VALUES = {
-    name: valid(key)
-    for name, key in DECLARABLE.items()
-    if key.ranges or key.valid_values or key.type in {ConfigType.BOOLEAN, ConfigType.DOUBLE}
-}
-
-
-@given(st.fixed_dictionaries({}, optional=VALUES), st.integers(1, 50), st.integers(1, 3))
+@given(st.fixed_dictionaries({}, optional=CONFIG_VALUES), st.integers(1, 50), st.integers(1, 3))
 def test_a_plan_of_what_was_written_is_empty(
     tmp_path_factory: pytest.TempPathFactory, configs: dict[str, str], partitions: int, replicas: int
 ) -> None:

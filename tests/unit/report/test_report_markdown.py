@@ -1,16 +1,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
 
-import cmarkgfm
 import pytest
-from cmarkgfm.cmark import Options
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from kafkaform.core.model import (
     Create,
@@ -27,7 +22,7 @@ from kafkaform.core.model import (
     Update,
 )
 from kafkaform.core.plans import AffectedConsumer, ChangeOrigin, Plan, PlannedChange, UndeclaredConfig
-from kafkaform.core.printable import clipped, is_plain, printable, wrap_text
+from kafkaform.core.printable import is_plain, printable, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command, command_line
 from kafkaform.plan.plan_header import PlanHeader
@@ -37,13 +32,13 @@ from kafkaform.report.markdown_escape import code, code_block, html, prose
 from kafkaform.report.plan import render_plan_markdown
 from kafkaform.resources.replicas.copying import TOGETHER
 from kafkaform.resources.values import is_deferred
+from tests.support.markdown import REFERENCES, Parsed, parse_markdown, show_in_code
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import examples
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2025-06-01T12:00:00Z")
 CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "what is older than 1d is deleted", "copy it first")
-GITHUB = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 WITHOUT_HTML = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 HEADINGS = {
@@ -63,78 +58,6 @@ OUR_HTML = re.compile(
     r"|<summary>(?:Notes|Not managed by any manifest|Configs that no manifest declares): [0-9,]+</summary>"
     r"|<summary>Changes in full: [0-9,]+</summary>"
 )
-OUR_TAGS = {"h2", "h3", "h4", "p", "pre", "ul", "li", "/ul", "/li", "details", "summary", "/details"}
-OUR_TAGS |= {"table", "tr", "th", "td", "/table"}
-# What GitHub makes of plain text after the Markdown is parsed.
-REFERENCES = re.compile(
-    r"@\w|#[0-9]|\bGH-[0-9]|://|www\.|:[a-z_]+:|\$|\b(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b[0-9]{7,40}\b",
-    re.IGNORECASE,
-)
-
-
-class Outline(HTMLParser):
-    """The block elements of a page, and whatever else is not plain text, code or strong."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self._depth = 0
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        self._depth += tag == "li"
-        # Items of loose lists are paragraphs.
-        if tag not in {"code", "strong", "thead", "tbody"} and not (tag == "p" and self._depth):
-            self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._depth -= tag == "li"
-        if tag in {"li", "ul", "table", "details"}:
-            self.tags.append(f"/{tag}")
-
-
-def read_as_github(markdown: str) -> list[str]:
-    """Return the outline that GitHub's own parser finds."""
-    options = Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_FOOTNOTES
-    return Outline(cmarkgfm.github_flavored_markdown_to_html(markdown, options)).tags
-
-
-@dataclass
-class Parsed:
-    """What Markdown parsers find in a report; `foreign` are elements that reports have no use for."""
-
-    headings: list[str] = field(default_factory=list)
-    rows: list[list[list[Token]]] = field(default_factory=list)
-    html: list[str] = field(default_factory=list)
-    fences: list[str] = field(default_factory=list)
-    spans: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    types: set[str] = field(default_factory=set)
-    foreign: set[str] = field(default_factory=set)
-
-
-def parse(markdown: str, parser: MarkdownIt = GITHUB) -> Parsed:
-    found = Parsed(foreign={*read_as_github(markdown)} - OUR_TAGS)
-    last = ""
-    for token in parser.parse(markdown):
-        found.types.add(token.type)
-        if token.type == "tr_open":
-            found.rows.append([])
-        elif token.type == "html_block":
-            found.html.append(token.content)
-        elif token.type == "fence":
-            found.fences.append(token.content)
-        elif token.type == "inline":
-            children = token.children or []
-            found.types.update(child.type for child in children)
-            found.spans += [child.content for child in children if child.type == "code_inline"]
-            found.texts += [child.content for child in children if child.type == "text"]
-            if last == "heading_open":
-                found.headings.append(token.content)
-            elif last in ("th_open", "td_open"):
-                found.rows[-1].append(children)
-        last = token.type
-    return found
 
 
 def planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:
@@ -182,7 +105,7 @@ def test_why_a_change_is_risky_is_said_once() -> None:
         "1d is deleted. Safer: copy it first."
     )
     held = render_plan_markdown(replace(plan, changes=(planned("a", "update", Status.NEEDS_CONSENT),)))
-    assert "Risks" not in parse(held).headings
+    assert "Risks" not in parse_markdown(held).headings
     for text in (markdown, held):
         assert text.count(CUT.reason) == 1
         assert text.count("copy it first") == 1
@@ -400,11 +323,6 @@ def test_without_a_branch_nothing_is_said_of_one() -> None:
 # --- what foreign text cannot do -------------------------------------------------------------------
 
 
-def shown_in_code(text: str) -> str:
-    shown = clipped(text, 200)
-    return shown if shown.strip() else f'"{shown}"'
-
-
 def assert_harmless(found: Parsed) -> None:
     assert set(found.headings[1:]) <= HEADINGS
     assert len(set(found.headings)) == len(found.headings)
@@ -427,7 +345,7 @@ def assert_harmless(found: Parsed) -> None:
 def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanHeader) -> None:
     markdown = render_plan_markdown(plan, header)
     assert all(char == "\n" or is_plain(char) for char in markdown)
-    found = parse(markdown)
+    found = parse_markdown(markdown)
     assert_harmless(found)
     for line in "".join(found.html).splitlines():
         assert OUR_HTML.sub("", line).strip() == "", line
@@ -442,13 +360,13 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
     cells = 6 if any(change.origin for change in ordered) else 5
     for row, change in zip(found.rows[1:], ordered, strict=True):
         assert len(row) == cells
-        assert [token.content for token in row[1]] == [shown_in_code(str(change.ref))]
+        assert [token.content for token in row[1]] == [show_in_code(str(change.ref))]
         place = change.location
-        source = [shown_in_code(f"{place.file}:{place.line}")] if place else []
+        source = [show_in_code(f"{place.file}:{place.line}")] if place else []
         assert [token.content for token in row[-1]] == source
     assert found.fences == []
     for name in (*plan.unknown, *plan.unmanaged):
-        assert shown_in_code(str(name)) in found.spans
+        assert show_in_code(str(name)) in found.spans
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
@@ -458,7 +376,7 @@ def test_the_sentence_on_what_moves_together_is_text_like_any_other(text: str) -
     plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
     markdown = render_plan_markdown(plan)
     assert all(char == "\n" or is_plain(char) for char in markdown)
-    found = parse(markdown)
+    found = parse_markdown(markdown)
     assert_harmless(found)
     for line in "".join(found.html).splitlines():
         assert OUR_HTML.sub("", line).strip() == "", line
@@ -468,7 +386,7 @@ def test_the_sentence_on_what_moves_together_is_text_like_any_other(text: str) -
 @given(strategies.plans(), strategies.headers())
 def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: PlanHeader) -> None:
     markdown = render_plan_markdown(plan, header)
-    found = parse(markdown, WITHOUT_HTML)
+    found = parse_markdown(markdown, WITHOUT_HTML)
     assert set(found.headings[1:]) <= HEADINGS
     assert not found.types & {"link_open", "image", "s_open", "html_inline", "html_block", "hr"}
     assert len(found.rows) == (len(plan.changes) + 1 if plan.changes else 0)
@@ -479,24 +397,24 @@ def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: Pla
 def test_a_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
     span = code(text, cell=cell)
     if cell:
-        tokens = parse(f"| a | b |\n| --- | --- |\n| {span} | x |\n").rows[1][0]
+        tokens = parse_markdown(f"| a | b |\n| --- | --- |\n| {span} | x |\n").rows[1][0]
         assert [t.type for t in tokens] == ["code_inline"]
         content = tokens[0].content
     else:
-        (content,) = parse(f"before {span} after\n").spans
-    assert content == shown_in_code(text)
+        (content,) = parse_markdown(f"before {span} after\n").spans
+    assert content == show_in_code(text)
 
 
 @example(["before", "```", "````", "after"])
 @given(st.lists(strategies.hostile_text(), max_size=8))
 def test_a_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
     expected = "\n".join(map(printable, lines)) + "\n"
-    assert parse(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
+    assert parse_markdown(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
 
 
 @given(st.lists(st.sampled_from(strategies.HOSTILE) | st.text(max_size=12), max_size=8).map(" ".join))
 def test_prose_is_words_and_code_only(text: str) -> None:
-    found = parse(f"- Why: {prose(text)}\n")
+    found = parse_markdown(f"- Why: {prose(text)}\n")
     assert found.types <= {
         *("bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"),
         *("paragraph_open", "paragraph_close", "inline", "text", "code_inline"),
@@ -540,7 +458,7 @@ def test_what_is_to_be_pasted_is_one_code_span_beside_any_name(name: str) -> Non
         f"{name}: {command('reset', name, options=options)} (and the same for {name}), or `kafkaform plan`.",
         f"groups {name} and b: `kafkaform plan`, then ({command('reset', name, options=options)})",
     ):
-        spans = parse(f"- {prose(text)}").spans
+        spans = parse_markdown(f"- {prose(text)}").spans
         assert {command_line("reset", name, options=options), "kafkaform plan"} <= {*spans}, spans
         lines = wrap_text(text, 20)
         assert any(command("reset", name, options=options) in line for line in lines)

@@ -18,9 +18,9 @@ from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.page import Page
 from kafkaform.report.skew import render_skew, render_skew_markdown
 from spark_validation.results import Estimate, SkewCause, SkewFinding, SkewReport, SkewVerdict, TopicResult
+from tests.support.markdown import REFERENCES, parse_markdown, show_in_code
 from tests.support.plans.strategies import examples, hostile_text
 from tests.support.skew import samples
-from tests.unit.report.test_report_markdown import REFERENCES, parse, shown_in_code
 
 
 def rendered(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Page:
@@ -239,8 +239,8 @@ def test_hostile_text_stays_text(name: str, prose: str, width: int | None) -> No
     text = render_skew_markdown(made)
     assert all(char == "\n" or is_plain(char) for char in shown + text)
     # `test_report_document.py` shows the same of any document, with its outline.
-    found = parse(text)
+    found = parse_markdown(text)
     assert found.headings == ["kafkaform skew", "Findings"]
     assert len(found.html) == 2 * 2
-    assert shown_in_code(name) in found.spans
+    assert show_in_code(name) in found.spans
     assert not [plain for plain in found.texts if REFERENCES.search(plain)]

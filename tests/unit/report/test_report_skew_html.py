@@ -6,8 +6,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
 
 import pytest
 
@@ -18,73 +16,8 @@ from kafkaform.report.skew import render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import Estimate, SkewReport, TopicResult
 from tests.support.browser import contrast
+from tests.support.html import ATTRIBUTES, TAGS, Element, parse_html
 from tests.support.skew import samples
-
-VOID = {"meta", "br"}
-DRAWN = {"line", "rect", "path", "circle"}
-TAGS = VOID | DRAWN | {
-    "html", "head", "title", "style", "body", "header", "main", "footer", "section", "h1", "h2",
-    "p", "b", "i", "a", "code", "span", "div", "ul", "li", "figure", "figcaption",
-    "svg", "g", "text", "table", "thead", "tbody", "tr", "th", "td", "details", "summary",
-}  # fmt: skip
-ATTRIBUTES = {
-    "aria-hidden", "aria-label", "charset", "class", "colspan", "content", "href", "http-equiv", "id",
-    "lang", "name", "role", "scope", "tabindex",
-    "cx", "cy", "d", "dy", "height", "preserveaspectratio", "r", "transform", "viewbox", "width", "x", "x1",
-    "x2", "y", "y1", "y2",
-}  # fmt: skip
-
-
-@dataclass
-class Element:
-    tag: str
-    attributes: dict[str, str]
-    children: list[Element | str] = field(default_factory=list)
-
-    def all(self, *tags: str) -> list[Element]:
-        """Every element of these tags below this one, in the page's order."""
-        inner = [one for one in self.children if isinstance(one, Element)]
-        return [found for one in inner for found in ([one] if one.tag in tags else []) + one.all(*tags)]
-
-    @property
-    def text(self) -> str:
-        parts = (one if isinstance(one, str) else one.text for one in self.children)
-        return re.sub(r"\s+", " ", "".join(parts)).strip()
-
-
-class Reader(HTMLParser):
-    """A tree of a page whose every element is closed where it must be."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.root = Element("", {})
-        self.open = [self.root]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len({name for name, _ in attrs}) == len(attrs)
-        element = Element(tag, {name: value or "" for name, value in attrs})
-        self.open[-1].children.append(element)
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in DRAWN
-        self.handle_starttag(tag, attrs)
-        self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop().tag == tag
-
-    def handle_data(self, data: str) -> None:
-        self.open[-1].children.append(data)
-
-
-def read(html: str) -> Element:
-    reader = Reader()
-    reader.feed(html)
-    reader.close()
-    assert reader.open == [reader.root]
-    return reader.root
 
 
 def past(*shares: float) -> list[SkewReport]:
@@ -122,7 +55,7 @@ def sections(page: Element) -> dict[str, Element]:
 
 
 def of_topic(topic: TopicResult, *history: SkewReport) -> Element:
-    return sections(read(render_skew_html(samples.report(topic), rows(history))))[topic.name]
+    return sections(parse_html(render_skew_html(samples.report(topic), rows(history))))[topic.name]
 
 
 def chart(section: Element, title: str) -> Element:
@@ -134,7 +67,7 @@ def chart(section: Element, title: str) -> Element:
 
 
 def test_a_page_has_only_known_elements_and_attributes(html: str) -> None:
-    page = read(html)
+    page = parse_html(html)
     assert html.startswith("<!DOCTYPE html>\n")
     every = page.all(*TAGS, "script", "img", "link", "iframe", "object", "form")
     assert {one.tag for one in every} <= TAGS
@@ -143,7 +76,7 @@ def test_a_page_has_only_known_elements_and_attributes(html: str) -> None:
 
 
 def test_a_page_needs_nothing_but_itself(html: str) -> None:
-    page = read(html)
+    page = parse_html(html)
     for one in page.all("a"):
         assert one.attributes["href"].startswith("#")
     (style,) = page.all("style")
@@ -157,7 +90,7 @@ def test_a_page_needs_nothing_but_itself(html: str) -> None:
 def test_the_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    (policy,) = [one for one in read(html).all("meta") if "http-equiv" in one.attributes]
+    (policy,) = [one for one in parse_html(html).all("meta") if "http-equiv" in one.attributes]
     assert policy.attributes == {
         "http-equiv": "Content-Security-Policy",
         "content": f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
@@ -166,7 +99,7 @@ def test_the_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> 
 
 
 def test_headings_are_in_order_and_links_lead_somewhere(html: str) -> None:
-    page = read(html)
+    page = parse_html(html)
     assert [one.attributes["lang"] for one in page.all("html")] == ["en"]
     assert [one.tag for one in page.all("h1", "h2")][:1] == ["h1"]
     assert len(page.all("h1")) == 1
@@ -176,7 +109,7 @@ def test_headings_are_in_order_and_links_lead_somewhere(html: str) -> None:
 
 
 def test_every_picture_is_told_in_words(html: str) -> None:
-    page = read(html)
+    page = parse_html(html)
     pictures = [one for figure in page.all("figure", "td") for one in figure.all("svg")]
     outer = [one for one in pictures if "viewbox" not in one.attributes]
     for one in outer:
@@ -190,7 +123,7 @@ def test_every_picture_is_told_in_words(html: str) -> None:
 
 
 def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
-    page = read(render_skew_html(samples.report(*samples.everything())))
+    page = parse_html(render_skew_html(samples.report(*samples.everything())))
     index = page.all("table")[0]
     names = [one.all("th")[0].text for one in index.all("tbody")[0].all("tr")]
     assert names[:3] == ["payments.v1", "imports.v1", "events.v1"]
@@ -282,7 +215,7 @@ def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
 
 
 def test_the_page_names_the_version_that_made_it() -> None:
-    assert read(render_skew_html(*SCENES["none"])).all("footer")[0].text == "kafkaform 0.1.0"
+    assert parse_html(render_skew_html(*SCENES["none"])).all("footer")[0].text == "kafkaform 0.1.0"
 
 
 def test_every_hot_key_and_partitioner_is_on_the_page() -> None:
@@ -352,7 +285,7 @@ def test_a_long_past_keeps_its_worst_moments() -> None:
 
 def test_hostile_text_stays_text() -> None:
     html = render_skew_html(samples.report(samples.hostile(), samples.balanced()), rows(past(0.1)))
-    page = read(html)
+    page = parse_html(html)
     assert "<img src=x onerror=alert(1)>" in page.text
     assert not page.all("script", "img")
     assert all(is_plain(char) or char == "\n" for char in html)
@@ -367,7 +300,7 @@ def test_fifty_topics_fit_with_all_their_charts() -> None:
     history = [samples.report(*topics, created_at=f"2026-10-{day:02}T00:00:00Z") for day in range(1, 29)]
     html = render_skew_html(samples.report(*topics), rows(history))
     assert len(html) < LIMIT
-    found = sections(read(html))
+    found = sections(parse_html(html))
     del found["Findings"]
     assert len(found) == 50
     for section in found.values():
@@ -382,7 +315,7 @@ def test_fifty_topics_fit_with_all_their_charts() -> None:
 def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
     html = render_skew_html(samples.report(samples.large(partitions=1000)))
     assert len(html.encode()) < 200_000
-    (section,) = read(html).all("section")
+    (section,) = parse_html(html).all("section")
     figure = chart(section, "By records")
     assert " up to 17 neighbouring partitions" in figure.text
     bars = figure.all("rect")
@@ -397,7 +330,7 @@ def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_says_so() -> No
     topics = [replace(samples.failing(samples.hot()), name=f"topic-{number:04}") for number in range(1500)]
     html = render_skew_html(samples.report(*topics))
     assert len(html) < LIMIT
-    page = read(html)
+    page = parse_html(html)
     found = len(sections(page)) - 1
     assert 10 < found < 200
     assert len(page.all("table")[0].all("tr")) == 1501
@@ -409,7 +342,7 @@ def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_says_so() -> No
 
 def palettes() -> dict[str, dict[str, tuple[int, int, int]]]:
     """The colours of both schemes and of paper, by name."""
-    (style,) = read(render_skew_html(samples.report())).all("style")
+    (style,) = parse_html(render_skew_html(samples.report())).all("style")
     found = [
         {
             name: (int(code[:2], 16), int(code[2:4], 16), int(code[4:], 16))

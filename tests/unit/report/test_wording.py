@@ -37,11 +37,11 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.risk import judge_delete
 from scripts.list_messages import list_messages
+from tests.support.markdown import GITHUB
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, Story
 from tests.support.plans.drift import drift_in
 from tests.support.plans.scenes import QUIET, made, topic
-from tests.unit.report.test_report_markdown import GITHUB
 
 HOSTILE = [
     "x;touch p;#",

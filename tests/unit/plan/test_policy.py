@@ -45,12 +45,8 @@ MOVING: dict[str, Change] = {
     "delete group": Delete(GROUP, None, {}, LOSS),
     "cut": build_update("config.retention.ms", LOSS),
     "safe increase": build_update("partitions", RiskAssessment()),
-    "move": build_update(
-        "placement", RiskAssessment(Risk.DISRUPTIVE, "replica-move", "2 replicas are copied")
-    ),
-    "reset": build_update(
-        "offsets.a:0", RiskAssessment(Risk.DESTRUCTIVE, "offset-reset", "read again"), ref=GROUP
-    ),
+    "move": build_update("placement", RiskAssessment(Risk.DISRUPTIVE, "replica-move")),
+    "reset": build_update("offsets.a:0", RiskAssessment(Risk.DESTRUCTIVE, "offset-reset"), ref=GROUP),
 }
 STAYING: dict[str, Change] = {
     "create": Create(topic("a"), {"partitions": 3}),

@@ -11,16 +11,14 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform import rules
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
-from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
+from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected
 from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import DriftCause, find_drift
 from kafkaform.inspect.reversal import plan_reversal
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS, listed_kinds
 from kafkaform.resources.base import UpdateContext
@@ -227,14 +225,6 @@ def test_plan_shows_limits_per_broker_and_of_all(file: ManifestFile) -> None:
     text = " ".join(render_plan(file.plan()).plain.split())
     assert "1 MB (1000000)" in text
     assert "above 1 MB/s on each broker, 3 MB/s on all 3" in text
-
-
-def test_cluster_may_forbid_cuts(file: ManifestFile) -> None:
-    request = Request(file.load(), inventory=tuple(KINDS))
-    forbidding = ClusterSettings("prod", ClientProperties(), forbid=("quota-cut",))
-    (change,) = build_plan(request, file.cluster, Settings(rules=QUIET), forbidding).changes
-    assert change.status is Status.REFUSED
-    assert "quota-cut is forbidden" in str(change.reason)
 
 
 def test_null_limit_is_removed(cluster: MemoryCluster, applied: ManifestFile) -> None:

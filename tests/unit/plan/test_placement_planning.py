@@ -28,7 +28,6 @@ from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assign
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import FakeClock, Watched, declared, judge_saved, made, plan_for, topic
 
@@ -158,7 +157,8 @@ def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     placed(cluster, "a", [1, 2], [2, 3])
     (planned,) = plan_for(cluster, strategic(declared("a", 3, 2), "static", "1:2,2:3,3:1")).changes
-    assert (planned.status, planned.reason) == (Status.REFUSED, wording)
+    assert planned.status is Status.REFUSED
+    assert "(INVALID_REQUEST)" in str(planned.reason)
 
 
 def test_what_brokers_refuse_or_do_not_offer_stays_refused() -> None:
@@ -172,9 +172,11 @@ def test_what_brokers_refuse_or_do_not_offer_stays_refused() -> None:
     fixed = Fixed(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     placed(fixed, "a", [1, 2], [2, 3])
     (moved,) = plan_for(fixed, declared("a", 2, 3)).changes
-    assert (moved.status, moved.reason) == (Status.REFUSED, wording)
+    assert moved.status is Status.REFUSED
+    assert "does not support AlterPartitionReassignments" in str(moved.reason)
     (altered,) = plan_for(fixed, declared("a", 2, 2, retention_ms="9")).changes
-    assert (altered.status, altered.reason) == (Status.REFUSED, wording)
+    assert altered.status is Status.REFUSED
+    assert "does not support AlterConfigs" in str(altered.reason)
 
 
 class Fixed(MemoryCluster):
@@ -213,14 +215,16 @@ def test_partitions_that_find_no_place_are_left_to_the_controller(memory: Memory
     assert planned.status is Status.PLANNED
     assert KINDS["Topic"].operations(planned.change) == (AddPartitions(topic("a"), 1, 2),)
     (note,) = [found for found in plan.diagnostics if found.code == "KF423"]
-    assert note.message == wording
+    assert "replicationFactor is 3, but only 2 brokers are live" in note.message
 
 
 def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
     placed(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
     (planned,) = plan_for(memory, declared("a", 3, 2)).changes
-    assert (planned.status, planned.reason) == (Status.REFUSED, wording)
+    assert planned.status is Status.REFUSED
+    assert "its partitions have 1 to 2 replicas" in str(planned.reason)
+    assert "declare `partitions: 2` first" in str(planned.reason)
 
 
 def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
@@ -285,7 +289,7 @@ def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
         memory.fill(topic(name), 1_000_000_000)
     plan = plan_for(memory, declared("a", 1, 3), declared("b", 1, 2), declared("c", 1, 2))
     (note,) = [found for found in plan.diagnostics if found.code == "KF429"]
-    assert note.message == wording
+    assert "3 replicas are copied (2.8 GiB, about 40 seconds at 50 MB/s per broker)" in note.message
     # Broker 1 sends both of the first topic's; broker 2 sends the second's, or the first's was sent to it.
     assert summary_sentence(plan).startswith(f"Plan: 2 to update, 1 unchanged. {note.message}. ")
     assert codes(narrow(plan, ["Topic/a"])) == []
@@ -315,7 +319,7 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
         ) == 2
         (note,) = [found for found in now.diagnostics if found.code == "KF429"]
         rate = "at 5 MB/s per broker)" if moves.throttle else "without a throttle)"
-        assert note.message == wording
+        assert note.message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
         assert note.message.endswith(rate)
 
 
@@ -384,7 +388,7 @@ def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -
         "grows": Status.PLANNED,
         "moves": Status.REFUSED,
     }
-    assert str(plan.changes[1].reason) == wording
+    assert "lacks Describe on the cluster" in str(plan.changes[1].reason)
     assert codes(plan) == ["KF423"]
 
 
@@ -407,7 +411,7 @@ def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryClu
 
     placed(memory, "a", [1], [2])
     plan = plan_for(Moving(memory), declared("a", 2, 2))
-    assert plan.changes[0].reason == wording
+    assert "moved while the plan was made" in str(plan.changes[0].reason)
 
 
 # --- what is on its way ----------------------------------------------------------------------------

@@ -9,8 +9,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import parse_assignment
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import connect, eventually
-from tests.support.plans.scenes import declared, plan_for, topic
-from tests.unit.plan.test_placement_planning import strategic
+from tests.support.plans.scenes import declare_placement, declared, plan_for, topic
 
 
 def test_placements_are_carried_out_as_planned(kafka3: DevCluster, prefix: str) -> None:
@@ -26,7 +25,7 @@ def test_placements_are_carried_out_as_planned(kafka3: DevCluster, prefix: str) 
         desired = (
             declared(names[0], 3, 3, min_insync_replicas="2"),
             declared(names[1], 4, 2),
-            strategic(declared(names[2], 2, 2), "static", "2:1,3:1"),
+            declare_placement(declared(names[2], 2, 2), "static", "2:1,3:1"),
         )
         plan = plan_for(cluster, *desired)
         assert plan.broker_validated

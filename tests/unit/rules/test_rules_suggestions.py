@@ -47,9 +47,9 @@ from tests.support.plans.risk import judge_topic_change as judged
 from tests.support.plans.rules import configured, living, observed
 from tests.support.plans.rules import group as reading
 from tests.support.plans.scenes import absent, declared, group_ref, made, topic
+from tests.support.plans.scenes import declare_reader as reader
 from tests.support.skew.scenes import FINE, SURE, UNSURE, hot, measured, policed, what_if
 from tests.support.skew.scenes import scene as of_records
-from tests.unit.plan.test_planning_groups import reader
 from tests.unit.rules import test_rules_changes as changes
 from tests.unit.rules import test_rules_health as health
 from tests.unit.rules.test_rules_acknowledged_writes import RAISE, TWO_OF_THREE

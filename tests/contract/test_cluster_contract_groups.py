@@ -23,7 +23,14 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import get_group
 from kafkaform.resources.topic.operations import AddPartitions, DeleteTopic
-from tests.contract.test_cluster_contract import carried_out, codes, create, created, gone
+from tests.support.clusters.contract import (
+    carry_out,
+    create_topics,
+    list_codes,
+    name_configs,
+    new_topic,
+    wait_until_gone,
+)
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.clusters.group_clients import assigned
 from tests.support.clusters.topics import delete_records
@@ -119,18 +126,12 @@ class KafkaTraffic:
             yield
 
 
-@pytest.fixture(params=["memory", "kafka"])
-def cluster(request: pytest.FixtureRequest, prefix: str) -> Iterator[Cluster]:
-    """Either cluster; the one in memory lags, as the real one may at any time."""
-    if request.param == "memory":
-        memory = MemoryCluster()
-        memory.lag(2)
-        yield memory
-        return
-    real = cast("KafkaCluster", request.getfixturevalue("real_cluster"))
-    yield real
-    left = real.observe([], lambda ref: ref.name.startswith(prefix), kinds=[KIND]).resources
-    carried_out(real, *(deletion(observed) for observed in left.values()))
+@pytest.fixture
+def real_cluster(real_cluster: KafkaCluster, prefix: str) -> Iterator[KafkaCluster]:
+    """The real cluster, without the groups of this test afterwards."""
+    yield real_cluster
+    left = real_cluster.observe([], lambda ref: ref.name.startswith(prefix), kinds=[KIND]).resources
+    carry_out(real_cluster, *(build_deletion(observed) for observed in left.values()))
 
 
 @pytest.fixture
@@ -144,16 +145,16 @@ def traffic(cluster: Cluster, request: pytest.FixtureRequest) -> Traffic:
 
 def alter(name: str, *unset: str, **configs: str) -> AlterConfigs:
     """Set configs, by Kafka's name with underscores for dots, and unset others."""
-    return AlterConfigs(group(name), {key.replace("_", "."): value for key, value in configs.items()}, unset)
+    return AlterConfigs(group(name), name_configs(configs), unset)
 
 
-def deletion(observed: Observed) -> DeleteGroup:
+def build_deletion(observed: Observed) -> DeleteGroup:
     """The deletion of all that there is of a group."""
     own = [path.removeprefix("config.") for path in observed.state if path.startswith("config.")]
     return DeleteGroup(observed.ref, tuple(own))
 
 
-def settled(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observed:
+def wait_for_group(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observed:
     """A group, once its state is this one."""
     observation = eventually(
         lambda: cluster.observe([group(name)]),
@@ -162,26 +163,20 @@ def settled(cluster: Cluster, name: str, state: Mapping[str, object]) -> Observe
     return observation.resources[group(name)]
 
 
-def vanished(cluster: Cluster, name: str) -> None:
-    """Wait until nothing is left of a group."""
-    eventually(lambda: cluster.observe([group(name)]), lambda o: group(name) not in o.inventory)
-    assert group(name) not in cluster.observe([group(name)]).resources
-
-
-def committed(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
+def read_offsets(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
     """The offsets of a group; it exists."""
     return cluster.groups([name]).groups[name].committed
 
 
-def unknown(cluster: Cluster, name: str) -> bool:
+def is_unknown(cluster: Cluster, name: str) -> bool:
     """Whether no coordinator knows a group."""
     reading = cluster.groups([name])
     return not reading.groups and not reading.denied
 
 
-def logs(cluster: Cluster, traffic: Traffic, name: str, *ends: int) -> None:
+def write_logs(cluster: Cluster, traffic: Traffic, name: str, *ends: int) -> None:
     """Create a topic whose partitions hold so many records, none of which expires."""
-    created(cluster, create(name, len(ends), retention_ms="-1"))
+    create_topics(cluster, new_topic(name, len(ends), retention_ms="-1"))
     for partition, end in enumerate(ends):
         if end:
             traffic.write(name, partition, end, ONE)
@@ -196,13 +191,13 @@ def test_a_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: s
     assert missing not in observation.resources
     assert missing not in observation.invisible
     assert missing not in observation.inventory
-    assert unknown(cluster, missing.name)
+    assert is_unknown(cluster, missing.name)
 
 
 def test_the_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
-    (observed,) = created(cluster, create(f"{prefix}a"))
-    carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
-    settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
+    carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
+    wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     same = group(f"{prefix}a")
     for observation in (cluster.observe([observed.ref]), cluster.observe([], kinds=["Topic"])):
         assert observed.ref in observation.inventory
@@ -216,8 +211,8 @@ def test_the_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> No
 
 def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: str) -> None:
     a, b, c = (group(prefix + name) for name in "abc")
-    carried_out(cluster, *(alter(ref.name, consumer_session_timeout_ms="50000") for ref in (a, b, c)))
-    settled(cluster, c.name, {f"config.{SESSION}": "50000"})
+    carry_out(cluster, *(alter(ref.name, consumer_session_timeout_ms="50000") for ref in (a, b, c)))
+    wait_for_group(cluster, c.name, {f"config.{SESSION}": "50000"})
     observation = cluster.observe([a], lambda ref: ref == c)
     assert {ref for ref in observation.resources if ref.name.startswith(prefix)} == {a, c}
     assert {a, b, c} <= observation.inventory
@@ -227,33 +222,33 @@ def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: 
 
 
 def test_a_group_of_configs_alone_has_no_coordinator(cluster: Cluster, prefix: str) -> None:
-    carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
-    observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
+    observed = wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     assert observed.live is None
     assert observed.uid is None
-    assert unknown(cluster, f"{prefix}a")
+    assert is_unknown(cluster, f"{prefix}a")
 
 
 def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str) -> None:
-    carried_out(
+    carry_out(
         cluster,
         alter(f"{prefix}a", consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000"),
     )
-    settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000", f"config.{HEARTBEAT}": "6000"})
-    carried_out(cluster, alter(f"{prefix}a", SESSION, streams_num_standby_replicas="1"))
+    wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000", f"config.{HEARTBEAT}": "6000"})
+    carry_out(cluster, alter(f"{prefix}a", SESSION, streams_num_standby_replicas="1"))
     wanted = {f"config.{HEARTBEAT}": "6000", "config.streams.num.standby.replicas": "1"}
-    observed = settled(cluster, f"{prefix}a", wanted)
+    observed = wait_for_group(cluster, f"{prefix}a", wanted)
     assert observed.effective[f"config.{SESSION}"] == "45000"
     assert observed.effective[f"config.{HEARTBEAT}"] == "6000"
-    carried_out(cluster, alter(f"{prefix}a", HEARTBEAT, "streams.num.standby.replicas"))
-    vanished(cluster, f"{prefix}a")
+    carry_out(cluster, alter(f"{prefix}a", HEARTBEAT, "streams.num.standby.replicas"))
+    wait_until_gone(cluster, group(f"{prefix}a"))
 
 
 def test_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
     defaults = cluster.facts().config_defaults["ConsumerGroup"]
     assert defaults.keys() == kafka_configs.group_configs().keys()
-    carried_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
-    observed = settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
+    observed = wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     inherited = {f"config.{name}": value for name, value in defaults.items()}
     assert observed.effective == {**inherited, f"config.{SESSION}": "50000"}
 
@@ -271,8 +266,8 @@ def test_all_values_are_effective(cluster: Cluster, prefix: str) -> None:
 def test_values_are_shown_as_brokers_read_them(
     cluster: Cluster, prefix: str, config: str, given: str, shown: str
 ) -> None:
-    carried_out(cluster, AlterConfigs(group(f"{prefix}a"), {config: given}))
-    settled(cluster, f"{prefix}a", {f"config.{config}": shown})
+    carry_out(cluster, AlterConfigs(group(f"{prefix}a"), {config: given}))
+    wait_for_group(cluster, f"{prefix}a", {f"config.{config}": shown})
 
 
 REFUSED = {
@@ -301,16 +296,18 @@ def test_invalid_configs_are_refused_whole(cluster: Cluster, prefix: str) -> Non
     ]
     fine = AlterConfigs(group(f"{prefix}fine"), {"share.session.timeout.ms": "46000"})
     outcomes = cluster.execute([*operations, fine])
-    assert dict(zip(REFUSED, codes(outcomes[:-1]), strict=True)) == dict.fromkeys(REFUSED, "INVALID_CONFIG")
+    assert dict(zip(REFUSED, list_codes(outcomes[:-1]), strict=True)) == dict.fromkeys(
+        REFUSED, "INVALID_CONFIG"
+    )
     assert outcomes[-1] is None
-    settled(cluster, f"{prefix}fine", {"config.share.session.timeout.ms": "46000"})
+    wait_for_group(cluster, f"{prefix}fine", {"config.share.session.timeout.ms": "46000"})
     assert not {o.ref for o in operations} & cluster.observe([], kinds=[KIND]).inventory
 
 
 def test_unsetting_what_is_not_set_or_not_known_is_fine(cluster: Cluster, prefix: str) -> None:
-    carried_out(cluster, alter(f"{prefix}a", SESSION, "nonsense"))
-    carried_out(cluster, alter(f"{prefix}b", consumer_session_timeout_ms="50000"))
-    settled(cluster, f"{prefix}b", {f"config.{SESSION}": "50000"})
+    carry_out(cluster, alter(f"{prefix}a", SESSION, "nonsense"))
+    carry_out(cluster, alter(f"{prefix}b", consumer_session_timeout_ms="50000"))
+    wait_for_group(cluster, f"{prefix}b", {f"config.{SESSION}": "50000"})
     assert group(f"{prefix}a") not in cluster.observe([], kinds=[KIND]).inventory
 
 
@@ -322,15 +319,15 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
         ResetOffsets(group(f"{prefix}d"), {(f"{prefix}nowhere", 0): 5}),
         DeleteGroup(group(f"{prefix}e")),
     ]
-    assert codes(cluster.validate(operations)) == [None, "INVALID_CONFIG", None, None, None]
-    carried_out(cluster, alter(f"{prefix}sentinel", consumer_session_timeout_ms="50000"))
-    settled(cluster, f"{prefix}sentinel", {f"config.{SESSION}": "50000"})
+    assert list_codes(cluster.validate(operations)) == [None, "INVALID_CONFIG", None, None, None]
+    carry_out(cluster, alter(f"{prefix}sentinel", consumer_session_timeout_ms="50000"))
+    wait_for_group(cluster, f"{prefix}sentinel", {f"config.{SESSION}": "50000"})
     there = cluster.observe([], kinds=[KIND]).inventory
     assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
 
 
 def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> None:
-    (observed,) = created(cluster, create(f"{prefix}a"))
+    (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     mixed = [
         AlterConfigs(observed.ref, {"retention.ms": "1000"}),
         alter(f"{prefix}a", consumer_session_timeout_ms="50000"),
@@ -338,9 +335,9 @@ def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> 
         alter(f"{prefix}b", nonsense="1"),
     ]
     expected = [None, None, "UNKNOWN_TOPIC_OR_PART", "INVALID_CONFIG"]
-    assert codes(cluster.validate(mixed)) == expected
-    assert codes(cluster.execute(mixed)) == expected
-    settled(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
+    assert list_codes(cluster.validate(mixed)) == expected
+    assert list_codes(cluster.execute(mixed)) == expected
+    wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     eventually(
         lambda: cluster.observe([observed.ref]).resources[observed.ref].state,
         lambda state: state.get("config.retention.ms") == "1000",
@@ -368,31 +365,31 @@ def test_a_group_starts_within_the_log(
     cluster: Cluster, traffic: Traffic, prefix: str, start: str, offset: int
 ) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 5)
+    write_logs(cluster, traffic, name, 5)
     traffic.write(name, 0, 4, TWO)
     traffic.write(name, 0, 3, THREE)
     traffic.expire(name, 0, 2)
-    carried_out(cluster, CommitInitialOffsets(group(name), {name: start}))
-    assert committed(cluster, name) == {(name, 0): offset}
+    carry_out(cluster, CommitInitialOffsets(group(name), {name: start}))
+    assert read_offsets(cluster, name) == {(name, 0): offset}
 
 
 def test_a_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name, now = f"{prefix}a", time.time_ns() // 1_000_000
-    logs(cluster, traffic, name, 5)
+    write_logs(cluster, traffic, name, 5)
     traffic.write(name, 0, 4, now - 3_600_000)
     traffic.write(name, 0, 3, now)
     for number, (start, offset) in enumerate({"2h ago": 5, "30m ago": 9, "99999d ago": 0}.items()):
-        carried_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
-        assert committed(cluster, f"{name}{number}") == {(name, 0): offset}
+        carry_out(cluster, CommitInitialOffsets(group(f"{name}{number}"), {name: start}))
+        assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}
 
 
 def test_a_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
-    logs(cluster, traffic, a, 5, 0)
-    logs(cluster, traffic, b, 7)
-    carried_out(cluster, CommitInitialOffsets(group(name), {a: "latest", b: "earliest"}))
-    carried_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
-    observed = settled(
+    write_logs(cluster, traffic, a, 5, 0)
+    write_logs(cluster, traffic, b, 7)
+    carry_out(cluster, CommitInitialOffsets(group(name), {a: "latest", b: "earliest"}))
+    carry_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
+    observed = wait_for_group(
         cluster,
         name,
         {
@@ -415,30 +412,30 @@ def test_a_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefi
 
 def test_an_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 5)
-    carried_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
+    write_logs(cluster, traffic, name, 5)
+    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
     traffic.write(name, 0, 5, ONE)
     for start in ("earliest", "latest"):
-        carried_out(cluster, CommitInitialOffsets(group(name), {name: start}))
-        assert committed(cluster, name) == {(name, 0): 5}
+        carry_out(cluster, CommitInitialOffsets(group(name), {name: start}))
+        assert read_offsets(cluster, name) == {(name, 0): 5}
 
 
 def test_only_partitions_without_an_offset_get_one(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name, other = f"{prefix}a", f"{prefix}b"
-    logs(cluster, traffic, name, 5)
-    logs(cluster, traffic, other, 6)
+    write_logs(cluster, traffic, name, 5)
+    write_logs(cluster, traffic, other, 6)
     traffic.commit(name, {(name, 0): 3})
-    carried_out(cluster, AddPartitions(topic(name), 1, 2))
+    carry_out(cluster, AddPartitions(topic(name), 1, 2))
     eventually(lambda: cluster.partition_counts([name]), lambda counts: counts == {name: 2})
-    carried_out(cluster, CommitInitialOffsets(group(name), {name: "latest", other: "latest"}))
-    assert committed(cluster, name) == {(name, 0): 3, (name, 1): 0, (other, 0): 6}
+    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest", other: "latest"}))
+    assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (other, 0): 6}
 
 
 def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    carried_out(cluster, create(name, 3))
-    carried_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
-    assert committed(cluster, name) == {(name, number): 0 for number in range(3)}
+    carry_out(cluster, new_topic(name, 3))
+    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
+    assert read_offsets(cluster, name) == {(name, number): 0 for number in range(3)}
 
 
 def test_a_missing_topic_is_no_start(
@@ -446,13 +443,13 @@ def test_a_missing_topic_is_no_start(
 ) -> None:
     monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
     name, missing = f"{prefix}a", f"{prefix}missing"
-    logs(cluster, traffic, name, 5)
+    write_logs(cluster, traffic, name, 5)
     operation = CommitInitialOffsets(group(name), {name: "latest", missing: "earliest"})
     (refusal,) = cluster.execute([operation])
-    assert codes([refusal]) == ["UNKNOWN_TOPIC_OR_PART"]
+    assert list_codes([refusal]) == ["UNKNOWN_TOPIC_OR_PART"]
     assert refusal is not None
     assert missing in refusal.message
-    assert unknown(cluster, name)
+    assert is_unknown(cluster, name)
     assert topic(missing) not in cluster.observe([], kinds=["Topic"]).inventory
 
 
@@ -461,11 +458,11 @@ def test_a_missing_topic_is_no_start(
 
 def test_offsets_are_moved_exactly_and_others_stay(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9, 9, 9, 9)
+    write_logs(cluster, traffic, name, 9, 9, 9, 9)
     traffic.expire(name, 0, 4)
     traffic.commit(name, {(name, 0): 6, (name, 1): 6, (name, 3): 6})
-    carried_out(cluster, ResetOffsets(group(name), {(name, 0): 4, (name, 1): 9, (name, 2): 5}))
-    assert committed(cluster, name) == {(name, 0): 4, (name, 1): 9, (name, 2): 5, (name, 3): 6}
+    carry_out(cluster, ResetOffsets(group(name), {(name, 0): 4, (name, 1): 9, (name, 2): 5}))
+    assert read_offsets(cluster, name) == {(name, 0): 4, (name, 1): 9, (name, 2): 5, (name, 3): 6}
 
 
 @pytest.mark.parametrize(
@@ -475,23 +472,23 @@ def test_an_offset_outside_of_the_log_moves_none(
     cluster: Cluster, traffic: Traffic, prefix: str, partition: int, offset: int
 ) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9, 0)
+    write_logs(cluster, traffic, name, 9, 0)
     traffic.expire(name, 0, 4)
     before = {(name, 0): 6, (name, 1): 0}
     traffic.commit(name, before)
     wanted = {(name, 0): 5, (name, 1): 0} | {(name, partition): offset}
     (refusal,) = cluster.execute([ResetOffsets(group(name), wanted)])
-    assert codes([refusal]) == ["OFFSET_OUT_OF_RANGE"]
+    assert list_codes([refusal]) == ["OFFSET_OUT_OF_RANGE"]
     assert refusal is not None
     assert f"{name}:{partition}" in refusal.message
-    assert committed(cluster, name) == before
+    assert read_offsets(cluster, name) == before
 
 
 def test_a_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9)
-    carried_out(cluster, ResetOffsets(group(name), {(name, 0): 4}))
-    assert committed(cluster, name) == {(name, 0): 4}
+    write_logs(cluster, traffic, name, 9)
+    carry_out(cluster, ResetOffsets(group(name), {(name, 0): 4}))
+    assert read_offsets(cluster, name) == {(name, 0): 4}
 
 
 # --- active groups ---------------------------------------------------------------------------------
@@ -502,10 +499,10 @@ def test_an_active_group_is_left_alone(
     cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
 ) -> None:
     name, other = f"{prefix}a", f"{prefix}b"
-    logs(cluster, traffic, name, 9)
-    logs(cluster, traffic, other, 9)
+    write_logs(cluster, traffic, name, 9)
+    write_logs(cluster, traffic, other, 9)
     traffic.commit(name, {(name, 0): 4})
-    carried_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
+    carry_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
     operations: list[Operation] = [
         CommitInitialOffsets(group(name), {other: "latest"}),
         ResetOffsets(group(name), {(name, 0): 2}),
@@ -514,25 +511,25 @@ def test_an_active_group_is_left_alone(
     with traffic.reading(name, name, protocol=protocol):
         for operation in operations:
             (refusal,) = cluster.execute([operation])
-            assert codes([refusal]) == ["NON_EMPTY_GROUP"]
+            assert list_codes([refusal]) == ["NON_EMPTY_GROUP"]
         seen = cluster.groups([name]).groups[name]
         assert (seen.protocol, seen.state, seen.active) == (protocol, "Stable", True)
         assert seen.committed == {(name, 0): 4}
     eventually(lambda: cluster.groups([name]).groups[name].active, lambda active: not active)
     assert cluster.groups([name]).groups[name].protocol == protocol
     for operation in operations[:2]:
-        carried_out(cluster, operation)
+        carry_out(cluster, operation)
     state = {f"config.{SESSION}": "50000", f"offsets.{name}": "committed", f"offsets.{name}:0": 2}
-    settled(cluster, name, {**state, f"offsets.{other}": "committed", f"offsets.{other}:0": 9})
-    carried_out(cluster, operations[2])
-    vanished(cluster, name)
+    wait_for_group(cluster, name, {**state, f"offsets.{other}": "committed", f"offsets.{other}:0": 9})
+    carry_out(cluster, operations[2])
+    wait_until_gone(cluster, group(name))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
     name, other = f"{prefix}a", f"{prefix}b"
-    logs(cluster, traffic, name, 9, 5)
-    logs(cluster, traffic, other, 20)
+    write_logs(cluster, traffic, name, 9, 5)
+    write_logs(cluster, traffic, other, 20)
     traffic.expire(name, 0, 2)
     traffic.commit(name, {(name, 0): 4, (other, 0): 7})
     with traffic.reading(name, name, members=3, protocol=protocol):
@@ -552,7 +549,7 @@ def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix:
 def test_lag_is_never_negative(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     """Brokers take a commit beyond the end of the log."""
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9)
+    write_logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 100})
     (position,) = cluster.groups([name]).groups[name].positions
     assert (position.committed, position.end, position.lag) == (100, 9, 0)
@@ -560,7 +557,7 @@ def test_lag_is_never_negative(cluster: Cluster, traffic: Traffic, prefix: str) 
 
 def test_all_groups_or_those_that_are_named(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
-    logs(cluster, traffic, a, 1)
+    write_logs(cluster, traffic, a, 1)
     for name in (a, b):
         traffic.commit(name, {(a, 0): 1})
     assert cluster.groups([b, f"{prefix}missing", ""]).groups.keys() == {b}
@@ -573,40 +570,40 @@ def test_all_groups_or_those_that_are_named(cluster: Cluster, traffic: Traffic, 
 
 def test_deleting_a_group_twice_is_fine(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9)
+    write_logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
-    carried_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
+    carry_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
     doomed = DeleteGroup(group(name), configs=(SESSION,))
     for _ in range(2):
-        carried_out(cluster, doomed)
-        vanished(cluster, name)
+        carry_out(cluster, doomed)
+        wait_until_gone(cluster, group(name))
     traffic.commit(name, {(name, 0): 1})
-    assert committed(cluster, name) == {(name, 0): 1}
+    assert read_offsets(cluster, name) == {(name, 0): 1}
 
 
 def test_configs_outlive_a_group_unless_named(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9)
+    write_logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
     configs = {"consumer_session_timeout_ms": "50000", "consumer_heartbeat_interval_ms": "6000"}
-    carried_out(cluster, alter(name, **configs))
-    carried_out(cluster, DeleteGroup(group(name), configs=(SESSION,)))
-    assert settled(cluster, name, {f"config.{HEARTBEAT}": "6000"}).live is None
-    carried_out(cluster, DeleteGroup(group(name), configs=(HEARTBEAT,)))
-    vanished(cluster, name)
+    carry_out(cluster, alter(name, **configs))
+    carry_out(cluster, DeleteGroup(group(name), configs=(SESSION,)))
+    assert wait_for_group(cluster, name, {f"config.{HEARTBEAT}": "6000"}).live is None
+    carry_out(cluster, DeleteGroup(group(name), configs=(HEARTBEAT,)))
+    wait_until_gone(cluster, group(name))
 
 
 def test_deleting_a_topic_drops_the_offsets_in_it(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
-    (doomed,) = created(cluster, create(a))
-    logs(cluster, traffic, b, 9)
+    (doomed,) = create_topics(cluster, new_topic(a))
+    write_logs(cluster, traffic, b, 9)
     traffic.commit(name, {(a, 0): 0, (b, 0): 4})
     traffic.commit(f"{name}2", {(a, 0): 0})
-    carried_out(cluster, DeleteTopic(doomed.ref, doomed.uid))
-    gone(cluster, a)
-    eventually(lambda: committed(cluster, name), lambda offsets: offsets == {(b, 0): 4})
-    eventually(lambda: committed(cluster, f"{name}2"), lambda offsets: offsets == {})
-    assert settled(cluster, f"{name}2", {}).live is not None
+    carry_out(cluster, DeleteTopic(doomed.ref, doomed.uid))
+    wait_until_gone(cluster, topic(a))
+    eventually(lambda: read_offsets(cluster, name), lambda offsets: offsets == {(b, 0): 4})
+    eventually(lambda: read_offsets(cluster, f"{name}2"), lambda offsets: offsets == {})
+    assert wait_for_group(cluster, f"{name}2", {}).live is not None
 
 
 # --- requests --------------------------------------------------------------------------------------
@@ -614,7 +611,7 @@ def test_deleting_a_topic_drops_the_offsets_in_it(cluster: Cluster, traffic: Tra
 
 def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9)
+    write_logs(cluster, traffic, name, 9)
     for number in (1, 2, 5):
         traffic.commit(f"{prefix}{number}", {(name, 0): 4})
     operations: list[Operation] = [
@@ -627,11 +624,11 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: 
         alter(f"{prefix}7", consumer_session_timeout_ms="50000"),
     ]
     expected = ["OFFSET_OUT_OF_RANGE", None, None, "INVALID_CONFIG", None, None, None]
-    assert codes(cluster.execute(operations)) == expected
+    assert list_codes(cluster.execute(operations)) == expected
     groups = cluster.groups().groups
     there = {key: one.committed[name, 0] for key, one in groups.items() if key.startswith(prefix)}
     assert there == {f"{prefix}1": 4, f"{prefix}2": 1, f"{prefix}3": 9}
-    settled(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
+    wait_for_group(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
 
 
 @pytest.mark.parametrize("sort", ["alter", "commit", "reset", "delete"])
@@ -639,7 +636,7 @@ def test_a_group_twice_in_a_request_is_refused(
     cluster: Cluster, traffic: Traffic, prefix: str, sort: str
 ) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9)
+    write_logs(cluster, traffic, name, 9)
     traffic.commit(name, {(name, 0): 4})
     twice: dict[str, Operation] = {
         "alter": alter(name, consumer_session_timeout_ms="50000"),
@@ -647,8 +644,8 @@ def test_a_group_twice_in_a_request_is_refused(
         "reset": ResetOffsets(group(name), {(name, 0): 1}),
         "delete": DeleteGroup(group(name)),
     }
-    assert codes(cluster.execute([twice[sort], twice[sort]])) == ["INVALID_REQUEST"] * 2
-    assert committed(cluster, name) == {(name, 0): 4}
+    assert list_codes(cluster.execute([twice[sort], twice[sort]])) == ["INVALID_REQUEST"] * 2
+    assert read_offsets(cluster, name) == {(name, 0): 4}
 
 
 # --- logs and health -------------------------------------------------------------------------------
@@ -656,7 +653,7 @@ def test_a_group_twice_in_a_request_is_refused(
 
 def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 5, 0)
+    write_logs(cluster, traffic, name, 5, 0)
     traffic.write(name, 0, 4, TWO)
     traffic.expire(name, 0, 2)
     here = [(name, 0), (name, 1)]
@@ -675,7 +672,7 @@ def test_log_spans(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
 
 def test_committed_spans_end_before_transactions(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 5)
+    write_logs(cluster, traffic, name, 5)
     here = [(name, 0)]
     with traffic.transaction(name, 0, 3):
         assert cluster.log_spans(here) == {(name, 0): LogSpan(0, 8)}
@@ -688,7 +685,7 @@ def test_committed_spans_end_before_transactions(cluster: Cluster, traffic: Traf
 
 def test_open_transactions(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 5, 5)
+    write_logs(cluster, traffic, name, 5, 5)
     asked = [(name, 1), (name, 0), (name, 7), (f"{prefix}missing", 0)]
     assert cluster.open_transactions(asked) == TransactionReading()
     with traffic.transaction(name, 0, 3):
@@ -707,7 +704,7 @@ def test_open_transactions(cluster: Cluster, traffic: Traffic, prefix: str) -> N
 
 def test_partitions_to_which_transactions_write(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 5, 5)
+    write_logs(cluster, traffic, name, 5, 5)
     asked = [(name, 1), (name, 0), (name, 7), (f"{prefix}missing", 0)]
     assert cluster.transactional(asked) == {(name, 0): False, (name, 1): False}
     with traffic.transaction(name, 0, 3):
@@ -718,7 +715,7 @@ def test_partitions_to_which_transactions_write(cluster: Cluster, traffic: Traff
 
 def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 9, 0)
+    write_logs(cluster, traffic, name, 9, 0)
     if isinstance(cluster, MemoryCluster):
         cluster.fill(topic(name), 101)
     asked = [(name, 0), (name, 1), (name, 2), (f"{prefix}missing", 0)]
@@ -732,7 +729,7 @@ def test_sizes_of_partitions_add_up(cluster: Cluster, traffic: Traffic, prefix: 
 
 def test_times_need_not_rise_along_a_log(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 0)
+    write_logs(cluster, traffic, name, 0)
     for at_ms in (TWO, ONE, THREE, TWO):
         traffic.write(name, 0, 2, at_ms)
     found = {at_ms: cluster.log_spans([(name, 0)], at_ms)[name, 0].at for at_ms in (ONE, TWO, THREE)}
@@ -744,7 +741,7 @@ def test_epochs_end_where_logs_do_and_ids_are_those_of_topics(
 ) -> None:
     """No leader has changed: all records are of its epoch."""
     name = f"{prefix}a"
-    logs(cluster, traffic, name, 5, 2)
+    write_logs(cluster, traffic, name, 5, 2)
     spans = cluster.log_spans([(name, 0), (name, 1)])
     epochs = {place: span.epoch for place, span in spans.items() if span.epoch is not None}
     assert epochs.keys() == spans.keys()
@@ -755,7 +752,7 @@ def test_epochs_end_where_logs_do_and_ids_are_those_of_topics(
 
 
 def test_partition_counts(cluster: Cluster, prefix: str) -> None:
-    created(cluster, create(f"{prefix}a", 3), create(f"{prefix}b"))
+    create_topics(cluster, new_topic(f"{prefix}a", 3), new_topic(f"{prefix}b"))
     counts = cluster.partition_counts([f"{prefix}a", f"{prefix}b", f"{prefix}missing"])
     assert counts == {f"{prefix}a": 3, f"{prefix}b": 1}
     assert cluster.partition_counts([]) == {}
@@ -763,7 +760,7 @@ def test_partition_counts(cluster: Cluster, prefix: str) -> None:
 
 
 def test_a_healthy_cluster_says_so(cluster: Cluster, prefix: str) -> None:
-    created(cluster, create(f"{prefix}a", 2), create(f"{prefix}b", min_insync_replicas="2"))
+    create_topics(cluster, new_topic(f"{prefix}a", 2), new_topic(f"{prefix}b", min_insync_replicas="2"))
     health = cluster.health()
     alive = {broker.id for broker in health.brokers}
     assert health.brokers == cluster.facts().brokers

@@ -13,7 +13,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.errors import ClusterError, LockLost, RequestRejected, Unreachable
 from kafkaform.core.lock import Guard
 from kafkaform.core.model import Observed
-from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import Broker, PartitionState, Replicas, TopicPartition
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.facts import get_replicas
@@ -29,6 +29,7 @@ from kafkaform.resources.replicas.moves import (
 )
 from kafkaform.resources.replicas.operations import Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from tests.support.clusters.contract import carry_out
 from tests.support.clusters.fixtures import TIMEOUT_S, bring_back, connect, eventually
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import topic
@@ -39,17 +40,12 @@ SLOW = 1_000
 """Bytes per second: at this rate, nothing of that size is moved while a test looks at it."""
 
 
-@pytest.fixture(params=["memory", "kafka3"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Either cluster, of brokers 1 to 3; the one in memory lags, as the real one may at any time."""
-    if request.param == "kafka3":
-        with connect(cast("DevCluster", request.getfixturevalue("kafka3")).bootstrap_servers) as real:
-            yield real
-            clear_all(real)
-        return
-    memory = MemoryCluster()
-    memory.lag(1)
-    yield memory
+@pytest.fixture
+def real_cluster(kafka3: DevCluster) -> Iterator[Cluster]:
+    """Brokers 1 to 3, without throttles afterwards."""
+    with connect(kafka3.bootstrap_servers) as real:
+        yield real
+        clear_throttles(real)
 
 
 @pytest.fixture
@@ -77,25 +73,21 @@ def test_brokers_report_their_log_directories(cluster: Cluster) -> None:
     assert all(0 <= log_dir.usable <= (log_dir.total or 0) for log_dir in log_dirs)
 
 
-def clear_all(cluster: Cluster) -> None:
+def clear_throttles(cluster: Cluster) -> None:
     """Leave no throttle behind for the next test."""
     throttles = cluster.throttles([])
     cluster.clear_throttles(throttles)
     eventually(lambda: cluster.throttles([]), lambda found: not found.rates)
 
 
-def placed(cluster: Cluster, name: str, *assignment: Replicas) -> None:
+def place_topic(cluster: Cluster, name: str, *assignment: Replicas) -> None:
     """Create a topic with these replicas, and wait until it is led."""
     count = len(assignment[0])
-    done(cluster, CreateTopic(topic(name), len(assignment), count, {}, assignment))
-    at(cluster, name, *assignment)
+    carry_out(cluster, CreateTopic(topic(name), len(assignment), count, {}, assignment))
+    wait_for_replicas(cluster, name, *assignment)
 
 
-def done(cluster: Cluster, *operations: Operation) -> None:
-    assert cluster.execute(operations) == [None] * len(operations)
-
-
-def at(cluster: Cluster, name: str, *assignment: Replicas) -> tuple[PartitionState, ...]:
+def wait_for_replicas(cluster: Cluster, name: str, *assignment: Replicas) -> tuple[PartitionState, ...]:
     """The partitions of a topic, once they have just these replicas, all in sync, and nothing is moved."""
 
     def there(states: tuple[PartitionState, ...]) -> bool:
@@ -103,14 +95,14 @@ def at(cluster: Cluster, name: str, *assignment: Replicas) -> tuple[PartitionSta
             s.leader is not None for s in states
         )
 
-    return eventually(lambda: states(cluster, name), there)
+    return eventually(lambda: read_states(cluster, name), there)
 
 
-def states(cluster: Cluster, name: str) -> tuple[PartitionState, ...]:
+def read_states(cluster: Cluster, name: str) -> tuple[PartitionState, ...]:
     return cluster.layout().topics.get(name, ())
 
 
-def started(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> None:
+def start_moves(cluster: Cluster, targets: Mapping[TopicPartition, Replicas | None]) -> None:
     assert cluster.reassign(targets) == dict.fromkeys(targets)
 
 
@@ -119,7 +111,7 @@ def code(outcome: ClusterError | None) -> str:
     return outcome.code
 
 
-def slow(cluster: Cluster, name: str) -> None:
+def slow_down(cluster: Cluster, name: str) -> None:
     """Let nothing of this topic be moved for as long as a test takes."""
     if isinstance(cluster, MemoryCluster):
         cluster.pace(1_000_000)
@@ -132,27 +124,30 @@ def slow(cluster: Cluster, name: str) -> None:
     )
 
 
-def quick(cluster: Cluster) -> None:
+def speed_up(cluster: Cluster) -> None:
     """Let it be moved."""
     if isinstance(cluster, MemoryCluster):
         cluster.pace(2)
     cluster.clear_throttles(Throttles(dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))))
 
 
-def observed(cluster: Cluster, name: str) -> Observed:
+def observe_topic(cluster: Cluster, name: str) -> Observed:
     return cluster.observe([topic(name)]).resources[topic(name)]
 
 
-def replicas_of(one: Observed) -> Assignment:
-    return get_replicas(one).replicas
+def wait_for_assignment(cluster: Cluster, name: str, assignment: Assignment) -> Observed:
+    """Return a topic, once it is observed with these replicas."""
+    return eventually(
+        lambda: observe_topic(cluster, name), lambda observed: get_replicas(observed).replicas == assignment
+    )
 
 
 # --- places that are asked for -----------------------------------------------------------------------
 
 
 def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: str) -> None:
-    placed(cluster, f"{prefix}b", (3, 1), (1, 2))
-    placed(cluster, f"{prefix}a", (2,))
+    place_topic(cluster, f"{prefix}b", (3, 1), (1, 2))
+    place_topic(cluster, f"{prefix}a", (2,))
     layout = cluster.layout()
     assert layout.brokers == (Broker(1, "rack-1"), Broker(2, "rack-2"), Broker(3, "rack-3"))
     assert list(layout.topics) == sorted(layout.topics)
@@ -165,7 +160,7 @@ def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, pref
 
 def test_the_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> None:
     for name, *assignment in (("a", (1, 2), (2, 3)), ("b", (3,)), ("c", (2,))):
-        placed(cluster, prefix + name, *assignment)
+        place_topic(cluster, prefix + name, *assignment)
     whole = cluster.layout()
     part = cluster.layout({f"{prefix}a", f"{prefix}c", f"{prefix}missing"})
     assert part.topics == {prefix + name: whole.topics[prefix + name] for name in "ac"}
@@ -177,22 +172,22 @@ def test_a_part_of_the_layout_has_all_reassignments(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     moved, other = f"{prefix}moved", f"{prefix}other"
-    placed(cluster, moved, (1,))
-    placed(cluster, other, (2,))
+    place_topic(cluster, moved, (1,))
+    place_topic(cluster, other, (2,))
     fill(moved, 1)
-    slow(cluster, moved)
-    started(cluster, {(moved, 0): (3,)})
+    slow_down(cluster, moved)
+    start_moves(cluster, {(moved, 0): (3,)})
     part = eventually(lambda: cluster.layout({other}), lambda found: bool(found.reassigning))
     assert part.topics.keys() == {other}
     assert part.reassigning == {(moved, 0): Reassignment((3,), frozenset({3}), frozenset({1}))}
-    started(cluster, {(moved, 0): None})
+    start_moves(cluster, {(moved, 0): None})
 
 
 def test_a_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (3, 1), (1, 2))
-    found = eventually(lambda: observed(cluster, name), lambda one: replicas_of(one) == ((3, 1), (1, 2)))
-    assert get_replicas(found).moving == frozenset()
+    place_topic(cluster, name, (3, 1), (1, 2))
+    observed = wait_for_assignment(cluster, name, ((3, 1), (1, 2)))
+    assert get_replicas(observed).moving == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -231,12 +226,12 @@ def test_places_of_added_partitions_are_checked(
     cluster: Cluster, prefix: str, total: int, assignment: Assignment, refusal: str | None
 ) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2), (2, 3))
+    place_topic(cluster, name, (1, 2), (2, 3))
     added = AddPartitions(topic(name), 2, total, tuple(assignment))
     for outcomes in (cluster.validate([added]), cluster.execute([added])):
         assert outcomes == [None] if refusal is None else code(outcomes[0]) == refusal
     if refusal is None:
-        at(cluster, name, (1, 2), (2, 3), (3, 1))
+        wait_for_replicas(cluster, name, (1, 2), (2, 3), (3, 1))
 
 
 def test_a_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefix: str) -> None:
@@ -251,55 +246,53 @@ def test_a_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, pre
 
 def test_replicas_are_moved_added_and_taken_away(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2), (1, 2), (1, 2), (1, 2))
-    started(cluster, {(name, 0): (1, 3), (name, 1): (2, 1, 3), (name, 2): (2,), (name, 3): (2, 1)})
-    after = at(cluster, name, (1, 3), (2, 1, 3), (2,), (2, 1))
+    place_topic(cluster, name, (1, 2), (1, 2), (1, 2), (1, 2))
+    start_moves(cluster, {(name, 0): (1, 3), (name, 1): (2, 1, 3), (name, 2): (2,), (name, 3): (2, 1)})
+    after = wait_for_replicas(cluster, name, (1, 3), (2, 1, 3), (2,), (2, 1))
     assert [state.leader for state in after] == [1, 1, 2, 1], "a leader that stays goes on leading"
     eventually(cluster.layout, lambda layout: not layout.reassigning)
-    counts = eventually(
-        lambda: observed(cluster, name), lambda one: replicas_of(one) == ((1, 3), (2, 1, 3), (2,), (2, 1))
-    )
-    assert counts.state["replicationFactor"] == "1-3"
+    observed = wait_for_assignment(cluster, name, ((1, 3), (2, 1, 3), (2,), (2, 1)))
+    assert observed.state["replicationFactor"] == "1-3"
 
 
 def test_a_running_reassignment_shows_both_sides(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2), (2, 3))
+    place_topic(cluster, name, (1, 2), (2, 3))
     fill(name, 2)
-    slow(cluster, name)
-    started(cluster, {(name, 0): (3, 1)})
+    slow_down(cluster, name)
+    start_moves(cluster, {(name, 0): (3, 1)})
     layout = eventually(cluster.layout, lambda seen: seen.topics[name][0].replicas == (3, 1, 2))
     running = Reassignment((3, 1), frozenset({3}), frozenset({2}))
     assert layout.reassigning == {(name, 0): running}
     assert {*layout.topics[name][0].isr} == {1, 2}
     assert layout.topics[name][0].leader == 1
     assert layout.assignment(name) == ((3, 1), (2, 3))
-    found = eventually(lambda: observed(cluster, name), lambda one: replicas_of(one) == ((3, 1), (2, 3)))
-    assert get_replicas(found).moving == {0}
-    assert found.state["replicationFactor"] == 2
+    observed = wait_for_assignment(cluster, name, ((3, 1), (2, 3)))
+    assert get_replicas(observed).moving == {0}
+    assert observed.state["replicationFactor"] == 2
     assert cluster.health().reassigning == {(name, 0): (3,)}
-    started(cluster, {(name, 0): (3, 1)})  # again, which changes nothing
+    start_moves(cluster, {(name, 0): (3, 1)})  # again, which changes nothing
     layout = cluster.layout()
     assert layout.reassigning == {(name, 0): running}
     assert {*layout.topics[name][0].isr} == {1, 2}
-    quick(cluster)
-    at(cluster, name, (3, 1), (2, 3))
+    speed_up(cluster)
+    wait_for_replicas(cluster, name, (3, 1), (2, 3))
 
 
 def test_a_cancelled_reassignment_keeps_the_new_order(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2), (1, 2), (1, 2))
+    place_topic(cluster, name, (1, 2), (1, 2), (1, 2))
     fill(name, 3)
-    slow(cluster, name)
-    started(cluster, {(name, 0): (1, 3), (name, 1): (3, 2), (name, 2): (2, 1, 3)})
+    slow_down(cluster, name)
+    start_moves(cluster, {(name, 0): (1, 3), (name, 1): (3, 2), (name, 2): (2, 1, 3)})
     eventually(cluster.layout, lambda seen: len(seen.reassigning or ()) == 3)
-    started(cluster, dict.fromkeys([(name, 0), (name, 1), (name, 2)]))
+    start_moves(cluster, dict.fromkeys([(name, 0), (name, 1), (name, 2)]))
     assert cluster.layout().reassigning == {}
-    after = at(cluster, name, (1, 2), (2, 1), (2, 1))
+    after = wait_for_replicas(cluster, name, (1, 2), (2, 1), (2, 1))
     assert [state.leader for state in after] == [1, 1, 1]
     outcomes = cluster.reassign({(name, 0): None})
     assert code(outcomes[name, 0]) == "NO_REASSIGNMENT_IN_PROGRESS"
@@ -310,24 +303,24 @@ def test_another_target_meanwhile_never_ends(
 ) -> None:
     """Why the first one is to be cancelled: 3 is added and removed, and Kafka waits for it to be in sync."""
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2))
+    place_topic(cluster, name, (1, 2))
     fill(name, 1)
-    slow(cluster, name)
-    started(cluster, {(name, 0): (3, 1)})
+    slow_down(cluster, name)
+    start_moves(cluster, {(name, 0): (3, 1)})
     eventually(cluster.layout, lambda seen: bool(seen.reassigning))
-    started(cluster, {(name, 0): (2, 1)})
+    start_moves(cluster, {(name, 0): (2, 1)})
     stuck = {(name, 0): Reassignment((2, 1), frozenset({3}), frozenset({3}))}
     eventually(cluster.layout, lambda seen: seen.reassigning == stuck)
-    quick(cluster)
-    eventually(lambda: {*states(cluster, name)[0].isr}, lambda isr: isr == {1, 2, 3})
+    speed_up(cluster)
+    eventually(lambda: {*read_states(cluster, name)[0].isr}, lambda isr: isr == {1, 2, 3})
     assert cluster.layout().reassigning == stuck
-    started(cluster, {(name, 0): None})
-    at(cluster, name, (2, 1))
+    start_moves(cluster, {(name, 0): None})
+    wait_for_replicas(cluster, name, (2, 1))
 
 
 def test_each_partition_is_refused_for_itself(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1,), (1,), (1,), (1,))
+    place_topic(cluster, name, (1,), (1,), (1,), (1,))
     outcomes = dict(
         cluster.reassign(
             {
@@ -345,23 +338,23 @@ def test_each_partition_is_refused_for_itself(cluster: Cluster, prefix: str) -> 
         *["INVALID_REPLICA_ASSIGNMENT"] * 3,
         *["UNKNOWN_TOPIC_OR_PART"] * 2,
     ]
-    at(cluster, name, (2,), (1,), (1,), (1,))
+    wait_for_replicas(cluster, name, (2,), (1,), (1,), (1,))
 
 
 def test_preferred_leaders_are_elected(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2), (1, 2))
-    started(cluster, {(name, 0): (2, 1)})
-    assert [state.leader for state in at(cluster, name, (2, 1), (1, 2))] == [1, 1]
+    place_topic(cluster, name, (1, 2), (1, 2))
+    start_moves(cluster, {(name, 0): (2, 1)})
+    assert [state.leader for state in wait_for_replicas(cluster, name, (2, 1), (1, 2))] == [1, 1]
     outcomes = cluster.elect_leaders([(name, 0), (name, 1), (name, 2), (f"{prefix}missing", 0)])
     assert (outcomes[name, 0], outcomes[name, 1]) == (None, None)
     assert code(outcomes[name, 2]) == code(outcomes[f"{prefix}missing", 0]) == "UNKNOWN_TOPIC_OR_PART"
-    eventually(lambda: [s.leader for s in states(cluster, name)], lambda leaders: leaders == [2, 1])
+    eventually(lambda: [s.leader for s in read_states(cluster, name)], lambda leaders: leaders == [2, 1])
 
 
 def test_the_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1,))
+    place_topic(cluster, name, (1,))
     lost = LockLost("the lock went to another apply")
 
     def guard() -> None:
@@ -375,7 +368,7 @@ def test_the_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> 
         with pytest.raises(LockLost):
             change(throttles, guard)
     assert not cluster.throttles([name])
-    at(cluster, name, (1,))
+    wait_for_replicas(cluster, name, (1,))
 
 
 # --- sizes -------------------------------------------------------------------------------------------
@@ -383,10 +376,10 @@ def test_the_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> 
 
 def test_every_replica_has_a_size(cluster: Cluster, prefix: str, fill: Callable[[str, int], None]) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2), (2, 3))
+    place_topic(cluster, name, (1, 2), (2, 3))
     fill(name, 2)
-    slow(cluster, name)
-    started(cluster, {(name, 0): (1, 2, 3)})
+    slow_down(cluster, name)
+    start_moves(cluster, {(name, 0): (1, 2, 3)})
     both = [(name, 0), (name, 1), (f"{prefix}missing", 0), (name, 7)]
     sizes = eventually(lambda: cluster.replica_sizes(both), lambda found: (name, 0, 3) in found)
     assert sizes.keys() == {(name, 0, 1), (name, 0, 2), (name, 0, 3), (name, 1, 2), (name, 1, 3)}
@@ -395,8 +388,8 @@ def test_every_replica_has_a_size(cluster: Cluster, prefix: str, fill: Callable[
     assert BYTES <= max(full) < BYTES * 1.01
     assert sizes[name, 0, 3] < max(full)
     assert cluster.partition_sizes([(name, 0)]) == {(name, 0): max(full)}
-    quick(cluster)
-    at(cluster, name, (1, 2, 3), (2, 3))
+    speed_up(cluster)
+    wait_for_replicas(cluster, name, (1, 2, 3), (2, 3))
     assert cluster.replica_sizes([(name, 0)])[name, 0, 3] == max(full)
     assert cluster.replica_sizes([]) == {}
 
@@ -404,28 +397,30 @@ def test_every_replica_has_a_size(cluster: Cluster, prefix: str, fill: Callable[
 # --- throttles ---------------------------------------------------------------------------------------
 
 
-def listed(leader: str = "", follower: str = "") -> ThrottledReplicas:
+def replica_lists(leader: str = "", follower: str = "") -> ThrottledReplicas:
     return ThrottledReplicas(*(frozenset(filter(None, text.split(","))) for text in (leader, follower)))
 
 
-def seen(cluster: Cluster, names: list[str], wanted: Throttles) -> None:
+def wait_for_throttles(cluster: Cluster, names: list[str], wanted: Throttles) -> None:
     assert eventually(lambda: cluster.throttles(names), lambda found: found == wanted) == wanted
 
 
 def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
-    placed(cluster, a, (1, 2))
-    placed(cluster, b, (1, 2))
+    place_topic(cluster, a, (1, 2))
+    place_topic(cluster, b, (1, 2))
     assert not cluster.throttles([a, b])
-    first = Throttles({1: Rates(5000, 6000), 3: Rates(follower=7000)}, {a: listed("0:1,0:2", "0:3")})
+    first = Throttles({1: Rates(5000, 6000), 3: Rates(follower=7000)}, {a: replica_lists("0:1,0:2", "0:3")})
     cluster.set_throttles(first)
     assert cluster.throttles([a, b]) == first
     assert cluster.throttles([b]) == Throttles(first.rates)
-    second = Throttles({3: Rates(leader=8000)}, {a: listed("0:2,0:3"), b: listed(follower="0:1")})
+    second = Throttles(
+        {3: Rates(leader=8000)}, {a: replica_lists("0:2,0:3"), b: replica_lists(follower="0:1")}
+    )
     cluster.set_throttles(second)
     both = Throttles(
         {1: Rates(5000, 6000), 3: Rates(8000, 7000)},
-        {a: listed("0:1,0:2,0:3", "0:3"), b: listed(follower="0:1")},
+        {a: replica_lists("0:1,0:2,0:3", "0:3"), b: replica_lists(follower="0:1")},
     )
     assert cluster.throttles([a, b]) == both
     assert {(one.entity_type, one.name, *sorted(one.values)) for one in cluster.throttle_configs([a, b])} == {
@@ -435,11 +430,11 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
         ("brokers", "3", FOLLOWER_RATE, LEADER_RATE),
     }
     cluster.clear_throttles(second)
-    seen(cluster, [a, b], Throttles(first.rates, {a: listed("0:1", "0:3")}))
+    wait_for_throttles(cluster, [a, b], Throttles(first.rates, {a: replica_lists("0:1", "0:3")}))
     cluster.clear_throttles(first)
-    seen(cluster, [a, b], Throttles())
+    wait_for_throttles(cluster, [a, b], Throttles())
     found = eventually(
-        lambda: observed(cluster, a),
+        lambda: observe_topic(cluster, a),
         lambda one: not any(key.endswith(".throttled.replicas") for key in one.state),
     )
     assert not {f"config.{LEADER_REPLICAS}", f"config.{FOLLOWER_REPLICAS}"} & found.state.keys()
@@ -448,52 +443,54 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
 
 def test_a_list_is_longer_than_one_request_names(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2))
+    place_topic(cluster, name, (1, 2))
     many = ThrottledReplicas(frozenset(f"{number}:1" for number in range(2_500)), frozenset({"0:2"}))
     cluster.set_throttles(Throttles({}, {name: many}))
     assert cluster.throttles([name]) == Throttles({}, {name: many})
     cluster.clear_throttles(Throttles({}, {name: many}))
-    seen(cluster, [name], Throttles())
+    wait_for_throttles(cluster, [name], Throttles())
 
 
 def test_what_somebody_else_has_set_stays(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2))
-    ours = Throttles({1: Rates(5000, 5000), 2: Rates(5000, 5000)}, {name: listed("0:1", "0:2")})
+    place_topic(cluster, name, (1, 2))
+    ours = Throttles({1: Rates(5000, 5000), 2: Rates(5000, 5000)}, {name: replica_lists("0:1", "0:2")})
     cluster.set_throttles(ours)
-    cluster.set_throttles(Throttles({1: Rates(leader=9000)}, {name: listed(follower="0:3")}))
+    cluster.set_throttles(Throttles({1: Rates(leader=9000)}, {name: replica_lists(follower="0:3")}))
     cluster.clear_throttles(ours)
-    seen(cluster, [name], Throttles({1: Rates(leader=9000)}, {name: listed(follower="0:3")}))
-    cluster.clear_throttles(Throttles({}, {name: listed(follower="0:3")}))
+    wait_for_throttles(
+        cluster, [name], Throttles({1: Rates(leader=9000)}, {name: replica_lists(follower="0:3")})
+    )
+    cluster.clear_throttles(Throttles({}, {name: replica_lists(follower="0:3")}))
 
 
 def test_a_list_of_all_replicas_stays_one(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (1, 2))
-    done(cluster, AlterConfigs(topic(name), {LEADER_REPLICAS: "*"}))
-    ours = Throttles({}, {name: listed("0:1", "0:2")})
+    place_topic(cluster, name, (1, 2))
+    carry_out(cluster, AlterConfigs(topic(name), {LEADER_REPLICAS: "*"}))
+    ours = Throttles({}, {name: replica_lists("0:1", "0:2")})
     eventually(lambda: cluster.throttles([name]), lambda found: bool(found.replicas))
     cluster.set_throttles(ours)
-    assert cluster.throttles([name]) == Throttles({}, {name: listed("*", "0:2")})
+    assert cluster.throttles([name]) == Throttles({}, {name: replica_lists("*", "0:2")})
     cluster.clear_throttles(ours)
-    seen(cluster, [name], Throttles({}, {name: listed("*")}))
+    wait_for_throttles(cluster, [name], Throttles({}, {name: replica_lists("*")}))
 
 
 def test_throttles_of_a_topic_that_is_gone(cluster: Cluster, prefix: str) -> None:
     a, b = f"{prefix}a", f"{prefix}b"
-    placed(cluster, a, (1, 2))
-    placed(cluster, b, (1, 2))
-    ours = Throttles({1: Rates(5000)}, {a: listed("0:1"), b: listed("0:1")})
+    place_topic(cluster, a, (1, 2))
+    place_topic(cluster, b, (1, 2))
+    ours = Throttles({1: Rates(5000)}, {a: replica_lists("0:1"), b: replica_lists("0:1")})
     cluster.set_throttles(ours)
     found = eventually(lambda: cluster.observe([topic(a)]).resources, lambda there: topic(a) in there)
-    done(cluster, DeleteTopic(topic(a), found[topic(a)].uid))
+    carry_out(cluster, DeleteTopic(topic(a), found[topic(a)].uid))
     eventually(cluster.layout, lambda layout: a not in layout.topics)
-    assert cluster.throttles([a, b]) == Throttles(ours.rates, {b: listed("0:1")})
+    assert cluster.throttles([a, b]) == Throttles(ours.rates, {b: replica_lists("0:1")})
     cluster.clear_throttles(ours)
     # Not even an empty list is left on the other one.
     assert eventually(lambda: cluster.throttle_configs([a, b]), lambda found: not found) == ()
     with pytest.raises(RequestRejected) as caught:
-        cluster.set_throttles(Throttles({}, {a: listed("0:1")}))
+        cluster.set_throttles(Throttles({}, {a: replica_lists("0:1")}))
     assert caught.value.code == "UNKNOWN_TOPIC_OR_PART"
 
 
@@ -503,7 +500,7 @@ def test_throttles_of_a_broker_that_does_not_exist(cluster: Cluster) -> None:
     cluster.set_throttles(Throttles({1: Rates(5000)}))
     with pytest.raises(ClusterError, match="broker 9 is down"):
         cluster.clear_throttles(Throttles({1: Rates(5000), 9: Rates(5000)}))
-    seen(cluster, [], Throttles())
+    wait_for_throttles(cluster, [], Throttles())
 
 
 # --- a broker that is down ---------------------------------------------------------------------------
@@ -536,8 +533,8 @@ def test_a_broker_that_is_down(
     cluster: Cluster, prefix: str, broker_3_down: Callable[[], AbstractContextManager[None]]
 ) -> None:
     name = f"{prefix}a"
-    placed(cluster, name, (3, 1), (1, 2))
-    ours = Throttles(dict.fromkeys((1, 2, 3), Rates(10**9)), {name: listed("0:1")})
+    place_topic(cluster, name, (3, 1), (1, 2))
+    ours = Throttles(dict.fromkeys((1, 2, 3), Rates(10**9)), {name: replica_lists("0:1")})
     cluster.set_throttles(ours)
     with broker_3_down():
         sizes = cluster.replica_sizes([(name, 0), (name, 1)])
@@ -548,7 +545,7 @@ def test_a_broker_that_is_down(
         assert (first.replicas, first.leader, first.isr) == ((3, 1), 1, (1,))
         assert (second.replicas, second.leader, {*second.isr}) == ((1, 2), 1, {1, 2})
 
-        started(cluster, {(name, 1): (1, 3)})
+        start_moves(cluster, {(name, 1): (1, 3)})
         running = Reassignment((1, 3), frozenset({3}), frozenset({2}))
         layout = eventually(cluster.layout, lambda seen: seen.topics[name][1].replicas == (1, 3, 2))
         assert layout.reassigning == {(name, 1): running}
@@ -559,11 +556,11 @@ def test_a_broker_that_is_down(
             cluster.set_throttles(Throttles({3: Rates(5000)}))
         with pytest.raises(Unreachable, match="broker 3 is down"):
             cluster.clear_throttles(ours)
-        seen(cluster, [name], Throttles())
+        wait_for_throttles(cluster, [name], Throttles())
         assert cluster.layout().reassigning == {(name, 1): running}
-    at(cluster, name, (3, 1), (1, 3))
-    seen(cluster, [name], Throttles({3: Rates(10**9)}))
+    wait_for_replicas(cluster, name, (3, 1), (1, 3))
+    wait_for_throttles(cluster, [name], Throttles({3: Rates(10**9)}))
     cluster.clear_throttles(ours)
-    seen(cluster, [name], Throttles())
+    wait_for_throttles(cluster, [name], Throttles())
     assert cluster.elect_leaders([(name, 0)]) == {(name, 0): None}
-    eventually(lambda: states(cluster, name)[0].leader, lambda leader: leader == 3)
+    eventually(lambda: read_states(cluster, name)[0].leader, lambda leader: leader == 3)

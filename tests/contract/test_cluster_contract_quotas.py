@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import cast
 
 import pytest
 
-from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core.model import Observation, ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
-from tests.contract.test_cluster_contract import codes
+from tests.support.clusters.contract import list_codes
 from tests.support.clusters.fixtures import eventually
-from tests.support.memory_cluster.memory import MemoryCluster
-
-
-@pytest.fixture(params=["memory", "kafka"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Either cluster; the one in memory lags, as the real one may at any time."""
-    if request.param == "kafka":
-        return cast("KafkaCluster", request.getfixturevalue("real_cluster"))
-    memory = MemoryCluster()
-    memory.lag(2)
-    return memory
 
 
 def quota(name: str) -> ResourceRef:
@@ -35,7 +22,7 @@ def alter(name: str, *unset: str, **limits: str) -> AlterQuota:
     return AlterQuota(quota(name), limits, unset)
 
 
-def shows(cluster: Cluster, wanted: Mapping[str, Mapping[str, str]]) -> Observation:
+def wait_for_limits(cluster: Cluster, wanted: Mapping[str, Mapping[str, str]]) -> Observation:
     """A reading of quotas, once their own limits are these."""
     states = {
         quota(name): {f"config.{key}": value for key, value in own.items()} for name, own in wanted.items()
@@ -50,7 +37,7 @@ def shows(cluster: Cluster, wanted: Mapping[str, Mapping[str, str]]) -> Observat
 
 
 @contextmanager
-def limited(cluster: Cluster, *alterations: AlterQuota) -> Iterator[None]:
+def apply_limits(cluster: Cluster, *alterations: AlterQuota) -> Iterator[None]:
     """Entities with limits, which are gone afterwards: defaults are of every test's clients."""
     assert cluster.execute(alterations) == [None] * len(alterations)
     try:
@@ -58,7 +45,7 @@ def limited(cluster: Cluster, *alterations: AlterQuota) -> Iterator[None]:
     finally:
         back = [AlterQuota(one.ref, {}, tuple(one.set)) for one in alterations]
         assert cluster.execute(back) == [None] * len(back)
-        shows(cluster, {one.ref.name: {} for one in back})
+        wait_for_limits(cluster, {one.ref.name: {} for one in back})
 
 
 NAMES = (
@@ -78,8 +65,8 @@ MIB = str(2**20)
 def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, prefix: str, form: str) -> None:
     name = form.format(prefix, prefix)
     limits = {"producer_byte_rate": MIB, "request_percentage": "12.5", "controller_mutation_rate": "0.1"}
-    with limited(cluster, alter(name, **limits)):
-        read = shows(cluster, {name: limits})
+    with apply_limits(cluster, alter(name, **limits)):
+        read = wait_for_limits(cluster, {name: limits})
         assert quota(name) in read.inventory
         assert read.resources[quota(name)].uid is None
         changed = alter(
@@ -87,7 +74,7 @@ def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, pref
         )
         assert cluster.execute([changed]) == [None]
         limits = {"producer_byte_rate": "9223372036854775807", "controller_mutation_rate": "0.1"}
-        shows(cluster, {name: limits})
+        wait_for_limits(cluster, {name: limits})
         assert quota(name) in cluster.observe((), kinds=["ClientQuota"]).inventory
         assert (
             quota(name)
@@ -107,28 +94,28 @@ def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, pref
 def test_a_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
     named = name.replace("<default>", "%3Cdefault%3E")
     high = "9000000000000000000"
-    with limited(cluster, alter(name, producer_byte_rate=high), alter(named, consumer_byte_rate=high)):
-        shows(cluster, {name: {"producer_byte_rate": high}, named: {"consumer_byte_rate": high}})
+    with apply_limits(cluster, alter(name, producer_byte_rate=high), alter(named, consumer_byte_rate=high)):
+        wait_for_limits(cluster, {name: {"producer_byte_rate": high}, named: {"consumer_byte_rate": high}})
 
 
 @pytest.mark.parametrize("name", ["ip=192.0.2.7", "ip=2001:db8::7", "ip=<default>"])
 def test_addresses_have_a_limit_of_their_own(cluster: Cluster, name: str) -> None:
-    with limited(cluster, alter(name, connection_creation_rate="100000")):
-        shows(cluster, {name: {"connection_creation_rate": "100000"}})
+    with apply_limits(cluster, alter(name, connection_creation_rate="100000")):
+        wait_for_limits(cluster, {name: {"connection_creation_rate": "100000"}})
         wrong = cluster.validate([alter(name, producer_byte_rate=MIB)])
-        assert codes(wrong) == ["INVALID_REQUEST"]
+        assert list_codes(wrong) == ["INVALID_REQUEST"]
 
 
 def test_the_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, prefix: str) -> None:
     user, both = f"user={prefix}", f"user={prefix},client-id={prefix}"
     fallback = f"user={prefix},client-id=<default>"
-    with limited(
+    with apply_limits(
         cluster,
         alter(both, producer_byte_rate=MIB),
         alter(user, producer_byte_rate="3", consumer_byte_rate="4", request_percentage="5"),
         alter(fallback, producer_byte_rate="6", consumer_byte_rate="7"),
     ):
-        read = shows(
+        read = wait_for_limits(
             cluster,
             {
                 both: {"producer_byte_rate": MIB},
@@ -147,8 +134,8 @@ def test_the_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster,
 def test_what_is_checked_is_not_carried_out(cluster: Cluster, prefix: str) -> None:
     name, other = f"user={prefix}", f"user={prefix}other"
     assert cluster.validate([alter(name, producer_byte_rate=MIB)]) == [None]
-    with limited(cluster, alter(other, producer_byte_rate=MIB)):
-        shows(cluster, {other: {"producer_byte_rate": MIB}})
+    with apply_limits(cluster, alter(other, producer_byte_rate=MIB)):
+        wait_for_limits(cluster, {other: {"producer_byte_rate": MIB}})
         assert quota(name) not in cluster.observe([quota(name)]).inventory
 
 
@@ -161,15 +148,15 @@ def test_each_objection_is_that_of_its_entity(cluster: Cluster, prefix: str) -> 
         alter("nobody", producer_byte_rate="1"),
     ]
     expected = [None, *["INVALID_REQUEST"] * 4]
-    assert codes(cluster.validate(asked)) == expected
-    assert codes(cluster.execute(asked)) == expected
-    with limited(cluster, alter(f"user={prefix}", producer_byte_rate=MIB)):
-        shows(cluster, {f"user={prefix}": {"producer_byte_rate": MIB}, f"user={prefix}bad": {}})
+    assert list_codes(cluster.validate(asked)) == expected
+    assert list_codes(cluster.execute(asked)) == expected
+    with apply_limits(cluster, alter(f"user={prefix}", producer_byte_rate=MIB)):
+        wait_for_limits(cluster, {f"user={prefix}": {"producer_byte_rate": MIB}, f"user={prefix}bad": {}})
 
 
 def test_an_entity_that_comes_twice_is_refused_twice(cluster: Cluster, prefix: str) -> None:
     twice = [alter(f"user={prefix}", producer_byte_rate=MIB), alter(f"user={prefix}", consumer_byte_rate=MIB)]
-    assert codes(cluster.execute(twice)) == ["INVALID_REQUEST"] * 2
+    assert list_codes(cluster.execute(twice)) == ["INVALID_REQUEST"] * 2
     assert quota(f"user={prefix}") not in cluster.observe([quota(f"user={prefix}")]).inventory
 
 

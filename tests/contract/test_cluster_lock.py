@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import cast
 
 import pytest
 
@@ -21,17 +20,9 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, Del
 from tests.support.clusters.fixtures import TIMEOUT_S
 from tests.support.clusters.topics import make_topic
 from tests.support.lock.process import ALICE, BOB, hold
-from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group, topic
 
 CONFIG = "consumer.session.timeout.ms"
-
-
-@pytest.fixture(params=["memory", "kafka"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    if request.param == "kafka":
-        return cast("KafkaCluster", request.getfixturevalue("real_cluster"))
-    return MemoryCluster()
 
 
 class Budget:

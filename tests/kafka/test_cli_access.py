@@ -195,46 +195,6 @@ def test_an_application_can_do_what_its_access_declares_and_nothing_else(
     assert can_produce(kafka_acl, writer, f"{prefix}secret") is None
 
 
-def test_an_acl_that_somebody_adds_is_drift_and_what_another_acl_includes_is_not(
-    project: Project, account: Callable[..., Account], prefix: str
-) -> None:
-    other = account(f"TOPIC:{prefix}orders:DESCRIBE")
-    declare(project, "reader", principals=[principal_of(other)], produces=[f"{prefix}orders"])
-    project.run("apply", "--auto-approve").needs(0)
-    assert project.run("drift").needs(0)
-    granted = account(f"TOPIC:{prefix}orders:DESCRIBE", f"TOPIC:{prefix}secret:READ")
-    declare(project, "reader", principals=[principal_of(granted)], produces=[f"{prefix}orders"])
-    project.run("apply", "--auto-approve").needs(1)  # it is not theirs to take away without consent
-    drifted = project.run("drift", "--format", "json").needs(2).json["resources"]
-    paths = [field["path"] for resource in drifted for field in resource["fields"]]
-    assert f"allow Read on topic {prefix}secret" in paths
-    assert f"allow Describe on topic {prefix}orders" not in paths
-    partly = project.run("plan", "topics/reader.yaml", "--format", "json").needs(0).json["changes"]
-    assert [field["after"] for field in partly[0]["fields"]] == ["granted"], "another manifest may declare it"
-    name = f"Access/{principal_of(granted)}"
-    project.run("apply", "--auto-approve", "--target", name, "--allow", f"{name}:access-removal").needs(0)
-    project.run("drift").needs(0)
-
-
-def test_import_writes_manifests_whose_plan_is_empty(
-    project: Project, account: Callable[..., Account], prefix: str
-) -> None:
-    messy = account(
-        f"TOPIC:{prefix}a*:READ",
-        f"TOPIC:{prefix}b:WRITE",
-        f"GROUP:{prefix}g:READ",
-        "CLUSTER:kafka-cluster:DESCRIBE",
-    )
-    name = f"Access/{principal_of(messy)}"
-    manifest = project.run("get", name).needs(0).out
-    project.write("topics/access.yaml", manifest)
-    assert project.run("plan", "--detailed-exitcode").needs(0)
-    project.write("topics/access.yaml", manifest.replace("spec:", "spec:\n  state: absent"))
-    assert project.run("plan", "--format", "json").needs(1).json["changes"][0]["action"] == "delete"
-    project.run("apply", "--auto-approve", "--allow", f"{name}:access-removal").needs(0)
-    assert project.run("get", name).needs(1)
-
-
 def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Project, prefix: str) -> None:
     """Every type of resource with every operation, odd hosts, and principals without a name or a type."""
     principals = [f"User:{prefix}{name}" for name in ("every", "odd", "lost")] + ["User:", ":"]
@@ -321,35 +281,6 @@ def test_the_account_that_applies_keeps_its_rights(
     assert {field["hazard"] for field in change["fields"]} == {"own-access"}
     project.run("apply", "--auto-approve", "--allow", "destructive").needs(1)
     assert project.run("can", principal_of(admin), "read", f"{prefix}x").needs(0)
-
-
-def test_revert_gives_a_right_back_and_taking_it_again_asks(
-    project: Project, account: Callable[..., Account], prefix: str
-) -> None:
-    principal, old = principal_of(account()), f"{prefix}old"
-    read = {"resource": "topic", "name": old, "operations": ["Read"]}
-    declare(project, "reader", principals=[principal], produces=[f"{prefix}orders"], acls=[read])
-    project.run("apply", "--auto-approve", env=KEPT).needs(0)
-    declare(project, "reader", principals=[principal], produces=[f"{prefix}orders"])
-    consent = ("--allow", f"Access/{principal}:access-removal")
-    project.run("apply", "--auto-approve", *consent, env=KEPT).needs(0)
-    project.run("can", principal, "read", old).needs(2)
-
-    def revert_latest() -> None:
-        history = project.run("history", f"Access/{principal}", "--format", "json").needs(0).json["changes"]
-        project.run("revert", history[0]["id"]).needs(0)
-
-    revert_latest()
-    project.run("apply", "--auto-approve", env=KEPT).needs(0)
-    project.run("can", principal, "read", old).needs(0)
-    revert_latest()
-    (change,) = project.run("plan", "--format", "json").needs(1).json["changes"]
-    assert (change["status"], [field["hazard"] for field in change["fields"]]) == (
-        "needs_consent",
-        ["access-removal"],
-    )
-    project.run("apply", "--auto-approve", *consent, env=KEPT).needs(0)
-    project.run("can", principal, "read", old).needs(2)
 
 
 def test_drift_is_adopted_and_a_manifest_that_vanishes_leaves_nothing_behind_silently(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from kafkaform.core.model import ResourceRef
 from kafkaform.resources.client_quota.operations import AlterQuota
-from tests.support.cli.project import Project, called, login_project, manifest
+from tests.support.cli.project import Project, login_project, manifest
 from tests.support.clusters.fixtures import Account, connect, eventually
 
 KEPT = {"KAFKAFORM_AUDIT": "true", "KAFKAFORM_LOCK": "true"}
@@ -51,76 +50,6 @@ def name(project: Project) -> Iterator[str]:
     left = live_limits(project, name)
     if left:
         set_limits(project, name, *left)
-
-
-def test_a_quota_goes_through_the_commands(project: Project, name: str) -> None:
-    ref = f"ClientQuota/{name}"
-    declare(project, name, producer_byte_rate="10MiB", request_percentage="50%")
-    called("validate", "topics", cwd=project.folder).needs(0)
-    project.run("plan", "topics", "--out", "plan.json").needs(0)
-    (change,) = json.loads((project.folder / "plan.json").read_text())["changes"]
-    assert (change["kind"], change["name"], change["action"], change["risk"]) == (
-        "ClientQuota",
-        name,
-        "create",
-        "disruptive",
-    )
-    shown = called("show", "plan.json", cwd=project.folder).needs(0).out
-    assert "10 MiB/s on each broker" in " ".join(shown.split())
-    applied = project.run("apply", "plan.json", "--auto-approve", env=KEPT).needs(0)
-    assert "Apply: 1 created. Verified" in applied.out
-    assert live_limits(project, name) == {"producer_byte_rate": "10485760", "request_percentage": "50"}
-    project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    assert "1 already done" in project.run("apply", "plan.json", "--auto-approve", env=KEPT).needs(0).out
-
-    set_limits(project, name, producer_byte_rate="20971520")
-    drift = project.run("drift", "topics", env=KEPT).needs(2).out
-    assert ref in drift
-    assert "20 MiB" in drift
-    project.run("drift", "topics", "--adopt", env=KEPT)
-    assert "producer_byte_rate: 20MiB" in (project.folder / "topics" / "quota.yaml").read_text()
-    project.run("drift", "topics", env=KEPT).needs(0)
-
-    declare(project, name, producer_byte_rate="30MiB")
-    project.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
-    changes = project.run("history", name, "--format", "json").needs(0).json["changes"]
-    assert [one["action"] for one in changes] == ["update", "create"]
-    project.run("revert", changes[0]["id"]).needs(0)
-    assert "producer_byte_rate: 20MiB" in (project.folder / "topics" / "quota.yaml").read_text()
-    project.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
-    assert live_limits(project, name)["producer_byte_rate"] == "20971520"
-
-
-def test_what_is_live_becomes_manifests(project: Project, name: str) -> None:
-    set_limits(project, name, consumer_byte_rate="1048576", controller_mutation_rate="0.25")
-    assert name in project.run("get", "quotas").needs(0).out.splitlines()
-    shown = project.run("get", "quota", name, "--format", "json").needs(0).json
-    assert shown["spec"] == {
-        "entity": {"user": f"{project.prefix}<alice>", "clientId": {"default": True}},
-        "config": {"consumer_byte_rate": "1MiB", "controller_mutation_rate": "0.25"},
-    }
-    project.run("import", "--match", f"user={project.prefix}*", "--kind", "quota", "--out", "live").needs(0)
-    (file,) = (project.folder / "live" / "quotas").iterdir()
-    assert f'name: "{name}"' in file.read_text()
-    project.run("plan", "live", "--detailed-exitcode").needs(0)
-    servers = {"client": {"bootstrap.servers": project.servers}}
-    project.config(clusters={"a": servers, "b": servers})
-    project.run("compare", "a", "b", "--kind", "quota").needs(0)
-    near = project.run("get", "quota", name[:-1], "--cluster", "a").needs(1)
-    assert f"did you mean {name}?" in near.err
-
-
-def test_what_protects_the_cluster_is_removed_with_consent_only(project: Project, name: str) -> None:
-    declare(project, name, producer_byte_rate="10MiB")
-    project.run("apply", "topics", "--auto-approve", env=KEPT).needs(0)
-    declare(project, name, state="absent")
-    held = project.run("apply", "topics", "--auto-approve", env=KEPT).needs(1)
-    assert "needs consent to delete" in held.both
-    assert live_limits(project, name) == {"producer_byte_rate": "10485760"}
-    project.run("apply", "topics", "--auto-approve", "--allow", f"ClientQuota/{name}:delete", env=KEPT).needs(
-        0
-    )
-    assert live_limits(project, name) == {}
 
 
 # --- requests and rights -----------------------------------------------------------------------------

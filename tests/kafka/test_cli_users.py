@@ -108,23 +108,6 @@ def test_a_user_logs_in_and_a_new_password_locks_the_old_one_out(
     run(project, "plan", "--detailed-exitcode", password=SECOND).needs(0)
 
 
-def test_a_password_that_was_changed_by_hand_is_drift(
-    kafka_acl: DevCluster, project: Project, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    declare(project, name)
-    run(project, "apply", "--auto-approve", password=FIRST).needs(0)
-    run(project, "drift", password=FIRST).needs(0)
-    set_by_hand(kafka_acl, name, SECOND, monkeypatch)
-    (drifted,) = run(project, "drift", "--format", "json", password=FIRST).needs(2).json["resources"]
-    assert [field["path"] for field in drifted["fields"]] == [PATH]
-    assert drifted["fields"][0]["live"] == "iterations=4096,password=changed"
-    # Without the password, nobody can tell: no drift, no change, and a note that says why.
-    for command in (("drift",), ("plan", "--detailed-exitcode")):
-        call = run(project, *command).needs(0)
-        assert "the environment variable CHECKOUT is not set" in call.words
-    assert "spec.scram" in run(project, "drift", "--adopt", password=FIRST).both
-
-
 def test_two_mechanisms_are_set_and_an_undeclared_one_is_removed_with_consent(
     kafka_acl: DevCluster, project: Project, name: str
 ) -> None:
@@ -141,16 +124,6 @@ def test_two_mechanisms_are_set_and_an_undeclared_one_is_removed_with_consent(
     run(project, "apply", "--auto-approve", "--allow", consent).needs(0)
     assert not can_log_in(kafka_acl, name, FIRST)
     run(project, "get", "user", name).needs(1)
-
-
-def test_a_live_user_becomes_a_manifest_whose_plan_is_empty(
-    kafka_acl: DevCluster, project: Project, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_by_hand(kafka_acl, name, FIRST, monkeypatch)
-    project.run("import", "--match", f"{project.prefix}*", "--kind", "user", "--out", "live").needs(0)
-    plan = run(project, "plan", "live", "--detailed-exitcode").needs(0)
-    assert "cannot compare the password" in plan.words
-    assert "iterations=4096" in project.run("status", name, "--kind", "user").needs(0).out
 
 
 def test_the_account_that_applies_does_not_lock_itself_out(

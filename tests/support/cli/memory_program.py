@@ -1,17 +1,10 @@
-"""kafkaform on a cluster in memory, in a process of its own: `python -m tests.support.cli.memory_program`."""
+"""The cluster in memory as a session of the command line takes it."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from unittest.mock import patch
 
-from kafkaform.cli.main import run
-from kafkaform.cli.session import Session
 from kafkaform.core.model import ResourceRef
-from kafkaform.resources.client_quota.operations import AlterQuota
-from kafkaform.resources.user.operations import SetCredentials
 from tests.support.memory_cluster.memory import MemoryCluster
 
 
@@ -23,14 +16,3 @@ class Connected(MemoryCluster):
 
     def begin_audit(self) -> None:
         pass
-
-
-if __name__ == "__main__":
-    cluster = Connected()
-    quotas = {"producer_byte_rate": "1000", "consumer_byte_rate": "2000000"}
-    cluster.execute([AlterQuota(ResourceRef("ClientQuota", "user=alice"), quotas)])
-    os.environ["LIVE"] = "s3cr3t-in-memory"
-    credential = {"scram.SCRAM-SHA-512": "iterations=4096,password=${env:LIVE}"}
-    cluster.execute([SetCredentials(ResourceRef("User", "checkout"), credential)])
-    with patch.object(Session, "cluster", lambda _: cluster):
-        sys.exit(run(sys.argv[1:]))

@@ -30,6 +30,7 @@ from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicParti
 from kafkaform.core.plans import Plan
 from kafkaform.core.progress import Clock, Progress
 from kafkaform.core.transactions import TransactionReading
+from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import conclude_saved
 from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.gate import gate
@@ -81,6 +82,23 @@ def declared(
     state |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
     intent = Intent(keyed=False, allow=allow or {}, deletion_protection=protected, undeclared=undeclared)
     return Desired(topic(name), state, intent)
+
+
+def declare_placement(desired: Desired, strategy: str, static: str | None = None) -> Desired:
+    """Return a topic whose manifest says how its replicas are placed."""
+    state = dict(desired.state or {}) | ({"placement": static} if static else {})
+    spec = {"placement": {"strategy": strategy, "replicas": static}}
+    return replace(desired, state=state, intent=replace(desired.intent, spec=spec))
+
+
+def declare_reader(*topics: str, start: str | None = "earliest", **configs: str) -> Desired:
+    """Return the consumer group g as a manifest wants it; configs with underscores for dots."""
+    state: dict[str, FieldValue] = {
+        f"config.{name.replace('_', '.')}": value for name, value in configs.items()
+    }
+    if start is not None:
+        state |= {f"offsets.{name}": start for name in topics}
+    return Desired(group_ref(), state, Intent(spec={"topics": list(topics), "protocol": "consumer"}))
 
 
 def absent(name: str, *, uid: str | None = None, protected: bool = False) -> Desired:

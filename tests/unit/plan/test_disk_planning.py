@@ -17,7 +17,6 @@ from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
 from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import laid_out
 from tests.support.plans.scenes import Watched, declared, judge_saved, plan_for, topic
@@ -65,8 +64,9 @@ def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> 
     holding(memory, "a", 212)
     plan = plan_for(memory, declared("a", 1, 3))
     (planned,) = plan.changes
-    assert (planned.status, planned.reason) == (Status.REFUSED, wording)
-    assert str(planned.remedy) == wording
+    assert planned.status is Status.REFUSED
+    assert "broker 3 cannot hold its largest replica: 212.0 MiB" in str(planned.reason)
+    assert "limits.diskReserve" in str(planned.remedy)
     assert isinstance(planned.change, Update)
     assert {field.assessment.risk for field in planned.change.fields} >= {Risk.IMPOSSIBLE}
 
@@ -74,7 +74,7 @@ def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> 
 def test_the_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
     holding(memory, "a", 150, (1,), (2,))
     plan = plan_for(memory, declared("a", 2, 3))
-    assert reason_of(plan) == wording
+    assert "150.0 MiB to copy; 160.0 MiB usable" in reason_of(plan)
     volume(memory, usable=175)
     assert verdicts(plan_for(memory, declared("a", 2, 3))) == {"a": Status.PLANNED}
 
@@ -84,7 +84,7 @@ def test_topics_add_up_and_what_fits_goes_on(memory: MemoryCluster) -> None:
         holding(memory, name, size)
     plan = plan_for(memory, *(declared(name, 1, 3) for name in "abc"))
     assert verdicts(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "c": Status.PLANNED}
-    assert reason_of(plan) == wording
+    assert "100.0 MiB to copy, 80.0 MiB of other moves" in reason_of(plan)
 
 
 def test_empty_replicas_and_new_partitions_need_no_space(memory: MemoryCluster) -> None:
@@ -162,9 +162,10 @@ def test_what_is_not_known_is_noted_on_the_change(memory: MemoryCluster) -> None
     holding(memory, "a", 212)
     plan = plan_for(Silent(memory), declared("a", 1, 3))
     assert verdicts(plan) == {"a": Status.PLANNED}
-    assert move_of(plan) == wording
+    assert "whether brokers have enough disk space: this account may not" in move_of(plan)
     memory.set_log_dirs(3)
-    assert move_of(plan_for(memory, declared("a", 1, 3))) == wording
+    unreported = move_of(plan_for(memory, declared("a", 1, 3)))
+    assert "whether broker 3 has enough disk space: brokers report it since Kafka 3.3" in unreported
     assert "disk space" not in move_of(plan_for(memory, declared("a", 1, 2)))
 
 
@@ -193,7 +194,7 @@ def test_what_producers_write_to_the_broker_meanwhile_counts(memory: MemoryClust
     assert verdicts(plan_for(memory, declared("a", 1, 3), target=SLOW)) == {"a": Status.PLANNED}
     plan = plan_for(Written(memory), declared("a", 1, 3), target=SLOW)
     # Twice 60 MiB leave broker 1, at 0.1 MiB a second; meanwhile broker 3 gets twice 80 MiB.
-    assert reason_of(plan) == wording
+    assert "60.0 MiB to copy, about 160.0 MiB written meanwhile" in reason_of(plan)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_a_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     holding(memory, "busy", 1, (3,), cleanup_policy="compact")
     memory.set_throttles(Throttles({3: Rates(follower=0)}))
     plan = plan_for(Written(memory), declared("a", 1, 3))
-    assert reason_of(plan) == wording
+    assert "1.0 MiB to copy, about 504.0 MiB written meanwhile" in reason_of(plan)
 
 
 def test_a_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:

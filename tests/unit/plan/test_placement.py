@@ -20,7 +20,6 @@ from kafkaform.plan.placement import (
     rebalance,
 )
 from kafkaform.resources.replicas.layout import Assignment, Layout, Reassignment
-from tests.support.golden import wording
 from tests.support.plans.layouts import brokers, large, layout, moved, state_of
 
 THREE = brokers(3, ("a", "b", "c"))
@@ -170,10 +169,18 @@ def test_static_placement_is_taken_as_listed_and_counted_first() -> None:
     assert only(place([PlacementRequest("t", 1, 2, Strategy.STATIC, ((9, 1),))], found)) == ((9, 1),)
 
 
-@pytest.mark.parametrize("static", [((1, 2),), ((1, 2), (2, 2)), ((1, 2), (2,)), ((1, 2), (2, 9))])
-def test_a_list_that_cannot_be(static: tuple[tuple[int, ...], ...]) -> None:
+@pytest.mark.parametrize(
+    ("static", "message"),
+    [
+        (((1, 2),), "lists the replicas of 1 partition, but partitions is 2"),
+        (((1, 2), (2, 2)), "a broker twice for partition 1"),
+        (((1, 2), (2,)), "lists 1 broker for partition 1, but replicationFactor is 2"),
+        (((1, 2), (2, 9)), "broker 9 for partition 1, which is not live"),
+    ],
+)
+def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...], message: str) -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
-    assert refused(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found) == wording
+    assert message in refused(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
 
 
 # --- refusals --------------------------------------------------------------------------------------
@@ -182,26 +189,28 @@ def test_a_list_that_cannot_be(static: tuple[tuple[int, ...], ...]) -> None:
 def test_too_few_brokers_and_fewer_partitions_are_refused() -> None:
     # More replicas than brokers.
     found = layout(THREE, {"t": [(1,)]})
-    assert refused(PlacementRequest("t", 1, 4), found) == wording
-    assert refused(PlacementRequest("new", 1, 4), found) == wording
-    assert refused(PlacementRequest("t", 1, 2), Layout(THREE[:1], found.topics)) == wording
+    assert "only 3 brokers are live" in refused(PlacementRequest("t", 1, 4), found)
+    assert "only 3 brokers are live" in refused(PlacementRequest("new", 1, 4), found)
+    one_broker = Layout(THREE[:1], found.topics)
+    assert "only 1 broker is live" in refused(PlacementRequest("t", 1, 2), one_broker)
     assert "at least one replica" in refused(PlacementRequest("t", 1, 0), found)
     found = layout(THREE, {"t": [(1,), (2,)]})
-    assert refused(PlacementRequest("t", 1, 1), found) == wording
+    assert "it has 2 partitions" in refused(PlacementRequest("t", 1, 1), found)
 
 
 def test_what_is_being_reassigned_is_left_alone() -> None:
     # A topic that is being reassigned is left alone unless nothing of it moves.
     running = {("t", 0): Reassignment((2, 3), frozenset({3}), frozenset({1}))}
     found = layout(THREE, {"t": [(2, 3, 1), (1, 2)], "u": [(1,)]}, reassigning=running)
-    assert refused(PlacementRequest("t", 2, 3), found) == wording
+    assert "reassigning partition 0 from 2:1 to 2:3" in refused(PlacementRequest("t", 2, 3), found)
     assert only(place([PlacementRequest("t", 2, 2)], found)) == ((2, 3), (1, 2))
     assert only(place([PlacementRequest("t", 3, 2)], found))[:2] == ((2, 3), (1, 2))
     result = rebalance(["t", "u"], found)
     assert set(result.refused) == {"t"}
     running = {("t", number): Reassignment((2,), frozenset({2}), frozenset({1})) for number in range(2)}
     found = layout(THREE, {"t": [(2, 1), (2, 1)]}, reassigning=running)
-    assert refused(PlacementRequest("t", 2, 3), found) == wording
+    both = "partition 0 from 1 to 2, partition 1 from 1 to 2"
+    assert both in refused(PlacementRequest("t", 2, 3), found)
     found = replace(layout(THREE, {"t": [(1,)]}), reassigning=None)
     assert refused(PlacementRequest("t", 1, 2), found).startswith("this account cannot see")
     assert only(place([PlacementRequest("t", 2, 1)], found))[0] == (1,)
@@ -269,7 +278,8 @@ def test_a_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
     assert after[1] == (2, 3)
     found = layout(THREE, {"t": [(1, 2, 3)], "u": [(3,)]})
     result = rebalance(["t", "u"], found, remove=[3])
-    assert result.refused == {"t": wording}
+    assert result.refused.keys() == {"t"}
+    assert "3 replicas, and 2 brokers would be left" in result.refused["t"]
     assert set(result.assignments) == {"u"}
 
 
@@ -288,9 +298,9 @@ def test_added_brokers_get_their_share_and_must_be_live() -> None:
     found = layout(THREE, {"t": [(1,)]})
     with pytest.raises(ValueError, match="broker 9 is not live"):
         rebalance(["t"], found, add=[9])
-    with pytest.raises(ValueError, check=lambda error: str(error) == wording):
+    with pytest.raises(ValueError, match="broker 1 is not live, or is to be removed"):
         rebalance(["t"], found, add=[1], remove=[1])
-    assert rebalance(["t"], layout(THREE, {})).refused == {"t": wording}
+    assert rebalance(["t"], layout(THREE, {})).refused == {"t": "it is not on the cluster"}
 
 
 def test_balances_and_moves_are_counted() -> None:

@@ -13,7 +13,7 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected, Unreachable
-from kafkaform.core.model import Desired, FieldChange, Status, Update
+from kafkaform.core.model import FieldChange, Status, Update
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.core.plans import Plan
@@ -28,51 +28,52 @@ from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assign
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, declared, judge_saved, made, plan_for, topic
+from tests.support.plans.scenes import (
+    FakeClock,
+    Watched,
+    declare_placement,
+    declared,
+    judge_saved,
+    made,
+    plan_for,
+    topic,
+)
 
 
 @pytest.fixture
 def memory() -> MemoryCluster:
-    return racked()
+    return build_cluster()
 
 
-def racked(brokers: int = 3) -> MemoryCluster:
+def build_cluster(brokers: int = 3) -> MemoryCluster:
     cluster = MemoryCluster(brokers=[Broker(n, f"rack-{n}") for n in range(1, brokers + 1)])
     cluster.pace(1000)
     return cluster
 
 
-def placed(cluster: MemoryCluster, name: str, *replicas: Sequence[int]) -> None:
+def place_topic(cluster: MemoryCluster, name: str, *replicas: Sequence[int]) -> None:
     """Make a topic with its replicas on these brokers."""
     assignment = tuple(map(tuple, replicas))
     operation = CreateTopic(topic(name), len(assignment), len(assignment[0]), {}, assignment)
     assert cluster.execute([operation]) == [None]
 
 
-def where(cluster: MemoryCluster, name: str) -> Assignment:
+def read_assignment(cluster: MemoryCluster, name: str) -> Assignment:
     return cluster.layout().assignment(name)
 
 
-def strategic(desired: Desired, strategy: str, static: str | None = None) -> Desired:
-    """A topic whose manifest says how its replicas are placed."""
-    state = dict(desired.state or {}) | ({"placement": static} if static else {})
-    spec = {"placement": {"strategy": strategy, "replicas": static}}
-    return replace(desired, state=state, intent=replace(desired.intent, spec=spec))
-
-
-def fields_of(plan: Plan) -> dict[str, FieldChange]:
+def list_fields(plan: Plan) -> dict[str, FieldChange]:
     (planned,) = plan.changes
     assert isinstance(planned.change, Update)
     return {field.path: field for field in planned.change.fields}
 
 
-def target(plan: Plan) -> Assignment:
-    return parse_assignment(str(fields_of(plan)["placement"].after))
+def read_target(plan: Plan) -> Assignment:
+    return parse_assignment(str(list_fields(plan)["placement"].after))
 
 
-def codes(plan: Plan) -> list[str]:
+def list_codes(plan: Plan) -> list[str]:
     """What the plan says of its own making."""
     return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
 
@@ -91,16 +92,16 @@ class Counting(Watched):
 
 
 def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1], [2], [3], [1])
+    place_topic(memory, "a", [1], [2], [3], [1])
     watched = Counting(memory)
     plan = plan_for(watched, declared("a", 4, 3))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert plan.broker_validated
-    found = fields_of(plan)
+    found = list_fields(plan)
     assert list(found) == ["replicationFactor", "placement"]
     assert found["placement"].before == "1,2,3,1"
-    for old, new in zip(((1,), (2,), (3,), (1,)), target(plan), strict=True):
+    for old, new in zip(((1,), (2,), (3,), (1,)), read_target(plan), strict=True):
         assert (new[0], {*new}) == (old[0], {1, 2, 3})
     assert not any(field.deferred for field in found.values())
     assert found["placement"].assessment.hazard == "replica-move"
@@ -108,10 +109,12 @@ def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryC
 
 
 def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1, 2], [2, 1])
+    place_topic(memory, "a", [1, 2], [2, 1])
     watched = Counting(memory)
     same = declared("a", 2, 2)
-    plan = plan_for(watched, same, strategic(declared("new", 3, 3), "rack-aware"), declared("other", 6, 3))
+    plan = plan_for(
+        watched, same, declare_placement(declared("new", 3, 3), "rack-aware"), declared("other", 6, 3)
+    )
     assert [planned.ref.name for planned in plan.changes] == ["new", "other"]
     assert watched.layouts == 0
     fewer = plan_for(watched, declared("a", 1, 3))
@@ -120,14 +123,14 @@ def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) 
 
 
 def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1, 2], [2, 3])
+    place_topic(memory, "a", [1, 2], [2, 3])
     plan = plan_for(memory, declared("a", 4, 2))
-    found = fields_of(plan)
+    found = list_fields(plan)
     assert list(found) == ["partitions", "placement"]
-    assert target(plan)[:2] == ((1, 2), (2, 3))
+    assert read_target(plan)[:2] == ((1, 2), (2, 3))
     assert found["placement"].assessment.hazard == ""
-    assert carried_out(memory, plan) == [AddPartitions(topic("a"), 2, 4, target(plan)[2:])]
-    assert where(memory, "a") == target(plan)
+    assert carry_out(memory, plan) == [AddPartitions(topic("a"), 2, 4, read_target(plan)[2:])]
+    assert read_assignment(memory, "a") == read_target(plan)
 
 
 class Placing(MemoryCluster):
@@ -144,11 +147,11 @@ class Placing(MemoryCluster):
 
 def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
-    placed(cluster, "a", [1, 2], [2, 3])
+    place_topic(cluster, "a", [1, 2], [2, 3])
     plan = plan_for(cluster, declared("a", 4, 2))
     (planned,) = plan.changes
-    assert (planned.status, list(fields_of(plan))) == (Status.PLANNED, ["partitions"])
-    assert carried_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
+    assert (planned.status, list(list_fields(plan))) == (Status.PLANNED, ["partitions"])
+    assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
     (note,) = [found for found in plan.diagnostics if found.code == "KF441"]
     said = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
     assert note.message == said
@@ -156,25 +159,28 @@ def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
 
 def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
-    placed(cluster, "a", [1, 2], [2, 3])
-    (planned,) = plan_for(cluster, strategic(declared("a", 3, 2), "static", "1:2,2:3,3:1")).changes
-    assert (planned.status, planned.reason) == (Status.REFUSED, wording)
+    place_topic(cluster, "a", [1, 2], [2, 3])
+    (planned,) = plan_for(cluster, declare_placement(declared("a", 3, 2), "static", "1:2,2:3,3:1")).changes
+    assert planned.status is Status.REFUSED
+    assert "(INVALID_REQUEST)" in str(planned.reason)
 
 
 def test_what_brokers_refuse_or_do_not_offer_stays_refused() -> None:
     # What brokers refuse without places too stays refused.
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
-    placed(cluster, "a", [1, 2], [2, 3])
+    place_topic(cluster, "a", [1, 2], [2, 3])
     bad = declared("a", 4, 2, retention_ms="-7")
     (planned,) = plan_for(cluster, bad).changes
     assert planned.status is Status.REFUSED
     # What a cluster does not offer is refused with the reason.
     fixed = Fixed(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
-    placed(fixed, "a", [1, 2], [2, 3])
+    place_topic(fixed, "a", [1, 2], [2, 3])
     (moved,) = plan_for(fixed, declared("a", 2, 3)).changes
-    assert (moved.status, moved.reason) == (Status.REFUSED, wording)
+    assert moved.status is Status.REFUSED
+    assert "does not support AlterPartitionReassignments" in str(moved.reason)
     (altered,) = plan_for(fixed, declared("a", 2, 2, retention_ms="9")).changes
-    assert (altered.status, altered.reason) == (Status.REFUSED, wording)
+    assert altered.status is Status.REFUSED
+    assert "does not support AlterConfigs" in str(altered.reason)
 
 
 class Fixed(MemoryCluster):
@@ -188,7 +194,7 @@ class Fixed(MemoryCluster):
         return [lacking.get(type(operation)) for operation in operations]
 
 
-def carried_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
+def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
     """What a plan asks for; what can be done at once is done."""
     operations = [o for p in plan.changes for o in KINDS[p.ref.kind].operations(p.change)]
     for operation in operations:
@@ -197,66 +203,68 @@ def carried_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
 
 
 def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1, 2], [2, 3])
+    place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
     plan = plan_for(memory, declared("a", 2, 2))
-    found = fields_of(plan)
+    found = list_fields(plan)
     assert found["replicationFactor"].before == "1-2"
-    assert [len(replicas) for replicas in target(plan)] == [2, 2]
+    assert [len(replicas) for replicas in read_target(plan)] == [2, 2]
 
 
 def test_partitions_that_find_no_place_are_left_to_the_controller(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1, 2, 3])
+    place_topic(memory, "a", [1, 2, 3])
     memory.stop_broker(3)
     plan = plan_for(memory, declared("a", 2, 3))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert KINDS["Topic"].operations(planned.change) == (AddPartitions(topic("a"), 1, 2),)
     (note,) = [found for found in plan.diagnostics if found.code == "KF423"]
-    assert note.message == wording
+    assert "replicationFactor is 3, but only 2 brokers are live" in note.message
 
 
 def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1, 2], [2, 3])
+    place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
     (planned,) = plan_for(memory, declared("a", 3, 2)).changes
-    assert (planned.status, planned.reason) == (Status.REFUSED, wording)
+    assert planned.status is Status.REFUSED
+    assert "its partitions have 1 to 2 replicas" in str(planned.reason)
+    assert "declare `partitions: 2` first" in str(planned.reason)
 
 
 def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])
-    placed(memory, "a", [1, 2], [3, 1])
+    place_topic(memory, "a", [1, 2], [3, 1])
     assert plan_for(memory, declared("a", 2, 2)).changes == ()
-    plan = plan_for(memory, strategic(declared("a", 2, 2), "rack-aware"))
-    assert list(fields_of(plan)) == ["placement"]
-    (moved, kept) = target(plan)
+    plan = plan_for(memory, declare_placement(declared("a", 2, 2), "rack-aware"))
+    assert list(list_fields(plan)) == ["placement"]
+    (moved, kept) = read_target(plan)
     assert {racks[broker] for broker in moved} == {"a", "b"}
     assert kept == (3, 1)
 
 
 def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1, 2], [2, 3])
-    plan = plan_for(memory, strategic(declared("a", 2, 2), "static", "1:2,3:1"))
-    assert fields_of(plan)["placement"].after == "1:2,3:1"
-    assert plan_for(memory, strategic(declared("a", 2, 2), "static", "1:2,2:3")).changes == ()
-    order = plan_for(memory, strategic(declared("a", 2, 2), "static", "2:1,2:3"))
-    assert fields_of(order)["placement"].assessment.hazard == ""
+    place_topic(memory, "a", [1, 2], [2, 3])
+    plan = plan_for(memory, declare_placement(declared("a", 2, 2), "static", "1:2,3:1"))
+    assert list_fields(plan)["placement"].after == "1:2,3:1"
+    assert plan_for(memory, declare_placement(declared("a", 2, 2), "static", "1:2,2:3")).changes == ()
+    order = plan_for(memory, declare_placement(declared("a", 2, 2), "static", "2:1,2:3"))
+    assert list_fields(order)["placement"].assessment.hazard == ""
 
 
 def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
-    desired = strategic(declared("a", 2, 2), "static", "1:3,3:2")
+    desired = declare_placement(declared("a", 2, 2), "static", "1:3,3:2")
     plan = plan_for(memory, desired)
     assert plan.changes[0].status is Status.PLANNED
-    carried_out(memory, plan)
-    assert where(memory, "a") == ((1, 3), (3, 2))
+    carry_out(memory, plan)
+    assert read_assignment(memory, "a") == ((1, 3), (3, 2))
     assert plan_for(memory, desired).changes == ()
 
 
 def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1], [2])
+    place_topic(memory, "a", [1], [2])
     plan = plan_for(memory, declared("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
-    operations = carried_out(racked_like(memory), plan)
+    operations = carry_out(racked_like(memory), plan)
     assert [type(operation) for operation in operations] == [AlterConfigs, Reassign, AlterConfigsInSync]
     assert operations[-1] == AlterConfigsInSync(topic("a"), {"min.insync.replicas": "2"}, least_in_sync=2)
     assert plan.broker_validated
@@ -264,38 +272,38 @@ def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryC
 
 def racked_like(memory: MemoryCluster) -> MemoryCluster:
     """A cluster of the same contents, in which a test may do what a plan would not."""
-    other = racked()
+    other = build_cluster()
     for name, partitions in memory.layout().topics.items():
-        placed(other, name, *(partition.replicas for partition in partitions))
+        place_topic(other, name, *(partition.replicas for partition in partitions))
     return other
 
 
 def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1], [1])
+    place_topic(memory, "a", [1], [1])
     memory.fill(topic("a"), 2_000_000_000)
     plan = plan_for(memory, declared("a", 2, 2))
-    reason = fields_of(plan)["placement"].assessment.reason
+    reason = list_fields(plan)["placement"].assessment.reason
     assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
     assert reason.endswith(" at 50 MB/s per broker)")
 
 
 def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
     for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
-        placed(memory, name, replicas)
+        place_topic(memory, name, replicas)
         memory.fill(topic(name), 1_000_000_000)
     plan = plan_for(memory, declared("a", 1, 3), declared("b", 1, 2), declared("c", 1, 2))
     (note,) = [found for found in plan.diagnostics if found.code == "KF429"]
-    assert note.message == wording
+    assert "3 replicas are copied (2.8 GiB, about 40 seconds at 50 MB/s per broker)" in note.message
     # Broker 1 sends both of the first topic's; broker 2 sends the second's, or the first's was sent to it.
     assert summary_sentence(plan).startswith(f"Plan: 2 to update, 1 unchanged. {note.message}. ")
-    assert codes(narrow(plan, ["Topic/a"])) == []
-    assert codes(narrow(plan, ["Topic/*"])) == ["KF429"]
-    assert codes(plan_for(memory, declared("a", 1, 3))) == []
+    assert list_codes(narrow(plan, ["Topic/a"])) == []
+    assert list_codes(narrow(plan, ["Topic/*"])) == ["KF429"]
+    assert list_codes(plan_for(memory, declared("a", 1, 3))) == []
 
 
 def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
-        placed(memory, name, [1], [1])
+        place_topic(memory, name, [1], [1])
         memory.fill(topic(name), 2_000_000_000)
     plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
     text = plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z"))
@@ -315,12 +323,12 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
         ) == 2
         (note,) = [found for found in now.diagnostics if found.code == "KF429"]
         rate = "at 5 MB/s per broker)" if moves.throttle else "without a throttle)"
-        assert note.message == wording
+        assert note.message.startswith("2 topics together: 4 replicas are copied (3.7 GiB, ")
         assert note.message.endswith(rate)
 
 
 def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1], [2])
+    place_topic(memory, "a", [1], [2])
     plan = plan_for(memory, declared("a", 3, 2))
     header = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
     assert plan_from_json(plan_to_json(plan, header), "plan.json")[0].changes == plan.changes
@@ -330,7 +338,7 @@ def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
 
 
 def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1, 2], [2, 1])
+    place_topic(memory, "a", [1, 2], [2, 1])
     memory.stop_broker(3)
     plan = plan_for(memory, declared("a", 2, 3), declared("b"))
     assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
@@ -338,13 +346,13 @@ def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) ->
 
 
 def test_a_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1], [2])
-    placed(memory, "b", [1], [2])
+    place_topic(memory, "a", [1], [2])
+    place_topic(memory, "b", [1], [2])
     assert not any(memory.reassign({("a", 0): (3,)}).values())
     plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
     assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
     assert "reassign" in str(plan.changes[0].reason)
-    assert codes(plan) == ["KF427"]
+    assert list_codes(plan) == ["KF427"]
 
 
 def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
@@ -352,11 +360,14 @@ def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: M
         def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
             raise Unreachable("no answer in time")
 
-    placed(memory, "a", [1], [2])
-    placed(memory, "b", [1], [2])
-    desired = declared("a", 4, 2, min_insync_replicas="2"), strategic(declared("b", 2, 1), "static", "1,3")
+    place_topic(memory, "a", [1], [2])
+    place_topic(memory, "b", [1], [2])
+    desired = (
+        declared("a", 4, 2, min_insync_replicas="2"),
+        declare_placement(declared("b", 2, 1), "static", "1,3"),
+    )
     plan = plan_for(Blind(memory), *desired)
-    assert codes(plan) == ["KF423"]
+    assert list_codes(plan) == ["KF423"]
     grown, static = plan.changes
     assert isinstance(grown.change, Update)
     assert {field.path: bool(field.deferred) for field in grown.change.fields} == {
@@ -373,19 +384,19 @@ def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -
             return replace(self.cluster.layout(topics), reassigning=None)
 
     for name in ("grows", "moves", "racks"):
-        placed(memory, name, [1, 2], [2, 3])
+        place_topic(memory, name, [1, 2], [2, 3])
     plan = plan_for(
         Veiled(memory),
         declared("grows", 3, 2),
         declared("moves", 2, 3),
-        strategic(declared("racks", 2, 2), "rack-aware"),
+        declare_placement(declared("racks", 2, 2), "rack-aware"),
     )
     assert {planned.ref.name: planned.status for planned in plan.changes} == {
         "grows": Status.PLANNED,
         "moves": Status.REFUSED,
     }
-    assert str(plan.changes[1].reason) == wording
-    assert codes(plan) == ["KF423"]
+    assert "lacks Describe on the cluster" in str(plan.changes[1].reason)
+    assert list_codes(plan) == ["KF423"]
 
 
 def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryCluster) -> None:
@@ -393,10 +404,10 @@ def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryClu
         def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
             raise PermissionDenied(f"not for {len(partitions)} of yours")
 
-    placed(memory, "a", [1], [2])
+    place_topic(memory, "a", [1], [2])
     plan = plan_for(Weightless(memory), declared("a", 2, 2))
-    assert fields_of(plan)["placement"].assessment.reason == "2 replicas are copied"
-    assert codes(plan) == ["KF416"]
+    assert list_fields(plan)["placement"].assessment.reason == "2 replicas are copied"
+    assert list_codes(plan) == ["KF416"]
 
 
 def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryCluster) -> None:
@@ -405,38 +416,38 @@ def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryClu
             self.cluster.execute([AddPartitions(topic("a"), 2, 3)])
             return self.cluster.layout(topics)
 
-    placed(memory, "a", [1], [2])
+    place_topic(memory, "a", [1], [2])
     plan = plan_for(Moving(memory), declared("a", 2, 2))
-    assert plan.changes[0].reason == wording
+    assert "moved while the plan was made" in str(plan.changes[0].reason)
 
 
 # --- what is on its way ----------------------------------------------------------------------------
 
 
 def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1], [2], [3])
-    first = target(plan_for(memory, declared("a", 3, 2)))
+    place_topic(memory, "a", [1], [2], [3])
+    first = read_target(plan_for(memory, declared("a", 3, 2)))
     assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
     plan = plan_for(memory, declared("a", 3, 2))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
-    assert fields_of(plan)["placement"].before == "1,2,3"
-    assert target(plan)[:2] == first[:2]
-    assert codes(plan) == []
+    assert list_fields(plan)["placement"].before == "1,2,3"
+    assert read_target(plan)[:2] == first[:2]
+    assert list_codes(plan) == []
 
 
 def test_a_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1])
+    place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (1, 2)}).values())
     watched = Counting(memory)
     plan = build_plan(Request([declared("a", 1, 2)], reading=True), watched, Settings(), None)
     assert (plan.changes, watched.layouts) == ((), 0)
     plan = build_plan(Request([declared("a", 1, 2)]), watched, Settings(), None)
-    assert fields_of(plan)["placement"].before == "1"
+    assert list_fields(plan)["placement"].before == "1"
 
 
 def test_replicas_that_others_move_about_are_no_change(memory: MemoryCluster) -> None:
-    placed(memory, "a", [1])
+    place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (2,)}).values())
     plan = plan_for(memory, declared("a", 1, 1))
     assert plan.changes == ()
@@ -453,7 +464,7 @@ FACTORS = st.integers(1, 3)
     )
 )
 def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int, int, bool]]) -> None:
-    memory = racked(4)
+    memory = build_cluster(4)
     memory.pace(2)
     desired = []
     for number, (partitions, factor, more, wanted, spread) in enumerate(topics):
@@ -461,7 +472,7 @@ def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int
         least = str(max(1, wanted - 1))
         meant = {f"replication-factor-cut from {factor}": "meant"} if wanted == 1 < factor else None
         one = declared(f"t{number}", partitions + more, wanted, allow=meant, min_insync_replicas=least)
-        desired.append(strategic(one, "rack-aware") if spread else one)
+        desired.append(declare_placement(one, "rack-aware") if spread else one)
     plan = plan_for(memory, *desired)
     assert all(planned.status is Status.PLANNED for planned in plan.changes)
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
@@ -472,4 +483,4 @@ def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int
     for planned in plan.changes:
         wanted_there = {f.path: f.after for f in getattr(planned.change, "fields", ())}.get("placement")
         if wanted_there is not None:
-            assert where(memory, planned.ref.name) == parse_assignment(str(wanted_there))
+            assert read_assignment(memory, planned.ref.name) == parse_assignment(str(wanted_there))

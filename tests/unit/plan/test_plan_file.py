@@ -1,9 +1,10 @@
+"""Plan files: what they hold, what the digest covers, and what is no plan."""
+
 from __future__ import annotations
 
 import copy
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.cli.show import read_plan_file
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
@@ -44,10 +46,10 @@ from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import compute_plan_digest, digest_of, format_json, plan_from_json, plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from tests.support.golden import wording
 from tests.support.plans import strategies
 from tests.support.plans.damage import damage_json
 from tests.support.plans.json_places import places
+from tests.support.plans.risk import render_catalogue
 from tests.support.plans.scenes import topic
 from tests.support.plans.strategies import examples
 
@@ -105,29 +107,29 @@ PLAN = Plan(
 )
 
 
-def document(plan: Plan = PLAN, header: PlanHeader = HEADER) -> dict[str, Any]:
+def build_document(plan: Plan = PLAN, header: PlanHeader = HEADER) -> dict[str, Any]:
     parsed: dict[str, Any] = json.loads(plan_to_json(plan, header))
     return parsed
 
 
-def sealed(edited: dict[str, Any]) -> str:
+def seal(edited: dict[str, Any]) -> str:
     """The document with a digest that fits, as somebody who means harm would leave it."""
     return json.dumps({**edited, "digest": digest_of(edited)})
 
 
-def refusal(text: str, file: str = "plan.json") -> str:
-    with pytest.raises(PlanFileError) as caught:
+def read_refusal(text: str, file: str = "plan.json") -> str:
+    with pytest.raises(PlanFileError) as error:
         plan_from_json(text, file)
-    assert caught.value.hint
-    assert "\n" not in caught.value.message
-    return caught.value.message
+    assert error.value.hint
+    assert "\n" not in error.value.message
+    return error.value.message
 
 
 # --- there and back --------------------------------------------------------------------------------
 
 
 @given(strategies.plans(), strategies.headers())
-def test_a_plan_survives_the_round_trip(plan: Plan, header: PlanHeader) -> None:
+def test_plan_survives_the_round_trip(plan: Plan, header: PlanHeader) -> None:
     text = plan_to_json(plan, header)
     assert plan_from_json(text, "plan.json") == (plan, header)
     assert plan_to_json(*plan_from_json(text, "plan.json")) == text
@@ -181,8 +183,8 @@ def test_the_schema_is_a_strict_schema() -> None:
         assert sorted(node["required"]) == sorted(node["properties"].keys() - ADDED_LATER)
 
 
-def test_the_shape_of_the_document() -> None:
-    d = document()
+def test_shape_of_the_document() -> None:
+    d = build_document()
     assert list(d) == [
         *("format_version", "tool_version", "commit", "cluster", "environment", "created_at", "digest"),
         *("consent", "summary", "changes", "undeclared", "unmanaged", "unknown", "diagnostics"),
@@ -228,7 +230,7 @@ def test_the_shape_of_the_document() -> None:
 
 
 def test_the_fields_of_a_create_are_in_natural_order_without_a_before() -> None:
-    fields = document()["changes"][0]["fields"]
+    fields = build_document()["changes"][0]["fields"]
     order = ["partitions", "replicationFactor", "config.b", "config.z", "zoo"]
     assert [f["path"] for f in fields] == order
     assert [f["before"] for f in fields] == [None] * 5
@@ -236,9 +238,9 @@ def test_the_fields_of_a_create_are_in_natural_order_without_a_before() -> None:
 
 
 def test_a_refused_delete_keeps_its_judgement_beside_its_refusal() -> None:
-    delete = document()["changes"][2]
+    delete = build_document()["changes"][2]
     assert (delete["risk_reason"], delete["risk_remedy"]) == ("all records are lost", "export them")
-    assert (delete["reason"], delete["remedy"]) == ("it is protected", wording)
+    assert (delete["reason"], delete["remedy"]) == ("it is protected", "take the protection out first")
     assert {f["risk"] for f in delete["fields"]} == {"destructive"}
     assert {f["path"]: (f["before"], f["after"]) for f in delete["fields"]} == {
         "partitions": (1, None),
@@ -274,37 +276,14 @@ def test_the_digest_covers_what_is_done_and_where_and_not_when() -> None:
         broker_validated=False,
     )
     header = PlanHeader("9.9.9", None, "other name", "prod", "2031-01-01T00:00:00Z")
-    assert document(moved, header)["digest"] == document()["digest"]
-    assert document(header=replace(HEADER, environment="dev"))["digest"] != document()["digest"]
-
-
-@pytest.mark.parametrize(
-    "edited",
-    [
-        replace(PLAN, cluster_id="cluster-2"),
-        replace(PLAN, consents=()),
-        replace(PLAN, undeclared=()),
-        replace(PLAN, unmanaged=()),
-        replace(PLAN, unknown=()),
-        replace(PLAN, changes=PLAN.changes[:-1]),
-        replace(PLAN, changes=(replace(PLAN.changes[0], status=Status.REFUSED), *PLAN.changes[1:])),
-        replace(
-            PLAN,
-            changes=(
-                replace(PLAN.changes[0], change=Create(topic("a"), {"partitions": 7})),
-                *PLAN.changes[1:],
-            ),
-        ),
-    ],
-)
-def test_the_digest_covers_the_content(edited: Plan) -> None:
-    assert document(edited)["digest"] != document()["digest"]
+    assert build_document(moved, header)["digest"] == build_document()["digest"]
+    assert build_document(header=replace(HEADER, environment="dev"))["digest"] != build_document()["digest"]
 
 
 NOT_IN_THE_DIGEST = {
     *("tool_version", "commit", "created_at", "digest", "broker_validated", "configuration"),
     *("cluster.name", "cluster.bootstrap_servers"),
-    *(f"summary.{count}" for count in document()["summary"]),
+    *(f"summary.{count}" for count in build_document()["summary"]),
     *("changes[].source.file", "changes[].source.line", "changes[].team"),
     *("changes[].origin.from", "changes[].origin.earlier[]"),
     *(f"diagnostics[].{key}" for key in ("code", "severity", "message", "suggestion", "waived")),
@@ -314,7 +293,7 @@ NOT_IN_THE_DIGEST = {
 """What says when, where, by whom and for whom a plan was made, and what was found."""
 
 
-def full_document() -> dict[str, Any]:
+def build_full_document() -> dict[str, Any]:
     """A plan in which every member has a value that can be changed."""
     create, update, delete = PLAN.changes
     whole = replace(
@@ -328,7 +307,7 @@ def full_document() -> dict[str, Any]:
         readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "g"), ("a",), "orders"),),
         subset=True,
     )
-    return document(whole, replace(HEADER, configuration="kafkaform.yaml", servers="k:9092"))
+    return build_document(whole, replace(HEADER, configuration="kafkaform.yaml", servers="k:9092"))
 
 
 def _tampered(value: object) -> object:
@@ -344,7 +323,7 @@ def _tampered(value: object) -> object:
 
 
 def test_the_digest_covers_every_member_but_those_that_are_named() -> None:
-    original = full_document()
+    original = build_full_document()
     uncovered: set[str] = set()
     covered: set[str] = set()
     for path in places(original)[1:]:
@@ -362,52 +341,55 @@ def test_the_digest_covers_every_member_but_those_that_are_named() -> None:
     assert {"changes[].remedy", "changes[].fields[].remedy", "changes[].keyed", "subset"} <= covered
 
 
-def _set_partitions(d: dict[str, Any]) -> None:
-    d["changes"][0]["fields"][0]["after"] = 60
+JsonPath = tuple[str | int, ...]
 
 
-def _consent(d: dict[str, Any]) -> None:
-    d["changes"][1]["status"] = "planned"
-    d["summary"]["needs_consent"] = 0
+def edit_document(*edits: tuple[JsonPath, object]) -> dict[str, Any]:
+    """Build the document with other values at some paths."""
+    edited: Any = build_document()
+    for path, value in edits:
+        parent = edited
+        for step in path[:-1]:
+            parent = parent[step]
+        parent[path[-1]] = value
+    return dict(edited)
 
 
-def _summary(d: dict[str, Any]) -> None:
-    d["summary"]["refused"] = 0
-
-
-def _cluster(d: dict[str, Any]) -> None:
-    d["cluster"]["id"] = "cluster-2"
-
-
-@pytest.mark.parametrize("edit", [_set_partitions, _consent, _summary, _cluster])
-def test_an_edited_plan_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:
-    d = document()
-    edit(d)
-    assert refusal(json.dumps(d)) == wording
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [(("changes", 0, "fields", 0, "after"), 60)],
+        [(("changes", 1, "status"), "planned"), (("summary", "needs_consent"), 0)],
+        [(("summary", "refused"), 0)],
+        [(("cluster", "id"), "cluster-2")],
+    ],
+)
+def test_edited_plan_is_refused(edits: list[tuple[JsonPath, object]]) -> None:
+    assert "damaged or was edited by hand" in read_refusal(json.dumps(edit_document(*edits)))
 
 
 # --- what is not a plan ----------------------------------------------------------------------------
 
 
-def test_files_that_are_no_plan_of_this_version_say_so_in_a_line() -> None:
-    assert refusal('{\n  "format_version": 1,\n  oops\n}').startswith(
+def test_file_of_another_format_or_version_is_refused() -> None:
+    assert read_refusal('{\n  "format_version": 1,\n  oops\n}').startswith(
         "plan.json:3:3: not a valid plan: not JSON"
     )
-    message = refusal(json.dumps({"format_version": 2, "steps": []}))
+    message = read_refusal(json.dumps({"format_version": 2, "steps": []}))
     assert "format 2" in message
     assert "formats up to 1" in message
     # What another version made and this one cannot read.
-    edited = {**document(), "later": 1}
-    with pytest.raises(PlanFileError, match="unknown key 'later'") as caught:
+    edited = {**build_document(), "later": 1}
+    with pytest.raises(PlanFileError, match="unknown key 'later'") as error:
         plan_from_json(json.dumps({**edited, "tool_version": "0.9.1\x1b"}), "plan.json")
-    assert caught.value.hint == wording
-    with pytest.raises(PlanFileError, match="unknown key 'later'") as caught:
+    assert "kafkaform 0.9.1\\x1b" in str(error.value.hint)
+    with pytest.raises(PlanFileError, match="unknown key 'later'") as error:
         plan_from_json(json.dumps(edited), "plan.json")
-    assert caught.value.hint == wording
-    assert refusal("{}", "p\n\x1b[31m.json").startswith(r"p\n\x1b[31m.json: ")
+    assert "kafkaform plan --out" in str(error.value.hint)
+    assert read_refusal("{}", "p\n\x1b[31m.json").startswith(r"p\n\x1b[31m.json: ")
 
 
-DAMAGED = damage_json(sealed(full_document()))
+DAMAGED = damage_json(seal(build_full_document()))
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
@@ -415,11 +397,11 @@ def test_a_damaged_plan_is_refused_in_one_line(kind: str, tmp_path: Path) -> Non
     file = tmp_path / "plan.json"
     for content in DAMAGED[kind]:
         file.write_bytes(content)
-        with pytest.raises(PlanFileError, match=r"plan\.json(:\d+:\d+)?: not a valid plan: ") as caught:
+        with pytest.raises(PlanFileError, match=r"plan\.json(:\d+:\d+)?: not a valid plan: ") as error:
             read_plan_file(file)
-        assert "\n" not in caught.value.message
-        assert len(caught.value.message) < 400
-        assert caught.value.hint
+        assert "\n" not in error.value.message
+        assert len(error.value.message) < 400
+        assert error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -432,88 +414,92 @@ def test_a_damaged_plan_is_refused_in_one_line(kind: str, tmp_path: Path) -> Non
         ("[" * 200_000, "", "nested too deeply"),
     ],
 )
-def test_the_place_and_the_reason_are_named(text: str, place: str, named: str) -> None:
-    message = refusal(text)
+def test_syntax_error_has_a_place(text: str, place: str, named: str) -> None:
+    message = read_refusal(text)
     assert message.startswith(f"plan.json:{place}: " if place else "plan.json: ")
     assert named in message
 
 
-def test_letters_that_are_no_half_pairs_are_read() -> None:
-    text = json.dumps({**document(), "tool_version": "\U0001f600 \\ud800"})
+def test_surrogate_pairs_are_read() -> None:
+    text = json.dumps({**build_document(), "tool_version": "\U0001f600 \\ud800"})
     assert plan_from_json(text, "plan.json")[1].tool_version == "\U0001f600 \\ud800"
 
 
-def test_a_duplicate_key_is_shown_without_what_a_terminal_acts_on() -> None:
+def test_duplicate_key_is_shown_printable() -> None:
     twice = plan_to_json(PLAN, HEADER).replace('"file":', '"x\\u001b": 1, "x\\u001b": 1, "file":', 1)
-    assert refusal(twice) == r"plan.json: not a valid plan: duplicate key 'x\x1b'"
+    assert read_refusal(twice) == r"plan.json: not a valid plan: duplicate key 'x\x1b'"
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ((), "commit"),
-        (("extra",), 1),
-        (("created_at",), "yesterday"),
-        (("cluster", "id"), None),
-        (("changes",), {}),
-        (("changes", 1, "fields", 1, "after"), True),
-        (("changes", 1, "fields", 1, "risk"), "mild"),
-        (("changes", 0, "action"), "replace"),
-        (("changes", 0, "id"), "x"),
-        (("changes", 0, "fields", 0, "before"), 3),
-        (("changes", 2, "fields", 0, "after"), 3),
-        (("changes", 1, "fields"), []),
-        (("changes", 1, "risk"), "safe"),
-        (("changes", 2, "fields", 0, "risk"), "safe"),
-        (("changes", 0, "source", "line"), 0),
-        (("changes", 0, "hazard"), ""),
-        (("summary", "unchanged"), -1),
-        (("diagnostics", 0, "severity"), "fatal"),
-        (("broker_validated",), "yes"),
-    ],
-)
-def test_a_violation_names_its_place(path: tuple[str | int, ...], value: Any) -> None:
-    d: Any = document()
-    if path:
-        parent = d
-        for step in path[:-1]:
-            parent = parent[step]
-        parent[path[-1]] = value
-    else:
-        del d[value]
-    assert refusal(json.dumps(d)) == wording
+PROBLEMS: list[tuple[JsonPath, object]] = [
+    (("created_at",), "yesterday"),
+    (("cluster", "id"), None),
+    (("changes",), {}),
+    (("changes", 1, "fields", 1, "after"), True),
+    (("changes", 1, "fields", 1, "risk"), "mild"),
+    (("changes", 0, "action"), "replace"),
+    (("changes", 0, "id"), "x"),
+    (("changes", 0, "fields", 0, "before"), 3),
+    (("changes", 2, "fields", 0, "after"), 3),
+    (("changes", 1, "fields"), []),
+    (("changes", 1, "risk"), "safe"),
+    (("changes", 2, "fields", 0, "risk"), "safe"),
+    (("changes", 0, "source", "line"), 0),
+    (("changes", 0, "hazard"), ""),
+    (("summary", "unchanged"), -1),
+    (("diagnostics", 0, "severity"), "fatal"),
+    (("broker_validated",), "yes"),
+]
+
+
+def name_place(path: JsonPath) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+@pytest.mark.parametrize(("path", "value"), PROBLEMS)
+def test_problem_of_a_plan_file_has_a_place(path: JsonPath, value: object) -> None:
+    message = read_refusal(json.dumps(edit_document((path, value))))
+    assert message.startswith(f"plan.json: not a valid plan: {name_place(path)}: ")
+
+
+def test_messages_of_problems(golden: SnapshotAssertion) -> None:
+    change = build_document()["changes"][0]
+    repeated = {**change, "fields": [*change["fields"], change["fields"][0]]}
+    texts = {
+        "missing": json.dumps({key: value for key, value in build_document().items() if key != "commit"}),
+        "unknown key": json.dumps(edit_document((("extra",), 1))),
+        "edited": json.dumps(edit_document((("summary", "refused"), 0))),
+        "resource twice": seal(edit_document((("changes",), [change, change]))),
+        "field twice": seal(edit_document((("changes", 0), repeated))),
+        "placement": write_placement("1,2", "1:2"),
+    }
+    texts |= {
+        f"{name_place(path)}={value}": json.dumps(edit_document((path, value))) for path, value in PROBLEMS
+    }
+    messages = {name: read_refusal(text).removeprefix("plan.json: ") for name, text in texts.items()}
+    assert render_catalogue(messages) == golden(name="problems.txt")
 
 
 @pytest.mark.parametrize("place", [("changes", 0), ("undeclared", 0), ("unmanaged", 0), ("unknown", 0)])
-def test_a_kind_that_nobody_knows(place: tuple[str, int]) -> None:
-    d = document()
+def test_unknown_kind_is_refused(place: tuple[str, int]) -> None:
+    d = build_document()
     key, index = place
     d[key][index]["kind"] = "Quota"
-    assert f"{key}[0].kind: unknown kind 'Quota'" in refusal(sealed(d))
-
-
-def test_one_resource_cannot_change_twice_nor_one_field() -> None:
-    d = document()
-    d["changes"].append(copy.deepcopy(d["changes"][0]))
-    assert refusal(sealed(d)) == wording
-    d = document()
-    d["changes"][0]["fields"].append(copy.deepcopy(d["changes"][0]["fields"][0]))
-    assert refusal(sealed(d)) == wording
+    assert f"{key}[0].kind: unknown kind 'Quota'" in read_refusal(seal(d))
 
 
 JUNK = st.sampled_from([None, True, 0, -1, 7, "", "x", "safe", "create", "refused", [], {}, [None], {"a": 1}])
 
 
 @pytest.mark.parametrize("configuration", [None, "a/kafkaform.yaml", NO_CONFIG_FILE])
-def test_where_the_configuration_was_is_read_back(configuration: str | None) -> None:
+def test_place_of_the_configuration_is_read_back(configuration: str | None) -> None:
     header = replace(HEADER, configuration=configuration)
     assert plan_from_json(plan_to_json(PLAN, header), "plan.json")[1].configuration == configuration
 
 
 @examples(5)
 @given(st.data())
-def test_the_reader_and_the_schema_refuse_the_same(data: st.DataObject) -> None:
-    d: Any = document()
+def test_reader_and_schema_refuse_the_same(data: st.DataObject) -> None:
+    d: Any = build_document()
     *parents, key = data.draw(st.sampled_from([p for p in places(d) if p]))
     node = d
     for step in parents:
@@ -542,13 +528,13 @@ def test_the_reader_and_the_schema_refuse_the_same(data: st.DataObject) -> None:
 # --- where the schemas are -------------------------------------------------------------------------
 
 
-def test_an_unknown_schema_is_a_clear_error() -> None:
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording) as caught:
+def test_unknown_schema_is_an_error() -> None:
+    with pytest.raises(KafkaformError, match="'nonsense' is not part of this installation") as error:
         load_schema("nonsense")
-    assert caught.value.hint
+    assert error.value.hint
 
 
-def test_a_schema_that_is_not_json_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schema_that_is_not_json_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad.schema.json").write_text("{", encoding="utf-8")
     monkeypatch.setattr(schema_files, "FOLDERS", (tmp_path,))
     with pytest.raises(KafkaformError, match="cannot read the JSON Schema"):
@@ -586,14 +572,14 @@ def test_the_digest_is_over_ascii_json_with_sorted_keys_and_no_spaces() -> None:
 # --- replicas --------------------------------------------------------------------------------------
 
 
-def placing(before: FieldValue, after: FieldValue) -> str:
+def write_placement(before: FieldValue, after: FieldValue) -> str:
     moved = Update(topic("a"), "id", (FieldChange("placement", before, after),))
     return plan_to_json(Plan("c", (PlannedChange(moved, Status.PLANNED),)), HEADER)
 
 
 @pytest.mark.parametrize(("before", "after"), [("1,2", "1:2,2:3"), ("1", "2,3"), ("2147483647", "1:2")])
-def test_replicas_are_read_again(before: str, after: str) -> None:
-    plan, _ = plan_from_json(placing(before, after), "plan.json")
+def test_placement_is_read_back(before: str, after: str) -> None:
+    plan, _ = plan_from_json(write_placement(before, after), "plan.json")
     (change,) = plan.changes
     assert change.change == Update(topic("a"), "id", (FieldChange("placement", before, after),))
 
@@ -614,9 +600,9 @@ def test_replicas_are_read_again(before: str, after: str) -> None:
         ("1", "2147483648"),
     ],
 )
-def test_replicas_that_nobody_could_carry_out_are_refused(before: FieldValue, after: FieldValue) -> None:
-    with pytest.raises(PlanFileError, check=lambda error: str(error) == wording):
-        plan_from_json(placing(before, after), "plan.json")
+def test_invalid_placement_is_refused(before: FieldValue, after: FieldValue) -> None:
+    with pytest.raises(PlanFileError, match="an invalid placement"):
+        plan_from_json(write_placement(before, after), "plan.json")
 
 
 def test_a_file_name_that_is_not_utf_8_is_written_as_text() -> None:

@@ -28,7 +28,6 @@ from kafkaform.plan.plan_signature import (
     fingerprint,
     require_signed,
 )
-from tests.support.golden import wording
 from tests.support.plans import strategies
 from tests.support.plans.json_places import places
 
@@ -48,7 +47,7 @@ def verify(text: str, *keys: Ed25519PrivateKey) -> None:
     require_signed(header.signature, [key.public_key() for key in keys], "plan.json")
 
 
-def refusal(text: str, *keys: Ed25519PrivateKey) -> str:
+def read_refusal(text: str, *keys: Ed25519PrivateKey) -> str:
     with pytest.raises(PlanFileError) as caught:
         verify(text, *keys)
     assert caught.value.hint
@@ -81,16 +80,20 @@ def test_signing_again_other_layouts_and_several_keys_are_fine() -> None:
     verify(json.dumps(dict(reversed(document.items())), indent=7, ensure_ascii=True), KEY)
 
 
-def test_no_signature_but_that_of_a_trusted_key_on_this_plan_will_do() -> None:
-    assert refusal(plan_to_json(PLAN, HEADER), KEY) == wording
-    assert f"with the key {fingerprint(KEY.public_key())}, which is not trusted" in refusal(SIGNED, OTHER)
-    assert "not trusted" in refusal(SIGNED)  # no key at all trusts nobody
+CHANGED = "the signature does not match: the plan was changed after it was signed"
+
+
+def test_only_the_signature_of_a_trusted_key_on_this_plan_is_accepted() -> None:
+    assert "the plan is not signed" in read_refusal(plan_to_json(PLAN, HEADER), KEY)
+    key = fingerprint(KEY.public_key())
+    assert f"with the key {key}, which is not trusted" in read_refusal(SIGNED, OTHER)
+    assert "not trusted" in read_refusal(SIGNED)  # no key at all trusts nobody
     document = json.loads(sign(plan_to_json(PLAN, HEADER), OTHER, MERGED))
     document["signature"]["key"] = fingerprint(KEY.public_key())
-    assert refusal(json.dumps(document), KEY) == wording
+    assert CHANGED in read_refusal(json.dumps(document), KEY)
     document = json.loads(plan_to_json(replace(PLAN, cluster_id="cluster-2"), HEADER))
     document["signature"] = json.loads(SIGNED)["signature"]
-    assert refusal(json.dumps(document), KEY) == wording
+    assert CHANGED in read_refusal(json.dumps(document), KEY)
     # The key may sign other things too, which must not be taken for plans.
     document = json.loads(SIGNED)
     bare = encode_signed_content(document).removeprefix(b"kafkaform plan v1\n")
@@ -126,19 +129,19 @@ def test_the_signature_covers_everything(path: tuple[str | int, ...], value: Any
         node = node[step]
     node[last] = value
     document["digest"] = digest_of(document)  # as somebody who means harm would leave it
-    assert refusal(json.dumps(document), KEY) == wording
+    assert CHANGED in read_refusal(json.dumps(document), KEY)
 
 
-def test_what_a_plan_is_signed_for_is_a_part_of_the_signature() -> None:
+def test_purpose_is_a_part_of_the_signature() -> None:
     document = json.loads(SIGNED)
     del document["signed_for"]
-    assert refusal(json.dumps(document), KEY) == wording
+    assert CHANGED in read_refusal(json.dumps(document), KEY)
     again = sign(SIGNED, KEY, SignedFor(Purpose.REVIEW))
     verify(again, KEY)
     assert json.loads(again)["signed_for"] == {"purpose": "review", "ref": None}
     document = json.loads(SIGNED)
     del document["signature"]
-    assert "signed_for: requires signature" in refusal(json.dumps(document), KEY)
+    assert "signed_for: requires signature" in read_refusal(json.dumps(document), KEY)
     assert not Draft202012Validator(load_schema("plan")).is_valid(document)
 
 
@@ -156,7 +159,7 @@ def test_no_edit_goes_unseen(data: st.DataObject) -> None:
         )
     )
     document["digest"] = document["digest"] if key == "digest" else _digest(document)
-    refusal(json.dumps(document), KEY)
+    read_refusal(json.dumps(document), KEY)
 
 
 def _digest(document: Any) -> Any:
@@ -167,41 +170,41 @@ def _digest(document: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "member",
+    ("member", "place"),
     [
-        None,
-        [],
-        {},
-        {"algorithm": "none"},
-        {"key": "sha256:" + "A" * 64},
-        {"key": 7},
-        {"value": "A" * 86},
-        {"value": "A" * 87 + "="},
-        {"value": "A" * 86 + "==\n"},
-        {"extra": 1},
+        (None, "signature"),
+        ([], "signature"),
+        ({}, "signature.algorithm"),
+        ({"algorithm": "none"}, "signature.algorithm"),
+        ({"key": "sha256:" + "A" * 64}, "signature.key"),
+        ({"key": 7}, "signature.key"),
+        ({"value": "A" * 86}, "signature.value"),
+        ({"value": "A" * 87 + "="}, "signature.value"),
+        ({"value": "A" * 86 + "==\n"}, "signature.value"),
+        ({"extra": 1}, "signature"),
     ],
 )
-def test_a_signature_that_is_none(member: Any) -> None:
+def test_invalid_signature_has_a_place(member: Any, place: str) -> None:
     document = json.loads(SIGNED)
     document["signature"] = {**document["signature"], **member} if member else member
-    assert refusal(json.dumps(document), KEY) == wording
+    assert read_refusal(json.dumps(document), KEY).startswith(f"plan.json: not a valid plan: {place}: ")
 
 
 @pytest.mark.parametrize(
-    "member",
+    ("member", "place"),
     [
-        None,
-        {"purpose": "apply"},
-        {"purpose": "destroy", "ref": None},
-        {"purpose": None, "ref": None},
-        {"purpose": "apply", "ref": 7},
-        {"purpose": "apply", "ref": ""},
-        {"purpose": "apply", "ref": None, "x": 1},
+        (None, "signed_for"),
+        ({"purpose": "apply"}, "signed_for.ref"),
+        ({"purpose": "destroy", "ref": None}, "signed_for.purpose"),
+        ({"purpose": None, "ref": None}, "signed_for.purpose"),
+        ({"purpose": "apply", "ref": 7}, "signed_for.ref"),
+        ({"purpose": "apply", "ref": ""}, "signed_for.ref"),
+        ({"purpose": "apply", "ref": None, "x": 1}, "signed_for"),
     ],
 )
-def test_a_purpose_that_is_none(member: Any) -> None:
+def test_invalid_purpose_has_a_place(member: Any, place: str) -> None:
     document = {**json.loads(SIGNED), "signed_for": member}
-    assert refusal(json.dumps(document), KEY) == wording
+    assert read_refusal(json.dumps(document), KEY).startswith(f"plan.json: not a valid plan: {place}: ")
     assert not Draft202012Validator(load_schema("plan")).is_valid(document)
 
 
@@ -212,7 +215,7 @@ def test_a_plan_that_readers_would_see_differently_is_refused(which: str) -> Non
     assert SIGNED.count(member) == 1
     later = member.replace("2025", "2031")
     both = f"{member}, {later}" if which == "the first" else f"{later}, {member}"
-    assert "duplicate key 'created_at'" in refusal(SIGNED.replace(member, both), KEY)
+    assert "duplicate key 'created_at'" in read_refusal(SIGNED.replace(member, both), KEY)
 
 
 def test_openssl_and_jq_verify_it_too(tmp_path: Path) -> None:

@@ -51,7 +51,6 @@ from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.topic.operations import DeleteTopic
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import (
     DAY,
@@ -67,21 +66,21 @@ from tests.support.plans.scenes import (
 )
 
 
-def target(cluster_id: str | None = None, *forbid: str) -> ClusterSettings:
+def build_target(cluster_id: str | None = None, *forbid: str) -> ClusterSettings:
     properties, problems = client_properties.parse({"bootstrap.servers": "k:9092"}, lambda _: None)
     assert not problems
     return ClusterSettings("prod", properties, cluster_id=cluster_id, forbid=forbid)
 
 
-def statuses(plan: Plan) -> dict[str, Status]:
+def list_statuses(plan: Plan) -> dict[str, Status]:
     return {change.ref.name: change.status for change in plan.changes}
 
 
-def reasons(plan: Plan) -> dict[str, str | None]:
+def list_reasons(plan: Plan) -> dict[str, str | None]:
     return {change.ref.name: change.reason for change in plan.changes}
 
 
-def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
+def test_differences_are_found_once_and_judged_with_all_facts(
     memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(memory, "cut", retention_ms=WEEK)
@@ -102,7 +101,7 @@ def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
     rules = {**QUIET, "KF403": "error"}
     desired = [declared("cut", retention_ms=DAY), declared("moved", 2, 3)]
     plan = build_plan(Request(desired), memory, Settings(rules=rules), None)
-    assert statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
+    assert list_statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
     assert [facts.get(ReplicaFacts).placements.keys() for facts in diffs] == [{topic("moved")}]
     (facts,) = judged
     assert facts.sizes == {topic("cut"): DataSize(0, 3), topic("moved"): DataSize(0, 2)}
@@ -112,18 +111,18 @@ def test_what_differs_is_found_once_and_judged_with_all_that_is_known(
 # --- which cluster ---------------------------------------------------------------------------------
 
 
-def test_another_cluster_is_refused_before_anything_is_read(memory: MemoryCluster) -> None:
+def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> None:
     watched = Watched(memory)
-    with pytest.raises(KafkaformError, check=lambda error: str(error) == wording) as raised:
-        build_plan(Request([declared("a")]), watched, Settings(), target("other"))
-    assert raised.value.hint
+    with pytest.raises(KafkaformError, match="id memory, but other is configured") as error:
+        build_plan(Request([declared("a")]), watched, Settings(), build_target("other"))
+    assert error.value.hint
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 
 
 @pytest.mark.parametrize("expected", ["memory", None])
 def test_the_expected_cluster_is_planned_for(memory: MemoryCluster, expected: str | None) -> None:
-    plan = build_plan(Request([declared("a")]), memory, Settings(), target(expected))
-    assert statuses(plan) == {"a": Status.PLANNED}
+    plan = build_plan(Request([declared("a")]), memory, Settings(), build_target(expected))
+    assert list_statuses(plan) == {"a": Status.PLANNED}
     assert plan.cluster_id == "memory"
 
 
@@ -140,14 +139,15 @@ def test_a_plan_changes_nothing(memory: MemoryCluster) -> None:
 # --- rules and policy ------------------------------------------------------------------------------
 
 
-def test_a_rule_that_is_an_error_refuses_its_resource(memory: MemoryCluster) -> None:
+def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
     made(memory, "bad", 3, 3)
     wrong = declared("bad", 6, 3, min_insync_replicas="4")
     watched = Watched(memory)
     plan = plan_for(watched, wrong, declared("good"))
-    assert statuses(plan) == {"bad": Status.REFUSED, "good": Status.PLANNED}
+    assert list_statuses(plan) == {"bad": Status.REFUSED, "good": Status.PLANNED}
     (bad, _) = plan.changes
-    assert (bad.reason, bad.remedy) == (wording, wording)
+    assert str(bad.reason).startswith("KF109: ")
+    assert bad.remedy == plan.diagnostics[0].suggestion
     assert [d.code for d in plan.diagnostics] == ["KF109"]
     assert {operation.ref.name for batch in watched.checks for operation in batch} == {"good"}
 
@@ -157,26 +157,29 @@ def test_a_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> No
     (planned,) = plan_for(memory, declared("a", 3, 3)).changes
     assert planned.status is Status.REFUSED
     assert isinstance(planned.change, Update)
-    reasons = {field.path: field.deferred for field in planned.change.fields}
-    assert reasons["replicationFactor"] == wording
+    deferred = {field.path: field.deferred for field in planned.change.fields}
+    assert "once no partitions are to be removed" in str(deferred["replicationFactor"])
 
 
-def test_a_rule_that_is_a_warning_does_not(memory: MemoryCluster) -> None:
+def test_warning_of_a_rule_refuses_nothing(memory: MemoryCluster) -> None:
     wrong = declared("bad", 6, 3, min_insync_replicas="4")
     plan = build_plan(Request([wrong]), memory, Settings(rules={"KF109": "warning"}), None)
-    assert statuses(plan) == {"bad": Status.PLANNED}
+    assert list_statuses(plan) == {"bad": Status.PLANNED}
     assert [d.severity for d in plan.diagnostics] == [Severity.WARNING]
 
 
-def test_what_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
+def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
     for name in "ab":
         made(memory, name, retention_ms=WEEK)
     meant = declared("a", retention_ms=DAY, allow={"retention-cut": "meant"})
     plan = build_plan(
-        Request([meant, declared("b", 6, retention_ms=WEEK)]), memory, Settings(), target(None, "retention-*")
+        Request([meant, declared("b", 6, retention_ms=WEEK)]),
+        memory,
+        Settings(),
+        build_target(None, "retention-*"),
     )
-    assert statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
-    assert reasons(plan)["a"] == wording
+    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
+    assert list_reasons(plan)["a"] == "retention-cut is forbidden on this cluster"
 
 
 @given(
@@ -198,14 +201,13 @@ def test_the_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
 # --- what the brokers say --------------------------------------------------------------------------
 
 
-def test_an_objection_of_the_brokers_is_a_refusal_in_their_words(memory: MemoryCluster) -> None:
+def test_objection_of_the_brokers_is_a_refusal(memory: MemoryCluster) -> None:
     made(memory, "old")
     plan = plan_for(memory, declared("a", 3, 9), declared("b"), declared("old", 6, nonsense_key="1"))
-    assert statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "old": Status.REFUSED}
-    said = reasons(plan)
-    assert "replication factor 9" in (said["a"] or "")
-    assert "(INVALID_REPLICATION_FACTOR)" in (said["a"] or "")
-    assert "nonsense.key" in (said["old"] or "")
+    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "old": Status.REFUSED}
+    reasons = list_reasons(plan)
+    assert "(INVALID_REPLICATION_FACTOR)" in (reasons["a"] or "")
+    assert "nonsense.key" in (reasons["old"] or "")
     assert plan.broker_validated
 
 
@@ -230,7 +232,7 @@ class Creating(Watched):
 
 
 @pytest.mark.parametrize(("shown_at", "shown"), [(4, True), (99, False)])
-def test_what_the_brokers_are_creating_is_read_again_and_never_refused(
+def test_topic_in_creation_is_read_again_and_never_refused(
     memory: MemoryCluster, shown_at: int, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(validation, "_MIN_PAUSE_S", 0.0)
@@ -244,28 +246,31 @@ def test_what_the_brokers_are_creating_is_read_again_and_never_refused(
         ("mine", Create, Status.PLANNED),
         *([("new", Update, Status.PLANNED)] if shown else []),
     ]
-    assert [
-        (one.code, one.message, one.suggestion) for one in plan.diagnostics if one.ref == topic("new")
-    ] == ([] if shown else [("KF410", wording, wording)])
-    assert (plan.unknown, told) == (() if shown else (topic("new"),), [wording])
+    findings = [finding for finding in plan.diagnostics if finding.ref == topic("new")]
+    assert [finding.code for finding in findings] == ([] if shown else ["KF410"])
+    assert all("is being created" in finding.message for finding in findings)
+    assert plan.unknown == (() if shown else (topic("new"),))
+    (note,) = told
+    assert "1 new topic" in note
     assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 
 
-def test_what_still_needs_consent_is_validated_too(memory: MemoryCluster) -> None:
+def test_change_without_consent_is_validated_too(memory: MemoryCluster) -> None:
     made(memory, "a", retention_ms=WEEK)
-    assert statuses(plan_for(memory, declared("a", retention_ms=DAY))) == {"a": Status.NEEDS_CONSENT}
+    assert list_statuses(plan_for(memory, declared("a", retention_ms=DAY))) == {"a": Status.NEEDS_CONSENT}
     plan = plan_for(memory, declared("a", retention_ms=DAY, nonsense_key="1"))
-    assert statuses(plan) == {"a": Status.REFUSED}
+    assert list_statuses(plan) == {"a": Status.REFUSED}
 
 
-def test_an_account_that_may_not_alter_still_gets_its_plan(memory: MemoryCluster) -> None:
+def test_account_that_may_not_alter_gets_its_plan(memory: MemoryCluster) -> None:
     made(memory, "a")
     memory.deny(lambda ref: ref == topic("a"))
     plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"))
-    assert statuses(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
+    assert list_statuses(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
     assert not plan.broker_validated
     (note,) = plan.diagnostics
-    assert (note.code, note.severity, note.message) == ("KF414", Severity.INFO, wording)
+    assert (note.code, note.severity) == ("KF414", Severity.INFO)
+    assert "2 of 3 operations: this account is not authorised" in note.message
 
 
 class Objecting(Watched):
@@ -277,31 +282,34 @@ class Objecting(Watched):
         return [self.error] * len(operations)
 
 
-def test_an_account_that_only_plans_is_not_told_to_get_the_right_to_change(memory: MemoryCluster) -> None:
+def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster) -> None:
     denying = Objecting(memory)
     right = Right("AlterConfigs", "topic", "a")
     denying.error = PermissionDenied("it lacks AlterConfigs", hint=f"grant it: {grant(right)}", right=right)
     (note,) = plan_for(denying, declared("a")).diagnostics
-    assert (note.code, note.suggestion) == ("KF414", wording)
+    assert note.code == "KF414"
+    assert "an account that only plans does not need it" in str(note.suggestion)
+    assert "--operation AlterConfigs --topic a" in str(note.suggestion)
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
-def test_no_answer_is_no_objection(memory: MemoryCluster, error: ClusterError) -> None:
+def test_missing_answer_is_no_objection(memory: MemoryCluster, error: ClusterError) -> None:
     silent = Objecting(memory)
     silent.error = error
     plan = plan_for(silent, declared("a"))
-    assert statuses(plan) == {"a": Status.PLANNED}
+    assert list_statuses(plan) == {"a": Status.PLANNED}
     assert not plan.broker_validated
     assert [d.code for d in plan.diagnostics] == ["KF414"]
     silent.error = RequestRejected("no", code="POLICY_VIOLATION", hint="ask")
     (change,) = plan_for(silent, declared("a")).changes
-    assert (change.status, change.reason, change.remedy) == (Status.REFUSED, wording, "ask")
+    assert (change.status, change.remedy) == (Status.REFUSED, "ask")
+    assert "refused by the brokers: no" in str(change.reason)
 
 
-def test_validation_is_cut_into_what_a_controller_takes(memory: MemoryCluster) -> None:
+def test_validation_is_split_into_requests_that_a_controller_takes(memory: MemoryCluster) -> None:
     watched = Watched(memory)
     plan = plan_for(watched, *(declared(f"t{n:03}", 100) for n in range(200)))
-    assert set(statuses(plan).values()) == {Status.PLANNED}
+    assert set(list_statuses(plan).values()) == {Status.PLANNED}
     assert len(watched.checks) == 5
     assert all(sum(operation.weight for operation in batch) <= MAX_WEIGHT for batch in watched.checks)
 
@@ -310,23 +318,15 @@ def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None
     made(memory, "a")
     watched = Watched(memory)
     plan = plan_for(watched, absent("a"))
-    assert statuses(plan) == {"a": Status.PLANNED}
+    assert list_statuses(plan) == {"a": Status.PLANNED}
     assert plan.broker_validated
     assert all(isinstance(operation, DeleteTopic) for batch in watched.checks for operation in batch)
-
-
-def test_what_cannot_be_seen_is_neither_created_nor_changed(memory: MemoryCluster) -> None:
-    memory.hide(topic("a"))
-    plan = plan_for(memory, declared("a"), declared("b"))
-    assert statuses(plan) == {"b": Status.PLANNED}
-    assert plan.unknown == (topic("a"),)
-    assert [(d.code, d.severity) for d in plan.diagnostics] == [("KF410", Severity.ERROR)]
 
 
 # --- how much data it is about ---------------------------------------------------------------------
 
 
-def test_sizes_are_asked_for_once_and_only_where_data_is_at_risk(memory: MemoryCluster) -> None:
+def test_sizes_are_read_once_where_data_is_at_risk(memory: MemoryCluster) -> None:
     for name in ("cut", "doomed", "more", "same"):
         made(memory, name, retention_ms=WEEK)
     memory.fill(topic("cut"), 3 * 2**30)
@@ -350,14 +350,14 @@ def test_a_plan_stands_without_sizes(memory: MemoryCluster) -> None:
             raise PermissionDenied(f"not for {len(resources)} of yours")
 
     plan = plan_for(Blind(memory), declared("cut", retention_ms=DAY))
-    assert statuses(plan) == {"cut": Status.NEEDS_CONSENT}
+    assert list_statuses(plan) == {"cut": Status.NEEDS_CONSENT}
     assert plan.broker_validated
     assert ("KF416", "could not read the sizes of topics: not for 1 of yours") in [
         (d.code, d.message) for d in plan.diagnostics
     ]
 
 
-def test_data_whose_size_nobody_answers_for_is_not_taken_for_none(memory: MemoryCluster) -> None:
+def test_unread_data_is_not_taken_for_none(memory: MemoryCluster) -> None:
     made(memory, "gone", 3)
 
     class Silent(Watched):
@@ -379,42 +379,42 @@ def test_pruning_stays_inside_what_is_owned(memory: MemoryCluster) -> None:
     settings = Settings(owns=NameGlobs(("mine.*",)), protected=("*.kept",))
     grants = (Grant("*", "delete"),)
     plan = build_plan(Request([declared("mine.a")], prune=True, allow=grants), memory, settings, None)
-    assert statuses(plan) == {"mine.b": Status.PLANNED}
+    assert list_statuses(plan) == {"mine.b": Status.PLANNED}
     assert plan.unmanaged == (topic("mine.kept"), topic("other"))
     needs = build_plan(Request([declared("mine.a")], prune=True), memory, settings, None)
-    assert statuses(needs) == {"mine.b": Status.NEEDS_CONSENT}
+    assert list_statuses(needs) == {"mine.b": Status.NEEDS_CONSENT}
     left = build_plan(Request([declared("mine.a")]), memory, settings, None)
     assert left.changes == ()
     assert [ref.name for ref in left.unmanaged] == ["mine.b", "mine.kept", "other"]
 
 
-def test_a_subset_says_nothing_of_the_rest_and_prunes_nothing(memory: MemoryCluster) -> None:
+def test_subset_prunes_nothing(memory: MemoryCluster) -> None:
     for name in ("mine.a", "mine.b"):
         made(memory, name)
     request = Request([declared("mine.a", 6)], subset=True, prune=True, allow=(Grant("*", "*"),))
     plan = build_plan(request, memory, Settings(owns=NameGlobs(("*",))), None)
-    assert statuses(plan) == {"mine.a": Status.PLANNED}
+    assert list_statuses(plan) == {"mine.a": Status.PLANNED}
     assert plan.unmanaged == ()
 
 
 # --- saved plans -----------------------------------------------------------------------------------
 
 
-def saved(plan: Plan) -> Plan:
+def save_plan(plan: Plan) -> Plan:
     header = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
     return plan_from_json(plan_to_json(plan, header), "plan.json")[0]
 
 
-def again(memory: MemoryCluster, plan: Plan, *grants: Grant) -> Plan:
+def judge_again(memory: MemoryCluster, plan: Plan, *grants: Grant) -> Plan:
     """A saved plan as it is taken when it is applied, with consents that are given then."""
     return judge_saved(plan, memory, allow=grants).plan
 
 
-def cut(memory: MemoryCluster) -> Plan:
+def plan_cuts(memory: MemoryCluster) -> Plan:
     """Two cuts without consent, of which one topic has two, beside a refusal."""
     for name in ("one", "two", "no"):
         made(memory, name, retention_ms=WEEK)
-    return saved(
+    return save_plan(
         plan_for(
             memory,
             declared("one", retention_ms=DAY),
@@ -425,52 +425,28 @@ def cut(memory: MemoryCluster) -> Plan:
 
 
 def test_consent_can_be_given_when_a_saved_plan_is_applied(memory: MemoryCluster) -> None:
-    plan = cut(memory)
+    plan = plan_cuts(memory)
     held = {"no": Status.REFUSED, "one": Status.NEEDS_CONSENT, "two": Status.NEEDS_CONSENT}
-    assert statuses(plan) == held
-    assert statuses(again(memory, plan)) == held
-    some = again(memory, plan, Grant("Topic/*", "retention-cut"))
-    assert statuses(some) == {**held, "one": Status.PLANNED}
+    assert list_statuses(plan) == held
+    assert list_statuses(judge_again(memory, plan)) == held
+    some = judge_again(memory, plan, Grant("Topic/*", "retention-cut"))
+    assert list_statuses(some) == {**held, "one": Status.PLANNED}
     assert ("Topic/one", "retention-cut", "--allow") in [
         (c.resource, c.hazard, c.reason) for c in some.consents
     ]
-    everything = again(memory, plan, Grant("*", "*"))
-    assert statuses(everything) == {"no": Status.REFUSED, "one": Status.PLANNED, "two": Status.PLANNED}
+    everything = judge_again(memory, plan, Grant("*", "*"))
+    assert list_statuses(everything) == {"no": Status.REFUSED, "one": Status.PLANNED, "two": Status.PLANNED}
     assert all(change.reason is None for change in everything.select_by_status(Status.PLANNED))
-
-
-def test_a_consent_in_the_plan_counts_with_those_given_later(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=WEEK)
-    half = declared(
-        "a", retention_ms=DAY, cleanup_policy="compact", allow={"retention-cut from 7d": "TICKET-1"}
-    )
-    plan = saved(plan_for(memory, half))
-    assert statuses(plan) == {"a": Status.NEEDS_CONSENT}
-    whole = again(memory, plan, Grant.parse("Topic/a:cleanup-policy"))
-    assert statuses(whole) == {"a": Status.PLANNED}
-    assert {c.hazard: c.reason for c in whole.consents} == {
-        "retention-cut": "TICKET-1",
-        "cleanup-policy": "--allow",
-    }
-
-
-def test_a_saved_plan_can_be_narrowed(memory: MemoryCluster) -> None:
-    plan = saved(plan_for(memory, *(declared(name) for name in ("a.1", "a.2", "b.1"))))
-    assert list(statuses(narrow(plan, ["Topic/a.*"]))) == ["a.1", "a.2"]
-    assert list(statuses(narrow(plan, ["Topic/b.1", "*/a.1"]))) == ["a.1", "b.1"]
-    assert narrow(plan, ["topic/*"]).changes == ()
-    assert narrow(plan, ["*"]) == plan
-    assert replace(narrow(plan, ["Topic/a.*"]), changes=()) == replace(plan, changes=(), subset=True)
 
 
 # --- what a plan knows of its findings and of whom it concerns ----------------------------------------
 
 
-def owned(desired: Desired, team: str) -> Desired:
+def label_team(desired: Desired, team: str) -> Desired:
     return replace(desired, intent=replace(desired.intent, labels={"team": team}))
 
 
-def reading(group: str, team: str, *topics: str) -> Desired:
+def declare_group(group: str, team: str, *topics: str) -> Desired:
     intent = Intent(labels={"team": team}, spec={"topics": list(topics)})
     return Desired(ResourceRef("ConsumerGroup", group), {}, intent)
 
@@ -479,12 +455,12 @@ def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
     desired = [
         declared("a", retention_ms=DAY),
         declared("b", min_insync_replicas="4"),
-        reading("g", "t", "a"),
+        declare_group("g", "t", "a"),
     ]
     plan = build_plan(Request(desired), memory, Settings(), None)
     about = {(found.code, str(found.ref)) for found in plan.diagnostics}
     assert {("KF111", "Topic/a"), ("KF109", "Topic/b"), ("KF420", "ConsumerGroup/g")} <= about
-    assert saved(plan).diagnostics == plan.diagnostics
+    assert save_plan(plan).diagnostics == plan.diagnostics
 
 
 def test_a_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
@@ -496,20 +472,20 @@ def test_a_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster
 def test_a_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
     made(memory, "same", 3, 1)
     desired = [
-        owned(declared("changes", retention_ms=WEEK), "checkout"),
-        owned(declared("same"), "platform"),
-        reading("both", "analytics", "same", "changes"),
-        reading("none", "platform", "same"),
+        label_team(declared("changes", retention_ms=WEEK), "checkout"),
+        label_team(declared("same"), "platform"),
+        declare_group("both", "analytics", "same", "changes"),
+        declare_group("none", "platform", "same"),
     ]
     plan = build_plan(Request(desired), memory, Settings(rules=QUIET), None)
     assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
     both = ResourceRef("ConsumerGroup", "both")
     assert plan.readers == (AffectedConsumer(both, ("changes",), "analytics"),)
-    assert saved(plan).readers == plan.readers
+    assert save_plan(plan).readers == plan.readers
     assert narrow(plan, ["Topic/other"]).readers == ()
 
 
-def test_brokers_that_answer_too_few_checks_are_not_believed(memory: MemoryCluster) -> None:
+def test_missing_results_of_a_validation_are_an_error(memory: MemoryCluster) -> None:
     class Short(Watched):
         def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
             return self.cluster.validate(operations)[1:]

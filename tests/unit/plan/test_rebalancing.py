@@ -17,7 +17,6 @@ from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from kafkaform.resources.replicas.layout import parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
-from tests.support.golden import wording
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import laid_out, now_on
 from tests.support.plans.scenes import FakeClock, topic
@@ -91,10 +90,12 @@ def test_only_what_is_asked_for(cluster: MemoryCluster) -> None:
     assert places(made).keys() == {"b"}
     made = rebalanced(cluster, globs=("b*",), remove=frozenset({2}))
     assert made.not_emptied == ()
-    assert said(made) == [wording]
+    (note,) = said(made)
+    assert "broker 2 is not empty afterwards: it holds replicas of a" in note
     made = rebalanced(cluster, static=frozenset({"b"}))
     assert places(made).keys() == {"a"}
-    assert said(made) == [wording]
+    (note,) = said(made)
+    assert "b: the manifest places every replica" in note
 
 
 def test_a_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
@@ -102,23 +103,28 @@ def test_a_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> Non
     laid_out(cluster, "wider", ((1, 2, 3, 4),))
     made = rebalanced(cluster, remove=frozenset({2}), static=frozenset({"b"}))
     assert made.not_emptied == (2,)
-    assert said(made) == wording
+    unmoved, remaining, static = said(made)
+    assert "wide, wider stay where they are: partition 0 has 4 replicas" in unmoved
+    assert "it holds replicas of b, wide, wider" in remaining
+    assert "b: the manifest places every replica" in static
 
 
 @pytest.mark.parametrize(
-    "asked",
+    ("asked", "message"),
     [
-        {"remove": frozenset({9})},
-        {"add": frozenset({9})},
-        {"add": frozenset({1}), "remove": frozenset({1})},
-        {"remove": frozenset({1, 2, 3, 4})},
-        {"globs": ("c*", "d")},
+        ({"remove": frozenset({9})}, "--remove-broker 9: there is no such broker"),
+        ({"add": frozenset({9})}, "--add-broker 9: no such broker is running"),
+        ({"add": frozenset({1}), "remove": frozenset({1})}, "broker 1 cannot be added and removed"),
+        ({"remove": frozenset({1, 2, 3, 4})}, "no broker would remain"),
+        ({"globs": ("c*", "d")}, "--topics c*, d matches no topic"),
     ],
 )
-def test_what_cannot_be_meant(cluster: MemoryCluster, asked: dict[str, object]) -> None:
+def test_contradictory_request_is_refused(
+    cluster: MemoryCluster, asked: dict[str, object], message: str
+) -> None:
     with pytest.raises(KafkaformError) as caught:
         rebalanced(cluster, **asked)
-    assert caught.value.message == wording
+    assert message in caught.value.message
 
 
 def test_a_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None:
@@ -139,7 +145,7 @@ def test_the_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluste
     assert planned.status is Status.REFUSED
     assert isinstance(planned.change, Update)
     (field,) = planned.change.fields
-    assert field.assessment.reason == wording
+    assert "6 replicas are copied (600.0 B, about 6 seconds at 100 bytes/s" in field.assessment.reason
 
 
 class Fixed(MemoryCluster):
@@ -155,7 +161,7 @@ class Fixed(MemoryCluster):
 def test_a_cluster_that_moves_no_replicas() -> None:
     fixed = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(fixed, "a", ((1,), (1,)))
-    with pytest.raises(NotOffered, check=lambda error: str(error) == wording):
+    with pytest.raises(NotOffered, match="AlterPartitionReassignments"):
         rebalanced(fixed)
     even = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(even, "a", ((1,), (2,)))

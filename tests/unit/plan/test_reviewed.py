@@ -1,3 +1,5 @@
+"""A plan compared with the reviewed one: what stops an apply, and what is a note."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -5,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.model import (
-    SAFE,
     Change,
     Create,
     Delete,
@@ -29,8 +31,6 @@ from kafkaform.core.plans import Consent, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.values import replace
 from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.reviewed import ReviewComparison, compare
-from kafkaform.resources.values import fields_of
-from tests.support.golden import wording
 from tests.support.plans import strategies
 from tests.support.plans.scenes import topic
 
@@ -55,16 +55,16 @@ def plan(*changes: Change | PlannedChange) -> Plan:
     return Plan("c1", tuple(c if isinstance(c, PlannedChange) else planned(c) for c in changes))
 
 
-def declared(name: str = "a", /, **state: FieldValue) -> Desired:
+def declare(name: str = "a", /, **state: FieldValue) -> Desired:
     return Desired(topic(name), {key.replace("_", "."): value for key, value in state.items()})
 
 
-def compared(reviewed: Plan, now: Plan, *desired: Desired) -> ReviewComparison:
+def compare_plans(reviewed: Plan, now: Plan, *desired: Desired) -> ReviewComparison:
     return compare((reviewed, HEADER), (now, LATER), desired)
 
 
-def differences(reviewed: Plan, now: Plan, *desired: Desired) -> Sequence[str]:
-    return compared(reviewed, now, *desired).differences
+def list_differences(reviewed: Plan, now: Plan, *desired: Desired) -> Sequence[str]:
+    return compare_plans(reviewed, now, *desired).differences
 
 
 PARTITIONS = FieldChange("partitions", 3, 6)
@@ -78,12 +78,12 @@ DELETE = Delete(topic("a"), "id-a", {"partitions": 3}, LOSS)
 
 
 @given(strategies.plans(max_changes=3), strategies.headers())
-def test_a_plan_does_what_it_does(made: Plan, header: PlanHeader) -> None:
+def test_plan_does_not_differ_from_itself(made: Plan, header: PlanHeader) -> None:
     assert compare((made, header), (made, header), ()) == ReviewComparison()
 
 
 @given(strategies.plans(max_changes=3), strategies.headers(), st.data())
-def test_wording_sizes_places_and_findings_do_not_count(
+def test_wording_sizes_places_and_findings_are_no_differences(
     made: Plan, header: PlanHeader, data: st.DataObject
 ) -> None:
     changes = tuple(
@@ -119,7 +119,7 @@ def test_any_edit_of_what_is_done_is_a_difference_both_ways(
     change = replace(change, status=Status.PLANNED)
     edited = data.draw(_edits(change))
     for pair in ((plan(change), plan(edited)), (plan(edited), plan(change))):
-        found = differences(*pair)
+        found = list_differences(*pair)
         assert found
         assert all(line.isprintable() for line in found)
 
@@ -157,77 +157,136 @@ def _other(value: FieldValue) -> FieldValue:
 def test_any_other_consent_is_a_difference(is_changing: bool, name: str, reason: str) -> None:
     made = plan(Create(topic(name if is_changing else f"not {name}"), {"partitions": 3}))
     more = replace(made, consents=(Consent(str(topic(name)), "delete", reason),))
-    (line,) = differences(made, more)
+    (line,) = list_differences(made, more)
     assert line.endswith(" was not given when the plan was reviewed")
-    assert bool(differences(more, made)) == is_changing  # one that nothing needs any more is no loss
+    assert bool(list_differences(more, made)) == is_changing  # one that nothing needs any more is no loss
 
 
-# --- what a person reads ---------------------------------------------------------------------------
+# --- differences -----------------------------------------------------------------------------------
+
+FACTOR = FieldChange("replicationFactor", 1, 3)
+PLACEMENT = FieldChange("placement", "1,2", "1:2:3,2:3:1")
+OTHER_PLACEMENT = replace(PLACEMENT, after="1:3:2,2:1:3")
+DEFERRED = replace(FACTOR, deferred="later")
+RISKY = replace(PARTITIONS, assessment=RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "r"))
+ONLY_RETENTION = plan(update(RETENTION))
+REFUSED = plan(planned(update(PARTITIONS), Status.REFUSED))
+PLACED = plan(update(FACTOR, PLACEMENT))
+GROWN = plan(update(FACTOR, PLACEMENT, RETENTION))
+WANTED = declare(partitions=3, config_retention_ms=WEEK)
+MORE = declare(replicationFactor=3, config_retention_ms=WEEK)
 
 
-def test_every_difference_from_the_reviewed_plan_stops() -> None:
-    other = plan(update(PARTITIONS, replace(RETENTION, after="259200000")))
-    assert differences(BOTH, other) == (wording,)
-    other = plan(update(replace(PARTITIONS, before=4), RETENTION))
-    assert differences(BOTH, other) == (wording,)
+def consent(ticket: str) -> Plan:
+    return replace(plan(DELETE), consents=(Consent("Topic/a", "delete", ticket),))
+
+
+# The reviewed plan, that of now, and the manifests.
+STOPPED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
+    "another value": (BOTH, plan(update(PARTITIONS, replace(RETENTION, after="259200000"))), ()),
+    "another live value": (BOTH, plan(update(replace(PARTITIONS, before=4), RETENTION)), ()),
+    "a field more": (ONLY_RETENTION, BOTH, ()),
+    "a field less": (BOTH, ONLY_RETENTION, (WANTED,)),
+    "a creation more": (plan(), plan(CREATE), ()),
+    "an update more": (plan(), plan(update(PARTITIONS)), ()),
+    "a deletion more": (plan(), plan(DELETE), ()),
+    "another action": (plan(CREATE), plan(update(PARTITIONS)), ()),
+    "refused now": (plan(update(PARTITIONS)), REFUSED, ()),
+    "refused then": (REFUSED, plan(update(PARTITIONS)), ()),
+    "made again": (BOTH, plan(update(PARTITIONS, RETENTION, uid="id-b")), ()),
+    "riskier": (plan(update(PARTITIONS)), plan(update(RISKY)), ()),
+    "deferred then": (plan(update(PARTITIONS, DEFERRED)), plan(update(PARTITIONS, FACTOR)), ()),
+    "another cluster": (plan(), replace(plan(), cluster_id="c2\x1b"), ()),
+    "another consent": (consent("TICKET-1"), consent("TICKET-2"), ()),
+    "a field of a creation less": (
+        plan(CREATE),
+        plan(Create(topic("a"), {"partitions": 3})),
+        (declare(partitions=3),),
+    ),
+    "another state of a deletion": (plan(DELETE), plan(replace(DELETE, state={"partitions": 5})), ()),
+    "other listed replicas": (
+        PLACED,
+        plan(update(FACTOR, OTHER_PLACEMENT)),
+        (declare(replicationFactor=3, placement=OTHER_PLACEMENT.after),),
+    ),
+    "other live replicas": (
+        PLACED,
+        plan(update(replace(FACTOR, before=2), replace(PLACEMENT, before="1:3,2:1"))),
+        (declare(replicationFactor=3),),
+    ),
+    "replicas more": (
+        plan(update(PARTITIONS)),
+        plan(update(PARTITIONS, PLACEMENT)),
+        (declare(partitions=6),),
+    ),
+    "replicas that are not placed": (GROWN, plan(update(DEFERRED, RETENTION)), (MORE,)),
+}
+NOTED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
+    "a deletion more without consent": (plan(), plan(planned(DELETE, Status.NEEDS_CONSENT)), ()),
+    "a creation that is done": (plan(CREATE), plan(), (WANTED,)),
+    "an update that is done": (plan(update(replace(PARTITIONS, after=3), RETENTION)), plan(), (WANTED,)),
+    "a field that is done": (BOTH, ONLY_RETENTION, (declare(partitions=6, config_retention_ms=WEEK),)),
+    "other brokers": (PLACED, plan(update(FACTOR, OTHER_PLACEMENT)), (declare(replicationFactor=3),)),
+    "half a move": (
+        PLACED,
+        plan(update(replace(FACTOR, before="1-3"), replace(PLACEMENT, before="1:2:3,2"))),
+        (declare(replicationFactor=3),),
+    ),
+    "a move that is done": (GROWN, ONLY_RETENTION, (MORE,)),
+}
+
+
+@pytest.mark.parametrize(("reviewed", "now", "desired"), STOPPED.values(), ids=STOPPED)
+def test_difference_stops(
+    reviewed: Plan, now: Plan, desired: tuple[Desired, ...], snapshot: SnapshotAssertion
+) -> None:
+    assert "\n".join(list_differences(reviewed, now, *desired)) == snapshot
+
+
+@pytest.mark.parametrize(("reviewed", "now", "desired"), NOTED.values(), ids=NOTED)
+def test_harmless_difference_is_a_note(
+    reviewed: Plan, now: Plan, desired: tuple[Desired, ...], snapshot: SnapshotAssertion
+) -> None:
+    comparison = compare_plans(reviewed, now, *desired)
+    assert comparison.differences == ()
+    assert "\n".join(comparison.notes) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "now"),
+    [
+        (REFUSED, plan(planned(DELETE, Status.NEEDS_CONSENT))),
+        (REFUSED, plan()),
+        (plan(update(RISKY)), plan(update(PARTITIONS))),
+        (plan(update(PARTITIONS, DEFERRED)), plan(update(PARTITIONS))),
+    ],
+    ids=["both held back", "held back then", "safer", "deferred then"],
+)
+def test_plan_that_does_no_more_than_reviewed_is_the_same(reviewed: Plan, now: Plan) -> None:
+    assert compare_plans(reviewed, now) == ReviewComparison()
+
+
+def test_another_environment_stops() -> None:
+    comparison = compare((plan(), HEADER), (plan(), replace(HEADER, environment=None)), ())
+    assert comparison.differences == ("the reviewed plan is for environment prod; this is no environment",)
+
+
+@pytest.mark.parametrize("change", [CREATE, update(PARTITIONS), DELETE])
+def test_change_more_is_beyond_the_review(change: Change) -> None:
+    assert compare_plans(plan(), plan(change)).beyond
+
+
+def test_only_additions_are_beyond_the_review() -> None:
     less = plan(update(RETENTION))
-    assert differences(less, BOTH) == (wording,)
-    assert differences(BOTH, less, declared(partitions=3, config_retention_ms=WEEK)) == (wording,)
-    for change, what in ((CREATE, "creates"), (update(PARTITIONS), "changes"), (DELETE, "deletes")):
-        line = f"Topic/a is not in the reviewed plan: an apply now {what} it"
-        assert differences(plan(), plan(change)) == (line,)
-        assert compared(plan(), plan(change)).beyond
-    assert differences(plan(CREATE), plan(update(PARTITIONS))) == (wording,)
-    # Another status.
-    refused = plan(planned(update(PARTITIONS), Status.REFUSED))
-    (line,) = differences(plan(update(PARTITIONS)), refused)
-    assert line == wording
-    (line,) = differences(refused, plan(update(PARTITIONS)))
-    assert line == wording
-    one = plan(planned(update(PARTITIONS), Status.REFUSED))
-    other = plan(planned(DELETE, Status.NEEDS_CONSENT))
-    assert compared(one, other) == ReviewComparison()
-    assert compared(one, plan()) == ReviewComparison()
-    other = plan(update(PARTITIONS, RETENTION, uid="id-b"))
-    assert differences(BOTH, other) == (wording,)
-
-
-def test_what_another_branch_asks_for_is_told_from_what_is_otherwise_than_reviewed() -> None:
-    less = plan(update(RETENTION))
-    assert compared(less, BOTH).beyond
-    assert not compared(BOTH, less).beyond
-    assert not compared(plan(CREATE), plan(DELETE)).beyond
-    assert not compared(plan(), plan(planned(DELETE, Status.NEEDS_CONSENT))).beyond
-
-
-def test_a_resource_more_that_is_left_alone_does_not_stop() -> None:
-    new = plan(planned(DELETE, Status.NEEDS_CONSENT))
-    assert compared(plan(), new) == ReviewComparison((), (wording,))
-
-
-def test_another_risk_cluster_environment_or_consent_stops() -> None:
-    # A risk that rose.
-    risky = plan(
-        update(replace(PARTITIONS, assessment=RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "r")))
-    )
-    safe = plan(update(replace(PARTITIONS, assessment=SAFE)))
-    assert differences(safe, risky) == (wording,)
-    assert differences(risky, safe) == ()
-    other = replace(plan(), cluster_id="c2\x1b")
-    found = compare((plan(), HEADER), (other, replace(HEADER, environment=None)), ())
-    assert found.differences == wording
-    deferred = FieldChange("replicationFactor", 1, 3, deferred="later")
-    assert compared(plan(update(PARTITIONS, deferred)), plan(update(PARTITIONS))) == ReviewComparison()
-    due = plan(update(PARTITIONS, replace(deferred, deferred=None)))
-    assert differences(plan(update(PARTITIONS, deferred)), due) == (wording,)
-    one = replace(plan(DELETE), consents=(Consent("Topic/a", "delete", "TICKET-1"),))
-    other = replace(plan(DELETE), consents=(Consent("Topic/a", "delete", "TICKET-2"),))
-    assert differences(one, other) == wording
+    assert compare_plans(less, BOTH).beyond
+    assert not compare_plans(BOTH, less).beyond
+    assert not compare_plans(plan(CREATE), plan(DELETE)).beyond
+    assert not compare_plans(plan(), plan(planned(DELETE, Status.NEEDS_CONSENT))).beyond
 
 
 def test_hostile_names_stay_in_their_line() -> None:
     hostile = Create(ResourceRef("Topic", "a\n::error::\x1b[2J"), {"config.x\n": "\x1b[31m\n"})
-    for found in (differences(plan(), plan(hostile)), differences(plan(hostile), plan())):
+    for found in (list_differences(plan(), plan(hostile)), list_differences(plan(hostile), plan())):
         assert found
         assert all(line.isprintable() for line in found)
 
@@ -235,36 +294,24 @@ def test_hostile_names_stay_in_their_line() -> None:
 # --- what is done already --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", [CREATE, update(replace(PARTITIONS, after=3), RETENTION)])
-def test_what_is_done_already_is_a_note(change: Change) -> None:
-    wanted = declared(partitions=3, config_retention_ms=WEEK)
-    reviewed = replace(plan(change), consents=(Consent("Topic/a", "h", "TICKET-1"),))
-    assert compared(reviewed, plan(), wanted) == ReviewComparison((), (wording,))
-
-
-def test_what_is_done_by_now_is_a_note() -> None:
-    wanted = declared(partitions=6, config_retention_ms=WEEK)
-    assert compared(BOTH, plan(update(RETENTION)), wanted) == ReviewComparison(
-        (), ("Topic/a already has partitions 6",)
-    )
-    # A config that no manifest mentions is done only where it is gone.
+def test_config_that_no_manifest_mentions_is_done_where_it_is_gone() -> None:
     reset = plan(update(FieldChange("config.segment.ms", "5000", None)))
-    gone = declared(partitions=3)
-    assert compared(reset, plan(), gone).notes
+    gone = declare(partitions=3)
+    assert compare_plans(reset, plan(), gone).notes
     there = replace(plan(), undeclared=(UndeclaredConfig(topic("a"), "config.segment.ms", "5000"),))
-    assert differences(reset, there, gone)
+    assert list_differences(reset, there, gone)
     unseen = replace(gone, intent=Intent(undeclared=Undeclared.KEEP))
-    assert differences(reset, plan(), unseen)
+    assert list_differences(reset, plan(), unseen)
     explicit = Desired(topic("a"), {"config.segment.ms": None}, Intent(undeclared=Undeclared.KEEP))
-    assert compared(reset, plan(), explicit).notes
+    assert compare_plans(reset, plan(), explicit).notes
     change = update(FieldChange("config.cleanup.policy", "delete", "compact,delete"))
-    assert compared(plan(change), plan(), declared(config_cleanup_policy="delete,compact")).notes
+    assert compare_plans(plan(change), plan(), declare(config_cleanup_policy="delete,compact")).notes
 
 
 @pytest.mark.parametrize("desired", [(), (Desired(topic("a"), None),)])
-def test_a_delete_that_is_done(desired: tuple[Desired, ...]) -> None:
-    assert compared(plan(DELETE), plan(), *desired).notes
-    assert not differences(plan(DELETE), plan(), *desired)
+def test_deletion_that_is_done_is_a_note(desired: tuple[Desired, ...]) -> None:
+    assert compare_plans(plan(DELETE), plan(), *desired).notes
+    assert not list_differences(plan(DELETE), plan(), *desired)
 
 
 @pytest.mark.parametrize(
@@ -273,69 +320,25 @@ def test_a_delete_that_is_done(desired: tuple[Desired, ...]) -> None:
         # The manifests have changed: what is no longer wanted is not done.
         (CREATE, plan(), ()),
         (CREATE, plan(), (Desired(topic("a"), None),)),
-        (CREATE, plan(), (declared(partitions=4, config_retention_ms=WEEK),)),
-        (update(PARTITIONS), plan(), (declared(partitions=3),)),
+        (CREATE, plan(), (declare(partitions=4, config_retention_ms=WEEK),)),
+        (update(PARTITIONS), plan(), (declare(partitions=3),)),
         (update(PARTITIONS), plan(), ()),
-        (DELETE, plan(), (declared(partitions=3),)),
+        (DELETE, plan(), (declare(partitions=3),)),
         # Nobody declares it any more, and it is still there.
         (DELETE, replace(plan(), unmanaged=(topic("a"),)), ()),
         # This account cannot tell whether it is there.
-        (CREATE, replace(plan(), unknown=(topic("a"),)), (declared(partitions=3, config_retention_ms=WEEK),)),
+        (CREATE, replace(plan(), unknown=(topic("a"),)), (declare(partitions=3, config_retention_ms=WEEK),)),
         (DELETE, replace(plan(), unknown=(topic("a"),)), (Desired(topic("a"), None),)),
     ],
 )
-def test_what_is_not_done_and_would_not_be_done_any_more(
+def test_change_that_is_not_wanted_any_more_stops(
     change: Change, now: Plan, desired: tuple[Desired, ...]
 ) -> None:
-    (line,) = differences(plan(change), now, *desired)
-    assert line == wording
+    (line,) = list_differences(plan(change), now, *desired)
+    assert line.startswith("Topic/a would not change: ")
 
 
-def test_fields_are_those_of_every_action() -> None:
-    """A guard for the tests above: a create's and a delete's fields are compared like an update's."""
-    assert [f.path for f in fields_of(CREATE)] == ["partitions", "config.retention.ms"]
-    other = plan(Create(topic("a"), {"partitions": 3}))
-    assert differences(plan(CREATE), other, declared(partitions=3)) == (wording,)
-    moved = plan(replace(DELETE, state={"partitions": 5}))
-    assert differences(plan(DELETE), moved) == (wording,)
-
-
-# --- replicas --------------------------------------------------------------------------------------
-
-FACTOR = FieldChange("replicationFactor", 1, 3)
-TOPIC = FieldChange("placement", "1,2", "1:2:3,2:3:1")
-
-
-def test_listed_replicas_count_and_other_brokers_do_not() -> None:
-    one = plan(update(FACTOR, TOPIC))
-    other = plan(update(FACTOR, replace(TOPIC, after="1:3:2,2:1:3")))
-    assert compared(one, other, declared(replicationFactor=3)) == ReviewComparison((), (wording,))
-    # Replicas that a manifest lists are compared as every field is.
-    listed = declared(replicationFactor=3, placement="1:3:2,2:1:3")
-    one = plan(update(FACTOR, TOPIC))
-    other = plan(update(FACTOR, replace(TOPIC, after="1:3:2,2:1:3")))
-    (line,) = differences(one, other, listed)
-    assert line == wording
-
-
-def test_moves_that_stopped_half_way_can_be_gone_on_with() -> None:
-    one = plan(update(FACTOR, TOPIC))
-    half = plan(update(replace(FACTOR, before="1-3"), replace(TOPIC, before="1:2:3,2")))
-    for wanted in (declared(replicationFactor=3), declared(replicationFactor=3, placement=TOPIC.after)):
-        assert differences(one, half, wanted) == ()
-    assert compared(one, half, declared(replicationFactor=3)).notes == (wording,)
-    other = plan(update(replace(FACTOR, before=2), replace(TOPIC, before="1:3,2:1")))
-    assert differences(one, other, declared(replicationFactor=3)) == (wording,)
-
-
-def test_replicas_that_nobody_reviewed_or_that_cannot_be_placed_stop() -> None:
-    one = plan(update(PARTITIONS))
-    assert differences(one, plan(update(PARTITIONS, TOPIC)), declared(partitions=6)) == (wording,)
-    # Replicas that are there by now are told.
-    one = plan(update(FACTOR, TOPIC, RETENTION))
-    now = declared(replicationFactor=3, config_retention_ms=WEEK)
-    found = compared(one, plan(update(RETENTION)), now)
-    assert (found.differences, found.notes) == ((), wording)
-    one = plan(update(FACTOR, TOPIC, RETENTION))
-    later = plan(update(replace(FACTOR, deferred="the layout is not known"), RETENTION))
-    assert differences(one, later, declared(replicationFactor=3, config_retention_ms=WEEK)) == (wording,)
+def test_half_a_move_of_listed_replicas_goes_on() -> None:
+    half = plan(update(replace(FACTOR, before="1-3"), replace(PLACEMENT, before="1:2:3,2")))
+    listed = declare(replicationFactor=3, placement=PLACEMENT.after)
+    assert list_differences(PLACED, half, listed) == ()

@@ -1,69 +1,39 @@
-"""Quotas of clients go through everything that kafkaform does."""
+"""Quotas of clients: what manifests mean, and what a change of a limit does to clients."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform import rules
 from kafkaform.audit.trail import read_record, read_trail
-from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.manifest_text import build_live_manifest
-from kafkaform.config.manifests.editing import edit_manifests, write_edits
-from kafkaform.config.manifests.loader import Context, InvalidManifests, load
-from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
+from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected
-from kafkaform.core.model import (
-    Create,
-    Desired,
-    Facts,
-    Intent,
-    Observed,
-    ResourceRef,
-    Risk,
-    Status,
-    assessments,
-)
-from kafkaform.core.plans import Plan
+from kafkaform.core.model import Create, Facts, Intent, Observed, ResourceRef, Risk, Status
 from kafkaform.core.values import replace
-from kafkaform.inspect.comparison import Side, compare_sides, select_live_resources
 from kafkaform.inspect.drift import DriftCause, find_drift
-from kafkaform.inspect.importing import ImportLayout, make_import
-from kafkaform.inspect.resource_status import Selection
 from kafkaform.inspect.reversal import plan_reversal
-from kafkaform.plan.plan_file import plan_from_json, plan_to_json
-from kafkaform.plan.planning import Request, build_plan
-from kafkaform.report.apply import apply_to_json, render_apply
-from kafkaform.report.drift import render_drift, render_drift_markdown
-from kafkaform.report.drift_json import drift_to_json
-from kafkaform.report.history import history_to_json, render_history
-from kafkaform.report.plan import render_plan, render_plan_markdown
-from kafkaform.report.prometheus import drift_metrics
-from kafkaform.report.remediation import CommandContext
+from kafkaform.report.plan import render_plan
 from kafkaform.resources import KINDS, listed_kinds
 from kafkaform.resources.base import UpdateContext
-from kafkaform.resources.client_quota.entity import parse_entity
 from kafkaform.resources.client_quota.operations import AlterQuota
-from kafkaform.resources.consent import Grant
-from kafkaform.resources.topic.operations import CreateTopic
 from kafkaform.rules import RuleContext
 from kafkaform.rules.policies import read_policies
-from tests.support.cli.project import ROOT, Call, environment
-from tests.support.golden import wording
-from tests.support.kinds import judge_deletion
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import HEADER, recorded_apply
+from tests.support.plans.audit import recorded_apply
+from tests.support.plans.manifests import ManifestFile
+from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
 from tests.support.plans.scenes import QUIET, topic
 
+KIND = KINDS["ClientQuota"]
 ALICE = ResourceRef("ClientQuota", "user=alice")
-HERE = CommandContext()
+PRODUCER, CONSUMER = "config.producer_byte_rate", "config.consumer_byte_rate"
 TEXT = """\
 apiVersion: kafkaform/v1
 kind: ClientQuota
@@ -83,72 +53,69 @@ def cluster() -> MemoryCluster:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "quotas" / "alice.yaml"
-    path.parent.mkdir()
+def file(tmp_path: Path, cluster: MemoryCluster) -> ManifestFile:
+    path = tmp_path / "alice.yaml"
     path.write_text(TEXT)
-    return path
+    return ManifestFile(path, cluster)
 
 
-def rewritten(file: Path, before: str, after: str) -> list[Desired]:
-    text = file.read_text()
-    assert before in text
-    file.write_text(text.replace(before, after))
-    return load([file], Context())
+@pytest.fixture
+def applied(file: ManifestFile) -> ManifestFile:
+    """The manifest of a quota that is on the cluster."""
+    file.apply()
+    return file
 
 
-def plan_of(cluster: MemoryCluster, desired: list[Desired], *allow: str) -> Plan:
-    request = Request(desired, allow=tuple(map(Grant.parse, allow)), inventory=tuple(KINDS))
-    return build_plan(request, cluster, Settings(rules=QUIET), None)
-
-
-def applied(cluster: MemoryCluster, desired: list[Desired], *allow: str) -> str:
-    """Apply manifests, and keep the record; returns the id of the apply."""
-    run, report = recorded_apply(plan_of(cluster, desired, *allow), cluster)
-    assert report.complete, report
-    return run
-
-
-def quotas(cluster: MemoryCluster) -> dict[str, object]:
+def read_limits(cluster: MemoryCluster) -> dict[str, object]:
     observed = cluster.observe([ALICE]).resources.get(ALICE)
     return dict(observed.state) if observed is not None else {}
 
 
-def by_hand(cluster: MemoryCluster, *unset: str, of: ResourceRef = ALICE, **given: str) -> None:
-    assert cluster.execute([AlterQuota(of, given, unset)]) == [None]
+def set_by_hand(cluster: MemoryCluster, ref: ResourceRef = ALICE, **limits: str) -> None:
+    assert cluster.execute([AlterQuota(ref, limits)]) == [None]
 
 
-# --- manifests, plan and apply -----------------------------------------------------------------------
+# --- manifests ---------------------------------------------------------------------------------------
+
+PROBLEMS = {
+    "unknown field": ("config:", "confg:", "7:3"),
+    "unknown limit, like a known one": ("producer_byte_rate", "producer_byterate", "8:5"),
+    "unknown limit": ("producer_byte_rate", "bytes_out", "8:5"),
+    "negative": ("1000000", "-1", "8:25"),
+    "not a size": ("1000000", "fast", "8:25"),
+    "ambiguous unit": ("1000000", "10M", "8:25"),
+    "percentage of bytes": ("1000000", "50%", "8:25"),
+    "list": ("1000000", "[1, 2]", "8:25"),
+    "unknown entity": ("user=alice", "usr=alice", "4:3"),
+    "name of another entity": ("spec:", "spec:\n  entity: {user: bob}", "7:3"),
+    "name of a default": ("spec:", "spec:\n  entity: {user: {default: true}}", "7:3"),
+    "user and ip": ("spec:", "spec:\n  entity: {user: alice, ip: 10.0.0.1}", "7:3"),
+    "user is a number": ("spec:", "spec:\n  entity: {user: 7}", "7:18"),
+    "unknown part of an entity": ("spec:", "spec:\n  entity: {usr: alice}", "7:12"),
+    "limit of an ip": ("producer_byte_rate", "connection_creation_rate", "8:5"),
+    "limit of a user": ("user=alice\n", "ip=10.0.0.1\n", "8:5 9:5"),
+    "no limit": ("1000000\n    consumer_byte_rate: 2000000", "null", "7:3"),
+}
 
 
-def problems_of(file: Path, text: str) -> list[tuple[str, str | None]]:
-    """What is wrong with a manifest: its place and message, and the hint."""
-    file.write_text(text)
-    with pytest.raises(InvalidManifests) as wrong:
-        load([file], Context())
-    return [
-        (f"{one.location.line}:{one.location.column} {one.message}", one.hint)
-        for one in wrong.value.problems
-        if one.location is not None
-    ]
+@pytest.mark.parametrize(("before", "after", "places"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problem_of_a_manifest_has_a_place(file: ManifestFile, before: str, after: str, places: str) -> None:
+    assert [each[0] for each in file.list_problems(TEXT.replace(before, after))] == places.split()
 
 
-def test_a_manifest_is_checked_by_the_schema_and_by_the_kind(file: Path) -> None:
-    (desired,) = load([file], Context())
-    assert desired.ref == ALICE
-    assert desired.state == {"config.consumer_byte_rate": "2000000", "config.producer_byte_rate": "1000000"}
-    assert problems_of(file, TEXT.replace("config:", "confg:"))[0] == wording
-    assert problems_of(file, TEXT.replace("producer_byte_rate", "producer_byterate")) == [
-        ("8:5 unknown limit 'producer_byterate'", "did you mean 'producer_byte_rate'?")
-    ]
-    ((message, hint),) = problems_of(file, TEXT.replace("producer_byte_rate", "bytes_out"))
-    assert (message, hint) == (
-        "8:5 unknown limit 'bytes_out'",
-        (
-            "limits: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate, "
-            "connection_creation_rate"
-        ),
-    )
+def test_messages_of_manifest_problems(file: ManifestFile, golden: SnapshotAssertion) -> None:
+    texts = {name: TEXT.replace(before, after) for name, (before, after, _) in PROBLEMS.items()}
+    named = TEXT.replace("user=alice", "alice").replace("spec:", "spec:\n  entity: {user: alice}")
+    texts["entity in another spelling"] = named
+    catalogue = render_catalogue({name: file.describe_problems(text) for name, text in texts.items()})
+    assert catalogue == golden(name="manifest_problems.txt")
+
+
+def test_limits_are_declared_by_their_kafka_names(file: ManifestFile) -> None:
+    (desired,) = file.load()
+    assert (desired.ref, desired.state) == (ALICE, {CONSUMER: "2000000", PRODUCER: "1000000"})
+    assert listed_kinds([topic("orders")]) == listed_kinds([]) == ("Topic", "ConsumerGroup")
+    assert listed_kinds([ALICE]) == ("Topic", "ConsumerGroup", "ClientQuota")
 
 
 @pytest.mark.parametrize(
@@ -163,36 +130,10 @@ def test_a_manifest_is_checked_by_the_schema_and_by_the_kind(file: Path) -> None
         ("producer_byte_rate", "0", "0"),
     ],
 )
-def test_values_have_units(file: Path, name: str, value: str, canonical: str) -> None:
-    file.write_text(
-        TEXT.replace("producer_byte_rate: 1000000", f"{name}: {value}").replace(
-            "consumer_byte_rate: 2000000", ""
-        )
-    )
-    (desired,) = load([file], Context())
+def test_values_have_units(file: ManifestFile, name: str, value: str, canonical: str) -> None:
+    file.edit("    consumer_byte_rate: 2000000\n", "")
+    (desired,) = file.edit("producer_byte_rate: 1000000", f"{name}: {value}")
     assert desired.state == {f"config.{name}": canonical}
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("-1", "-1 is below the minimum 0"),
-        ("fast", "'fast' is not a size"),
-        ("10M", "'10M' is ambiguous; write MB (powers of 1000) or MiB (powers of 1024)"),
-        ("50%", "'50%' is not a size"),
-        ("[1, 2]", "must be text, a number or null, not a list"),
-    ],
-)
-def test_values_that_are_none_are_refused_at_their_place(file: Path, value: str, message: str) -> None:
-    ((found, _),) = problems_of(file, TEXT.replace("1000000", value))
-    assert found.startswith("8:25 ")
-    assert message in found
-
-
-def test_a_name_that_is_no_entity_is_refused_with_the_one_that_is_meant(file: Path) -> None:
-    assert problems_of(file, TEXT.replace("user=alice", "usr=alice")) == [(wording, None)]
-    named = TEXT.replace("user=alice", "alice").replace("spec:", "spec:\n  entity: {user: alice}")
-    assert problems_of(file, named)[0][1] == wording
 
 
 @pytest.mark.parametrize(
@@ -207,251 +148,171 @@ def test_a_name_that_is_no_entity_is_refused_with_the_one_that_is_meant(file: Pa
         ("ip=10.0.0.1", "{ip: 10.0.0.1}"),
     ],
 )
-def test_the_entity_says_what_the_name_says(file: Path, name: str, entity: str) -> None:
+def test_entity_agrees_with_the_name(file: ManifestFile, name: str, entity: str) -> None:
     text = TEXT.replace("user=alice", name).replace("spec:", f"spec:\n  entity: {entity}")
     if name.startswith("ip="):
-        text = text.replace("producer_byte_rate", "connection_creation_rate").replace(
-            "    consumer_byte_rate: 2000000\n", ""
-        )
-    file.write_text(text)
-    (desired,) = load([file], Context())
+        text = text.replace("producer_byte_rate", "connection_creation_rate")
+        text = text.replace("    consumer_byte_rate: 2000000\n", "")
+    file.path.write_text(text)
+    (desired,) = file.load()
     assert desired.ref.name == name
     written = build_live_manifest(Observed(desired.ref, None, desired.state or {})).data["spec"]
     assert written["entity"] == desired.intent.spec["entity"]
 
 
-def test_an_entity_of_another_name_is_refused(file: Path) -> None:
-    def wrong(entity: str) -> tuple[str, str | None]:
-        (problem,) = problems_of(file, TEXT.replace("spec:", f"spec:\n  entity: {entity}"))
-        return problem
-
-    assert wrong("{user: bob}") == wording
-    assert wrong("{user: {default: true}}")[0] == wording
-    assert wrong("{user: alice, ip: 10.0.0.1}")[0] == wording
-    assert wrong("{user: 7}")[0] == wording
-    assert wrong("{usr: alice}")[1] == "did you mean 'user'?"
-
-
-def test_an_address_has_a_limit_of_its_own_and_no_other(file: Path) -> None:
-    limits = "producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate"
-    assert problems_of(file, TEXT.replace("user=alice", "ip=10.0.0.1")) == [
-        (f"{line}:5 {name} is a limit of users and client ids, not of ip=10.0.0.1", hint)
-        for line, name, hint in (
-            (8, "producer_byte_rate", "limits of ip=10.0.0.1: connection_creation_rate"),
-            (9, "consumer_byte_rate", "limits of ip=10.0.0.1: connection_creation_rate"),
-        )
-    ]
-    assert problems_of(file, TEXT.replace("producer_byte_rate", "connection_creation_rate")) == [
-        (wording, f"limits of user=alice: {limits}")
-    ]
-
-
-def test_a_quota_without_a_limit_is_refused_unless_it_is_to_be_gone(file: Path) -> None:
-    text = TEXT.replace("1000000", "null").replace("2000000", "null")
-    assert problems_of(file, text) == [(wording, wording)]
-    file.write_text(text.replace("spec:", "spec:\n  state: absent"))
-    (desired,) = load([file], Context())
+def test_quota_without_a_limit_may_be_absent(file: ManifestFile) -> None:
+    file.path.write_text(TEXT.replace("1000000", "null").replace("2000000", "null"))
+    (desired,) = file.edit("spec:", "spec:\n  state: absent")
     assert desired.state is None
 
 
-def test_it_is_planned_shown_saved_applied_and_verified(cluster: MemoryCluster, file: Path) -> None:
-    cluster.execute([CreateTopic(topic("orders"), 1, 1, {})])
-    plan = plan_of(cluster, load([file], Context()))
-    (planned,) = plan.changes
-    assert isinstance(planned.change, Create)
-    assert (planned.status, planned.team, plan.broker_validated) == (Status.PLANNED, "checkout", True)
-    assert plan.unmanaged == (topic("orders"),)
+# --- risk ----------------------------------------------------------------------------------------------
 
-    text = render_plan(plan).plain
-    assert "+ ClientQuota/user=alice" in text
-    assert "producer_byte_rate" in text
-    assert "1 MB (1000000)" in text
-    assert "disruptive: quota-cut" in text
-    assert " ".join(text.split()) == wording
-    assert "ClientQuota/user=alice" in render_plan_markdown(plan)
-    saved = plan_to_json(plan, HEADER)
-    (change,) = json.loads(saved)["changes"]
-    assert (change["kind"], change["name"], change["action"]) == ("ClientQuota", "user=alice", "create")
-    read, _ = plan_from_json(saved, "plan.json")
-    assert read.changes[0].change == planned.change
-
-    _, report = recorded_apply(read, cluster)
-    assert [result.result for result in report.results] == [Result.APPLIED]
-    assert quotas(cluster) == {"config.producer_byte_rate": "1000000", "config.consumer_byte_rate": "2000000"}
-    shown = render_apply(report).plain
-    done = "consumer_byte_rate = 2 MB (2000000), producer_byte_rate = 1 MB (1000000)"
-    assert f"ClientQuota/user=alice  created: {done}" in shown
-    (result,) = json.loads(apply_to_json(report))["results"]
-    assert result["done"] == [done]
-
-    again = plan_of(cluster, load([file], Context()))
-    assert (again.changes, again.unchanged) == ((), 1)
-    _, repeated = recorded_apply(read, cluster)
-    assert [result.result for result in repeated.results] == [Result.ALREADY]
+RATE, NO_RATE = "    producer_byte_rate: 1000000\n", "    producer_byte_rate: null\n"
+CUT, RAISED = (Risk.DISRUPTIVE, "quota-cut"), (Risk.SAFE, "")
+CHANGES = {
+    "lower limit": (RATE, "    producer_byte_rate: 512KiB\n", [CUT]),
+    "higher limit": (RATE, "    producer_byte_rate: 10MiB\n", [RAISED]),
+    "removed limit": (RATE, NO_RATE, [RAISED]),
+    "first share of a thread": (RATE, f"{RATE}    request_percentage: 150%\n", [CUT]),
+    "first mutation rate": (RATE, f"{RATE}    controller_mutation_rate: 10\n", [CUT]),
+    "deletion": ("spec:\n", "spec:\n  state: absent\n", [RAISED]),
+}
+BY_DEFAULT = "512 KiB/s on each broker, 1536 KiB/s on all 3, by the limit of a default"
+UNDER_A_DEFAULT = {
+    "removed limit": (RATE, NO_RATE, BY_DEFAULT),
+    "lower limit": (RATE, "    producer_byte_rate: 600000\n", "585.9 KiB/s on each broker"),
+    "deletion": ("spec:\n", "spec:\n  state: absent\n", BY_DEFAULT),
+}
+DEFAULT = ResourceRef("ClientQuota", "user=<default>")
 
 
-def assessed(plan: Plan) -> list[tuple[Risk, str, str]]:
-    (planned,) = plan.changes
-    return [(one.risk, one.hazard, one.reason) for one in assessments(planned.change)]
-
-
-def test_lowering_a_limit_is_disruptive_and_raising_or_removing_it_is_safe(
-    cluster: MemoryCluster, file: Path
+@pytest.mark.parametrize(("before", "after", "expected"), CHANGES.values(), ids=CHANGES)
+def test_lower_limit_is_a_cut(
+    applied: ManifestFile,
+    snapshot: SnapshotAssertion,
+    before: str,
+    after: str,
+    expected: list[tuple[Risk, str]],
 ) -> None:
-    applied(cluster, load([file], Context()))
-    plan = plan_of(cluster, rewritten(file, "producer_byte_rate: 1000000", "producer_byte_rate: 512KiB"))
-    assert assessed(plan) == [(Risk.DISRUPTIVE, "quota-cut", wording)]
+    applied.edit(before, after)
+    plan = applied.plan()
+    assert list_assessments(plan) == expected
     assert plan.changes[0].status is Status.PLANNED
-    plan = plan_of(cluster, rewritten(file, "512KiB", "10MiB"))
-    assert assessed(plan) == [(Risk.SAFE, "", wording)]
-    assert "30 MiB/s on all 3" in render_plan(plan).plain
-    plan = plan_of(cluster, rewritten(file, "10MiB", "null"))
-    assert assessed(plan) == [(Risk.SAFE, "", wording)]
-    plan = plan_of(
-        cluster,
-        rewritten(file, "null", "1MB\n    request_percentage: 150%\n    controller_mutation_rate: 10"),
-    )
-    assert [reason for _, _, reason in assessed(plan)] == wording
-    assert quotas(cluster)["config.producer_byte_rate"] == "1000000"
+    assert join_reasons(plan) == snapshot
 
 
-def test_a_cluster_may_forbid_cuts(cluster: MemoryCluster, file: Path) -> None:
-    request = Request(load([file], Context()), inventory=tuple(KINDS))
-    forbidding = ClusterSettings("prod", ClientProperties(), forbid=("quota-cut",))
-    (held,) = build_plan(request, cluster, Settings(rules=QUIET), forbidding).changes
-    assert (held.status, held.reason) == (Status.REFUSED, wording)
+@pytest.mark.parametrize(("before", "after", "limit"), UNDER_A_DEFAULT.values(), ids=UNDER_A_DEFAULT)
+def test_limit_of_a_default_is_in_force_where_there_is_no_other(
+    cluster: MemoryCluster, applied: ManifestFile, before: str, after: str, limit: str
+) -> None:
+    set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
+    applied.edit(before, after)
+    plan = applied.plan()
+    assert list_assessments(plan) == [CUT]
+    assert limit in join_reasons(plan)
 
 
-def test_the_limit_of_a_default_counts_where_there_is_no_other(cluster: MemoryCluster, file: Path) -> None:
-    """To remove a limit is a cut where that of a default is lower; to set one above that is a raise."""
-    default = ResourceRef("ClientQuota", "user=<default>")
-    by_hand(cluster, of=default, producer_byte_rate="524288")
-    applied(cluster, load([file], Context()))
-    unset = plan_of(cluster, rewritten(file, "producer_byte_rate: 1000000", "producer_byte_rate: null"))
-    assert assessed(unset) == [(Risk.DISRUPTIVE, "quota-cut", wording)]
-    applied(cluster, load([file], Context()))
-    raised = plan_of(cluster, rewritten(file, "producer_byte_rate: null", "producer_byte_rate: 600000"))
-    assert [risk for risk, _, _ in assessed(raised)] == [Risk.SAFE]
-    applied(cluster, load([file], Context()))
-    deleted = plan_of(cluster, rewritten(file, "spec:\n", "spec:\n  state: absent\n"))
-    assert [(risk, hazard) for risk, hazard, _ in assessed(deleted)] == [(Risk.DISRUPTIVE, "quota-cut")]
+def test_limit_set_above_that_of_a_default_is_a_raise(cluster: MemoryCluster, applied: ManifestFile) -> None:
+    set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
+    applied.edit(RATE, NO_RATE)
+    applied.apply()
+    applied.edit("producer_byte_rate: null", "producer_byte_rate: 600000")
+    assert list_assessments(applied.plan()) == [RAISED]
 
 
-def test_what_is_no_longer_set_and_what_is_absent_is_taken_away(cluster: MemoryCluster, file: Path) -> None:
-    applied(cluster, load([file], Context()))
-    applied(cluster, rewritten(file, "consumer_byte_rate: 2000000", "consumer_byte_rate: null"))
-    assert quotas(cluster) == {"config.producer_byte_rate": "1000000"}
-    desired = rewritten(file, "spec:\n", "spec:\n  state: absent\n")
-    assert assessed(plan_of(cluster, desired)) == [(Risk.SAFE, "", "")]
-    applied(cluster, desired)
-    assert quotas(cluster) == {}
-    again = plan_of(cluster, desired)
+def test_plan_shows_limits_per_broker_and_of_all(file: ManifestFile) -> None:
+    text = " ".join(render_plan(file.plan()).plain.split())
+    assert "1 MB (1000000)" in text
+    assert "above 1 MB/s on each broker, 3 MB/s on all 3" in text
+
+
+def test_null_limit_is_removed(cluster: MemoryCluster, applied: ManifestFile) -> None:
+    applied.edit("consumer_byte_rate: 2000000", "consumer_byte_rate: null")
+    applied.apply()
+    assert read_limits(cluster) == {PRODUCER: "1000000"}
+    applied.edit("spec:\n", "spec:\n  state: absent\n")
+    applied.apply()
+    assert read_limits(cluster) == {}
+    again = applied.plan()
     assert (again.changes, again.unchanged) == ((), 1)
 
 
 @pytest.mark.parametrize("name", ["user=<default>", "user=alice,client-id=<default>", "client-id=<default>"])
-def test_what_protects_the_cluster_goes_with_consent_only(
-    cluster: MemoryCluster, file: Path, name: str
-) -> None:
+def test_limit_that_protects_the_cluster_is_removed_with_consent(file: ManifestFile, name: str) -> None:
     ref = ResourceRef("ClientQuota", name)
-    applied(cluster, rewritten(file, "user=alice", name))
-    desired = rewritten(file, "producer_byte_rate: 1000000", "producer_byte_rate: null")
-    (held,) = plan_of(cluster, desired).changes
-    assert (held.status, held.reason) == (Status.NEEDS_CONSENT, wording)
-    assert "which protects the cluster" in render_plan(plan_of(cluster, desired)).plain
-    note = "annotations: {kafkaform/allow: 'quota-removal from 1MB: TICKET-1'}"
-    applied(cluster, rewritten(file, "metadata:\n", f"metadata:\n  {note}\n"))
-    (spent,) = plan_of(
-        cluster,
-        rewritten(file, "consumer_byte_rate: 2000000", "consumer_byte_rate: null\n    request_percentage: 1"),
-    ).changes
-    assert spent.status is Status.NEEDS_CONSENT
-    desired = rewritten(file, "spec:\n", "spec:\n  state: absent\n")
-    (held,) = plan_of(cluster, desired).changes
-    assert (held.status, held.reason) == (Status.NEEDS_CONSENT, "needs consent to delete")
-    assert f"{parse_entity(name).words()} loses the limits consumer_byte_rate" in str(
-        assessed(plan_of(cluster, desired))
-    )
-    applied(cluster, desired, f"{ref}:delete")
-    assert cluster.observe([ref]).resources == {}
+    file.edit("user=alice", name)
+    file.apply()
+    file.edit("producer_byte_rate: 1000000", "producer_byte_rate: null")
+    plan = file.plan()
+    assert (plan.changes[0].status, plan.changes[0].missing) == (Status.NEEDS_CONSENT, ("quota-removal",))
+    assert "which protects the cluster" in render_plan(plan).plain
+    file.consent("quota-removal from 1MB: TICKET-1")
+    file.apply()
+    file.edit("consumer_byte_rate: 2000000", "consumer_byte_rate: null\n    request_percentage: 1")
+    assert file.plan().changes[0].status is Status.NEEDS_CONSENT
+    file.edit("spec:\n", "spec:\n  state: absent\n")
+    deletion = file.plan()
+    assert (deletion.changes[0].status, deletion.changes[0].missing) == (Status.NEEDS_CONSENT, ("delete",))
+    assert "loses the limits consumer_byte_rate" in join_reasons(deletion)
+    file.apply(f"{ref}:delete")
+    assert file.cluster.observe([ref]).resources == {}
 
 
-def test_what_brokers_say_against_it_is_in_the_plan_and_in_the_result(
-    cluster: MemoryCluster, file: Path
+def test_refusal_of_the_brokers_is_in_the_plan_and_in_the_result(
+    cluster: MemoryCluster, file: ManifestFile
 ) -> None:
     text = TEXT.replace("user=alice", "ip=nowhere").replace("producer_byte_rate", "connection_creation_rate")
-    file.write_text(text.replace("    consumer_byte_rate: 2000000\n", ""))
-    (refused,) = plan_of(cluster, load([file], Context())).changes
+    file.path.write_text(text.replace("    consumer_byte_rate: 2000000\n", ""))
+    (refused,) = file.plan().changes
     assert refused.status is Status.REFUSED
-    assert str(refused.reason) == wording
-    file.write_text(TEXT)
-    plan = plan_of(cluster, load([file], Context()))
+    assert "(INVALID_REQUEST)" in str(refused.reason)
+    file.path.write_text(TEXT)
+    plan = file.plan()
     cluster.fail_next(RequestRejected("a policy says no", code="POLICY_VIOLATION"), ALICE)
     _, report = recorded_apply(plan, cluster)
     assert [result.result for result in report.results] == [Result.FAILED]
     cluster.hide(ALICE)
-    plan = plan_of(cluster, load([file], Context()))
+    plan = file.plan()
     assert plan.unknown == (ALICE,)
     (note,) = [note for note in plan.diagnostics if note.code == "KF410"]
     assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
 
 
-def test_nobody_is_asked_for_quotas_where_none_is_declared(file: Path) -> None:
-    (alice,) = load([file], Context())
-    assert listed_kinds([topic("orders")]) == ("Topic", "ConsumerGroup")
-    assert listed_kinds([]) == ("Topic", "ConsumerGroup")
-    assert listed_kinds([alice.ref]) == ("Topic", "ConsumerGroup", "ClientQuota")
-
-
-def test_a_saved_plan_that_was_changed_by_hand_is_judged_all_the_same(
-    cluster: MemoryCluster, file: Path
+def test_saved_plan_that_was_changed_by_hand_is_still_judged(
+    cluster: MemoryCluster, file: ManifestFile
 ) -> None:
-    plan = plan_of(cluster, load([file], Context()))
-    (planned,) = plan.changes
+    (planned,) = file.plan().changes
     assert isinstance(planned.change, Create)
     odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
-    kind = KINDS["ClientQuota"]
-    assert kind.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
-    (operation,) = kind.operations(odd)
+    assert KIND.judge(odd, None, cluster.facts()).risk is Risk.DISRUPTIVE
+    (operation,) = KIND.operations(odd)
     (objection,) = cluster.validate([operation])
     assert isinstance(objection, RequestRejected)
     assert objection.code == "INVALID_REQUEST"
-    context = UpdateContext(
-        ALICE,
-        {"config.producer_byte_rate": "1"},
-        {"config.producer_byte_rate": "x"},
-        Intent(),
-        cluster.facts(),
-    )
-    assert kind.field("config.producer_byte_rate").judge(context).hazard == "unknown-config"
+    context = UpdateContext(ALICE, {PRODUCER: "1"}, {PRODUCER: "x"}, Intent(), cluster.facts())
+    assert KIND.field(PRODUCER).judge(context).hazard == "unknown-config"
 
 
-@given(
-    st.none() | st.integers(0, 10**9),
-    st.none() | st.integers(0, 10**9),
-    st.none() | st.integers(0, 10**9),
-    st.sampled_from(["user=alice", "user=<default>"]),
-)
-def test_a_change_is_safe_unless_it_lowers_what_is_in_force(
+LIMITS = st.none() | st.integers(0, 10**9)
+
+
+@given(LIMITS, LIMITS, LIMITS, st.sampled_from(["user=alice", "user=<default>"]))
+def test_change_is_safe_unless_it_lowers_what_is_in_force(
     before: int | None, after: int | None, fallback: int | None, name: str
 ) -> None:
-    path = "config.producer_byte_rate"
-    own = {path: str(before)} if before is not None else {}
+    own = {PRODUCER: str(before)} if before is not None else {}
     inherited = {"fallback.producer_byte_rate": str(fallback)} if fallback is not None else {}
-    context = UpdateContext(
-        ResourceRef("ClientQuota", name),
-        {**inherited, **own},
-        {**inherited, path: None if after is None else str(after)},
-        Intent(),
-        Facts("c"),
-    )
-    assessment = KINDS["ClientQuota"].field(path).judge(context)
+    wanted = {**inherited, PRODUCER: None if after is None else str(after)}
+    ref = ResourceRef("ClientQuota", name)
+    context = UpdateContext(ref, {**inherited, **own}, wanted, Intent(), Facts("c"))
+    assessment = KIND.field(PRODUCER).judge(context)
     in_force, then = (fallback if value is None else value for value in (before, after))
     if then is None:
         protects = name == "user=<default>" and in_force is not None
         assert assessment.risk is (Risk.DESTRUCTIVE if protects else Risk.SAFE)
     elif in_force is None or then < in_force:
-        assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "quota-cut")
+        assert (assessment.risk, assessment.hazard) == CUT
         assert "is throttled above" in assessment.reason
     else:
         assert assessment.risk is Risk.SAFE
@@ -466,152 +327,64 @@ def test_a_change_is_safe_unless_it_lowers_what_is_in_force(
         ("request_percentage", "inf"),
     ],
 )
-def test_a_live_value_that_is_no_limit_is_judged_and_not_adopted(limit: str, odd: str) -> None:
+def test_live_value_that_is_no_limit_is_judged_and_not_adopted(limit: str, odd: str) -> None:
     """Brokers keep NaN and infinity (4.3.1): as a limit of its own, and as that of a default."""
     path, fallback = f"config.{limit}", f"fallback.{limit}"
-    kind, ref = KINDS["ClientQuota"], ResourceRef("ClientQuota", "user=alice")
     for before, after in (
         ({path: odd}, {path: "5"}),
         ({path: "5", fallback: odd}, {path: None, fallback: odd}),
     ):
-        context = UpdateContext(ref, before, after, Intent(), Facts("x"))
-        assert kind.field(path).judge(context).hazard == "unknown-config"
-    deleted = Observed(ref, None, {path: "5"}, {path: "5", fallback: odd})
+        context = UpdateContext(ALICE, before, after, Intent(), Facts("x"))
+        assert KIND.field(path).judge(context).hazard == "unknown-config"
+    deleted = Observed(ALICE, None, {path: "5"}, {path: "5", fallback: odd})
     assert judge_deletion(deleted, Facts("x")).hazard == "unknown-config"
-    assert kind.field(path).undeclarable(odd) is not None
-    assert kind.field(path).undeclarable("5") is None
+    assert KIND.field(path).undeclarable(odd) is not None
+    assert KIND.field(path).undeclarable("5") is None
 
 
-def test_a_policy_can_ask_about_it(file: Path) -> None:
-    given = {
+def test_policy_reads_labels_and_limits(file: ManifestFile) -> None:
+    policy = {
         "name": "rate",
         "kind": "ClientQuota",
         "message": "Too fast.",
-        "require": {"labels": ["team", "tier"], "fields": {"config.producer_byte_rate": {"max": "500000"}}},
+        "require": {"labels": ["team", "tier"], "fields": {PRODUCER: {"max": "500000"}}},
     }
 
-    def wrong(*problem: object, **more: object) -> None:
+    def reject(*problem: object, **more: object) -> None:
         raise AssertionError((problem, more))
 
-    policies = read_policies([given], wrong)
-    found = rules.check(RuleContext(tuple(load([file], Context()))), QUIET, more=policies)
-    messages = [(diagnostic.code, diagnostic.message) for diagnostic in found]
-    assert messages == [("policy/rate", wording), ("policy/rate", wording)]
+    policies = read_policies([policy], reject)
+    findings = rules.check(RuleContext(tuple(file.load())), QUIET, more=policies)
+    label, limit = [finding.message for finding in findings if finding.code == "policy/rate"]
+    assert "label tier" in label
+    assert "producer_byte_rate is 1 MB" in limit
 
 
-# --- drift, comparison, import and get ---------------------------------------------------------------
+# --- drift and revert: what only quotas have -----------------------------------------------------------
 
 
-def test_drift_says_what_changed_since_and_by_whom(cluster: MemoryCluster, file: Path) -> None:
-    run = applied(cluster, load([file], Context()))
-    by_hand(cluster, producer_byte_rate="9000000", request_percentage="50")
-    desired = load([file], Context())
-    request = Request(desired, inventory=tuple(KINDS), reading=True)
-    plan = build_plan(request, cluster, Settings(rules=QUIET), None)
-    drift = find_drift(plan, desired, read_trail(cluster, AuditSettings(), plan.cluster_id))
+def test_undeclared_limit_is_drift_of_its_own(cluster: MemoryCluster, file: ManifestFile) -> None:
+    run = file.apply()
+    set_by_hand(cluster, producer_byte_rate="9000000", request_percentage="50")
+    plan = file.plan(reading=True)
+    drift = find_drift(plan, file.load(), read_trail(cluster, AuditSettings(), plan.cluster_id))
     (drifted,) = drift.resources
-    (field,) = [one for one in drifted.fields if one.declared]
+    (field,) = [each for each in drifted.fields if each.declared]
     assert (field.change.before, field.change.after) == ("9000000", "1000000")
     assert field.history is not None
     assert field.history.cause is DriftCause.CLUSTER
     assert field.history.last is not None
     assert field.history.last.run == run
-    assert [one.change.path for one in drifted.fields if not one.declared] == ["config.request_percentage"]
-    assert "ClientQuota/user=alice" in render_drift(drift, HEADER, HERE).plain
-    assert "ClientQuota/user=alice" in render_drift_markdown(drift, HEADER, HERE)
-    (told,) = json.loads(drift_to_json(drift, HEADER, HERE))["resources"]
-    assert (told["kind"], told["name"]) == ("ClientQuota", "user=alice")
-    assert 'quota="user=alice"' in drift_metrics(drift, "dev", 0)
+    undeclared = [each.change.path for each in drifted.fields if not each.declared]
+    assert undeclared == ["config.request_percentage"]
 
 
-def test_two_clusters_are_compared(cluster: MemoryCluster) -> None:
-    by_hand(cluster, producer_byte_rate="1")
-    other = MemoryCluster("other")
-    by_hand(other, producer_byte_rate="2")
-    things = [select_live_resources(each.observe([ALICE]), {ALICE}) for each in (cluster, other)]
-    found = compare_sides(*(Side(name, one) for name, one in zip("ab", things, strict=True)))
-    (difference,) = found.differences
-    assert difference.ref == ALICE
-
-
-def test_a_live_one_is_imported_and_printed(cluster: MemoryCluster, tmp_path: Path) -> None:
-    by_hand(cluster, producer_byte_rate="1000")
-    read = cluster.observe((), lambda _: True, kinds=KINDS)
-    observed = read.resources[ALICE]
-    assert observed.live is None
-    made = make_import(read, Selection(kinds=tuple(KINDS)), {}, Context(), ImportLayout(tmp_path))
-    (imported,) = made.files
-    assert imported.path.parent == tmp_path / "quotas"
-    imported.path.parent.mkdir()
-    imported.path.write_text(imported.text)
-    plan = plan_of(cluster, load([imported.path], Context()))
-    assert (plan.changes, plan.undeclared, plan.unchanged) == ((), (), 1)
-    assert (made.partial, made.idle, dict(made.not_converged), dict(made.unread)) == ((), (), {}, {})
-    assert build_live_manifest(observed).to_yaml() in imported.text
-    assert json.loads(build_live_manifest(observed).to_json())["spec"] == {
-        "entity": {"user": "alice"},
-        "config": {"producer_byte_rate": 1000},
-    }
-
-
-def test_the_command_line_knows_it(file: Path) -> None:
-    """In a process of its own: what commands are called for each kind is settled when they are imported."""
-
-    def kafkaform(*arguments: str) -> Call:
-        program = (sys.executable, "-m", "tests.support.cli.memory_program")
-        done = subprocess.run(
-            [*program, *arguments, "--bootstrap-server", "memory:9092"],
-            cwd=file.parent,
-            env=environment(PYTHONPATH=str(ROOT)),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return Call(done.returncode, done.stdout, done.stderr)
-
-    assert kafkaform("get", "quotas").needs(0).out == "user=alice\n"
-    shown = kafkaform("get", "quota", "user=alice").needs(0).out
-    assert "kind: ClientQuota" in shown
-    assert "producer_byte_rate: 1000\n" in shown
-    kafkaform("plan", "alice.yaml", "--out", "plan.json").needs(0)
-    plan = json.loads((file.parent / "plan.json").read_text())
-    assert [(change["name"], change["status"]) for change in plan["changes"]] == [("user=alice", "planned")]
-    told = kafkaform("apply", "plan.json", "--auto-approve").needs(0).out
-    assert "ClientQuota/user=alice  updated" in told
-    assert "Apply: 1 updated. Verified" in told
-    assert "ClientQuota/user=alice" in kafkaform("drift", "alice.yaml").needs(2).out
-    written = kafkaform("import", "--kind", "quota", "--dry-run", "--out", "live").needs(0)
-    assert "user=alice" in written.both
-
-
-# --- record, history and revert ----------------------------------------------------------------------
-
-
-def test_the_record_shows_it_and_a_revert_goes_back(cluster: MemoryCluster, file: Path) -> None:
-    applied(cluster, load([file], Context()))
-    desired = rewritten(file, "producer_byte_rate: 1000000", "producer_byte_rate: 3000000")
-    run = applied(cluster, desired)
+def test_deleted_quota_comes_back_with_a_new_manifest(cluster: MemoryCluster, applied: ManifestFile) -> None:
+    applied.edit("spec:\n", "spec:\n  state: absent\n")
+    run = applied.apply()
     log = read_record(cluster, AuditSettings())
-    assert log.problems == ()
-    (entry,) = [entry for entry in log.entries if entry.run == run]
-    assert [field.path for field in entry.carried_out] == ["config.producer_byte_rate"]
-    assert "ClientQuota/user=alice" in render_history(log.entries, 0).plain
-    assert json.loads(history_to_json(log.entries, log))["changes"][-1]["kind"] == "ClientQuota"
-
-    found = plan_reversal([entry], log.entries, {one.ref: one for one in desired})
-    assert found.refused == []
-    write_edits(edit_manifests(found.edits, desired, Context(root=file.parent)))
-    assert "producer_byte_rate: 1000000" in file.read_text()
-    (change,) = plan_of(cluster, load([file], Context())).changes
-    assert [one.hazard for one in assessments(change.change)] == ["quota-cut"]
-
-
-def test_a_deleted_one_comes_back_with_a_new_manifest(cluster: MemoryCluster, file: Path) -> None:
-    applied(cluster, load([file], Context()))
-    run = applied(cluster, rewritten(file, "spec:\n", "spec:\n  state: absent\n"), f"{ALICE}:delete")
-    log = read_record(cluster, AuditSettings())
-    found = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
-    (restored,) = found.restored
+    reversal = plan_reversal([entry for entry in log.entries if entry.run == run], log.entries, {})
+    (restored,) = reversal.restored
     assert build_live_manifest(restored).data["spec"] == {
         "entity": {"user": "alice"},
         "config": {"consumer_byte_rate": "2MB", "producer_byte_rate": "1MB"},

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import (
     SAFE,
+    Change,
     Create,
     Delete,
     Desired,
@@ -36,324 +38,335 @@ from kafkaform.resources.base import RecordFacts, UpdateContext, field_order
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.consumer_group.risk import _BY_NAME, HARMLESS, HAZARDS, judge, judge_create
 from kafkaform.resources.groups import Group, Member, Position
-from tests.support.golden import wording
-from tests.support.kinds import judge_deletion
+from tests.support.plans.risk import judge_deletion, render_assessments, render_catalogue
 
 REF = ResourceRef("ConsumerGroup", "checkout")
 KIND = KINDS["ConsumerGroup"]
 DEFAULTS = {name: key.default for name, key in kafka_configs.group_configs().items()}
 FACTS = Facts("c", config_defaults={REF.kind: DEFAULTS})
+TIMEOUT = "consumer.session.timeout.ms"
+RISKS = dict.fromkeys(HAZARDS, Risk.DISRUPTIVE) | {
+    "": Risk.SAFE,
+    "delete": Risk.DESTRUCTIVE,
+    "offset-reset": Risk.DESTRUCTIVE,
+}
+
+Values = Mapping[str, FieldValue]
 
 
-def judged(name: str, before: FieldValue, after: FieldValue, **others: FieldValue) -> RiskAssessment:
-    """The judgement of a config's change; `others` are in force too, with underscores for dots."""
-    rest = {f"config.{key.replace('_', '.')}": value for key, value in others.items()}
+def judge_config(
+    name: str, before: FieldValue, after: FieldValue, others: Mapping[str, FieldValue] = {}
+) -> RiskAssessment:
+    """Judge a change of a config; `others` are in force, too."""
+    rest = {f"config.{key}": value for key, value in others.items()}
     path = f"config.{name}"
     context = UpdateContext(REF, {path: before, **rest}, {path: after, **rest}, Intent(), FACTS)
     return judge(path, context)
 
 
-def moved(before: FieldValue, after: FieldValue) -> RiskAssessment:
+def judge_reset(before: FieldValue, after: FieldValue) -> RiskAssessment:
     path = "offsets.orders.v1:3"
     return judge(path, UpdateContext(REF, {path: before}, {path: after}, Intent(), FACTS))
 
 
-# --- offsets -----------------------------------------------------------------------------------------
+def build_group(*members: str, protocol: str = "consumer", state: str = "", **offsets: int) -> Group:
+    """Build a group with these members, and offsets in this number of partitions of each topic."""
+    positions = tuple(Position(t, number, number) for t, count in offsets.items() for number in range(count))
+    state = state or ("Stable" if members else "Empty")
+    return Group("checkout", protocol, state, members=tuple(map(Member, members)), positions=positions)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [(0, 1_234_567), (1_234_567, 1_234_566), (5000, 0), (None, 1200)]
-)
-def test_a_reset_says_how_many_records_are_skipped_or_read_again(
-    before: FieldValue, after: FieldValue
-) -> None:
-    assert moved(before, after) == RiskAssessment(Risk.DESTRUCTIVE, "offset-reset", wording)
+def build_observed(group: Group | None, configs: Mapping[str, str] = {}) -> Observed:
+    effective = {f"config.{name}": value for name, value in {**DEFAULTS, **configs}.items()}
+    return Observed(REF, None, observed_state(group, configs), effective, live=group)
 
 
-def test_a_first_offset_is_safe() -> None:
-    path = "offsets.orders.v1"
-    assert judge(path, UpdateContext(REF, {}, {path: "latest"}, Intent(), FACTS)) == SAFE
+def judge_group_deletion(
+    group: Group | None, configs: Mapping[str, str] = {}, facts: Facts = FACTS
+) -> RiskAssessment:
+    return judge_deletion(build_observed(group, configs), facts)
 
 
 # --- configs -----------------------------------------------------------------------------------------
 
+SESSIONS = [f"{protocol}.session.timeout.ms" for protocol in ("consumer", "share", "streams")]
+HEARTBEATS = [f"{protocol}.heartbeat.interval.ms" for protocol in ("consumer", "share", "streams")]
+LONG_SESSIONS = dict.fromkeys(SESSIONS, "45000")
 
-@pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
-def test_a_shorter_session(protocol: str) -> None:
-    name = f"{protocol}.session.timeout.ms"
-    found = judged(name, "60000", "45000")
-    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "session-timeout-cut", wording)
-    assert judged(name, "45000", "60000") == SAFE
-    assert judged(name, "60000", None).reason == wording
-
-
-@pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
-def test_heartbeats_that_are_too_rare_for_the_session(protocol: str) -> None:
-    name, session = f"{protocol}.heartbeat.interval.ms", f"{protocol}_session_timeout_ms"
-    found = judged(name, "5000", "15001", **{session: "45000"})
-    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "heartbeat-raise", wording)
-    assert judged(name, "5000", "15000", **{session: "45000"}) == SAFE
-    assert judged(name, "20000", "19000", **{session: "45000"}) == SAFE
-    assert judged(name, "5000", "6000").hazard == "heartbeat-raise"  # the session timeout is not known
-    assert judged(name, "5000", None, **{session: "45000"}).hazard == "heartbeat-raise"
-
-
-def test_uncommitted_reads_and_locks_that_cannot_be_renewed_are_judged() -> None:
-    # Reading uncommitted records.
-    name = "share.isolation.level"
-    found = judged(name, "read_committed", "read_uncommitted")
-    assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, "isolation-level")
-    assert "from read_committed to read_uncommitted" in found.reason
-    assert judged(name, "read_uncommitted", "read_committed") == SAFE
-    assert judged(name, None, "read_uncommitted").hazard == "isolation-level"
-    # Locks that can no longer be renewed.
-    name = "share.renew.acknowledge.enable"
-    found = judged(name, "true", "false", share_record_lock_duration_ms="30000")
-    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "lock-renewal-off", wording)
-    assert judged(name, "false", "true") == SAFE
-
-
-@pytest.mark.parametrize("after", ["earliest", "latest", "by_duration:PT6H", None])
-def test_where_a_share_group_reads_new_partitions_from(after: str | None) -> None:
-    found = judged("share.auto.offset.reset", "none", after)
-    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "offset-reset-policy", wording)
-
-
-@pytest.mark.parametrize(("before", "after"), [("2", "1"), ("1", "0"), ("0", "1")])
-def test_standby_replicas_are_judged_by_the_change_of_their_number(before: str, after: str) -> None:
-    found = judged("streams.num.standby.replicas", before, after)
-    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "standby-replicas", wording)
+# A config, its value before and after, and the hazard, or none; other configs that are in force.
+CASES: list[tuple[str, FieldValue, FieldValue, str, Values]] = [
+    *((name, "60000", "45000", "session-timeout-cut", {}) for name in SESSIONS),
+    *((name, "60000", None, "session-timeout-cut", {}) for name in SESSIONS),
+    *((name, "45000", "60000", "", {}) for name in SESSIONS),
+    # Three heartbeats fit into a session.
+    *((name, "5000", "15001", "heartbeat-raise", LONG_SESSIONS) for name in HEARTBEATS),
+    *((name, "5000", "15000", "", LONG_SESSIONS) for name in HEARTBEATS),
+    *((name, "20000", "19000", "", LONG_SESSIONS) for name in HEARTBEATS),
+    *((name, "5000", None, "heartbeat-raise", LONG_SESSIONS) for name in HEARTBEATS),
+    *((name, "5000", "6000", "heartbeat-raise", {}) for name in HEARTBEATS),  # the session is not known
+    # share groups
+    ("share.isolation.level", "read_committed", "read_uncommitted", "isolation-level", {}),
+    ("share.isolation.level", None, "read_uncommitted", "isolation-level", {}),
+    ("share.isolation.level", "read_uncommitted", "read_committed", "", {}),
+    (
+        "share.renew.acknowledge.enable",
+        "true",
+        "false",
+        "lock-renewal-off",
+        {"share.record.lock.duration.ms": "30000"},
+    ),
+    ("share.renew.acknowledge.enable", "false", "true", "", {}),
+    ("share.auto.offset.reset", "none", "earliest", "offset-reset-policy", {}),
+    ("share.auto.offset.reset", "none", "latest", "offset-reset-policy", {}),
+    ("share.auto.offset.reset", "none", "by_duration:PT6H", "offset-reset-policy", {}),
+    ("share.auto.offset.reset", "none", None, "offset-reset-policy", {}),
+    ("share.record.lock.duration.ms", "30000", "15000", "lock-duration-cut", {}),
+    ("share.record.lock.duration.ms", None, "15000", "lock-duration-cut", {}),
+    ("share.record.lock.duration.ms", "15000", "30000", "", {}),
+    ("share.delivery.count.limit", "5", "3", "delivery-limit-cut", {}),
+    ("share.delivery.count.limit", None, "3", "delivery-limit-cut", {}),
+    ("share.delivery.count.limit", "3", "5", "", {}),
+    ("share.partition.max.record.locks", "2000", "200", "lock-limit-cut", {}),
+    ("share.partition.max.record.locks", None, "200", "lock-limit-cut", {}),
+    ("share.partition.max.record.locks", "200", "2000", "", {}),
+    # streams groups
+    ("streams.num.standby.replicas", "2", "1", "standby-replicas", {}),
+    ("streams.num.standby.replicas", "1", "0", "standby-replicas", {}),
+    ("streams.num.standby.replicas", "0", "1", "standby-replicas", {}),
+    ("confluent.x", None, "1", "unknown-config", {}),
+]
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "less", "hazard", "words"),
-    [
-        ("share.record.lock.duration.ms", "30000", "15000", "lock-duration-cut", "within 15s (was 30s)"),
-        ("share.delivery.count.limit", "5", "3", "delivery-limit-cut", "delivered 3 times (was 5)"),
-        ("share.partition.max.record.locks", "2000", "200", "lock-limit-cut", "200 records"),
-    ],
+    ("name", "before", "after", "hazard", "others"), CASES, ids=[f"{n} {b} to {a}" for n, b, a, *_ in CASES]
 )
-def test_a_lower_limit_of_a_share_group(name: str, more: str, less: str, hazard: str, words: str) -> None:
-    found = judged(name, more, less)
-    assert (found.risk, found.hazard) == (Risk.DISRUPTIVE, hazard)
-    assert words in found.reason
-    assert judged(name, less, more) == SAFE
-    assert judged(name, None, less).hazard == hazard
+def test_change_of_a_config_has_its_risk_and_hazard(
+    name: str, before: FieldValue, after: FieldValue, hazard: str, others: Values
+) -> None:
+    assessment = judge_config(name, before, after, others)
+    assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
 
 
 def test_every_group_config_is_judged_or_harmless_for_a_reason() -> None:
-    assert judged("confluent.x", None, "1").hazard == "unknown-config"
     assert _BY_NAME.keys() | HARMLESS.keys() == kafka_configs.group_configs().keys()
     assert not _BY_NAME.keys() & HARMLESS.keys()
     assert all(HARMLESS.values())
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
-def test_harmless_configs_are_safe(name: str) -> None:
-    assert judged(name, "5000", "6000") == judged(name, "6000", "5000") == judged(name, None, "1") == SAFE
+def test_harmless_config_is_safe(name: str) -> None:
+    for before, after in (("5000", "6000"), ("6000", "5000"), (None, "1")):
+        assert judge_config(name, before, after) == SAFE
 
 
-def test_a_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "share.assignment.interval.ms"
     monkeypatch.delitem(HARMLESS, name)
-    found = judged(name, "5000", "6000")
-    assert (found.risk, found.hazard, found.reason) == (Risk.DISRUPTIVE, "unknown-config", wording)
+    assessment = judge_config(name, "5000", "6000")
+    assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "unknown-config")
 
 
-# --- deletion ----------------------------------------------------------------------------------------
+# --- offsets and deletions ---------------------------------------------------------------------------
+
+RESETS: list[tuple[FieldValue, FieldValue]] = [
+    (0, 1_234_567),
+    (1_234_567, 1_234_566),
+    (5000, 0),
+    (None, 1200),
+]
+EIGHT_TOPICS = build_group(t0=1, t1=1, t2=1, t3=1, t4=1, t5=1, t6=1, t7=1)
+EARLIEST = {"share.auto.offset.reset": "earliest"}
+DELETIONS = {
+    "offsets and a config": judge_group_deletion(build_group(orders=3, payments=1), {TIMEOUT: "50000"}),
+    "configs": judge_group_deletion(None, {TIMEOUT: "1", "consumer.heartbeat.interval.ms": "2"}),
+    "share group with a start": judge_group_deletion(build_group(protocol="share"), EARLIEST),
+    "share group with offsets": judge_group_deletion(build_group(protocol="share", orders=1)),
+    "unread default": judge_group_deletion(build_group(protocol="share"), EARLIEST, Facts("c")),
+    "many topics": judge_group_deletion(EIGHT_TOPICS),
+    "nothing of its own": judge_group_deletion(build_group()),
+}
 
 
-def live(*members: str, protocol: str = "consumer", state: str = "", **offsets: tuple[int, ...]) -> Group:
-    """A group with these members, and these committed offsets by topic, partition by partition."""
-    positions = tuple(
-        Position(topic, partition, offset)
-        for topic, committed in offsets.items()
-        for partition, offset in enumerate(committed)
-    )
-    state = state or ("Stable" if members else "Empty")
-    return Group("checkout", protocol, state, members=tuple(map(Member, members)), positions=positions)
+@pytest.mark.parametrize(("before", "after"), RESETS)
+def test_reset_is_destructive(before: FieldValue, after: FieldValue) -> None:
+    assessment = judge_reset(before, after)
+    assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, "offset-reset")
 
 
-def observed(group: Group | None, **configs: str) -> Observed:
-    own = {name.replace("_", "."): value for name, value in configs.items()}
-    effective = {f"config.{name}": value for name, value in {**DEFAULTS, **own}.items()}
-    return Observed(REF, None, observed_state(group, own), effective, live=group)
+def test_first_offset_is_safe() -> None:
+    path = "offsets.orders.v1"
+    assert judge(path, UpdateContext(REF, {}, {path: "latest"}, Intent(), FACTS)) == SAFE
 
 
-def deletion(group: Group | None, facts: Facts = FACTS, **configs: str) -> RiskAssessment:
-    return judge_deletion(observed(group, **configs), facts)
-
-
-def test_a_deletion_says_what_goes_and_where_members_start_then() -> None:
-    found = deletion(live(orders=(1, 2, 3), payments=(4,)), consumer_session_timeout_ms="50000")
-    assert (found.risk, found.hazard, found.reason) == (Risk.DESTRUCTIVE, "delete", wording)
-    assert str(found.remedy) == wording
-    found = deletion(None, consumer_session_timeout_ms="1", consumer_heartbeat_interval_ms="2")
-    assert found.reason == wording
-    assert found.remedy is None
-    # A share group starts again by the clusters default.
-    found = deletion(live(protocol="share"), share_auto_offset_reset="earliest")
-    assert found.reason == wording
-    without_configs = deletion(live(protocol="share", orders=(1,)))
-    assert (without_configs.reason, without_configs.remedy) == (wording, wording)
-    unread = deletion(live(protocol="share"), Facts("c"), share_auto_offset_reset="earliest")
-    assert unread.reason == wording
-    positions = tuple(Position(f"t{n}", 0, n) for n in range(8))
-    found = deletion(Group("checkout", "consumer", "Empty", positions=positions))
-    assert "8 committed offsets in t0 (1 partition), " in found.reason
-    assert "t4 (1 partition) and 3 more topics:" in found.reason
-    assert deletion(live()).reason == wording
-
-
-def test_the_list_of_hazards_is_complete() -> None:
-    changes = [("1", "2"), ("2", "1"), ("read_committed", "read_uncommitted"), ("true", "false")]
-    assessments = [judged(name, *pair) for name in (*DEFAULTS, "confluent.x") for pair in changes]
+def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     gone = Facts("c").add_part(
         RecordFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
     )
-    anew = judge_create(REF, {"offsets.orders": "earliest"}, gone)
-    found = {assessment.hazard for assessment in (*assessments, moved(1, 2), deletion(live()), anew)}
-    assert found - {""} == HAZARDS
+    assessments = [judge_config(name, before, after, others) for name, before, after, _, others in CASES]
+    assessments += [judge_reset(before, after) for before, after in RESETS]
+    assessments += [*DELETIONS.values(), judge_create(REF, {"offsets.orders": "earliest"}, gone)]
+    assert {assessment.hazard for assessment in assessments} - {""} == HAZARDS
+    assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-def test_offsets_and_configs_are_compared_by_what_they_mean() -> None:
-    assert KIND.field("offsets.orders.v1").equal("committed", "6h ago")
-    assert KIND.field("offsets.orders.v1").equal("earliest", "committed")
-    assert not KIND.field("offsets.orders.v1").equal(None, "earliest")
-    assert not KIND.field("offsets.orders.v1").equal("latest", "earliest")
-    assert KIND.field("offsets.orders.v1:0").equal(5, 5)
-    assert not KIND.field("offsets.orders.v1:0").equal(5, 6)
-    assert not KIND.field("offsets.orders.v1:0").equal("committed", 6)
-    assert KIND.field("config.consumer.session.timeout.ms").equal("050000", "50000")
-    assert not KIND.field("config.consumer.session.timeout.ms").equal(None, "45000")
-    path = "config.consumer.session.timeout.ms"
-    assert KIND.field(path).default(FACTS) == "45000"
-    assert KIND.field(path).default(Facts("c")) is None
+def test_deletion_is_destructive_and_says_how_to_keep_offsets() -> None:
+    risks = {(assessment.risk, assessment.hazard) for assessment in DELETIONS.values()}
+    assert risks == {(Risk.DESTRUCTIVE, "delete")}
+    assert DELETIONS["configs"].remedy is None
+
+
+# --- fields ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "one", "other", "is_equal"),
+    [
+        ("offsets.orders.v1", "committed", "6h ago", True),
+        ("offsets.orders.v1", "earliest", "committed", True),
+        ("offsets.orders.v1", None, "earliest", False),
+        ("offsets.orders.v1", "latest", "earliest", False),
+        ("offsets.orders.v1:0", 5, 5, True),
+        ("offsets.orders.v1:0", 5, 6, False),
+        ("offsets.orders.v1:0", "committed", 6, False),
+        (f"config.{TIMEOUT}", "050000", "50000", True),
+        (f"config.{TIMEOUT}", None, "45000", False),
+    ],
+)
+def test_values_are_compared_by_what_they_mean(
+    path: str, one: FieldValue, other: FieldValue, is_equal: bool
+) -> None:
+    assert KIND.field(path).equal(one, other) is is_equal
+
+
+def test_defaults_and_order_of_fields() -> None:
+    assert KIND.field(f"config.{TIMEOUT}").default(FACTS) == "45000"
+    assert KIND.field(f"config.{TIMEOUT}").default(Facts("c")) is None
     assert KIND.field("offsets.orders.v1").default(FACTS) is None
     paths = ["offsets.a:10", "offsets.a:9", "offsets.a", "config.share.isolation.level"]
     assert sorted(paths, key=field_order(KIND)) == paths[::-1]
 
 
-# --- what a plan makes of it -------------------------------------------------------------------------
+# --- plans -------------------------------------------------------------------------------------------
+
+START: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
+CONFIGURED = {TIMEOUT: "50000"}
 
 
-def planned(state: Mapping[str, FieldValue] | None, seen: Observed | None, **intent: object) -> Plan:
-    desired = Desired(REF, state, Intent(**intent))  # type: ignore[arg-type]
-    return plan_from([desired], Observation({REF: seen} if seen else {}), FACTS)
+def build_plan(state: Values | None, live: Observed | None, intent: Intent | None = None) -> Plan:
+    desired = Desired(REF, state, intent or Intent())
+    return plan_from([desired], Observation({REF: live} if live else {}), FACTS)
 
 
-START = {"config.consumer.session.timeout.ms": "50000", "offsets.orders": "earliest"}
+def list_fields(plan: Plan) -> list[FieldChange]:
+    (planned,) = plan.changes
+    assert isinstance(planned.change, Update)
+    return [*planned.change.fields]
 
 
 def test_only_missing_offsets_of_a_group_are_created() -> None:
-    (planned_change,) = planned(START, None).changes
-    assert planned_change.change == Create(REF, START)
-    plan = planned({"config.consumer.session.timeout.ms": None}, None)
+    (planned,) = build_plan(START, None).changes
+    assert planned.change == Create(REF, START)
+    plan = build_plan({f"config.{TIMEOUT}": None}, None)
     assert (plan.changes, plan.unchanged) == ((), 1)
-    plan = planned(START, observed(live(orders=(7,)), consumer_session_timeout_ms="50000"))
-    assert plan.changes == ()
+    assert build_plan(START, build_observed(build_group(orders=1), CONFIGURED)).changes == ()
 
 
 def test_only_a_group_without_members_gets_offsets() -> None:
-    # A group without members gets the offsets that it lacks.
-    seen = observed(live(payments=(7,)), consumer_session_timeout_ms="50000")
-    (change,) = planned(START, seen).changes
-    assert isinstance(change.change, Update)
-    assert [(f.path, f.before, f.after, f.assessment) for f in change.change.fields] == [
-        ("offsets.orders", None, "earliest", SAFE)
-    ]
-    (change,) = planned(START, observed(live("m1"))).changes
-    assert change.status is Status.PLANNED
-    assert isinstance(change.change, Update)
-    assert [field.path for field in change.change.fields] == ["config.consumer.session.timeout.ms"]
+    (field,) = list_fields(build_plan(START, build_observed(build_group(payments=1), CONFIGURED)))
+    assert (field.path, field.before, field.after, field.assessment) == (
+        "offsets.orders",
+        None,
+        "earliest",
+        SAFE,
+    )
+    plan = build_plan(START, build_observed(build_group("m1")))
+    assert plan.changes[0].status is Status.PLANNED
+    assert [field.path for field in list_fields(plan)] == [f"config.{TIMEOUT}"]
 
 
-def test_configs_that_no_manifest_mentions_are_settled_and_offsets_are_not() -> None:
-    seen = observed(live(orders=(7,)), consumer_session_timeout_ms="50000")
-    reported = planned({}, seen)
-    assert [one.path for one in reported.undeclared] == ["config.consumer.session.timeout.ms"]
-    (change,) = planned({}, seen, undeclared=Undeclared.RESET).changes
-    assert isinstance(change.change, Update)
-    (field,) = change.change.fields
+def test_undeclared_configs_are_reset_and_offsets_are_not() -> None:
+    live = build_observed(build_group(orders=1), CONFIGURED)
+    assert [each.path for each in build_plan({}, live).undeclared] == [f"config.{TIMEOUT}"]
+    (field,) = list_fields(build_plan({}, live, Intent(undeclared=Undeclared.RESET)))
     assert (field.after, field.effective_after) == (None, "45000")
     assert field.assessment.hazard == "session-timeout-cut"
 
 
-def test_no_consent_deletes_what_is_in_use_or_protected() -> None:
-    (change,) = planned(None, observed(live("m1", "m2"), x="1"), allow={"delete": "T-1"}).changes
-    assert change.status is Status.REFUSED
-    assert (change.reason, change.remedy) == (wording, "stop its members first")
-    change = planned(None, observed(live()), deletion_protection=True, allow={"delete": "x"}).changes[0]
-    assert (change.status, change.reason) == (Status.REFUSED, "spec.deletionProtection is true")
-
-
 @pytest.mark.parametrize(
-    ("allow", "status"), [({}, Status.NEEDS_CONSENT), ({"delete": "T-1"}, Status.PLANNED)]
+    ("live", "intent", "status"),
+    [
+        (build_group("m1", "m2"), Intent(allow={"delete": "T-1"}), Status.REFUSED),
+        (build_group(), Intent(allow={"delete": "T-1"}, deletion_protection=True), Status.REFUSED),
+        (build_group(orders=1), Intent(), Status.NEEDS_CONSENT),
+        (build_group(orders=1), Intent(allow={"delete": "T-1"}), Status.PLANNED),
+    ],
+    ids=["in use", "protected", "without consent", "with consent"],
 )
-def test_a_group_without_members_is_deleted_with_consent(allow: dict[str, str], status: Status) -> None:
-    (change,) = planned(None, observed(live(orders=(1,))), allow=allow).changes
+def test_deletion_of_a_group(live: Group, intent: Intent, status: Status) -> None:
+    (change,) = build_plan(None, build_observed(live), intent).changes
     assert change.status is status
+    assert (change.remedy == "stop its members first") is bool(live.members)
 
 
 # --- what stands against a change --------------------------------------------------------------------
 
 INITIAL = Update(REF, None, (FieldChange("offsets.orders", None, "earliest"),))
 RESET = Update(REF, None, (FieldChange("offsets.orders:0", 5, 0),))
-CONFIG = Update(REF, None, (FieldChange("config.consumer.session.timeout.ms", None, "50000"),))
+CREATION, DELETION = Create(REF, {"offsets.orders": "latest"}), Delete(REF, None, {}, SAFE)
+OBSTACLES: dict[str, tuple[Change, Group]] = {
+    "reset of a group in use": (RESET, build_group("m1")),
+    "start of a group in use": (INITIAL, build_group("m1")),
+    "creation of a group in use": (CREATION, build_group("m1")),
+    "deletion of a group in use": (DELETION, build_group("m1", "m2")),
+    "reset of a group that rebalances": (RESET, build_group(state="PreparingRebalance")),
+    "start of a share group": (INITIAL, build_group(protocol="share")),
+    "reset of a share group": (RESET, build_group(protocol="share")),
+}
 
 
-@pytest.mark.parametrize(
-    "change", [RESET, INITIAL, Create(REF, {"offsets.orders": "latest"}), Delete(REF, None, {}, SAFE)]
-)
-def test_members_stand_against_offsets_and_deletion(change: Create | Update | Delete) -> None:
-    obstacle = GROUP.find_obstacle(change, observed(live("m1")))
-    assert obstacle is not None
-    assert obstacle[0] == wording
-    assert GROUP.find_obstacle(change, observed(live())) is None
-    assert GROUP.find_obstacle(change, observed(None)) is None
+def test_messages_of_obstacles(golden: SnapshotAssertion) -> None:
+    messages = {
+        name: str(GROUP.find_obstacle(change, build_observed(group)))
+        for name, (change, group) in OBSTACLES.items()
+    }
+    assert render_catalogue(messages) == golden(name="obstacles.txt")
 
 
-def test_members_stand_against_offsets_and_not_against_configs() -> None:
-    obstacle = GROUP.find_obstacle(RESET, observed(live(state="PreparingRebalance")))
-    assert obstacle is not None
-    assert obstacle[0].startswith("it is PreparingRebalance")
-    assert GROUP.find_obstacle(CONFIG, observed(live("m1"))) is None
-    assert (
-        GROUP.find_obstacle(Create(REF, {"config.share.isolation.level": "x"}), observed(live("m1"))) is None
-    )
-    for change in (INITIAL, RESET):
-        obstacle = GROUP.find_obstacle(change, observed(live(protocol="share")))
-        assert obstacle is not None
-        assert "share group" in obstacle[0]
+@pytest.mark.parametrize("change", [RESET, INITIAL, CREATION, DELETION])
+def test_nothing_stands_against_a_change_of_a_group_without_members(change: Change) -> None:
+    assert GROUP.find_obstacle(change, build_observed(build_group())) is None
+    assert GROUP.find_obstacle(change, build_observed(None)) is None
+
+
+def test_members_do_not_stand_against_configs() -> None:
+    in_use = build_observed(build_group("m1"))
+    config = Update(REF, None, (FieldChange(f"config.{TIMEOUT}", None, "50000"),))
+    assert GROUP.find_obstacle(config, in_use) is None
+    assert GROUP.find_obstacle(Create(REF, {"config.share.isolation.level": "x"}), in_use) is None
 
 
 # --- how it reads ------------------------------------------------------------------------------------
 
 
-def test_creations_and_deletions_read_well() -> None:
-    text = render_plan(planned(START, None)).plain
-    assert "+ ConsumerGroup/checkout" in text
-    assert "consumer.session.timeout.ms  50s (50000)" in text
-    assert "offsets.orders               earliest" in text
-    # A deletion reads well.
-    plan = planned(None, observed(live(orders=(1, 2)), consumer_session_timeout_ms="50000"))
-    text = render_plan(plan).plain
-    assert "destructive: delete" in text
-    assert text == wording
-    assert "ConsumerGroup/checkout:delete" in text
+def test_plans_of_groups_read_well(golden: SnapshotAssertion) -> None:
+    deletion = build_plan(None, build_observed(build_group(orders=2), CONFIGURED))
+    text = render_plan(build_plan(START, None)).plain + render_plan(deletion).plain
+    assert text == golden(name="plans.txt")
 
 
-def test_a_reset_reads_well_in_the_order_of_partitions() -> None:
-    seen = observed(live(orders=tuple(range(100, 112))))
-    target = {f"offsets.orders:{n}": 0 if n else 5000 for n in range(12)}
-    observation = Observation({REF: seen})
-    difference = diff_update(Desired(REF, target), target, observation, FACTS)
-    plan = plan_of(difference, observation, FACTS, Policy())
+def test_reset_is_shown_in_the_order_of_partitions() -> None:
+    positions = tuple(Position("orders", number, 100 + number) for number in range(12))
+    live = build_observed(Group("checkout", "consumer", "Empty", positions=positions))
+    target: Values = {f"offsets.orders:{number}": 0 if number else 5000 for number in range(12)}
+    observation = Observation({REF: live})
+    plan = plan_of(
+        diff_update(Desired(REF, target), target, observation, FACTS), observation, FACTS, Policy()
+    )
     assert [change.status for change in plan.changes] == [Status.NEEDS_CONSENT]
     lines = [" ".join(line.split()) for line in render_plan(plan).plain.splitlines()]
+    resets = [line.split()[:4] for line in lines if line.startswith("offsets.")]
+    assert resets[0] == ["offsets.orders:0", "100", "→", "5000"]
+    assert [reset[0] for reset in resets] == [f"offsets.orders:{number}" for number in range(12)]
     first = lines.index("offsets.orders:0 100 → 5000 destructive: offset-reset")
-    assert lines[first + 1] == wording
-    assert lines[first + 2] == wording
-    assert lines[first + 3] == "why: 101 records read again"
-    assert lines.index("offsets.orders:10 110 → 0 destructive: offset-reset") > first + 18
+    assert lines[first + 1].startswith("why: 4,900 records skipped")
     assert "offsets.orders:10" in render_plan_markdown(plan)

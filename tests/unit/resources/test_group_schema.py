@@ -15,13 +15,13 @@ from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import KINDS
 from kafkaform.resources.consumer_group.client import is_taken
 from kafkaform.resources.groups import PROTOCOLS
-from tests.unit.resources.test_group_spec import normal
+from tests.support.plans.specs import normalise_group
 
 SCHEMA = load_schema("consumergroup")
 PARTS = SCHEMA["$defs"]
 
 
-def fits(spec: dict[str, Any]) -> bool:
+def is_valid(spec: dict[str, Any]) -> bool:
     document = {
         "apiVersion": "kafkaform/v1",
         "kind": "ConsumerGroup",
@@ -53,7 +53,7 @@ def fits(spec: dict[str, Any]) -> bool:
     ids=str,
 )
 def test_manifests_that_fit_the_schema_of_groups(spec: dict[str, Any]) -> None:
-    assert fits(spec)
+    assert is_valid(spec)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_manifests_that_fit_the_schema_of_groups(spec: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_does_not_fit(spec: dict[str, Any]) -> None:
-    assert not fits(spec)
+def test_manifests_that_do_not_fit_the_schema_of_groups(spec: dict[str, Any]) -> None:
+    assert not is_valid(spec)
 
 
 def test_the_schema_of_groups_has_every_protocol_config_and_property() -> None:
@@ -106,7 +106,9 @@ def test_every_default_that_editors_offer_is_the_default(part: str, keys: Any) -
     assert len(offered) > 15
     for name, value in offered.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        assert normal({part: {name: text}}) == normal({part: {name: keys()[name].default}}), name
+        assert normalise_group({part: {name: text}}) == normalise_group(
+            {part: {name: keys()[name].default}}
+        ), name
 
 
 def configured(defaults: str, folder: Path) -> Settings:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.model import Facts, FieldChange, Intent, Observed, Risk, RiskAssessment, State, Update
 from kafkaform.core.operations import AlterConfigs
@@ -28,20 +29,20 @@ from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.replicas.placement import initial_replicas, live, present
 from kafkaform.resources.topic.operations import AddPartitions
 from kafkaform.resources.topic.spec import normalise, resolve
-from tests.support.golden import wording
+from tests.support.plans.risk import render_assessments
 from tests.support.plans.scenes import topic
-from tests.unit.resources.test_topic_spec import Reports
+from tests.support.plans.specs import Reports
 
 A = topic("a")
 TOPIC = KINDS["Topic"]
 BROKERS = tuple(Broker(number) for number in range(1, 6))
 
 
-def change(before: str, after: str) -> FieldChange:
+def build_move(before: str, after: str) -> FieldChange:
     return FieldChange("placement", before, after)
 
 
-def seen(replicas: str, *moving: int) -> Observed:
+def build_observed(replicas: str, *moving: int) -> Observed:
     assignment = parse_assignment(replicas)
     counts = sorted(map(len, assignment))
     factor = counts[0] if counts[0] == counts[-1] else f"{counts[0]}-{counts[-1]}"
@@ -52,7 +53,9 @@ def seen(replicas: str, *moving: int) -> Observed:
 # --- what a manifest may say -----------------------------------------------------------------------
 
 
-def spec(placement: Layer, partitions: int = 2, replicas: int = 2) -> tuple[State | None, Reports]:
+def resolve_placement(
+    placement: Layer, partitions: int = 2, replicas: int = 2
+) -> tuple[State | None, Reports]:
     reports = Reports()
     layer = normalise(
         {"partitions": partitions, "replicationFactor": replicas, "placement": placement}, reports
@@ -60,8 +63,8 @@ def spec(placement: Layer, partitions: int = 2, replicas: int = 2) -> tuple[Stat
     return (resolve(layer, reports)[0] if not reports else None), reports
 
 
-def test_a_placement_is_state_and_is_replaced_as_a_whole() -> None:
-    state, reports = spec({"strategy": "static", "replicas": [[1, 2.0], [2, 3]]})
+def test_placement_is_state_and_is_replaced_as_a_whole() -> None:
+    state, reports = resolve_placement({"strategy": "static", "replicas": [[1, 2.0], [2, 3]]})
     assert reports == []
     assert state == {"partitions": 2, "replicationFactor": 2, "placement": "1:2,2:3"}
     # A layer above replaces the whole placement.
@@ -74,27 +77,43 @@ def test_a_placement_is_state_and_is_replaced_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["balanced", "rack-aware"])
-def test_other_strategies_are_only_meant(strategy: str) -> None:
-    state, reports = spec({"strategy": strategy})
+def test_other_strategies_are_no_state(strategy: str) -> None:
+    state, reports = resolve_placement({"strategy": strategy})
     assert (state, reports) == ({"partitions": 2, "replicationFactor": 2}, [])
 
 
 @pytest.mark.parametrize(
-    ("placement", "path"),
+    ("placement", "path", "message"),
     [
-        ({"strategy": "static"}, ("placement",)),
-        ({"strategy": "balanced", "replicas": [[1, 2], [2, 3]]}, ("placement", "replicas")),
-        ({"strategy": "static", "replicas": [[1, 2], [2, 2]]}, ("placement", "replicas", 1)),
-        ({"strategy": "static", "replicas": [[1, 2]]}, ("placement", "replicas")),
-        ({"strategy": "static", "replicas": [[1, 2], [2, 3, 1]]}, ("placement", "replicas", 1)),
+        ({"strategy": "static"}, ("placement",), "needs replicas"),
+        (
+            {"strategy": "balanced", "replicas": [[1, 2], [2, 3]]},
+            ("placement", "replicas"),
+            "this is balanced",
+        ),
+        (
+            {"strategy": "static", "replicas": [[1, 2], [2, 2]]},
+            ("placement", "replicas", 1),
+            "broker 2 twice",
+        ),
+        ({"strategy": "static", "replicas": [[1, 2]]}, ("placement", "replicas"), "lists 1 partition"),
+        (
+            {"strategy": "static", "replicas": [[1, 2], [2, 3, 1]]},
+            ("placement", "replicas", 1),
+            "partition 1 has 3 replicas",
+        ),
     ],
 )
-def test_a_placement_that_cannot_be_meant(placement: Layer, path: tuple[str | int, ...]) -> None:
+def test_problem_of_a_placement_has_a_place(
+    placement: Layer, path: tuple[str | int, ...], message: str
+) -> None:
     reports = Reports()
     layer = normalise({"partitions": 2, "replicationFactor": 2, "placement": placement}, reports)
     resolve(layer, reports)
-    assert [(said[0], said[1]) for said in reports] == [(path, wording)]
-    assert all(hint for _, _, hint, _ in reports)
+    ((place, reported, hint, _),) = reports
+    assert place == path
+    assert message in reported
+    assert hint
 
 
 # --- what is left ----------------------------------------------------------------------------------
@@ -114,18 +133,22 @@ def test_a_placement_that_cannot_be_meant(placement: Layer, path: tuple[str | in
         ("1,2,3", (), FieldOutcome.MOVED),
     ],
 )
-def test_what_is_left_of_a_move(here: str, moving: tuple[int, ...], left: str | FieldOutcome) -> None:
-    found = TOPIC.field("placement").remaining(change("1,2", "1:2,2:3"), seen(here, *moving))
+def test_remaining_part_of_a_move(here: str, moving: tuple[int, ...], left: str | FieldOutcome) -> None:
+    found = TOPIC.field("placement").remaining(build_move("1,2", "1:2,2:3"), build_observed(here, *moving))
     assert (found.before if isinstance(found, FieldChange) else found) == left
 
 
-def test_what_is_left_where_partitions_are_added_too() -> None:
-    both = change("1,2", "1:2,2:3,3:1")
-    assert TOPIC.field(both.path).remaining(both, seen("1,2")) == both
-    assert TOPIC.field(both.path).remaining(both, seen("1,2,3")) == change("1,2,3", "1:2,2:3,3:1")
-    assert TOPIC.field(both.path).remaining(both, seen("1,2,2")) is FieldOutcome.MOVED
-    assert TOPIC.field(both.path).remaining(both, seen("1:2,2:3,3")) == change("1:2,2:3,3", "1:2,2:3,3:1")
-    assert TOPIC.field(both.path).remaining(both, seen("1:2,2:3,3:1")) is FieldOutcome.DONE
+def test_remaining_part_where_partitions_are_added_too() -> None:
+    both = build_move("1,2", "1:2,2:3,3:1")
+
+    def find_remaining(replicas: str) -> FieldChange | FieldOutcome:
+        return TOPIC.field(both.path).remaining(both, build_observed(replicas))
+
+    assert find_remaining("1,2") == both
+    assert find_remaining("1,2,3") == build_move("1,2,3", "1:2,2:3,3:1")
+    assert find_remaining("1,2,2") is FieldOutcome.MOVED
+    assert find_remaining("1:2,2:3,3") == build_move("1:2,2:3,3", "1:2,2:3,3:1")
+    assert find_remaining("1:2,2:3,3:1") is FieldOutcome.DONE
 
 
 @pytest.mark.parametrize(
@@ -140,10 +163,10 @@ def test_what_is_left_where_partitions_are_added_too() -> None:
         (1, 3, "1:2,2:3", FieldOutcome.MOVED),
     ],
 )
-def test_what_is_left_of_a_replication_factor(
+def test_remaining_part_of_a_replication_factor(
     before: int | str, after: int, here: str, left: bool | FieldOutcome
 ) -> None:
-    observed = seen(here)
+    observed = build_observed(here)
     found = TOPIC.field("replicationFactor").remaining(
         FieldChange("replicationFactor", before, after), observed
     )
@@ -173,13 +196,13 @@ def test_half_a_move_can_always_be_finished(ends: tuple[Assignment, Assignment],
     start = (*before, *initial_replicas(before, after))
     done = data.draw(st.sets(st.sampled_from(range(len(after)))))
     here = tuple(after[n] if n in done else start[n] for n in range(len(after)))
-    field = change(format_assignment(before), format_assignment(after))
-    left = TOPIC.field(field.path).remaining(field, seen(format_assignment(here)))
+    field = build_move(format_assignment(before), format_assignment(after))
+    left = TOPIC.field(field.path).remaining(field, build_observed(format_assignment(here)))
     if here == after:
         assert left is FieldOutcome.DONE
         return
     assert isinstance(left, FieldChange)
-    assert left == change(format_assignment(here), format_assignment(after))
+    assert left == build_move(format_assignment(here), format_assignment(after))
     assert TOPIC.field(field.path).is_intermediate(field, format_assignment(here))
     steps = TOPIC.operations(Update(A, "id", (left,)))
     moved = {n for n in range(len(after)) if here[n] != after[n]}
@@ -200,7 +223,7 @@ def test_partitions_are_added_with_as_many_replicas_as_the_first_has(
 def test_new_partitions_get_their_replication_factor_by_a_move() -> None:
     fields = (
         FieldChange("partitions", 1, 2),
-        change("1", "1:2,2:3"),
+        build_move("1", "1:2,2:3"),
         FieldChange("config.min.insync.replicas", None, "2", "1", "2"),
         FieldChange("config.retention.ms", None, "5"),
     )
@@ -224,7 +247,7 @@ def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> Non
     grows = Reassignment((1, 2), frozenset({2}), frozenset())
     goes = Reassignment((3,), frozenset({3}), frozenset({2}))
     layout = layout_of((1, 2), (3, 2), p0=grows, p1=goes)
-    observed = seen("1:2,3", 0, 1)
+    observed = build_observed("1:2,3", 0, 1)
     assert present(observed, None) == ((1, 2), (3,))
     assert present(observed, layout) == ((1,), (3,))
     assert live(observed, Facts("c").add_part(ReplicaFacts(layout=layout))) == "1,3"
@@ -234,78 +257,82 @@ def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> Non
 # --- how risky it is -------------------------------------------------------------------------------
 
 
-def judged(before: str, after: str, facts: Facts) -> RiskAssessment:
-    context = UpdateContext(A, {"placement": before}, {"placement": after}, Intent(), facts)
+def judge_move(before: str, after: str, facts: ReplicaFacts) -> RiskAssessment:
+    context = UpdateContext(
+        A, {"placement": before}, {"placement": after}, Intent(), Facts("c").add_part(facts)
+    )
     return TOPIC.field("placement").judge(context)
 
 
 SIZES = {("a", 0): 600_000_000, ("a", 1): 100_000_000}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "facts"),
-    [
-        ("1,2", "1:2:3,2:3:1", Facts("c").add_part(ReplicaFacts(partition_sizes=SIZES, throttle=50_000_000))),
-        ("1,2", "1:2,2", Facts("c").add_part(ReplicaFacts(throttle=50_000_000))),
-        ("1:2,2", "1:3,2", Facts("c").add_part(ReplicaFacts(partition_sizes=SIZES))),
-        ("1:2:3,2:1", "1:2,2:1", Facts("c")),
-        ("1,2", "1:3,2:3", Facts("c").add_part(ReplicaFacts(partition_sizes={("a", 0): 5}, throttle=100))),
-    ],
-)
-def test_the_reason_counts_what_is_moved(before: str, after: str, facts: Facts) -> None:
-    assessment = judged(before, after, facts)
-    assert (assessment.risk, assessment.hazard, assessment.reason) == (
-        Risk.DISRUPTIVE,
-        "replica-move",
-        wording,
-    )
-
-
+MOVES = {
+    "throttled": ("1,2", "1:2:3,2:3:1", ReplicaFacts(partition_sizes=SIZES, throttle=50_000_000)),
+    "of unknown size": ("1,2", "1:2,2", ReplicaFacts(throttle=50_000_000)),
+    "without a throttle": ("1:2,2", "1:3,2", ReplicaFacts(partition_sizes=SIZES)),
+    "only dropped": ("1:2:3,2:1", "1:2,2:1", ReplicaFacts()),
+    "partly unknown": ("1,2", "1:3,2:3", ReplicaFacts(partition_sizes={("a", 0): 5}, throttle=100)),
+}
 ALL_LISTED = {"a": ThrottledReplicas(frozenset({"*"}), frozenset({"*"}))}
-
-
-@pytest.mark.parametrize(
-    ("throttle", "rates", "replicas"),
-    [
-        (50_000_000, {}, {}),
-        (50_000_000, {1: Rates(leader=50_000_000)}, {}),
-        (50_000_000, {2: Rates(follower=5_000_000)}, {}),
-        (50_000_000, {1: Rates(leader=6_000_000), 2: Rates(follower=8_000_000), 3: Rates(1, 1)}, {}),
-        # An apply keeps a rate that is set, also a higher one; the others have its own.
-        (5_000_000, {1: Rates(leader=90_000_000)}, {}),
-        (50_000_000, {2: Rates(leader=1)}, {}),
-        (50_000_000, {2: Rates(follower=0)}, {}),
-        # Without a throttle of its own, an apply lists no replicas.
-        (None, {2: Rates(follower=5_000_000)}, {}),
-        (None, {}, ALL_LISTED),
-        (None, {2: Rates(follower=5_000_000)}, ALL_LISTED),
-        (None, {1: Rates(leader=5_000_000)}, {"a": ThrottledReplicas(frozenset({"0:1"}))}),
-        (None, {1: Rates(leader=5_000_000)}, {"a": ThrottledReplicas(frozenset({"1:1", "0:2"}))}),
-    ],
+LEADER_LISTED = {"a": ThrottledReplicas(frozenset({"0:1"}))}
+OTHERS_LISTED = {"a": ThrottledReplicas(frozenset({"1:1", "0:2"}))}
+OWN, SENDER, RECEIVER = (
+    "about 12 seconds at 50 MB/s",
+    "as broker 1 sends at most",
+    "as broker 2 receives at most",
 )
+RATES: list[tuple[int | None, Mapping[int, Rates], Mapping[str, ThrottledReplicas], str]] = [
+    (50_000_000, {}, {}, OWN),
+    (50_000_000, {1: Rates(leader=50_000_000)}, {}, OWN),
+    (50_000_000, {2: Rates(follower=5_000_000)}, {}, f"about 2 minutes, {RECEIVER} 5 MB/s"),
+    (
+        50_000_000,
+        {1: Rates(leader=6_000_000), 2: Rates(follower=8_000_000), 3: Rates(1, 1)},
+        {},
+        f"about 100 seconds, {SENDER} 6 MB/s",
+    ),
+    # An apply keeps a rate that is set, also a higher one; the others have its own.
+    (5_000_000, {1: Rates(leader=90_000_000)}, {}, "about 2 minutes at 5 MB/s"),
+    (50_000_000, {2: Rates(leader=1)}, {}, OWN),
+    (50_000_000, {2: Rates(follower=0)}, {}, f"never done, {RECEIVER} 0 bytes/s"),
+    # Without a throttle of its own, an apply lists no replicas.
+    (None, {2: Rates(follower=5_000_000)}, {}, "without a throttle"),
+    (None, {}, ALL_LISTED, "without a throttle"),
+    (None, {2: Rates(follower=5_000_000)}, ALL_LISTED, f"about 2 minutes, {RECEIVER} 5 MB/s"),
+    (None, {1: Rates(leader=5_000_000)}, LEADER_LISTED, f"about 2 minutes, {SENDER} 5 MB/s"),
+    (None, {1: Rates(leader=5_000_000)}, OTHERS_LISTED, "without a throttle"),
+]
+
+
+@pytest.mark.parametrize(("throttle", "rates", "replicas", "duration"), RATES)
 def test_rates_that_are_set_already_count(
-    throttle: int | None, rates: Mapping[int, Rates], replicas: Mapping[str, ThrottledReplicas]
+    throttle: int | None, rates: Mapping[int, Rates], replicas: Mapping[str, ThrottledReplicas], duration: str
 ) -> None:
-    known = ReplicaFacts(
-        partition_sizes={("a", 0): 600_000_000}, throttle=throttle, throttles=Throttles(rates, replicas)
-    )
-    assert judged("1", "1:2", Facts("c").add_part(known)).reason == wording
+    throttles = Throttles(rates, replicas)
+    facts = ReplicaFacts(partition_sizes={("a", 0): 600_000_000}, throttle=throttle, throttles=throttles)
+    assert duration in judge_move("1", "1:2", facts).reason
 
 
-def test_what_copies_nothing_and_which_broker_copies_most() -> None:
-    assessment = judged("1:2,2:3", "2:1,2:3", Facts("c"))
-    assert (assessment.risk, assessment.reason) == (Risk.SAFE, wording)
-    assert judged("1", "1,2", Facts("c")).risk is Risk.SAFE
+@pytest.mark.parametrize(("before", "after", "facts"), MOVES.values(), ids=MOVES)
+def test_move_is_disruptive(before: str, after: str, facts: ReplicaFacts) -> None:
+    assessment = judge_move(before, after, facts)
+    assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "replica-move")
 
-    # The busiest broker sends or receives the most.
-    def busiest(*sizes: int) -> int:
-        known = {("a", number): size for number, size in enumerate(sizes)}
-        return sum_copies(
-            "a",
-            ((1,), (1,), (2,)),
-            ((1, 3), (1, 2), (2, 3)),
-            Facts("c").add_part(ReplicaFacts(partition_sizes=known)),
-        ).busiest
 
-    assert busiest(10, 10, 5) == 20
-    assert busiest(10, 1, 5) == 15
+def test_sentences_of_moves(golden: SnapshotAssertion) -> None:
+    slow = ReplicaFacts(partition_sizes=SIZES, throttle=9, throttles=Throttles({2: Rates(follower=5)}, {}))
+    moves = [judge_move(*move) for move in (*MOVES.values(), ("1", "1:2", slow))]
+    assert render_assessments(moves) == golden(name="moves.txt")
+
+
+def test_different_leader_is_safe() -> None:
+    assessment = judge_move("1:2,2:3", "2:1,2:3", ReplicaFacts())
+    assert assessment.risk is Risk.SAFE
+    assert "a different preferred leader in 1 partition" in assessment.reason
+    assert judge_move("1", "1,2", ReplicaFacts()).risk is Risk.SAFE
+
+
+@pytest.mark.parametrize(("sizes", "busiest"), [((10, 10, 5), 20), ((10, 1, 5), 15)])
+def test_busiest_broker_sends_or_receives_most(sizes: tuple[int, ...], busiest: int) -> None:
+    known = {("a", number): size for number, size in enumerate(sizes)}
+    facts = Facts("c").add_part(ReplicaFacts(partition_sizes=known))
+    assert sum_copies("a", ((1,), (1,), (2,)), ((1, 3), (1, 2), (2, 3)), facts).busiest == busiest

@@ -1,0 +1,56 @@
+"""What contract tests ask of a cluster, in memory or real, and how they wait for the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.core.errors import ClusterError, RequestRejected
+from kafkaform.core.model import Observed, ResourceRef, State
+from kafkaform.core.operations import Operation
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.clusters.fixtures import eventually
+from tests.support.plans.scenes import topic
+
+
+def name_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """Return configs by Kafka's names, which have dots for underscores."""
+    return {name.replace("_", "."): value for name, value in configs.items()}
+
+
+def new_topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreateTopic:
+    """Build the creation of a topic; configs by Kafka's name with underscores for dots."""
+    return CreateTopic(topic(name), partitions, replicas, name_configs(configs))
+
+
+def list_codes(outcomes: Sequence[ClusterError | None]) -> list[str | None]:
+    """Return Kafka's name of each refusal."""
+    assert all(outcome is None or isinstance(outcome, RequestRejected) for outcome in outcomes), outcomes
+    return [outcome.code if isinstance(outcome, RequestRejected) else None for outcome in outcomes]
+
+
+def carry_out(cluster: Cluster, *operations: Operation) -> None:
+    """Carry out operations, none of which is refused."""
+    assert cluster.execute(operations) == [None] * len(operations)
+
+
+def create_topics(cluster: Cluster, *operations: CreateTopic) -> list[Observed]:
+    """Create topics, and wait until they can be seen."""
+    carry_out(cluster, *operations)
+    refs = [operation.ref for operation in operations]
+    observation = eventually(lambda: cluster.observe(refs), lambda o: o.resources.keys() == set(refs))
+    return [observation.resources[ref] for ref in refs]
+
+
+def wait_for_state(cluster: Cluster, ref: ResourceRef, state: State | None) -> None:
+    """Wait until a reading, and one of fields, has this state and no other; None: there is no resource."""
+    for read in (lambda: cluster.observe([ref]), lambda: cluster.observe_fields({ref: state or {"x": None}})):
+        eventually(
+            lambda read=read: read().resources,  # type: ignore[misc]
+            lambda found: (found[ref].state if ref in found else None) == state,
+        )
+
+
+def wait_until_gone(cluster: Cluster, ref: ResourceRef) -> None:
+    """Wait until a resource is not there any more."""
+    eventually(lambda: cluster.observe([ref]), lambda o: ref not in o.inventory)

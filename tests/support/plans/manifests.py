@@ -1,0 +1,71 @@
+"""A manifest in a file, as tests of one kind edit, plan and apply it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kafkaform.cluster.protocol import Cluster
+from kafkaform.config.manifests.loader import Context, InvalidManifests, load
+from kafkaform.config.settings import Settings
+from kafkaform.core.model import Desired
+from kafkaform.core.plans import Plan
+from kafkaform.plan.planning import Request, build_plan
+from kafkaform.resources import KINDS
+from kafkaform.resources.consent import Grant
+from tests.support.plans.audit import recorded_apply
+from tests.support.plans.scenes import QUIET
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """The only manifest of a repository, and the cluster it is for."""
+
+    path: Path
+    cluster: Cluster
+
+    def load(self) -> list[Desired]:
+        """Return what the manifest declares."""
+        return load([self.path], Context())
+
+    def edit(self, before: str, after: str) -> list[Desired]:
+        """Replace a text of the file; return what it declares then."""
+        text = self.path.read_text()
+        assert before in text
+        self.path.write_text(text.replace(before, after))
+        return self.load()
+
+    def consent(self, line: str) -> list[Desired]:
+        """Add a consent to the file; return what it declares then."""
+        return self.edit("metadata:\n", f"metadata:\n  annotations: {{kafkaform/allow: '{line}'}}\n")
+
+    def plan(self, *allow: str, reading: bool = False) -> Plan:
+        """Plan the manifest, with consents of the command line."""
+        request = Request(
+            self.load(), allow=tuple(map(Grant.parse, allow)), inventory=tuple(KINDS), reading=reading
+        )
+        return build_plan(request, self.cluster, Settings(rules=QUIET), None)
+
+    def apply(self, *allow: str) -> str:
+        """Apply the manifest, and keep the record; returns the id of the apply."""
+        run, report = recorded_apply(self.plan(*allow), self.cluster)
+        assert report.complete, report
+        return run
+
+    def list_problems(self, text: str) -> list[tuple[str, str, str | None]]:
+        """Return what is wrong with another text in the file: line and column, message and hint."""
+        self.path.write_text(text)
+        with pytest.raises(InvalidManifests) as error:
+            self.load()
+        return [
+            (f"{each.location.line}:{each.location.column}", each.message, each.hint)
+            for each in error.value.problems
+            if each.location is not None
+        ]
+
+    def describe_problems(self, text: str) -> str:
+        """Return the messages and the hints of another text in the file, on one line."""
+        problems = self.list_problems(text)
+        return "; ".join(f"{message} ({hint})" if hint else message for _, message, hint in problems)

@@ -1,0 +1,27 @@
+"""Each kind goes through the whole command line, on the cluster in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkaform.cli.session import Session
+from kafkaform.resources import KINDS
+from tests.support.cli.memory_program import Connected
+from tests.support.cli.project import Project
+from tests.support.kinds import ENVIRONMENT, KIND_CASES, KindCase, KindJourney, prepare_project
+
+
+def test_every_kind_has_a_case() -> None:
+    assert {case.kind for case in KIND_CASES} == KINDS.keys()
+
+
+@pytest.mark.parametrize("case", KIND_CASES, ids=lambda case: case.kind)
+def test_kind_goes_through_the_command_line(
+    case: KindCase, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    client = {"bootstrap.servers": "broker:9092"}
+    KindJourney(case, prepare_project(project, client=client), cluster).take()

@@ -90,6 +90,7 @@ def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
     codes = (101, 102, 103, 103)
     found = [Diagnostic(f"KF{n}", Severity.ERROR, f"wrong {n}", suggestion=f"mend {n}") for n in codes]
     assert word_refusal(found[:1]) == ("KF101: wrong 101", "mend 101")
+    assert word_refusal(found[:2])[0] == "KF101: wrong 101; KF102: wrong 102"
     reason = "KF101: wrong 101; KF102: wrong 102; and KF103, see the findings"
     assert word_refusal(found) == (reason, "mend 101; mend 102")
 

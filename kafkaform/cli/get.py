@@ -129,9 +129,10 @@ def _show(cluster: ResourceReader, ref: ResourceRef, output: str | None) -> str:
             click.echo(printable(f"left out: {line}"), err=True)
         return manifest.to_json() + "\n" if output == "json" else manifest.to_yaml()
     if ref in observation.invisible:
+        rights = list_reading_rights(KINDS[ref.kind], ref.name)
         raise PermissionDenied(
             f"{noun} {quoted(ref.name)} may or may not exist: {observation.invisible[ref]}",
-            hint=f"grant it: {code(grant(*list_reading_rights(KINDS[ref.kind], ref.name)))}",
+            hint=f"grant it: {code(grant(*rights))}" if rights else None,
         )
     near = nearest_name(
         ref.name, [existing.name for existing in observation.inventory if existing.kind == ref.kind]

@@ -233,12 +233,18 @@ class Session(Value):
             InvalidInput: A secret is missing.
         """
         from kafkaform.cluster.kafka.cluster import KafkaCluster
+        from kafkaform.cluster.services import SERVICES, Services
 
         resolved = self.client()
         # librdkafka gets its own names of settings. Requests that it does not support use another connection,
         # whose settings are built only if there are such requests.
         librdkafka, transport = properties.to_librdkafka(resolved), partial(properties.to_transport, resolved)
-        return KafkaCluster(librdkafka, transport, lambda line: click.echo(printable(line), err=True))
+        services = Services(
+            {kind: partial(open_service, resolved) for kind, open_service in SERVICES.items()}
+        )
+        return KafkaCluster(
+            librdkafka, transport, lambda line: click.echo(printable(line), err=True), services
+        )
 
     def client(self) -> properties.Resolved:
         """Return the cluster's client properties with secrets, which are redacted in all later output.

@@ -220,6 +220,9 @@ class _Dumper(yaml.SafeDumper):
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     # Readers of YAML 1.1 take an unquoted `no` for false and `1:30` for 90.
     style = None if is_plainly_text(text) else '"'
+    # Lines of printable ASCII mean the same in a block, and can be read there, such as those of a schema.
+    if "\n" in text and text.isascii() and text.replace("\n", "").isprintable():
+        style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -6,7 +6,7 @@ plan, drift detection and the verification after an apply are the same diff.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -259,6 +259,17 @@ class Observation(Value):
     invisible: Mapping[ResourceRef, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     parts: tuple[object, ...] = ()
+
+
+def merge_observations(readings: Collection[Observation]) -> Observation:
+    """Return one reading of what several have read of different kinds."""
+    return Observation(
+        {ref: resource for reading in readings for ref, resource in reading.resources.items()},
+        frozenset().union(*(reading.inventory for reading in readings)),
+        {ref: why for reading in readings for ref, why in reading.invisible.items()},
+        tuple(note for reading in readings for note in reading.diagnostics),
+        tuple(part for reading in readings for part in reading.parts),
+    )
 
 
 BEING_CREATED = "being created: it exists, but the brokers do not show it yet"

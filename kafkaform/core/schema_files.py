@@ -81,6 +81,7 @@ def find_marked(name: str, keyword: str) -> frozenset[str]:
         name: The schema.
         keyword: `x-secret`: the value is a reference to a secret. `x-verbatim`: scalars below it keep their
             source text, which the kind interprets. `x-required`: a manifest or the defaults must set it.
+            `x-file`: the value may be `{file: PATH}`, and is then the text of that file.
     """
     return frozenset(_find_marked(load_inlined_schema(name), keyword))
 

@@ -348,19 +348,19 @@ def _describe_hidden(hidden: Sequence[Desired]) -> Diagnostic:
 
 def _describe_invisible(desired: Desired, why: str, facts: Facts) -> Diagnostic:
     rights = list_reading_rights(KINDS[desired.ref.kind], desired.ref.name)
-    remedy = f"grant it: {code(grant(*rights))}"
+    remedy = f"; grant it: {code(grant(*rights))}" if rights else ""
     settings = facts.get(AuthorizerSettings)
     if settings.principal in (settings.super_users or ()):
         # Brokers do not show super.users: only a refusal shows that the declared ones are outdated.
         remedy = (
-            f"{settings.principal} is a super user in kafkaform.yaml, but not for the brokers: correct one"
+            f"; {settings.principal} is a super user in kafkaform.yaml, but not for the brokers: correct one"
         )
     return Diagnostic(
         "KF410",
         Severity.ERROR,
         f"{desired.ref} is not visible to this account: {why}",
         desired.location,
-        f"until then it is neither created nor changed; {remedy}",
+        f"until then it is neither created nor changed{remedy}",
         ref=desired.ref,
     )
 

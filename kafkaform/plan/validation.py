@@ -188,5 +188,6 @@ def _drop_placement(
 
 def _refuse(change: PlannedChange, objection: RequestRejected | NotOffered) -> PlannedChange:
     by_brokers = isinstance(objection, RequestRejected)
-    reason = f"refused by the brokers: {objection.message}" if by_brokers else objection.message
+    service = KINDS[change.ref.kind].words.service
+    reason = f"refused by the {service}: {objection.message}" if by_brokers else objection.message
     return replace(change, status=Status.REFUSED, reason=reason, remedy=objection.hint)

@@ -12,7 +12,7 @@ from kafkaform.core.values import Value
 from kafkaform.core.wording import command_line
 from kafkaform.inspect.drift import Form, explain_whole_obstacle, find_obstacle
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import Itemized, config_keys
+from kafkaform.resources.base import EditLocator, config_keys
 from kafkaform.resources.consent import grant_of
 from kafkaform.resources.values import MAX_VALUE_LENGTH
 
@@ -128,11 +128,10 @@ def plan_acceptance(drifted: ResourceDrift, context: CommandContext) -> Remediat
                 if adoptable
                 else None
             )
-            # A part has no line of its own: the manifest has a list of them.
-            itemized = isinstance(KINDS[drifted.ref.kind], Itemized)
+            has_lines = not isinstance(KINDS[drifted.ref.kind], EditLocator)
             lines = tuple(
                 _manifest_line(drifted.desired, field, field.change.before, context)
-                for field in (() if itemized else adoptable)
+                for field in (adoptable if has_lines else ())
             )
             obstacles = dict.fromkeys(reason for _, reason in obstacles_by_field if reason is not None)
             return Remediation(adopt, "; ".join(obstacles) or None, None, lines)

@@ -108,11 +108,13 @@ class ManifestEdit(Value):
         manifest: The manifest, as the resource of its name.
         path: A field, `state`, or a list of the spec.
         value: The value; None to remove it.
+        file_text: The text to write if the manifest names a file with the value.
     """
 
     manifest: Desired
     path: str
     value: FieldValue | ListItem
+    file_text: str = ""
 
 
 class FieldOutcome(Enum):
@@ -203,6 +205,7 @@ class KindWords(Value):
         contents: The contents that a deletion loses, for messages.
         endings: The ways in which one may disappear without an apply, for messages.
         shape: The shape in a graph.
+        service: Who manages them.
     """
 
     collection: str
@@ -211,6 +214,7 @@ class KindWords(Value):
     contents: str
     endings: str
     shape: Shape
+    service: str = "brokers"
 
 
 class Hazards(Value):
@@ -246,7 +250,8 @@ class KindScope(Value):
             kind.
         prunable: Whether `--prune` may delete undeclared resources.
         names_principals: Whether the names are principals, which have globs of their own in kafkaform.yaml.
-        reading_right: The right on the cluster that reading requires; None if each resource has its own.
+        reading_right: The right on the cluster that reading requires; None if each resource has its own;
+            empty if Kafka's rights do not count.
     """
 
     listed: bool = True
@@ -362,6 +367,10 @@ class Field:
 
         The value before is None in a create.
         """
+        return None
+
+    def summarise(self, _value: FieldValue) -> str | None:
+        """Return a value that is too long for a line in a few words; None for a short one."""
         return None
 
     def undeclarable(self, _value: FieldValue) -> str | None:
@@ -496,7 +505,18 @@ class Configured(Kind):
         return False
 
 
-class Itemized(Kind):
+class EditLocator(Kind):
+    """A kind whose manifests do not write each field in a line of its own."""
+
+    @abstractmethod
+    def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
+        """Return the edit of a manifest that gives a field a value, or the reason why there is none.
+
+        It is None if the manifests already declare the value.
+        """
+
+
+class Itemized(EditLocator):
     """A kind whose fields are things of their own, such as ACLs, which several manifests may declare."""
 
     @abstractmethod
@@ -508,13 +528,6 @@ class Itemized(Kind):
         Args:
             manifests: The manifests, each as the resource of its name.
             read_by: Returns the topics that a declared group reads; None if they are not declared.
-        """
-
-    @abstractmethod
-    def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
-        """Return the edit of a manifest that gives a field a value, or the reason why there is none.
-
-        It is None if the manifests already declare the value.
         """
 
 
@@ -582,6 +595,8 @@ def list_shorthands(kind: Kind) -> Mapping[str, Shorthand]:
 
 def list_reading_rights(kind: Kind, name: str) -> tuple[Right, ...]:
     """Return the rights that reading a resource requires."""
+    if kind.scope.reading_right == "":
+        return ()
     if kind.scope.reading_right is not None:
         return (Right(kind.scope.reading_right, CLUSTER),)
     return tuple(Right(operation, kind.words.noun, name) for operation in ("Describe", "DescribeConfigs"))
@@ -608,7 +623,7 @@ def bind_consent(kind: Kind, change: Change, field: FieldChange | None) -> Bindi
 
 def locate_edit(kind: Kind, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
     """Return the edit of a manifest that gives a field a value, or the reason why there is none."""
-    if isinstance(kind, Itemized):
+    if isinstance(kind, EditLocator):
         return kind.locate_edit(desired, path, value)
     return ManifestEdit(desired, path, value)
 

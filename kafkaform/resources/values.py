@@ -94,11 +94,15 @@ def label(path: str) -> str:
 
 def format_value(kind: str, path: str, value: FieldValue) -> FormattedValue:
     """Return a value as text."""
-    raw = _format_raw(value)
+    raw = _summarise(kind, path, value) or _format_raw(value)
     if len(raw) > MAX_VALUE_LENGTH:
         raw = clipped(raw, MAX_VALUE_LENGTH)
         return FormattedValue(raw, raw)
     return FormattedValue(_format_human(kind, path, value), raw)
+
+
+def _summarise(kind: str, path: str, value: FieldValue) -> str | None:
+    return KINDS[kind].field(path).summarise(value) if kind in KINDS else None
 
 
 def format_field(change: Change, field: FieldChange) -> Transition:
@@ -131,7 +135,7 @@ def _format_update(kind: str, field: FieldChange) -> Transition:
     before = field.effective_before if field.before is None else field.before
     after = field.effective_after if field.after is None else field.after
     humans = [_format_human(kind, field.path, value) for value in (before, after)]
-    raws = [_format_raw(value) for value in (before, after)]
+    raws = [_summarise(kind, field.path, value) or _format_raw(value) for value in (before, after)]
     if max(map(len, raws)) > MAX_VALUE_LENGTH:
         humans = raws = _clip_to_difference(*raws)
     # The texts would not show what changes.
@@ -155,7 +159,7 @@ def _describe_same_effect(old: FormattedValue, new: FormattedValue) -> str | Non
 
 def _format_human(kind: str, path: str, value: FieldValue) -> str:
     """Return a value for people; configs are formatted by their kind."""
-    raw = _format_raw(value)
+    raw = _summarise(kind, path, value) or _format_raw(value)
     if not isinstance(value, str) or not path.startswith(CONFIG_PREFIX):
         return raw
     keys = config_keys(KINDS[kind]) if kind in KINDS else {}

@@ -485,7 +485,11 @@ def _load_at(
         there = [then / repository.relative_path(path) for path in paths]
         # A folder that did not exist at that commit, or had no manifest, is no problem of this branch.
         existing = [path for path in there if path.is_file() or any(path.rglob("*.y*ml"))]
-        context = replace(settings.build_context(environment), root=then)
+        context = replace(
+            settings.build_context(environment),
+            root=then,
+            fetch=lambda path: repository.export(commit, [repository.root / path.relative_to(then)], then),
+        )
         return load(existing, context) if existing else [], settings
 
 

@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 from kafkaform.cluster.kafka.facts import read_facts
 from kafkaform.cluster.kafka.prefetch import Prefetch
 from kafkaform.cluster.kafka.readers import read
 from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides
+from kafkaform.cluster.services import NO_SERVICES, Services
 from kafkaform.cluster.transport.connection import Connection
 from kafkaform.core.lock import unguarded
+from kafkaform.core.model import merge_observations
 from kafkaform.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class KafkaCluster:
         properties: Properties for librdkafka, with secrets filled in.
         transport: Makes the settings of our own connections; see `Connection`.
         tell: Receives a line for a user who waits for the first response.
+        services: The services beside the brokers that manage some kinds.
     """
 
     def __init__(
@@ -48,7 +51,9 @@ class KafkaCluster:
         properties: Mapping[str, object],
         transport: Callable[[], TransportSettings],
         tell: Progress = silent,
+        services: Services = NO_SERVICES,
     ) -> None:
+        self._services = services
         self._connection = Connection(properties, transport, tell)
         self._prefetch: Prefetch | None = None
         self._leaders: dict[TopicPartition, int] = {}
@@ -88,12 +93,16 @@ class KafkaCluster:
     ) -> Observation:
         prefetch, self._prefetch = self._prefetch, None  # a second call reads everything again
         readers = prefetch.readers() if prefetch is not None else {}
-        return read(self._connection, {ref: declared.get(ref, {}) for ref in refs}, also, kinds, readers)
+        wanted = {ref: declared.get(ref, {}) for ref in refs}
+        served = self._services.observe(wanted, also, kinds)
+        own, own_kinds = self._services.exclude(wanted), [k for k in kinds if k not in self._services.kinds]
+        return merge_observations([read(self._connection, own, also, own_kinds, readers), served])
 
     def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
         from kafkaform.cluster.kafka.readers import read_fields
 
-        return read_fields(self._connection, fields)
+        served = self._services.observe(fields, none_besides, ())
+        return merge_observations([read_fields(self._connection, self._services.exclude(fields)), served])
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         # Imported where it is used, as below: a plan needs few of these modules, and each takes time.
@@ -161,12 +170,12 @@ class KafkaCluster:
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         from kafkaform.cluster.kafka.writer import validate
 
-        return validate(self._connection, operations)
+        return self._services.validate(operations, partial(validate, self._connection))
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         from kafkaform.cluster.kafka.writer import submit
 
-        return submit(self._connection, operations, guard)
+        return self._services.execute(operations, guard, lambda own: submit(self._connection, own, guard))
 
     def layout(self, topics: Collection[str] | None = None) -> Layout:
         from kafkaform.cluster.kafka.replicas import read_layout
@@ -246,3 +255,4 @@ class KafkaCluster:
         if "_audit_topic" in self.__dict__:
             self._audit_topic.close()
         self._connection.close()
+        self._services.close()

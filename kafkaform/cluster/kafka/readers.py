@@ -9,7 +9,7 @@ from kafkaform.cluster.kafka.client_quotas import QuotaReader
 from kafkaform.cluster.kafka.topics import TopicReader
 from kafkaform.cluster.kafka.users import UserReader
 from kafkaform.cluster.protocol import none_besides
-from kafkaform.core.model import Observation, ResourceRef
+from kafkaform.core.model import Observation, ResourceRef, merge_observations
 from kafkaform.resources import kind_order
 from kafkaform.resources.access import AccessKind
 from kafkaform.resources.client_quota import ClientQuotaKind
@@ -84,7 +84,7 @@ def read(
     for ref, state in refs.items():
         by_kind.setdefault(ref.kind, {})[ref] = state
     readers = {**READERS, **prefetched}
-    return _merge(
+    return merge_observations(
         [readers[kind].observe(connection, by_kind[kind], also) for kind in sorted(by_kind, key=kind_order)]
     )
 
@@ -94,16 +94,6 @@ def read_fields(connection: Connection, fields: Mapping[ResourceRef, State]) -> 
     by_kind: dict[str, dict[ResourceRef, State]] = {}
     for ref, state in fields.items():
         by_kind.setdefault(ref.kind, {})[ref] = state
-    return _merge(
+    return merge_observations(
         [READERS[kind].observe_fields(connection, by_kind[kind]) for kind in sorted(by_kind, key=kind_order)]
-    )
-
-
-def _merge(readings: Collection[Observation]) -> Observation:
-    return Observation(
-        {ref: resource for reading in readings for ref, resource in reading.resources.items()},
-        frozenset().union(*(reading.inventory for reading in readings)),
-        {ref: why for reading in readings for ref, why in reading.invisible.items()},
-        tuple(note for reading in readings for note in reading.diagnostics),
-        tuple(part for reading in readings for part in reading.parts),
     )

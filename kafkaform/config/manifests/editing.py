@@ -6,6 +6,7 @@ resource and environment unchanged. Edits that cannot be verified are refused.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,14 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from kafkaform.config.manifests.edit_files import EditedFile, replace_files
 from kafkaform.config.manifests.edit_targets import Manifest, list_overrides
 from kafkaform.config.manifests.edit_text import Uneditable, find_node, parse_layout, split_documents
+from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import read_bytes
 from kafkaform.config.manifests.loader import Context, load_all
 from kafkaform.core.errors import InvalidInput
+from kafkaform.core.files import read_file
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
 from kafkaform.core.schema_files import find_marked, load_inlined_schema
 from kafkaform.core.values import Value, replace
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import Kind, Layer, ListItem, ManifestEdit, locate_edit
+from kafkaform.resources.base import EditLocator, Kind, Layer, ListItem, ManifestEdit, locate_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -64,11 +67,13 @@ class TextLoader(Value):
         folder: A temporary folder for the texts.
         context: The context of the environment to edit.
         other_environments: The other environments.
+        home: The folder of the manifest, to which the files that it names are relative.
     """
 
     folder: Path
     context: Context
     other_environments: tuple[str, ...]
+    home: Path
 
     def read(self, text: str) -> Reading:
         """Load the resources of a text.
@@ -89,7 +94,7 @@ class TextLoader(Value):
         ]
         try:
             # Other manifests of the same resources are in other files: each is verified by itself.
-            chosen, *loaded = load_all([path], contexts, combined=False)
+            chosen, *loaded = load_all([path], contexts, combined=False, folder=self.home)
         except InvalidInput as error:
             raise Unverified(error.problems[0].message) from error
         by_name = {
@@ -202,6 +207,7 @@ def edit_manifests(edits: Sequence[Edit], desired: Sequence[Desired], context: C
     refused: dict[Edit, str] = {}
     by_file: dict[Path, dict[Edit, ManifestEdit]] = {}
     values: dict[tuple[ResourceRef, str], FieldValue] = {}
+    files = []
     for edit in dict.fromkeys(edits):
         resource = declared.get(edit.ref)
         if resource is None or resource.location is None:
@@ -219,8 +225,12 @@ def edit_manifests(edits: Sequence[Edit], desired: Sequence[Desired], context: C
         else:
             assert located.manifest.location is not None  # noqa: S101 - it was read from a file
             path = (context.root or Path()) / located.manifest.location.file
-            by_file.setdefault(path, {})[edit] = located
-    files = []
+            locations = located.manifest.locations
+            if isinstance(locations, FieldLocations) and (name := locations.find_file(edit.path)) is not None:
+                named = Path(os.path.normpath(path.parent / name))
+                files.append(EditedFile(named, read_file(named).decode(), located.file_text))
+            else:
+                by_file.setdefault(path, {})[edit] = located
     with TemporaryDirectory(prefix="kafkaform-") as folder:
         for path, file_edits in by_file.items():
             try:
@@ -250,6 +260,8 @@ def write_edits(editing: EditResult) -> None:
 def _find_objection(edit: ManifestEdit) -> str | None:
     """Return the reason why an edit is impossible in any manifest; None if it is possible."""
     if edit.path.startswith(CONFIG_PREFIX) or isinstance(edit.value, ListItem):
+        return None
+    if isinstance(KINDS[edit.manifest.ref.kind], EditLocator) and edit.path != "state":
         return None
     if edit.path == "state":
         return None if edit.value in {None, "absent"} else f"state cannot be {edit.value} (only absent)"
@@ -288,7 +300,7 @@ class _File(Value):
             text = raw.decode()
         except UnicodeDecodeError as error:
             raise Unverified(_CHANGED) from error
-        now = TextLoader(folder, context, ()).read(text).chosen
+        now = TextLoader(folder, context, (), path.parent).read(text).chosen
         # The plan that asks for the edits was made of the earlier text.
         if any(replace(resource, location=None) != now.get(resource.ref) for resource in loaded):
             raise Unverified(_CHANGED)
@@ -298,7 +310,7 @@ class _File(Value):
             for name in list_overrides(parse_layout(part))
         }
         environments = sorted(names.union(context.environments or ()) - {context.environment})
-        return _File(text, context, TextLoader(folder, context, tuple(environments)))
+        return _File(text, context, TextLoader(folder, context, tuple(environments), path.parent))
 
     def apply_edits(self, edits: Mapping[Edit, ManifestEdit]) -> tuple[str, Mapping[Edit, str]]:
         """Return the edited text, and the edits that were not made with their reasons."""

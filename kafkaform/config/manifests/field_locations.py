@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.values import Value
 
@@ -50,6 +50,12 @@ class FieldLocations(Value):
     def keys(self, path: str) -> tuple[str, ...] | None:
         """Return the path of a field in the manifest; None if the manifest does not set it."""
         return next((steps for steps in self._candidates(path) if self.document.has(steps)), None)
+
+    def find_file(self, path: str) -> str | None:
+        """Return the file that the manifest names as the text of a field; None if it has the text itself."""
+        keys = self.keys(path)
+        value = reduce(lambda data, key: data[key], keys or (), cast("Any", self.document.data))
+        return str(value["file"]) if keys and isinstance(value, dict) and value.keys() == {"file"} else None
 
     def nearest(self, keys: Sequence[str | int]) -> Location:
         """Return the place of the last of these keys that exists."""

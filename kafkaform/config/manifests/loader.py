@@ -8,11 +8,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.config.manifests.field_locations import FieldLocations
-from kafkaform.config.manifests.files import find_manifest_files, read_bytes
+from kafkaform.config.manifests.files import CONFIG_FILE, find_manifest_files, read_bytes
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import read_documents
-from kafkaform.core.errors import InvalidInput, Problem
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem
+from kafkaform.core.files import read_file
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value, field, replace
@@ -67,6 +68,7 @@ class Context(Value):
         undeclared: The default of `spec.undeclared`.
         root: The folder that paths in locations are relative to; None leaves them as given.
         default_locations: For each kind, the places of its defaults in the configuration file.
+        fetch: Writes a file that a manifest names, if it is missing below the root; raises KafkaformError.
     """
 
     environments: tuple[str, ...] | None = None
@@ -75,6 +77,7 @@ class Context(Value):
     undeclared: Undeclared = Undeclared.REPORT
     root: Path | None = None
     default_locations: Mapping[str, FieldLocations] = field(default_factory=dict)
+    fetch: Callable[[Path], None] | None = None
 
 
 class _Manifest(Value):
@@ -124,6 +127,7 @@ def load_all(
     found: Callable[[ResourceRef], None] = ignore_ref,
     *,
     combined: bool = True,
+    folder: Path | None = None,
 ) -> list[list[Desired]]:
     """Load every manifest, once for each context (`validate` checks all environments at once).
 
@@ -132,6 +136,7 @@ def load_all(
         contexts: The contexts, one for each list that is returned.
         found: Called with each resource as soon as its manifest was parsed, sound or not.
         combined: Whether manifests that declare a resource together become one; else, each is one.
+        folder: The folder that the files named in manifests are relative to; None for that of the manifest.
 
     Raises:
         InvalidManifests: Some are invalid; has all problems of all files, each once.
@@ -159,7 +164,8 @@ def load_all(
             unread = True
             break
         for document in documents:
-            manifest = _parse_manifest(document, problems)
+            home = file if folder is None else folder / file.name
+            manifest = _parse_manifest(document, problems, home, contexts[0])
             if manifest is not None:
                 # A plan asks the cluster for it while the next files are parsed.
                 found(manifest.ref)
@@ -221,8 +227,11 @@ def find_file_problems(paths: Iterable[Path]) -> list[Problem]:
     """Find the problems of manifests that do not depend on the configuration, if that cannot be read."""
     problems: list[Problem] = []
     files = find_manifest_files(paths, problems)
-    documents = [document for file in files for document in _read_manifests(file, None, problems)]
-    read = [_parse_manifest(document, problems) for document in documents]
+    read = [
+        _parse_manifest(document, problems, file, Context())
+        for file in files
+        for document in _read_manifests(file, None, problems)
+    ]
     _check_duplicates([manifest for manifest in read if manifest is not None], problems)
     return sorted(dict.fromkeys(problems), key=_get_sort_key)
 
@@ -308,7 +317,9 @@ def _find_templates(document: Document, source: Sequence[str]) -> Iterator[Probl
             yield Problem(template.message, location)
 
 
-def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | None:
+def _parse_manifest(
+    document: Document, problems: list[Problem], path: Path, context: Context
+) -> _Manifest | None:
     kind = _parse_kind(document, problems)
     if kind is None:
         return None
@@ -319,6 +330,14 @@ def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | 
     data = cast("dict[str, dict[str, Any]]", sound.data)
     metadata, spec = data.get("metadata", _EMPTY), data.get("spec", _EMPTY)
     annotations, overrides = metadata.get("annotations", _EMPTY), spec.get("overrides", _EMPTY)
+    if files := find_marked(schema, "x-file"):
+        known = len(problems)
+        spec = _read_files(spec, files, document, ("spec",), path, context, problems)
+        overrides = {
+            name: _read_files(layer, files, document, ("spec", "overrides", name), path, context, problems)
+            for name, layer in overrides.items()
+        }
+        flaws = flaws or problems[known:]
     return _Manifest(
         ResourceRef(kind.name, metadata.get("name", "")),
         kind,
@@ -334,6 +353,56 @@ def _parse_manifest(document: Document, problems: list[Problem]) -> _Manifest | 
         dict(_parse_waivers(document, annotations, problems)) or _EMPTY,
         not flaws,
     )
+
+
+_MAX_FILE_BYTES = 1 << 20
+"""The most bytes of a file that a manifest names."""
+
+
+def _read_files(
+    layer: Mapping[str, Any],
+    names: Collection[str],
+    document: Document,
+    steps: ValuePath,
+    path: Path,
+    context: Context,
+    problems: list[Problem],
+) -> Mapping[str, Any]:
+    """Return a layer of a spec with the texts of files in place of their names; reports those that fail."""
+    read = dict(layer)
+    for name in names:
+        if not isinstance(given := layer.get(name), Mapping):
+            continue
+        try:
+            read[name] = _read_file(path, str(given["file"]), context)
+        except (OSError, ValueError, KafkaformError) as error:
+            del read[name]
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            location = document.locate((*steps, name, "file"))
+            problems.append(Problem(f"{name}: cannot read {quoted(given['file'])}: {reason}", location))
+    return read
+
+
+def _read_file(manifest: Path, name: str, context: Context) -> str:
+    """Return the text of a file beside a manifest; raises ValueError for one outside the project."""
+    path, project = (manifest.parent / name).resolve(), context.root or _find_project(manifest)
+    # What is read here is shown in plans: a pull request must not be able to name other files of a machine.
+    if not path.is_relative_to(project.resolve()):
+        raise ValueError(f"it is outside of {project.name or project}, the folder of the project")
+    if context.fetch is not None and not path.exists():
+        context.fetch(path)
+    content = read_file(path, _MAX_FILE_BYTES, pipes=False)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+
+
+def _find_project(manifest: Path) -> Path:
+    """Return the folder of the project of a manifest: that of kafkaform.yaml, or the repository."""
+    folder = manifest.resolve().parent
+    markers = (CONFIG_FILE, ".git")
+    return next((up for up in (folder, *folder.parents) if any((up / m).exists() for m in markers)), folder)
 
 
 def _parse_kind(document: Document, problems: list[Problem]) -> Kind | None:

@@ -102,9 +102,9 @@ DOCS := mkdocs-material zensical
 
 lock: $(READY) ## Pin all dependencies anew, with hashes and without naming a package index
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra local --extra github --extra dev $(PIN) \
+	@$(BIN)/uv pip compile pyproject.toml --extra spark --extra local --extra github --extra schema-registry --extra dev $(PIN) \
 	  --output-file requirements.lock
-	@printf 'hatchling\n' | $(BIN)/uv pip compile pyproject.toml - --extra github --extra msk-iam \
+	@printf 'hatchling\n' | $(BIN)/uv pip compile pyproject.toml - --extra github --extra msk-iam --extra schema-registry \
 	  --constraint requirements.lock $(PIN) --output-file .github/actions/kafkaform/requirements.lock
 	@printf '%s\n' $(DOCS) | $(BIN)/uv pip compile - $(PIN) --output-file requirements-docs.lock
 

@@ -70,6 +70,7 @@ GROUPS = {
     "KF2": ("Consumer groups", "What groups declare, beside the topics that they read."),
     "KF3": ("Health", "The live cluster, as `doctor` and every `apply` find it."),
     "KF4": ("Plans", "What a plan changes, and what it could not find out."),
+    "KF7": ("Subjects", "What manifests of subjects declare, beside the topics that they belong to."),
     "KF5": ("Skew", "How the keys of a topic fall on its partitions, as `kafkaform skew` measured it."),
 }
 """The groups of rules by the prefix of their codes."""
@@ -133,7 +134,7 @@ def _render_matrix() -> Iterator[str]:
         name = f"`{property_.name}`"
         name += f" (or `{property_.alias}`)" if property_.alias else ""
         name += ", secret" if property_.sensitive else ""
-        name += ", kafkaform's own" if property_.name in OWN else ""
+        name += ", kafkaform's own" if property_.name in OWN and not property_.note else ""
         yield f"| {name} | {property_.type.description or 'text'} | {_describe_use(property_)} |"
     yield ""
     yield "### Not allowed"

@@ -141,5 +141,11 @@ NO_SERVICES = Services({})
 """No service: all resources are of Kafka."""
 
 
-SERVICES: Mapping[str, Callable[[Mapping[str, str]], Service]] = {}
+def _open_schema_registry(properties: Mapping[str, str]) -> Service:
+    from kafkaform.cluster.schema_registry import open_registry  # few clusters have one
+
+    return open_registry(properties)
+
+
+SERVICES: Mapping[str, Callable[[Mapping[str, str]], Service]] = {"Subject": _open_schema_registry}
 """What opens the service of a kind, from the client properties of a cluster."""

@@ -15,6 +15,8 @@ from kafkaform.resources.base import Kind
 from kafkaform.resources.client_quota import ClientQuotaKind
 from kafkaform.resources.client_quota.entity import USER, parse_entity
 from kafkaform.resources.consumer_group import ConsumerGroupKind
+from kafkaform.resources.subject import SubjectKind, find_references
+from kafkaform.resources.subject.fields import find_topic
 from kafkaform.resources.topic import TopicKind
 from kafkaform.resources.user import UserKind
 
@@ -35,7 +37,9 @@ class KindTable(dict[str, Kind]):
 
 
 TOPIC, GROUP, ACCESS = TopicKind(), ConsumerGroupKind(), AccessKind()
-KINDS = KindTable({kind.name: kind for kind in (TOPIC, GROUP, ClientQuotaKind(), UserKind(), ACCESS)})
+KINDS = KindTable(
+    {kind.name: kind for kind in (TOPIC, GROUP, ClientQuotaKind(), UserKind(), ACCESS, SubjectKind())}
+)
 
 _KIND_NAMES = {
     word.casefold(): name
@@ -107,33 +111,43 @@ def list_topics_read(desired: Desired) -> tuple[str, ...]:
 
 
 def list_references(desired: Desired) -> Iterator[ResourceRef]:
-    """Yield the resources that a declaration names: topics of a group, resources of ACLs, users.
+    """Yield the resources that a declaration names: topics of groups and subjects, users, references.
 
-    Prefixes and wildcards of ACLs name no single resource. A tombstone names nothing.
+    A tombstone names nothing.
     """
     ref = desired.ref
     if desired.state is None:
         return
     yield from map(topic_ref, list_topics_read(desired))
     if ref.kind == ACCESS.name:
-        yield _user_ref(ref.name.removeprefix(USER_PREFIX))
-        for path in desired.state:
-            acl = parse_path(path, ref.name)
-            if acl.is_prefix or acl.name == WILDCARD:
-                continue
-            match acl.resource_type:
-                case ResourceType.TOPIC:
-                    yield topic_ref(acl.name)
-                case ResourceType.GROUP:
-                    yield group_ref(acl.name)
-                case ResourceType.USER:
-                    yield _user_ref(acl.name.removeprefix(USER_PREFIX))
-                case ResourceType.CLUSTER | ResourceType.TRANSACTIONAL_ID | ResourceType.DELEGATION_TOKEN:
-                    pass  # of no kind
+        yield from _list_acl_references(desired.state, ref.name)
     elif ref.kind == ClientQuotaKind.name:
         user = dict(parse_entity(ref.name).parts).get(USER)
         if user is not None:
             yield _user_ref(user)
+    elif ref.kind == SubjectKind.name:
+        if (topic := find_topic(ref.name)) is not None:
+            yield topic_ref(topic)
+        for used in find_references(desired.state):
+            yield ResourceRef(SubjectKind.name, used.subject)
+
+
+def _list_acl_references(paths: Iterable[str], principal: str) -> Iterator[ResourceRef]:
+    """Yield the user and the resources of ACLs; prefixes and wildcards name no single resource."""
+    yield _user_ref(principal.removeprefix(USER_PREFIX))
+    for path in paths:
+        acl = parse_path(path, principal)
+        if acl.is_prefix or acl.name == WILDCARD:
+            continue
+        match acl.resource_type:
+            case ResourceType.TOPIC:
+                yield topic_ref(acl.name)
+            case ResourceType.GROUP:
+                yield group_ref(acl.name)
+            case ResourceType.USER:
+                yield _user_ref(acl.name.removeprefix(USER_PREFIX))
+            case ResourceType.CLUSTER | ResourceType.TRANSACTIONAL_ID | ResourceType.DELEGATION_TOKEN:
+                pass  # of no kind
 
 
 def _user_ref(name: str) -> ResourceRef:

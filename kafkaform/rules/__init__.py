@@ -10,6 +10,7 @@ from kafkaform.rules import (
     health,
     health_declared,
     skew,
+    subjects,
     topic_partitions,
     topic_replicas,
     topic_retention,
@@ -46,6 +47,7 @@ _REGISTERED = (
     changes,
     skew,
     access,
+    subjects,
 )
 
 

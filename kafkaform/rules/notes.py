@@ -190,6 +190,20 @@ They refuse the places that the plan gives for the new partitions, and accept th
 without them, as Redpanda does. Where the manifest lists the brokers of every partition
 (`placement: {strategy: static}`), the change is refused instead.
 
+KF444 warning: The order in which clients have to use a new schema.
+
+The compatibility level of the subject decides it. With BACKWARD, consumers of the new schema
+read the records of the previous one, but not the reverse: upgrade all consumers before the first
+producer. With FORWARD, upgrade the producers first. With FULL any order is safe, and with NONE
+nothing is known. The message names the declared groups that read the topic.
+
+KF444 warning: The order in which clients have to use a new schema.
+
+The compatibility level of the subject decides it. With BACKWARD, consumers of the new schema
+read the records of the previous one, but not the reverse: upgrade all consumers before the first
+producer. With FORWARD, upgrade the producers first. With FULL any order is safe, and with NONE
+nothing is known. The message names the declared groups that read the topic.
+
 KF450 warning: A branch is behind the branch that it is to be merged into.
 
 `plan --changed-since REF` compares with where the branch started and with REF as it is now.

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
+from kafkaform.cluster.schema_registry import open_registry
+from kafkaform.cluster.services import Services
+from kafkaform.config.client_properties import to_librdkafka, to_transport
 from kafkaform.core.model import SAFE, Delete
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources import KINDS
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account, connect
 from tests.support.kinds import ENVIRONMENT, KIND_CASES, KindCase, KindJourney, prepare_project
+from tests.support.schema_registry import run_registry
 
 RIGHTS = ("CLUSTER:kafka-cluster:ALL", "TOPIC:*:ALL", "GROUP:*:ALL")
 
@@ -29,7 +34,11 @@ def cluster(kafka_acl: DevCluster, prefix: str) -> Iterator[Cluster]:
             assert cluster.execute(KINDS[ref.kind].operations(change)) == [None]
 
 
-@pytest.mark.parametrize("case", KIND_CASES, ids=lambda case: case.kind)
+KAFKA_CASES = [case for case in KIND_CASES if case.service == "brokers"]
+(SUBJECT,) = (case for case in KIND_CASES if case.service == "schema registry")
+
+
+@pytest.mark.parametrize("case", KAFKA_CASES, ids=lambda case: case.kind)
 def test_kind_goes_through_the_command_line(
     case: KindCase,
     cluster: Cluster,
@@ -43,3 +52,16 @@ def test_kind_goes_through_the_command_line(
     login = account(*RIGHTS)
     project = prepare_project(Project(tmp_path, login.servers, prefix), client=login.client)
     KindJourney(case, project, cluster).take()
+
+
+def test_subject_goes_through_the_command_line(
+    kafka_acl: DevCluster, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with run_registry(tmp_path / "registry") as url:
+        client = {"bootstrap.servers": kafka_acl.bootstrap_servers, "schema.registry.url": url}
+        project = prepare_project(Project(tmp_path, kafka_acl.bootstrap_servers, prefix), client=client)
+        services = Services({SUBJECT.kind: lambda: open_registry(client)})
+        with KafkaCluster(to_librdkafka(client), lambda: to_transport(client), services=services) as cluster:
+            KindJourney(SUBJECT, project, cluster).take()

@@ -110,7 +110,7 @@ def test_an_account_that_sees_nothing(
     where = ("--command-config", account().write_java_properties(tmp_path))
     for command_line, kinds in (
         (("status",), "topic or group"),
-        (("import", "--out", str(tmp_path / "new")), "topic, group, quota, user or access"),
+        (("import", "--out", str(tmp_path / "new")), "topic, group, quota, user, access or subject"),
     ):
         call = blind.run(*command_line, *where).needs(1)
         assert f"no {kinds} is visible to this account: " in call.err

@@ -6,6 +6,7 @@ the command line: validate, plan, save, show, apply, history, revert, drift, ado
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources.access.operations import GrantAccess
 from kafkaform.resources.client_quota.operations import AlterQuota
+from kafkaform.resources.subject.operations import AlterSubject
+from kafkaform.resources.subject.schema import RegisteredSchema
 from kafkaform.resources.topic.operations import CreateTopic
 from kafkaform.resources.user.operations import SetCredentials
 from tests.support.cli.project import Call, Project, manifest
@@ -57,6 +60,7 @@ class KindCase:
         adopted: The spec after `drift --adopt`; None where a manifest cannot say what is live.
         absent: The spec that deletes it.
         delete_hazard: The hazard of its deletion, which needs consent.
+        service: Who manages it.
     """
 
     kind: str
@@ -74,6 +78,7 @@ class KindCase:
     adopted: Mapping[str, Any] | None
     absent: Mapping[str, Any] = field(default_factory=lambda: {"state": "absent"})
     delete_hazard: str
+    service: str = "brokers"
 
 
 def _quota(**limits: object) -> dict[str, Any]:
@@ -101,6 +106,16 @@ def _access(*topics: str, **more: object) -> dict[str, Any]:
         "produces": [f"{{prefix}}{topic}" for topic in topics],
         **more,
     }
+
+
+def _subject(*fields: str, compatibility: str = "BACKWARD") -> dict[str, Any]:
+    schema = RegisteredSchema(_write_avro(*fields))
+    return {"schema": schema.text, "compatibility": compatibility}
+
+
+def _write_avro(*fields: str) -> str:
+    listed = [{"name": name, "type": "long", "default": 0} for name in fields]
+    return json.dumps({"type": "record", "name": "Order", "fields": listed}, separators=(",", ":"))
 
 
 def _read(group: str) -> dict[str, Any]:
@@ -173,6 +188,19 @@ KIND_CASES = (
         drifted=_SCRAM,
         adopted=None,
         delete_hazard="credential-removal",
+    ),
+    KindCase(
+        kind="Subject",
+        word="subject",
+        name="{prefix}orders-value",
+        spec=_subject("id"),
+        edit=_subject("id", compatibility="NONE"),
+        edit_hazards=frozenset({"compatibility-lowered"}),
+        by_hand=lambda ref: AlterSubject(ref, RegisteredSchema(_write_avro("id", "total"))),
+        drifted="schema",
+        adopted=_subject("id", "total"),
+        delete_hazard="delete",
+        service="schema registry",
     ),
 )
 

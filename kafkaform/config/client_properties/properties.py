@@ -14,6 +14,7 @@ from kafkaform.config.client_properties.table import (
     ALIASES,
     ALLOW_HTTP,
     PROPERTIES,
+    REGISTRY_URL,
     Choice,
     describe_refusal,
     explain_refusal,
@@ -103,6 +104,7 @@ _EXCLUSIVE = (
     ("https.ca.location", "https.ca.pem"),
     ("ssl.keystore.location", "ssl.certificate.location"),
     ("ssl.keystore.location", "ssl.certificate.pem"),
+    ("basic.auth.user.info", "bearer.auth.token"),
 )
 _CERTIFICATE = ("ssl.certificate.location", "ssl.certificate.pem")
 _KEY = ("ssl.key.location", "ssl.key.pem")
@@ -110,6 +112,8 @@ _NEEDS = (
     (_CERTIFICATE, _KEY),
     (_KEY, _CERTIFICATE),
     (("ssl.keystore.location",), ("ssl.keystore.password",)),
+    (("schema.registry.ssl.certificate.location",), ("schema.registry.ssl.key.location",)),
+    (("schema.registry.ssl.key.location",), ("schema.registry.ssl.certificate.location",)),
 )
 """Properties, and those of which they need one."""
 _ACCOUNT = ("sasl.username", "sasl.password")
@@ -135,6 +139,7 @@ def find_conflicts(
         name = next((name for name in names if name in values), None)
         if name is not None and not any(alternative in values for alternative in needed):
             yield Problem(f"{name} needs {needed[0]}", locate(name), f"set {_suggest_line(needed[0])}")
+    yield from _check_registry(values, locate)
     protocol = values.get("security.protocol", "PLAINTEXT")
     # It is a reference, and checked when it is resolved.
     if protocol is None:
@@ -146,6 +151,20 @@ def find_conflicts(
     else:
         login = [name for name in values if name.startswith("sasl.")]
         yield from _find_ineffective(values, login, protocol, "SASL_SSL", locate)
+
+
+def _check_registry(
+    values: Mapping[str, str | None], locate: Callable[[str], Location | None]
+) -> Iterator[Problem]:
+    """Find properties of a schema registry without its address, and a login that others could read."""
+    names = [name for name in values if name.startswith(("schema.registry.", "basic.auth.", "bearer.auth."))]
+    if names and REGISTRY_URL not in values:
+        yield Problem(f"{names[0]} needs {REGISTRY_URL}", locate(names[0]), f"set {REGISTRY_URL}")
+    url = values.get(REGISTRY_URL)
+    login = next((name for name in ("basic.auth.user.info", "bearer.auth.token") if name in values), None)
+    if login is not None and url and is_plain_http(url):
+        message = f"{REGISTRY_URL} is plain http: others on the network could read {login}"
+        yield Problem(message, locate(REGISTRY_URL), "use https")
 
 
 def _find_ineffective(

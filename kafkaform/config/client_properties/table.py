@@ -171,6 +171,23 @@ _ASSERTION: Mapping[str, Text | Number | Choice] = {
     "claim.jti.include": FLAG,
 }
 
+REGISTRY_URL = "schema.registry.url"
+_REGISTRY_NOTE = "schema registry"
+_REGISTRY_ROWS = (
+    Property(
+        REGISTRY_URL, Text(r"https?://\S+", "an http:// or https:// URL"), note=_REGISTRY_NOTE, shown=True
+    ),
+    Property("basic.auth.credentials.source", Choice(("USER_INFO",)), note=_REGISTRY_NOTE),
+    Property("basic.auth.user.info", Text(r"[^:]+:.*", "NAME:PASSWORD"), note=_REGISTRY_NOTE, sensitive=True),
+    Property("bearer.auth.credentials.source", Choice(("STATIC_TOKEN",)), note=_REGISTRY_NOTE),
+    Property("bearer.auth.token", note=_REGISTRY_NOTE, sensitive=True),
+    Property("schema.registry.ssl.ca.location", note=_REGISTRY_NOTE),
+    Property("schema.registry.ssl.certificate.location", note=_REGISTRY_NOTE),
+    Property("schema.registry.ssl.key.location", note=_REGISTRY_NOTE),
+    Property("schema.registry.ssl.key.password", note=_REGISTRY_NOTE, sensitive=True),
+)
+"""The properties of a schema registry, by the names of Confluent's clients."""
+
 _ROWS = (
     # Shown even if they are read from the environment: they are no secret, and every connection error names
     # them.
@@ -292,6 +309,7 @@ _ROWS = (
     ),
     Property("https.ca.location"),
     Property("https.ca.pem"),
+    *_REGISTRY_ROWS,
 )
 
 PROPERTIES: Mapping[str, Property] = MappingProxyType({row.name: row for row in _ROWS})
@@ -307,8 +325,8 @@ SENSITIVE: frozenset[str] = frozenset(row.name for row in _ROWS if row.sensitive
 """The properties whose value is never printed."""
 
 # Removed before librdkafka sees the properties.
-OWN: frozenset[str] = frozenset({ALLOW_HTTP})
-"""The properties that only kafkaform has: librdkafka rejects unknown names."""
+OWN: frozenset[str] = frozenset({ALLOW_HTTP, *(row.name for row in _REGISTRY_ROWS)})
+"""The properties that librdkafka does not have: it rejects unknown names."""
 
 JAVA: Mapping[str, str] = MappingProxyType(
     {

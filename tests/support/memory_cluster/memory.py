@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Self
 
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC, make_audit_topic_creation
 from kafkaform.cluster.protocol import NOTHING_DECLARED, none_besides, refuse_moves, reject_duplicates
+from kafkaform.cluster.schema_registry import SchemaRegistry
+from kafkaform.cluster.services import Services
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.errors import ClusterError, LockLost
 from kafkaform.core.lock import unguarded
-from kafkaform.core.model import CONFIG_PREFIX, DataSize, Facts, Observation, Observed, ResourceRef, State
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    DataSize,
+    Facts,
+    Observation,
+    Observed,
+    ResourceRef,
+    State,
+    merge_observations,
+)
 from kafkaform.core.partitions import Broker
 from kafkaform.core.transactions import TransactionReading
 from kafkaform.core.values import replace
@@ -23,6 +34,7 @@ from kafkaform.resources.access import AccessKind
 from kafkaform.resources.access.risk import AccessFacts
 from kafkaform.resources.base import Configured
 from kafkaform.resources.groups import GroupReading
+from kafkaform.resources.subject import SubjectKind
 from kafkaform.resources.topic import TopicKind
 from kafkaform.resources.topic.operations import CreateTopic
 from kafkaform.resources.user import UserKind
@@ -32,6 +44,7 @@ from tests.support.memory_cluster.contents import health_of
 from tests.support.memory_cluster.faults import denial
 from tests.support.memory_cluster.registry import EFFECTS, READERS, World
 from tests.support.memory_cluster.replicas import MovingReplicas
+from tests.support.schema_registry import MemoryRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -78,6 +91,10 @@ class MemoryCluster(MovingReplicas):
         self.offset_retention_ms = _OFFSET_RETENTION_MS
         self.authorizer_settings = AuthorizerSettings(frozenset({"User:root"}), False, "User:root")
         self.own_login = OwnLogin()
+        self.registry = MemoryRegistry()
+        self._services = Services(
+            {SubjectKind.name: lambda: SchemaRegistry(self.registry.handle, "http://memory")}
+        )
         self._audit: list[str] = []
         self._cluster_id = cluster_id
         self._defaults = {kind.name: dict(kind.find_defaults({})) for kind in KINDS.having(Configured)}
@@ -108,7 +125,9 @@ class MemoryCluster(MovingReplicas):
     ) -> Observation:
         """See `Cluster.observe`."""
         world = replace(self._world(self._seen()), declared=declared)
-        asked = {*kinds, *(ref.kind for ref in refs)}
+        wanted = {ref: declared.get(ref, {}) for ref in refs}
+        served = self._services.observe(wanted, also, kinds)
+        asked = {*kinds, *(ref.kind for ref in refs)} - {*self._services.kinds}
         there = {ResourceRef(kind, name) for kind in asked for name in READERS[kind].names(world.contents)}
         inventory = frozenset(there - self._hidden)
         resources = {
@@ -116,10 +135,10 @@ class MemoryCluster(MovingReplicas):
             for ref in sorted(inventory)
             if ref in refs or also(ref)
         }
-        invisible = {ref: denial(ref).message for ref in self._hidden & set(refs)}
+        invisible = {ref: denial(ref).message for ref in self._hidden & self._services.exclude(wanted).keys()}
         parts = {AccessKind.name: AccessFacts(self.access()), UserKind.name: self.own_login}
         known = tuple(part for kind, part in parts.items() if kind in asked)
-        return Observation(resources, inventory, invisible, parts=known)
+        return merge_observations([Observation(resources, inventory, invisible, parts=known), served])
 
     def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
         """See `Cluster.observe_fields`."""
@@ -237,13 +256,17 @@ class MemoryCluster(MovingReplicas):
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """See `Cluster.validate`; of offsets and deletions, brokers say nothing beforehand."""
         checked = {sort: effect for sort, effect in EFFECTS.items() if effect.checked}
-        return self._answer(operations, checked, unguarded, carry_out=False)
+        return self._services.validate(
+            operations, lambda own: self._answer(own, checked, unguarded, carry_out=False)
+        )
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
         """See `Cluster.execute`."""
         refuse_moves(operations)
         self._lag_behind(self._contents.copy())
-        return self._answer(operations, EFFECTS, guard, carry_out=True)
+        return self._services.execute(
+            operations, guard, lambda own: self._answer(own, EFFECTS, guard, carry_out=True)
+        )
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         """See `Cluster.lock`."""

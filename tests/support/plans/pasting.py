@@ -46,6 +46,8 @@ def list_fields(kind: str) -> set[str]:
 
 FIELDS = {kind: list_fields(kind) for kind in _KINDS}
 WORDS = {
+    "KF701": "correct the name, declare the topic, or waive: a choice",
+    "KF702": "correct the name, declare the subject, or waive: a choice",
     "KF601": "the principals that need it are for its owners to name",
     "KF602": "which delimiter names have is for their owners to say",
     "KF603": "list the topic, or leave the list out: a choice",

@@ -115,6 +115,14 @@ _SPECS = {
         deletionProtection: true
         state: present
     """,
+    "Subject": """
+        schemaType: AVRO
+        schema: '{"type": "record", "name": "R", "fields": []}'
+        references: [{name: a, subject: b, version: 1}]
+        compatibility: FULL
+        deletionProtection: true
+        state: present
+    """,
     "Access": """
         principals: ["User:u"]
         hosts: [10.0.0.1]

@@ -17,18 +17,14 @@ from kafkaform.config.settings import read_settings
 from kafkaform.config.starter import EditorHelp, write_schemas, write_starter
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.schema_files import load_schema
-from kafkaform.resources import GROUP
+from kafkaform.resources import GROUP, KINDS
 
 FILES = {
     "kafkaform.yaml",
     "topics/example.yaml",
     "topics/example-group.yaml",
     "schemas/config.schema.json",
-    "schemas/topic.schema.json",
-    "schemas/consumergroup.schema.json",
-    "schemas/access.schema.json",
-    "schemas/clientquota.schema.json",
-    "schemas/user.schema.json",
+    *(f"schemas/{kind.schema}.schema.json" for kind in KINDS.values()),
     ".gitignore",
 }
 

@@ -29,6 +29,7 @@ from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
 from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
+from kafkaform.resources import KINDS
 from tests.support.markdown import REFERENCES, parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
@@ -423,26 +424,18 @@ def samples(written: str) -> dict[tuple[str, ...], float]:
 
 
 def test_metrics(memory: MemoryCluster) -> None:
-    told = samples(drift_metrics(some_drift(memory), "prod", 12.5))
-    assert told == {
+    expected: dict[tuple[str, ...], float] = {
         ("kafkaform_drift_success", "prod"): 1,
         ("kafkaform_drift_last_run_timestamp_seconds", "prod"): 12.5,
-        ("kafkaform_drift_resources", "prod", "Topic"): 5,
-        ("kafkaform_drift_resources", "prod", "ConsumerGroup"): 0,
-        ("kafkaform_drift_resources", "prod", "Access"): 0,
-        ("kafkaform_drift_resources", "prod", "User"): 0,
-        ("kafkaform_drift_resources", "prod", "ClientQuota"): 0,
+        **{("kafkaform_drift_resources", "prod", kind): 5 if kind == "Topic" else 0 for kind in KINDS},
         ("kafkaform_drift_fields", "prod", "differs", "Topic", "cut"): 1,
         ("kafkaform_drift_fields", "prod", "differs", "Topic", "extra"): 1,
         ("kafkaform_drift_fields", "prod", "present", "Topic", "gone"): 1,
         ("kafkaform_drift_fields", "prod", "missing", "Topic", "missing"): 1,
         ("kafkaform_drift_fields", "prod", "differs", "Topic", "shrunk"): 1,
-        ("kafkaform_unmanaged", "prod", "Topic"): 1,
-        ("kafkaform_unmanaged", "prod", "ConsumerGroup"): 0,
-        ("kafkaform_unmanaged", "prod", "Access"): 0,
-        ("kafkaform_unmanaged", "prod", "User"): 0,
-        ("kafkaform_unmanaged", "prod", "ClientQuota"): 0,
+        **{("kafkaform_unmanaged", "prod", kind): int(kind == "Topic") for kind in KINDS},
     }
+    assert samples(drift_metrics(some_drift(memory), "prod", 12.5)) == expected
 
 
 def test_the_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) -> None:
@@ -451,11 +444,8 @@ def test_the_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) 
     assert labels[0] == {
         "cluster": "prod",
         "kind": "Topic",
+        **dict.fromkeys((kind.words.noun for kind in KINDS.values()), ""),
         "topic": "cut",
-        "group": "",
-        "access": "",
-        "user": "",
-        "quota": "",
         "drift": "differs",
     }
 

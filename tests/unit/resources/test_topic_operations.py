@@ -11,10 +11,12 @@ import pytest
 from kafkaform import resources
 from kafkaform.cluster.kafka import readers
 from kafkaform.cluster.kafka.writer import WRITERS, UnvalidatedWriter
+from kafkaform.cluster.services import SERVICES
 from kafkaform.core.model import SAFE, Create, Delete, FieldChange, FieldValue, Update
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.operations import Reassign
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic, operations
 from tests.support.memory_cluster import registry
 from tests.support.memory_cluster.registry import EFFECTS
@@ -75,13 +77,13 @@ def test_every_operation_has_a_writer_a_reader_and_its_words() -> None:
     modules = [import_module(f"{resources.__name__}.{name}.operations") for name in packages]
     classes = [found for module in modules for found in vars(module).values() if isinstance(found, type)]
     known = {found for found in classes if issubclass(found, Operation) and not isabstract(found)}
-    moved_by_the_reassigner = {Reassign}
-    assert {*WRITERS} == {*EFFECTS} == known - moved_by_the_reassigner
+    elsewhere = {Reassign, AlterSubject, DeleteSubject}  # by the reassigner, and by a schema registry
+    assert {*WRITERS} == {*EFFECTS} == known - elsewhere
     # The brokers in memory are asked for a check where real ones are, and in the same order.
     checked = [sort for sort, writer in WRITERS.items() if not isinstance(writer, UnvalidatedWriter)]
     assert [sort for sort, effect in EFFECTS.items() if effect.checked] == checked
     assert [*WRITERS] == [*EFFECTS]
-    assert readers.READERS.keys() == registry.READERS.keys() == KINDS.keys()
+    assert readers.READERS.keys() == registry.READERS.keys() == KINDS.keys() - SERVICES.keys()
 
     # No operation can leave out what is said of it.
     class Silent(Operation):

@@ -8,9 +8,17 @@ from syrupy.assertion import SnapshotAssertion
 from kafkaform import rules
 from tests.support.plans.pasting import WORDS, check_suggestion
 from tests.support.plans.rules import Row, check_rule, describe_findings, write_catalogue
-from tests.unit.rules.rows import access, changes, groups, health, skew, topics
+from tests.unit.rules.rows import access, changes, groups, health, skew, subjects, topics
 
-ROWS: list[Row] = [*topics.ROWS, *groups.ROWS, *health.ROWS, *changes.ROWS, *skew.ROWS, *access.ROWS]
+ROWS: list[Row] = [
+    *topics.ROWS,
+    *groups.ROWS,
+    *health.ROWS,
+    *changes.ROWS,
+    *skew.ROWS,
+    *access.ROWS,
+    *subjects.ROWS,
+]
 NAMED = {code: [row for row in ROWS if row.code == code and row.name] for code in rules.RULES}
 
 

@@ -30,6 +30,7 @@ from kafkaform.plan.planning import Request, make_plan
 from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources import KINDS
 from kafkaform.resources.groups import Group, Member, Position
+from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference
 from kafkaform.resources.user.operations import SetCredentials
 from kafkaform.rules import RuleContext
 from kafkaform.vcs.branch import BranchComparison, attribute_changes, merge_declarations
@@ -263,12 +264,23 @@ ACCESS = Desired(
 )
 QUOTA = Desired(ResourceRef("ClientQuota", "user=shop"), {"config.producer_byte_rate": "1"})
 BILLING = Desired(group_ref("billing"), {}, Intent(spec={"topics": ["orders.v1"]}))
+
+
+def declare_subject(name: str, *references: str) -> Desired:
+    """Declare a subject whose schema refers to others."""
+    schema = RegisteredSchema(
+        '"string"', references=tuple(SchemaReference(each, each) for each in references)
+    )
+    return Desired(ResourceRef("Subject", name), {"schema": schema.to_value()})
+
+
 DROPPED = {
     "Topic": (declared("orders.v1"), [BILLING, ACCESS], None),
     "ConsumerGroup": (BILLING, [ACCESS], GROUP),
     "User": (Desired(ResourceRef("User", "shop"), {"scram.SCRAM-SHA-512": "x"}), [ACCESS, QUOTA], None),
     "ClientQuota": (QUOTA, [], None),
     "Access": (ACCESS, [], None),
+    "Subject": (declare_subject("money"), [declare_subject("orders-value", "money")], None),
 }
 
 

@@ -1,0 +1,343 @@
+"""Reading and changing the subjects of a schema registry with Confluent's API.
+
+The API is that of Confluent Schema Registry, Apicurio (`/apis/ccompat/v7`), Karapace and Redpanda.
+`GET /schemas` and `/mode` are not used: Apicurio 2.6 lacks them.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from urllib.parse import quote, urlsplit
+
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    KafkaformError,
+    LockLost,
+    MalformedResponse,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRejected,
+    Unreachable,
+    UsageError,
+)
+from kafkaform.core.model import Observation, Observed, ResourceRef
+from kafkaform.resources.subject import RegistryFacts, SubjectKind, SubjectVersions
+from kafkaform.resources.subject.fields import COMPATIBILITY, SCHEMA
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
+from kafkaform.resources.subject.schema import (
+    AVRO,
+    RegisteredSchema,
+    SchemaReference,
+    are_equal,
+    compact,
+    parse_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kafkaform.core.lock import Guard
+    from kafkaform.core.model import FieldValue, State
+    from kafkaform.core.operations import Operation
+
+CONNECTIONS = 8
+"""The requests at the same time."""
+TIMEOUT_S = 30.0
+_MAX_RESPONSE_BYTES = 1 << 26
+_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+_NOT_FOUND, _REJECTED, _OK = 404, frozenset({400, 409, 422}), 200
+_SUBJECT_NOT_FOUND, _SCHEMA_NOT_FOUND = 40401, 40403
+
+Outcome: TypeAlias = ClusterError | None
+
+
+class Response(NamedTuple):
+    """A response: its status, and the JSON of its body; None if it is not JSON."""
+
+    status: int
+    data: Any
+
+
+Request: TypeAlias = "Callable[[str, str, object], Response]"
+"""Sends a request: its method, its path, and the content of its body, None for none.
+
+Raises Unreachable if it was surely not carried out, OutcomeUnknown if it may have been.
+"""
+
+
+class SchemaRegistry:
+    """A schema registry as the service of subjects.
+
+    Args:
+        request: Sends a request.
+        address: Its address, for messages.
+        close: Closes its connections.
+    """
+
+    def __init__(self, request: Request, address: str, close: Callable[[], None] = lambda: None) -> None:
+        self._request = request
+        self._address = address
+        self.close = close
+
+    def observe(
+        self, refs: Mapping[ResourceRef, State], also: Callable[[ResourceRef], bool], *, listed: bool
+    ) -> Observation:
+        """Read subjects: their latest version, and the level in force."""
+        inventory = frozenset(refs)
+        if listed:
+            names = self._call("GET", "/subjects")
+            inventory = frozenset(ResourceRef(SubjectKind.name, name) for name in names)
+        wanted = sorted({*refs, *(ref for ref in inventory if also(ref))})
+        resources: dict[ResourceRef, Observed] = {}
+        invisible: dict[ResourceRef, str] = {}
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            for ref, read in zip(wanted, pool.map(lambda ref: self._try(ref, refs), wanted), strict=True):
+                if isinstance(read, KafkaformError):
+                    invisible[ref] = read.message
+                elif read is not None:
+                    resources[ref] = read
+        levels = {ref.name: str(observed.state[COMPATIBILITY]) for ref, observed in resources.items()}
+        return Observation(
+            resources,
+            inventory if listed else frozenset(resources),
+            invisible,
+            parts=(RegistryFacts(levels),),
+        )
+
+    def _try(self, ref: ResourceRef, refs: Mapping[ResourceRef, State]) -> Observed | ClusterError | None:
+        try:
+            return self._read(ref, refs.get(ref, {}).get(SCHEMA))
+        except (PermissionDenied, RequestRejected, MalformedResponse) as error:
+            return error
+
+    def _read(self, ref: ResourceRef, declared: FieldValue) -> Observed | None:
+        path = f"/subjects/{quote(ref.name, safe='')}"
+        latest = self._call("GET", f"{path}/versions/latest", missing=None)
+        if latest is None:
+            return None
+        config = self._call("GET", f"/config/{quote(ref.name, safe='')}?defaultToGlobal=true")
+        live = _parse_schema(latest).to_value()
+        versions = SubjectVersions(latest["version"], latest["id"], latest["version"])
+        # The registry knows equal forms that are not equal as JSON: it is asked for the declared one.
+        if (wanted := parse_value(declared)) is not None and not are_equal(live, declared):
+            found = self._call("POST", f"{path}?normalize=true", self._build_body(wanted), missing={})
+            if found.get("version") == latest["version"]:
+                live = str(declared)
+        state: dict[str, FieldValue] = {SCHEMA: live, COMPATIBILITY: config["compatibilityLevel"]}
+        return Observed(ref, None, state, state, live=versions)
+
+    def validate(self, operations: Sequence[Operation]) -> list[Outcome]:
+        """Have the registry check the compatibility of schemas with the latest version."""
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            return [*pool.map(self._validate, operations)]
+
+    def _validate(self, operation: Operation) -> Outcome:
+        # There is nothing yet to be compatible with, and no request that checks a schema alone.
+        if not isinstance(operation, AlterSubject) or operation.schema is None or operation.is_new:
+            return None
+        path = f"/compatibility/subjects/{quote(operation.ref.name, safe='')}/versions/latest"
+        try:
+            body = self._build_body(operation.schema)
+            checked = self._call("POST", f"{path}?normalize=true&verbose=true", body)
+        except RequestRejected as error:
+            # Apicurio 2.6 does not read the referenced schemas here, but does when the schema is registered.
+            return ClusterError(error.message) if operation.schema.references else error
+        except ClusterError as error:
+            return error
+        if checked["is_compatible"]:
+            return None
+        reasons = checked.get("messages") or [checked.get("reason") or "it gives no reason"]
+        return RequestRejected(
+            "the schema is not compatible with the latest version: " + "; ".join(map(str, reasons)),
+            code="INCOMPATIBLE_SCHEMA",
+            hint="change the schema (such as a default for a new field), or register it as another subject",
+        )
+
+    def execute(self, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
+        """Carry out operations one after the other, subjects before those that refer to them."""
+        outcomes: dict[int, Outcome] = {}
+        unsent: LockLost | None = None
+        for operation in _order_by_references(operations):
+            try:
+                if unsent is None:
+                    guard()
+                outcomes[id(operation)] = unsent or self._execute(operation)
+            except LockLost as lost:
+                outcomes[id(operation)] = unsent = lost
+        return [outcomes[id(operation)] for operation in operations]
+
+    def _execute(self, operation: Operation) -> Outcome:
+        name = quote(operation.ref.name, safe="")
+        try:
+            match operation:
+                case AlterSubject(schema=schema, compatibility=level, is_new=is_new):
+                    # A new subject has no level before its first version; else, the level decides about it.
+                    if not is_new:
+                        self._set_level(name, level)
+                    self._register(name, schema)
+                    if is_new:
+                        self._set_level(name, level)
+                case DeleteSubject():
+                    self._call("DELETE", f"/subjects/{name}", missing=None)
+                case _:
+                    raise TypeError(f"a schema registry has no operation {type(operation).__name__}")
+        except ClusterError as error:
+            return error
+        return None
+
+    def _register(self, name: str, schema: RegisteredSchema | None) -> None:
+        if schema is not None:
+            self._call("POST", f"/subjects/{name}/versions?normalize=true", self._build_body(schema))
+
+    def _set_level(self, name: str, level: str | None) -> None:
+        if level is not None:
+            self._call("PUT", f"/config/{name}", {"compatibility": level})
+
+    def _build_body(self, schema: RegisteredSchema) -> dict[str, object]:
+        references = [
+            {"name": each.name, "subject": each.subject, "version": each.version or self._find_latest(each)}
+            for each in schema.references
+        ]
+        kind = {} if schema.type == AVRO else {"schemaType": schema.type}
+        return {"schema": schema.text, **kind, **({"references": references} if references else {})}
+
+    def _find_latest(self, reference: SchemaReference) -> int:
+        path = f"/subjects/{quote(reference.subject, safe='')}/versions/latest"
+        latest = self._call("GET", path, missing=None)
+        if latest is None:
+            raise RequestRejected(
+                f"the referenced subject {reference.subject} does not exist",
+                code="SUBJECT_NOT_FOUND",
+                hint="declare it, too: it is registered first",
+            )
+        return int(latest["version"])
+
+    _RAISE: Any = object()
+
+    def _call(self, method: str, path: str, body: object = None, *, missing: Any = _RAISE) -> Any:
+        """Return the content of a response, or `missing` if there is no such subject or schema.
+
+        Raises:
+            ClusterError: The registry rejects the request, or gives no valid answer.
+        """
+        status, data = self._request(method, path, body)
+        if status == _OK:
+            if data is None:
+                raise MalformedResponse(f"{self._address} did not answer with JSON: is it a schema registry?")
+            return data
+        error = data if isinstance(data, dict) else {}
+        if status == _NOT_FOUND and missing is not self._RAISE:
+            return missing
+        message = str(error.get("message") or f"HTTP status {status}")
+        if status == 401:
+            hint = "check basic.auth.user.info or bearer.auth.token"
+            raise AuthenticationFailed(f"the schema registry refused the login: {message}", hint=hint)
+        if status == 403:
+            raise PermissionDenied(f"the schema registry denies {method} {path}: {message}")
+        if status in _REJECTED or status == _NOT_FOUND:
+            raise RequestRejected(message, code=str(error.get("error_code", status)))
+        if method == "GET":
+            raise Unreachable(f"the schema registry failed: {message}")
+        raise OutcomeUnknown(f"the schema registry failed: {message}")
+
+
+def _parse_schema(latest: Mapping[str, Any]) -> RegisteredSchema:
+    schema_type = latest.get("schemaType") or AVRO
+    references = tuple(
+        SchemaReference(each["name"], each["subject"], each["version"])
+        for each in latest.get("references") or ()
+    )
+    try:
+        text = compact(latest["schema"], schema_type)
+    except ValueError:  # such as one that an earlier version of the registry accepted
+        text = latest["schema"]
+    return RegisteredSchema(text, schema_type, references)
+
+
+def _order_by_references(operations: Sequence[Operation]) -> list[Operation]:
+    """Return operations so that a subject comes before those that refer to it."""
+    by_subject = {operation.ref.name: operation for operation in operations}
+    ordered: dict[int, Operation] = {}
+
+    def add(operation: Operation, users: frozenset[str]) -> None:
+        if isinstance(operation, AlterSubject) and operation.schema is not None:
+            for reference in operation.schema.references:
+                needed = by_subject.get(reference.subject)
+                if needed is not None and reference.subject not in users:
+                    add(needed, users | {reference.subject})
+        ordered.setdefault(id(operation), operation)
+
+    for operation in operations:
+        add(operation, frozenset({operation.ref.name}))
+    return [*ordered.values()]
+
+
+def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
+    """Open the registry of client properties; connects on first use.
+
+    Args:
+        properties: The client properties of the cluster, with secrets.
+
+    Raises:
+        KafkaformError: The properties name no registry, or the library for it is not installed.
+    """
+    url = properties.get("schema.registry.url")
+    if url is None:
+        raise UsageError(
+            "no schema registry is configured for this cluster",
+            hint="set schema.registry.url in its client properties",
+        )
+    try:
+        import urllib3
+    except ImportError:
+        raise KafkaformError(
+            "subjects need urllib3, which is not installed", hint="`pip install 'kafkaform[schema-registry]'`"
+        ) from None
+    headers = {"Accept": f"{_MEDIA_TYPE}, application/json"}
+    if login := properties.get("basic.auth.user.info"):
+        headers |= urllib3.make_headers(basic_auth=login)
+    elif token := properties.get("bearer.auth.token"):
+        headers["Authorization"] = f"Bearer {token}"
+    pool = urllib3.PoolManager(
+        maxsize=CONNECTIONS,
+        block=True,
+        retries=False,
+        timeout=TIMEOUT_S,
+        ca_certs=properties.get("schema.registry.ssl.ca.location"),
+        cert_file=properties.get("schema.registry.ssl.certificate.location"),
+        key_file=properties.get("schema.registry.ssl.key.location"),
+        key_password=properties.get("schema.registry.ssl.key.password"),
+    )
+    parts = urlsplit(url)
+    address = f"{parts.scheme}://{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+    def send(method: str, path: str, body: object) -> Response:
+        content = None if body is None else json.dumps(body)
+        kind = {} if body is None else {"Content-Type": _MEDIA_TYPE}
+        try:
+            response = pool.request(
+                method,
+                url.rstrip("/") + path,
+                body=content,
+                headers={**headers, **kind},
+                redirect=False,
+                preload_content=False,
+            )
+            raw = response.read(_MAX_RESPONSE_BYTES + 1)
+            response.release_conn()
+        except urllib3.exceptions.HTTPError as error:
+            reason = " ".join(str(getattr(error, "reason", None) or error).split())
+            sent = not isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.SSLError)
+            cause = OutcomeUnknown if sent and method != "GET" else Unreachable
+            raise cause(f"the schema registry {address} did not answer: {reason}") from None
+        if len(raw) > _MAX_RESPONSE_BYTES:
+            raise MalformedResponse(f"the response of {address} is larger than 64 MiB")
+        try:
+            return Response(response.status, json.loads(raw) if raw else None)
+        except (ValueError, RecursionError):
+            return Response(response.status, None)
+
+    return SchemaRegistry(send, address, pool.clear)

@@ -1,0 +1,182 @@
+"""What kafkaform relies on of a schema registry, on the one in memory and on Apicurio Registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.schema_registry import SchemaRegistry, open_registry
+from kafkaform.core.errors import ClusterError, LockLost, RequestRejected
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import Observed, ResourceRef
+from kafkaform.resources.subject import RegistryFacts, SubjectVersions
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
+from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference
+from tests.support.schema_registry import MemoryRegistry, run_registry
+
+
+@pytest.fixture(
+    scope="module",
+    params=["memory", pytest.param("apicurio", marks=pytest.mark.nightly("it is downloaded and started"))],
+)
+def registry(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SchemaRegistry]:
+    if request.param == "memory":
+        yield SchemaRegistry(MemoryRegistry().handle, "http://memory")
+        return
+    with run_registry(tmp_path_factory.mktemp("registry") / "home") as url:
+        opened = open_registry({"schema.registry.url": url})
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def ref(request: pytest.FixtureRequest) -> ResourceRef:
+    return ResourceRef("Subject", f"{request.node.name}/ä-value")
+
+
+def avro(*fields: str, type_: object = "long", **more: Any) -> RegisteredSchema:
+    listed = [{"name": name, "type": type_, **more} for name in fields]
+    return RegisteredSchema(json.dumps({"type": "record", "name": "Order", "fields": listed}))
+
+
+def alter(
+    registry: SchemaRegistry, ref: ResourceRef, schema: RegisteredSchema | None, level: str | None = None
+) -> ClusterError | None:
+    is_new = ref not in registry.observe({ref: {}}, none_besides, listed=False).resources
+    (outcome,) = registry.execute([AlterSubject(ref, schema, level, is_new=is_new)], unguarded)
+    return outcome
+
+
+def observe(
+    registry: SchemaRegistry, ref: ResourceRef, declared: RegisteredSchema | None = None
+) -> Observed | None:
+    state = {} if declared is None else {"schema": declared.to_value()}
+    return registry.observe({ref: state}, none_besides, listed=False).resources.get(ref)
+
+
+def test_registered_schema_is_observed(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    assert observe(registry, ref) is None
+    assert alter(registry, ref, avro("id"), "FULL") is None
+    first = observe(registry, ref)
+    assert first is not None
+    assert json.loads(str(first.state["schema"]))["schema"] == json.dumps(
+        json.loads(avro("id").text), separators=(",", ":")
+    )
+    assert first.state["compatibility"] == "FULL"
+    assert isinstance(first.live, SubjectVersions)
+    assert first.live.version == 1
+    assert alter(registry, ref, avro("id", default=0)) is None
+    second = observe(registry, ref)
+    assert second is not None
+    assert isinstance(second.live, SubjectVersions)
+    assert (second.live.version, second.live.id > first.live.id) == (2, True)
+
+
+def test_inventory_lists_undeclared_subjects(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    assert alter(registry, ref, avro("id"), "FORWARD") is None
+    assert ref in registry.observe({}, none_besides, listed=True).inventory
+    reading = registry.observe({}, lambda found: found == ref, listed=True)
+    assert [*reading.resources] == [ref]
+    (facts,) = reading.parts
+    assert isinstance(facts, RegistryFacts)
+    assert facts.levels[ref.name] == "FORWARD"
+
+
+def test_equal_form_is_the_declared_one(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    assert alter(registry, ref, avro("id")) is None
+    equal = avro("id", type_={"type": "long"})
+    observed = observe(registry, ref, equal)
+    assert observed is not None
+    assert observed.state["schema"] == equal.to_value()
+    other = observe(registry, ref, avro("other"))
+    assert other is not None
+    assert other.state["schema"] != avro("other").to_value()
+
+
+@pytest.mark.parametrize(
+    ("level", "before", "after", "accepted"),
+    [
+        ("BACKWARD", avro("id"), avro("id", "new"), False),
+        ("BACKWARD", avro("id", default=0), avro("id", "new", default=0), True),
+        ("FORWARD", avro("id"), avro("id", "new"), True),
+        ("FORWARD", avro("id", "old"), avro("id"), False),
+        ("NONE", avro("id"), avro("new"), True),
+    ],
+    ids=["field-without-default", "field-with-default", "forward", "field-removed", "none"],
+)
+def test_compatibility_is_checked_before_and_when_registering(
+    registry: SchemaRegistry,
+    ref: ResourceRef,
+    level: str,
+    before: RegisteredSchema,
+    after: RegisteredSchema,
+    accepted: bool,
+) -> None:
+    assert alter(registry, ref, before, level) is None
+    (checked,) = registry.validate([AlterSubject(ref, after)])
+    assert (checked is None) == accepted
+    outcome = alter(registry, ref, after)
+    assert (outcome is None) == accepted
+    if not accepted:
+        assert isinstance(checked, RequestRejected)
+        assert isinstance(outcome, RequestRejected)
+        assert "new" in checked.message or "old" in checked.message
+
+
+def test_level_is_set_before_the_schema_that_needs_it(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    assert alter(registry, ref, avro("id"), "BACKWARD") is None
+    assert alter(registry, ref, avro("other"), "NONE") is None
+    observed = observe(registry, ref)
+    assert observed is not None
+    assert observed.state["compatibility"] == "NONE"
+
+
+def test_referenced_subject_is_registered_first(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    money = ResourceRef("Subject", f"{ref.name}.money")
+    text = json.dumps({"type": "record", "name": "Money", "fields": []})
+    order = json.dumps({"type": "record", "name": "Bill", "fields": [{"name": "sum", "type": "Money"}]})
+    schema = RegisteredSchema(order, references=(SchemaReference("Money", money.name),))
+    operations = [
+        AlterSubject(ref, schema, is_new=True),
+        AlterSubject(money, RegisteredSchema(text), is_new=True),
+    ]
+    assert registry.execute(operations, unguarded) == [None, None]
+    observed = observe(registry, ref)
+    assert observed is not None
+    assert json.loads(str(observed.state["schema"]))["references"] == [
+        {"name": "Money", "subject": money.name, "version": 1}
+    ]
+    lost = ResourceRef("Subject", f"{ref.name}.lost")
+    missing = RegisteredSchema(order, references=(SchemaReference("Money", "nothing"),))
+    (outcome,) = registry.execute([AlterSubject(lost, missing, is_new=True)], unguarded)
+    assert isinstance(outcome, RequestRejected)
+    assert observe(registry, lost) is None
+
+
+def test_deleted_subject_is_gone(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    assert alter(registry, ref, avro("id")) is None
+    assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
+    assert observe(registry, ref) is None
+    # An apply that was killed may repeat it.
+    assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
+
+
+def test_nothing_is_sent_without_the_lock(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    def guard() -> None:
+        raise LockLost("another apply has it")
+
+    outcomes = registry.execute([AlterSubject(ref, avro("id"), is_new=True), DeleteSubject(ref)], guard)
+    assert [type(outcome) for outcome in outcomes] == [LockLost, LockLost]
+    assert observe(registry, ref) is None
+
+
+def test_invalid_schema_is_refused(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    outcome = alter(registry, ref, RegisteredSchema("{nonsense"))
+    assert isinstance(outcome, RequestRejected)
+    assert outcome.code == "42201"

@@ -1,0 +1,130 @@
+"""Requests to a schema registry: login, and answers that are no answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from kafkaform.cluster.protocol import none_besides
+from kafkaform.cluster.schema_registry import open_registry
+from kafkaform.cluster.services import Services
+from kafkaform.core.errors import (
+    AuthenticationFailed,
+    ClusterError,
+    KafkaformError,
+    MalformedResponse,
+    OutcomeUnknown,
+    Unreachable,
+    UsageError,
+)
+from kafkaform.core.lock import unguarded
+from kafkaform.core.model import ResourceRef
+from kafkaform.resources.subject.operations import AlterSubject
+from kafkaform.resources.subject.schema import RegisteredSchema
+
+REF = ResourceRef("Subject", "orders-value")
+REGISTER = AlterSubject(REF, RegisteredSchema('"string"'), is_new=True)
+
+
+@contextmanager
+def serve(status: int, body: bytes, seen: list[str] | None = None) -> Iterator[str]:
+    """Answer every request alike, and return the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if seen is not None:
+                seen.append(self.headers.get("Authorization", ""))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names that are called
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("properties", "header"),
+    [
+        ({}, ""),
+        ({"basic.auth.user.info": "me:s:3"}, f"Basic {base64.b64encode(b'me:s:3').decode()}"),
+        ({"bearer.auth.token": "t0ken"}, "Bearer t0ken"),
+    ],
+)
+def test_login_is_sent(properties: dict[str, str], header: str) -> None:
+    seen: list[str] = []
+    with serve(200, b"[]", seen) as url:
+        registry = open_registry({"schema.registry.url": url, **properties})
+        assert registry.observe({}, none_besides, listed=True).inventory == frozenset()
+        registry.close()
+    assert seen == [header]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reading", "writing"),
+    [
+        (401, b'{"message": "no"}', AuthenticationFailed, AuthenticationFailed),
+        (500, b"<html>", Unreachable, OutcomeUnknown),
+        (200, b"<html>", MalformedResponse, MalformedResponse),
+        (302, b"", Unreachable, OutcomeUnknown),
+    ],
+)
+def test_answer_that_is_none_is_an_error(
+    status: int, body: bytes, reading: type[ClusterError], writing: type[ClusterError]
+) -> None:
+    with serve(status, body) as url:
+        registry = open_registry({"schema.registry.url": url})
+        with pytest.raises(reading):
+            registry.observe({}, none_besides, listed=True)
+        (outcome,) = registry.execute([REGISTER], unguarded)
+        assert type(outcome) is writing
+        registry.close()
+
+
+def test_address_without_registry_is_unreachable() -> None:
+    registry = open_registry({"schema.registry.url": "http://127.0.0.1:1"})
+    with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:1"):
+        registry.observe({}, none_besides, listed=True)
+    (outcome,) = registry.execute([REGISTER], unguarded)
+    assert type(outcome) is Unreachable  # no connection: surely not carried out
+
+
+def test_subject_without_configured_registry_is_not_visible() -> None:
+    services = Services({"Subject": lambda: open_registry({})})
+    reading = services.observe({REF: {}}, none_besides, ["Subject"])
+    assert "schema.registry.url" in reading.invisible[REF]
+    assert reading.diagnostics == ()
+    with pytest.raises(UsageError):
+        open_registry({})
+
+
+def test_registry_that_does_not_answer_is_noted_and_hides_its_subjects_only() -> None:
+    services = Services({"Subject": lambda: open_registry({"schema.registry.url": "http://127.0.0.1:1"})})
+    reading = services.observe({REF: {}}, none_besides, ["Subject"])
+    assert [*reading.invisible] == [REF]
+    assert [note.code for note in reading.diagnostics] == ["KF430"]
+    other = ResourceRef("Topic", "orders")
+    assert services.exclude({REF: {}, other: {}}) == {other: {}}
+
+
+def test_secrets_are_in_no_error() -> None:
+    registry = open_registry(
+        {"schema.registry.url": "http://127.0.0.1:1", "basic.auth.user.info": "me:hunter2"}
+    )
+    with pytest.raises(KafkaformError) as error:
+        registry.observe({}, none_besides, listed=True)
+    assert "hunter2" not in json.dumps([error.value.message, error.value.hint])

@@ -1,0 +1,301 @@
+"""Subjects: what a manifest declares, what differs between schemas, and the risk of a change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkaform.cli.session import Session
+from kafkaform.config.manifests.loader import Context, load
+from kafkaform.core.errors import InvalidInput
+from kafkaform.core.model import Facts, FieldChange, Intent, ResourceRef, Risk, Update
+from kafkaform.resources import KINDS
+from kafkaform.resources.base import UpdateContext, UsageFacts
+from kafkaform.resources.subject import SubjectKind
+from kafkaform.resources.subject.fields import find_topic
+from kafkaform.resources.subject.schema import (
+    RegisteredSchema,
+    SchemaReference,
+    are_equal,
+    describe_difference,
+)
+from tests.support.cli.memory_program import Connected
+from tests.support.cli.project import Project, manifest
+from tests.support.github.git_work import Work
+from tests.support.plans.scenes import QUIET
+
+REF = ResourceRef("Subject", "orders-value")
+AVRO = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
+
+
+def load_spec(folder: Path, spec: dict[str, object]) -> dict[str, object]:
+    """Return the declared state of a manifest in topics/ of a project."""
+    (folder / "kafkaform.yaml").touch()
+    (folder / "topics").mkdir(exist_ok=True)
+    path = folder / "topics" / "subject.yaml"
+    path.write_text(manifest("orders-value", spec, kind="Subject"))
+    (desired,) = load([path], Context())
+    return dict(desired.state or {})
+
+
+def test_file_is_the_schema(tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text(AVRO)
+    named = load_spec(tmp_path, {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"})
+    assert named == load_spec(tmp_path, {"schema": AVRO, "compatibility": "FULL"})
+    assert named["compatibility"] == "FULL"
+    assert json.loads(str(named["schema"])) == {
+        "schemaType": "AVRO",
+        "schema": AVRO.replace(" ", ""),
+        "references": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, "spec.schema is missing", id="none"),
+        pytest.param({"schema": "{nonsense"}, "not JSON", id="not-json"),
+        pytest.param({"schema": '{"fields": []}'}, "a type is missing", id="no-type"),
+        pytest.param({"schema": '{"type": "record", "fields": []}'}, "has no name", id="no-name"),
+        pytest.param({"schema": '{"type": "record", "name": "A"}'}, "no list of fields", id="no-fields"),
+        pytest.param(
+            {"schema": '{"type": "object", "properties": {}}'}, "schemaType: JSON", id="json-schema"
+        ),
+        pytest.param(
+            {"schema": AVRO.replace("}]", '}, {"name": "id", "type": "int"}]')}, "twice", id="twice"
+        ),
+        pytest.param({"schema": {"file": "none.avsc"}}, "No such file", id="no-file"),
+        pytest.param({"schema": {"file": "../../outside.avsc"}}, "outside", id="outside"),
+        pytest.param({"schema": {"file": "/etc/hostname"}}, "outside", id="absolute"),
+        pytest.param({"schema": {"file": "link.avsc"}}, "outside", id="link"),
+        pytest.param({"schema": {"file": "large.avsc"}}, "larger than 1 MiB", id="large"),
+        pytest.param({"schema": {"file": "binary.avsc"}}, "UTF-8", id="binary"),
+        pytest.param({"schema": {"path": "a"}}, "unknown field", id="no-such-key"),
+        pytest.param({"schema": AVRO, "compatibility": "BACKWARDS"}, "BACKWARD", id="level"),
+        pytest.param({"schema": AVRO, "references": [{"name": "a"}]}, "subject", id="reference"),
+    ],
+)
+def test_invalid_subject_is_refused_at_its_place(
+    spec: dict[str, object], expected: str, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    (project / "topics").mkdir(parents=True)
+    (tmp_path / "outside.avsc").write_text(AVRO)
+    (project / "topics" / "link.avsc").symlink_to(tmp_path / "outside.avsc")
+    (project / "topics" / "large.avsc").write_text(" " * (1 << 20) + AVRO)
+    (project / "topics" / "binary.avsc").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput) as error:
+        load_spec(project, spec)
+    assert any(expected in f"{each.message} {each.hint}" for each in error.value.problems)
+    assert all(each.location is not None for each in error.value.problems)
+
+
+def test_files_of_a_branch_stay_inside_its_checkout(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "secret.txt").write_text(AVRO)
+    path = checkout / "subject.yaml"
+    path.write_text(manifest("a-value", {"schema": {"file": "../secret.txt"}}, kind="Subject"))
+    with pytest.raises(InvalidInput) as error:
+        load([path], Context(root=checkout))
+    assert "outside" in error.value.problems[0].message
+
+
+def avro(
+    *fields: str, schema_type: str = "AVRO", reference: SchemaReference | None = None
+) -> RegisteredSchema:
+    """Return a record of fields such as `id: "string" = "x"`, in Avro's terms."""
+    listed = []
+    for each in fields:
+        declaration, _, default = each.partition(" = ")
+        name, _, type_ = declaration.partition(": ")
+        listed.append(
+            {"name": name, "type": json.loads(type_)} | ({"default": json.loads(default)} if default else {})
+        )
+    text = json.dumps({"type": "record", "name": "Order", "fields": listed})
+    return RegisteredSchema(text, schema_type, () if reference is None else (reference,))
+
+
+MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(
+            avro('id: "string"'),
+            avro('id: "string"', 'total: "int"'),
+            "field total added: int, no default",
+            id="added",
+        ),
+        pytest.param(avro('id: "string"', 'a: "int"'), avro('id: "string"'), "field a removed", id="removed"),
+        pytest.param(
+            avro('a: "int"'), avro('a: "long"'), "field a: int, no default → long, no default", id="type"
+        ),
+        pytest.param(
+            avro('a: ["null", "int"]'),
+            avro('a: ["null", "int"] = null'),
+            "field a: null or int, no default → null or int, default null",
+            id="default",
+        ),
+        pytest.param(
+            avro(f"a: {MONEY}"),
+            avro(f"a: {MONEY.replace('long', 'int')}"),
+            "field a.cents: long, no default → int, no default",
+            id="nested",
+        ),
+        pytest.param(
+            avro('a: {"type": "array", "items": "string"}'),
+            avro('a: {"type": "map", "values": "string"}'),
+            "field a: array of string, no default → map of string, no default",
+            id="container",
+        ),
+        pytest.param(
+            avro('a: {"type": "enum", "name": "E", "symbols": ["X"]}'),
+            avro('a: {"type": "enum", "name": "E", "symbols": ["X", "Y"]}'),
+            "field a: enum of X, no default → enum of X, Y, no default",
+            id="enum",
+        ),
+        pytest.param(
+            avro('a: {"type": "long", "logicalType": "timestamp-millis"}'),
+            avro('a: "long"'),
+            "field a: long (timestamp-millis), no default → long, no default",
+            id="logical-type",
+        ),
+        pytest.param(
+            RegisteredSchema('"string"'),
+            RegisteredSchema('"bytes"'),
+            "schema: string → bytes",
+            id="primitive",
+        ),
+        pytest.param(
+            avro('a: "int"'),
+            avro('a: "int"', reference=SchemaReference("Money", "money", 2)),
+            "references changed",
+            id="references",
+        ),
+        pytest.param(
+            RegisteredSchema('{"properties": {"a": {"type": "string"}}}', "JSON"),
+            RegisteredSchema('{"properties": {"a": {"type": "string"}}, "required": ["a"]}', "JSON"),
+            "field a: string, optional → string, required",
+            id="json-schema",
+        ),
+        pytest.param(
+            RegisteredSchema("message A {\n}\n", "PROTOBUF"),
+            RegisteredSchema("message A {\n  int32 b = 1;\n}\n", "PROTOBUF"),
+            "1 line added, 0 removed",
+            id="protobuf",
+        ),
+        pytest.param(
+            avro('a: "int"'),
+            RegisteredSchema("message A {}", "PROTOBUF"),
+            "schemaType AVRO → PROTOBUF",
+            id="other-type",
+        ),
+        pytest.param(
+            avro(*(f'f{n}: "int"' for n in range(7))),
+            avro(),
+            "field f0 removed; field f1 removed; field f2 removed; field f3 removed; field f4 removed; "
+            "and 2 further differences",
+            id="many",
+        ),
+    ],
+)
+def test_difference_is_described_by_field(
+    before: RegisteredSchema, after: RegisteredSchema, expected: str
+) -> None:
+    assert describe_difference(before, after) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (RegisteredSchema('{"a": 1, "b": 2}'), RegisteredSchema('{"b":2,"a":1}'), True),
+        (RegisteredSchema('["a", "b"]'), RegisteredSchema('["b", "a"]'), False),
+        (RegisteredSchema("{}", "JSON"), RegisteredSchema("{}"), False),
+        (RegisteredSchema("a", "PROTOBUF"), RegisteredSchema("b", "PROTOBUF"), False),
+        (
+            RegisteredSchema("{}", references=(SchemaReference("a", "s"),)),
+            RegisteredSchema("{}", references=(SchemaReference("a", "s", 3),)),
+            True,  # the latest version, whichever that is
+        ),
+        (
+            RegisteredSchema("{}", references=(SchemaReference("a", "s", 2),)),
+            RegisteredSchema("{}", references=(SchemaReference("a", "s", 3),)),
+            False,
+        ),
+        (RegisteredSchema("{}", references=(SchemaReference("a", "s"),)), RegisteredSchema("{}"), False),
+    ],
+)
+def test_schemas_are_equal_by_meaning(
+    first: RegisteredSchema, second: RegisteredSchema, expected: bool
+) -> None:
+    assert are_equal(first.to_value(), second.to_value()) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes_schema", "hazards"),
+    [
+        ("BACKWARD", "FULL", False, set()),
+        ("BACKWARD", "BACKWARD_TRANSITIVE", False, set()),
+        ("BACKWARD_TRANSITIVE", "BACKWARD", False, {"compatibility-lowered"}),
+        ("BACKWARD", "FORWARD", False, {"compatibility-lowered"}),
+        ("BACKWARD", "NONE", True, {"compatibility-lowered", "unchecked-schema"}),
+        ("NONE", "NONE", True, {"unchecked-schema"}),
+        ("FULL", "FULL", True, set()),
+    ],
+)
+def test_hazards_of_levels(before: str, after: str, changes_schema: bool, hazards: set[str]) -> None:
+    old, new = {"compatibility": before}, {"compatibility": after}
+    paths = {path for path in old if old[path] != new[path]} | ({"schema"} if changes_schema else set())
+    context = UpdateContext(REF, old, new, Intent(), Facts("c"))
+    assessments = [KINDS["Subject"].field(path).judge(context) for path in paths]
+    assert {each.hazard for each in assessments if each.risk is Risk.DESTRUCTIVE} == hazards
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("BACKWARD", "upgrade the consumers first: billing"),
+        ("FORWARD_TRANSITIVE", "upgrade the producers first"),
+        ("FULL", None),
+        ("NONE", None),
+    ],
+)
+def test_note_names_who_is_upgraded_first(level: str, expected: str | None) -> None:
+    fields = (
+        FieldChange("compatibility", "FULL", level, "FULL", level),
+        FieldChange("schema", avro().to_value(), avro('a: "int" = 0').to_value()),
+    )
+    facts = Facts("c").add_part(UsageFacts(readers={"billing": ["orders"], "other": ["payments"]}))
+    notes = [note.message for note in SubjectKind().note_plan_wide([Update(REF, None, fields)], facts)]
+    assert bool(notes) == (expected is not None)
+    assert all(str(expected) in note for note in notes)
+
+
+def test_topic_of_a_subject() -> None:
+    names = ("orders-value", "orders-key", "com.acme.Order", "-value")
+    assert [find_topic(name) for name in names] == ["orders", "orders", None, None]
+
+
+def test_branch_that_changes_a_named_file_changes_the_subject(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    work = Work(project.folder)
+    project.config(clusters={"dev": {"client": {"bootstrap.servers": "broker:9092"}}}, rules=QUIET)
+    spec = {"schema": {"file": "../schemas/order.avsc"}, "compatibility": "BACKWARD"}
+    work.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+    work.commit(**{"schemas/order.avsc": AVRO})
+    project.run("apply", "--auto-approve").needs(0)
+    work.git("checkout", "-q", "-b", "feature")
+    added = AVRO.replace("}]", '}, {"name": "total", "type": "long", "default": 0}]')
+    work.commit(**{"schemas/order.avsc": added})
+    planned = project.run("plan", "--changed-since", "main", "--format", "json").needs(0).json
+    (change,) = planned["changes"]
+    assert (change["name"], change["action"]) == ("orders-value", "update")
+    assert "KF444" in [each["code"] for each in planned["diagnostics"]]

@@ -78,9 +78,19 @@ def dev() -> None:
 )
 @_kafka_version
 @_acls
+@click.option(
+    "--registry/--no-registry",
+    default=None,
+    help="Also run a schema registry (Apicurio), with its schemas in memory.  [default: as before, or none]",
+)
 @_data
 def up(
-    brokers: int | None, port: int | None, kafka_version: str | None, acls: bool | None, directory: Path
+    brokers: int | None,
+    port: int | None,
+    kafka_version: str | None,
+    acls: bool | None,
+    registry: bool | None,
+    directory: Path,
 ) -> None:
     """Start the cluster and print its bootstrap address. Earlier data is kept."""
     from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
@@ -91,18 +101,24 @@ def up(
             cluster = DevCluster.start(
                 directory,
                 ClusterSpec(
-                    brokers=brokers, port=port, acls=acls, kafka_version=_split_versions(kafka_version)
+                    brokers=brokers,
+                    port=port,
+                    acls=acls,
+                    kafka_version=_split_versions(kafka_version),
+                    registry=registry,
                 ),
                 progress=_tell,
             )
     except AlreadyRunning as running:
         cluster = running.cluster
-        _require_options(cluster, brokers, port, acls, _split_versions(kafka_version))
+        _require_options(cluster, brokers, port, acls, _split_versions(kafka_version), registry)
         _tell("it is already running")
     else:
         _tell(f"it answers after {time.monotonic() - start:.1f} s; stop it: {dev_command('down', directory)}")
     if cluster.has_acls:
         _tell(f"accounts log in at {cluster.sasl_bootstrap_servers}: SASL_PLAINTEXT, with SCRAM")
+    if cluster.registry_url is not None:
+        _tell(f"schema registry: {cluster.registry_url}")
     click.echo(cluster.bootstrap_servers)
 
 
@@ -286,7 +302,12 @@ def _split_versions(given: str | None) -> tuple[str, ...]:
 
 
 def _require_options(
-    cluster: DevCluster, brokers: int | None, port: int | None, acls: bool | None, versions: Sequence[str]
+    cluster: DevCluster,
+    brokers: int | None,
+    port: int | None,
+    acls: bool | None,
+    versions: Sequence[str],
+    registry: bool | None,
 ) -> None:
     """Refuse a running cluster with nodes that do not answer, or with other options."""
     from kafkaform.devcluster.releases import resolve_version
@@ -315,6 +336,11 @@ def _require_options(
         now, wanted_option = ("--acls", "--no-acls") if cluster.has_acls else ("--no-acls", "--acls")
         raise DevClusterError(
             f"the cluster that runs in {cluster.directory} has {now}, not {wanted_option}", hint=advice
+        )
+    if registry is not None and registry != (cluster.registry_url is not None):
+        verb = "has no" if registry else "has a"
+        raise DevClusterError(
+            f"the cluster that runs in {cluster.directory} {verb} schema registry", hint=advice
         )
     running = [node.kafka_version for node in cluster.nodes]
     wanted = [resolve_version(version) for version in versions] or running

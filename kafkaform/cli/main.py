@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "import": (
         "kafkaform.cli.import_",
-        "Write manifests for the topics, groups, quotas, users and access of a live cluster.",
+        "Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.",
     ),
     "history": ("kafkaform.cli.history", "Show past changes to the cluster, from the audit record."),
     "revert": (

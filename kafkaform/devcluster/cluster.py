@@ -17,6 +17,7 @@ from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.ports import HOST, check_consecutive_ports, find_free_ports, is_free
 from kafkaform.devcluster.processes import LOG_FILE, format_nodes, generate_id
+from kafkaform.devcluster.registry import fetch_registry, launch_registry
 from kafkaform.devcluster.releases import KAFKA_VERSION, needs_zookeeper, parse_minor_version, resolve_version
 from kafkaform.devcluster.state import (
     LOCK_FILE,
@@ -24,6 +25,7 @@ from kafkaform.devcluster.state import (
     ClusterStatus,
     DevBroker,
     NodeStatus,
+    Registry,
     ZooKeeper,
     make_directory,
     refuse_foreign_files,
@@ -45,7 +47,7 @@ _ZOOKEEPER_HEAP_MB = 128
 # A process that is being forked during an interruption carries its token only after this time.
 _FORK_S = 0.2
 
-_Member = TypeVar("_Member", DevBroker, ZooKeeper)
+_Member = TypeVar("_Member", DevBroker, ZooKeeper, Registry)
 
 
 def plan_nodes(
@@ -163,6 +165,7 @@ class ClusterSpec:
         kafka_version: The version of all nodes (`"3.9.1"`, or `"3.9"`), or of each (`("3.9", "4.0.0")`: the
             cluster has the features of the oldest); None for the versions of the previous start, or the
             default.
+        registry: Whether a schema registry runs beside the brokers. None: as at the previous start.
     """
 
     brokers: int | None = None
@@ -174,6 +177,7 @@ class ClusterSpec:
     sasl_users: Mapping[str, str] | None = field(default=None, repr=False)
     acls: bool | None = None
     kafka_version: str | Sequence[str] | None = None
+    registry: bool | None = None
 
 
 class DevCluster:
@@ -234,8 +238,16 @@ class DevCluster:
                 ports = frozenset(port for node in nodes for port in (node.port, node.sasl_port) if port)
                 (zookeeper_port,) = find_free_ports(1, avoid=ports)
                 zookeeper = ZooKeeper(zookeeper_port)
+            registry = stored.registry if stored else None
+            if spec.registry is not None or (registry is not None and not is_free(registry.port)):
+                taken = frozenset(port for node in nodes for port in (node.port, node.sasl_port) if port)
+                registry = (
+                    Registry(find_free_ports(1, avoid=taken)[0]) if spec.registry is not False else None
+                )
             java = find_java()
             classpaths = _fetch_classpaths(nodes, progress)
+            if registry is not None:
+                fetch_registry(progress)
             cluster = cls(
                 directory,
                 ClusterState(
@@ -246,6 +258,7 @@ class DevCluster:
                     full_jit=spec.full_jit,
                     zookeeper=zookeeper,
                     acls=acls,
+                    registry=registry,
                 ),
             )
             names = join_words(dict.fromkeys(node.kafka_version for node in nodes))
@@ -255,6 +268,7 @@ class DevCluster:
             if not cluster._state.formatted:
                 cluster._format(java, classpaths, spec.format_args)
             cluster._launch(cluster.nodes, java, classpaths, timeout_s)
+            cluster._start_registry(java, timeout_s)
         return cluster
 
     @classmethod
@@ -287,6 +301,11 @@ class DevCluster:
     def bootstrap_servers(self) -> str:
         """The addresses of the plaintext listeners, for `bootstrap.servers`."""
         return ",".join(node.address for node in self.nodes)
+
+    @property
+    def registry_url(self) -> str | None:
+        """The address of the schema registry, `schema.registry.url`; None without one."""
+        return self._state.registry.url if self._state.registry is not None else None
 
     @property
     def sasl_bootstrap_servers(self) -> str:
@@ -488,6 +507,20 @@ class DevCluster:
             program=processes.ZOOKEEPER,
         )
 
+    def _start_registry(self, java: Java, timeout_s: float) -> None:
+        registry = self._state.registry
+        if registry is None:
+            return
+        registry = replace(registry, token=uuid.uuid4().hex)
+        self._state = replace(self._state, registry=registry)
+        state.write_state(self.directory, self._state)
+        try:
+            launch_registry(java, fetch_registry(), registry, self._home(registry), timeout_s)
+        except BaseException:
+            time.sleep(_FORK_S)
+            self._stop_nodes(self.nodes, grace_s=0)
+            raise
+
     def _stop_nodes(self, nodes: Collection[DevBroker], *, grace_s: float) -> bool:
         running = [process for processes in _find_running(nodes).values() for process in processes]
         processes.end_processes(running, grace_s=grace_s)
@@ -497,6 +530,9 @@ class DevCluster:
         # Last: a broker that stops gracefully still needs it.
         if zookeeper is not None and not any(_find_running(self.nodes).values()):
             processes.end_processes(_find_running([zookeeper])[zookeeper], grace_s=grace_s)
+        registry = self._state.registry
+        if registry is not None and not any(_find_running(self.nodes).values()):
+            processes.end_processes(_find_running([registry])[registry], grace_s=0)
         return bool(running)
 
     def _set_tokens(self, tokens: Mapping[int, str | None]) -> list[DevBroker]:
@@ -514,10 +550,11 @@ class DevCluster:
         raise DevClusterError(f"there is no node {node_id}", hint=f"the nodes are 1 to {len(self.nodes)}")
 
     @property
-    def _members(self) -> tuple[DevBroker | ZooKeeper, ...]:
-        return self.nodes if self._state.zookeeper is None else (*self.nodes, self._state.zookeeper)
+    def _members(self) -> tuple[DevBroker | ZooKeeper | Registry, ...]:
+        others = (self._state.zookeeper, self._state.registry)
+        return (*self.nodes, *(member for member in others if member is not None))
 
-    def _home(self, member: DevBroker | ZooKeeper) -> Path:
+    def _home(self, member: DevBroker | ZooKeeper | Registry) -> Path:
         return self.directory / member.name
 
 

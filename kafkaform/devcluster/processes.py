@@ -34,6 +34,8 @@ BROKER = ("kafka.Kafka", SERVER_FILE)
 """The main class of a broker, and its argument."""
 ZOOKEEPER = ("org.apache.zookeeper.server.ZooKeeperServerMain", ZOOKEEPER_FILE)
 """The main class of a ZooKeeper, and its argument."""
+_PROGRAMS = frozenset({BROKER[0], ZOOKEEPER[0], "-jar"})
+"""What the command line of a node or of a schema registry has, besides its token."""
 _META = "meta.properties"
 _FORMAT_S = 120
 _KILL_S = 10
@@ -172,7 +174,7 @@ def launch_node(
     heap_mb: int,
     full_jit: bool,
     token: str,
-    program: tuple[str, str] = BROKER,
+    program: tuple[str, ...] = BROKER,
     writes_archive: bool = False,
 ) -> psutil.Process:
     """Start a node in its directory, in a session of its own, so that Ctrl-C does not reach it.
@@ -215,7 +217,7 @@ def find_processes(tokens: Collection[str]) -> Mapping[str, list[psutil.Process]
         except psutil.Error:
             continue  # it has ended since, or belongs to another user
         # A shell or an editor may have the token in its arguments, too.
-        if BROKER[0] in arguments or ZOOKEEPER[0] in arguments:
+        if not _PROGRAMS.isdisjoint(arguments):
             for mark in marks.keys() & set(arguments):
                 by_token[marks[mark]].append(process)
     return by_token

@@ -78,6 +78,23 @@ class ZooKeeper(Value):
         return "zookeeper"
 
 
+class Registry(Value):
+    """The schema registry of a cluster."""
+
+    port: int
+    token: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return "schema-registry"
+
+    @property
+    def url(self) -> str:
+        """The address for clients, `schema.registry.url`."""
+        return f"http://{HOST}:{self.port}/apis/ccompat/v7"
+
+
 class ClusterState(Value):
     """A cluster, running or not.
 
@@ -89,6 +106,7 @@ class ClusterState(Value):
         full_jit: As in `ClusterSpec`.
         zookeeper: The ZooKeeper, if the brokers need one.
         acls: As in `ClusterSpec`.
+        registry: The schema registry, if it has one.
     """
 
     cluster_id: str
@@ -98,6 +116,7 @@ class ClusterState(Value):
     full_jit: bool = False
     zookeeper: ZooKeeper | None = None
     acls: bool = False
+    registry: Registry | None = None
 
 
 def read_state(directory: Path) -> ClusterState | None:
@@ -124,8 +143,13 @@ def _parse(content: dict[str, Any]) -> ClusterState:
     if content.pop("format_version") != _FORMAT_VERSION:
         raise ValueError("another format version")
     nodes = tuple(DevBroker(**node) for node in content.pop("nodes"))
-    zookeeper = content.pop("zookeeper", None)
-    return ClusterState(nodes=nodes, zookeeper=ZooKeeper(**zookeeper) if zookeeper else None, **content)
+    zookeeper, registry = content.pop("zookeeper", None), content.pop("registry", None)
+    return ClusterState(
+        nodes=nodes,
+        zookeeper=ZooKeeper(**zookeeper) if zookeeper else None,
+        registry=Registry(**registry) if registry else None,
+        **content,
+    )
 
 
 def write_state(directory: Path, state: ClusterState) -> None:
@@ -167,7 +191,7 @@ def refuse_foreign_files(directory: Path, stored: ClusterState | None, nodes: Se
             )
 
 
-def remove_files(directory: Path, members: Sequence[DevBroker | ZooKeeper]) -> None:
+def remove_files(directory: Path, members: Sequence[DevBroker | ZooKeeper | Registry]) -> None:
     """Remove the files that a start created, and the directory itself if it is then empty."""
     for member in members:
         if (home := directory / member.name).exists():

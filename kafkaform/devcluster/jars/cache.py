@@ -83,7 +83,7 @@ def fetch_kafka_classpath(version: str = KAFKA_VERSION, *, progress: Progress = 
                     size = rounded_size(sum(jar.size for jar in missing))
                     progress(f"downloading Apache Kafka {version} into {folder} (only once: {size})")
                     with ThreadPoolExecutor(_CONNECTIONS) as pool:
-                        list(pool.map(partial(_download, folder=folder), missing))
+                        list(pool.map(partial(download, folder=folder), missing))
         except OSError as error:
             raise JavaError(
                 f"cannot keep the jars of Apache Kafka in {folder}: {error.strerror}",
@@ -123,7 +123,8 @@ def _get_size(path: Path) -> int | None:
         return None
 
 
-def _download(jar: Jar, folder: Path) -> None:
+def download(jar: Jar, folder: Path) -> None:
+    """Download a pinned file into a folder; raises JavaError if it cannot be, or is another file."""
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import urlopen

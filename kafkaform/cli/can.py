@@ -45,16 +45,12 @@ def can(
 ) -> int:
     """Show whether a principal may do something, and by which ACL.
 
-    \b
-    kafkaform can User:checkout write orders.v1
-    kafkaform can User:checkout read ConsumerGroup/billing
-
     The ACLs of the cluster are read, and the decision is that of Kafka's authorizer. RESOURCE is the name of
     a topic, or of another type: ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME,
     Cluster.
 
     Exit codes: 0 allowed; 2 not allowed; 1 unknown, or an error.
-    """  # noqa: D301 - click's mark of lines that it must not join
+    """
     try:
         known = parse_principal(principal)
     except ValueError as error:
@@ -78,14 +74,10 @@ def can(
 def who_can(operation: str, resource: str, where: ClusterSelector, output_format: str) -> int:
     """List the principals that may do something.
 
-    \b
-    kafkaform who-can read orders.v1
-    kafkaform who-can alter Cluster
-
     The ACLs of the cluster are read, and the decision is that of Kafka's authorizer. RESOURCE is the name of
     a topic, or of another type: ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME,
     Cluster.
-    """  # noqa: D301 - click's mark of lines that it must not join
+    """
     resource_type, name, checked = _parse(operation, resource)
     reading, authorizer = _read(where, output_format)
     grants = GrantList(

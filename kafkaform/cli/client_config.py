@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from kafkaform.cli import completion
 from kafkaform.cli.options import (
     ClusterSelector,
+    SectionedCommand,
     cluster_option,
     config_option,
     environment_option,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired
 
 
-@click.command("client-config")
+@click.command("client-config", cls=SectionedCommand)
 @click.argument("group", shell_complete=completion.groups)
 @paths_argument
 @click.option(

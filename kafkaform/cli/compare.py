@@ -13,6 +13,7 @@ from kafkaform.cli import completion
 from kafkaform.cli.options import (
     KINDS_BY_NOUN,
     ClusterSelector,
+    SectionedCommand,
     config_option,
     kinds_option,
     match_option,
@@ -62,7 +63,7 @@ class CompareOptions(Value):
     output_format: str
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("a", metavar="A", shell_complete=completion.sides)
 @click.argument("b", metavar="B", shell_complete=completion.sides)
 @config_option

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli.options import SectionedGroup
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.wording import DEV_DIRECTORY, dev_command
 
@@ -60,7 +61,7 @@ _kafka_version = click.option(
 )
 
 
-@click.group()
+@click.group(cls=SectionedGroup)
 def dev() -> None:
     """Run a real Apache Kafka on this machine, without Docker.
 

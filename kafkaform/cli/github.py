@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkaform.cli.options import SectionedGroup
 from kafkaform.cli.output import tell
 from kafkaform.core.errors import ForgeError, KafkaformError, UsageError
 from kafkaform.core.files import MAX_FILE_BYTES, read_file, write_file
@@ -61,7 +62,7 @@ comment_id_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=SectionedGroup)
 def github() -> None:
     """Comment on pull requests, keep issues up to date, fetch reviewed plans.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli.github import comment_id_option, read_markdown, report_publication, text_argument
+from kafkaform.cli.options import SectionedGroup
 from kafkaform.cli.output import tell
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kafkaform.vcs.forge.markers import Marker
 
 
-@click.group()
+@click.group(cls=SectionedGroup)
 def gitlab() -> None:
     """Comment on merge requests.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kafkaform.cli.options import SectionedCommand
 from kafkaform.resources import KINDS
 
 _ABOUT = {
@@ -28,7 +29,7 @@ _NEXT = {
 }
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("directory", type=click.Path(path_type=Path), default=Path())
 @click.option(
     "--schemas",

@@ -19,77 +19,99 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": (
-        "kafkaform.cli.init",
-        "Create a starter repository: configuration, manifests and editor schemas.",
-    ),
-    "validate": (
-        "kafkaform.cli.validate",
-        "Check manifests and configuration offline, and list every problem.",
-    ),
-    "plan": ("kafkaform.cli.plan", "Show what would change on the cluster. Changes nothing."),
-    "show": ("kafkaform.cli.show", "Show a saved plan. Needs no cluster."),
-    "apply": ("kafkaform.cli.apply", "Apply a plan, and verify it by reading the cluster again."),
-    "agent": (
-        "kafkaform.cli.agent",
-        "Follow a Git branch, and apply its manifests as a signed and reviewed plan in it says.",
-    ),
-    "drift": (
-        "kafkaform.cli.drift",
-        "Show how the cluster differs from the manifests, since when, and how to fix it.",
-    ),
-    "import": (
-        "kafkaform.cli.import_",
-        "Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.",
-    ),
-    "history": ("kafkaform.cli.history", "Show past changes to the cluster, from the audit record."),
-    "revert": (
-        "kafkaform.cli.revert",
-        "Change manifests back to the values before an apply. Changes no cluster.",
-    ),
-    "compare": ("kafkaform.cli.compare", "Show how two clusters, or two environments, differ."),
-    "github": (
-        "kafkaform.cli.github",
-        "Comment on pull requests, keep issues up to date, fetch reviewed plans.",
-    ),
-    "gitlab": ("kafkaform.cli.gitlab", "Comment on merge requests."),
-    "reset": (
-        "kafkaform.cli.reset",
-        "Plan an offset reset of a group, to be applied with `apply RESET.json`.",
-    ),
-    "rebalance": ("kafkaform.cli.rebalance", "Plan replica moves that balance the brokers, or empty one."),
-    "status": (
-        "kafkaform.cli.status",
-        "Show topics with their consumer groups, groups with members and lag, and quotas.",
-    ),
-    "get": ("kafkaform.cli.get", "Print a live resource as a manifest, or list all names."),
-    "can": ("kafkaform.cli.can", "Show whether a principal may do something, and by which ACL."),
-    "who-can": ("kafkaform.cli.can", "List the principals that may do something."),
-    "graph": ("kafkaform.cli.graph", "Draw which group reads which topic. Needs a cluster only with --live."),
-    "client-config": (
-        "kafkaform.cli.client_config",
-        "Print the client settings of a declared group, for its application.",
-    ),
-    "doctor": (
-        "kafkaform.cli.doctor",
-        "Check the health of the cluster: controllers, brokers, partitions, groups.",
-    ),
-    "skew": (
-        "kafkaform.cli.skew",
-        "Measure how evenly written records spread over partitions, why, and what would help.",
-    ),
-    "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
-    "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Daily": {
+        "init": (
+            "kafkaform.cli.init",
+            "Create a starter repository: configuration, manifests and editor schemas.",
+        ),
+        "import": (
+            "kafkaform.cli.import_",
+            "Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.",
+        ),
+        "validate": (
+            "kafkaform.cli.validate",
+            "Check manifests and configuration offline, and list every problem.",
+        ),
+        "plan": ("kafkaform.cli.plan", "Show what would change on the cluster. Changes nothing."),
+        "show": ("kafkaform.cli.show", "Show a saved plan. Needs no cluster."),
+        "apply": ("kafkaform.cli.apply", "Apply a plan, and verify it by reading the cluster again."),
+        "drift": (
+            "kafkaform.cli.drift",
+            "Show how the cluster differs from the manifests, since when, and how to fix it.",
+        ),
+    },
+    "Look": {
+        "status": (
+            "kafkaform.cli.status",
+            "Show topics with their consumer groups, groups with members and lag, and quotas.",
+        ),
+        "get": ("kafkaform.cli.get", "Print a live resource as a manifest, or list all names."),
+        "doctor": (
+            "kafkaform.cli.doctor",
+            "Check the health of the cluster: controllers, brokers, partitions, groups.",
+        ),
+        "history": ("kafkaform.cli.history", "Show past changes to the cluster, from the audit record."),
+        "compare": ("kafkaform.cli.compare", "Show how two clusters, or two environments, differ."),
+        "graph": (
+            "kafkaform.cli.graph",
+            "Draw which group reads which topic. Needs a cluster only with --live.",
+        ),
+    },
+    "Access": {
+        "can": ("kafkaform.cli.can", "Show whether a principal may do something, and by which ACL."),
+        "who-can": ("kafkaform.cli.can", "List the principals that may do something."),
+    },
+    "Operate": {
+        "reset": (
+            "kafkaform.cli.reset",
+            "Plan an offset reset of a group, to be applied with `apply RESET.json`.",
+        ),
+        "rebalance": (
+            "kafkaform.cli.rebalance",
+            "Plan replica moves that balance the brokers, or empty one.",
+        ),
+        "revert": (
+            "kafkaform.cli.revert",
+            "Change manifests back to the values before an apply. Changes no cluster.",
+        ),
+        "skew": (
+            "kafkaform.cli.skew",
+            "Measure how evenly written records spread over partitions, why, and what would help.",
+        ),
+        "client-config": (
+            "kafkaform.cli.client_config",
+            "Print the client settings of a declared group, for its application.",
+        ),
+    },
+    "CI and tools": {
+        "github": (
+            "kafkaform.cli.github",
+            "Comment on pull requests, keep issues up to date, fetch reviewed plans.",
+        ),
+        "gitlab": ("kafkaform.cli.gitlab", "Comment on merge requests."),
+        "agent": (
+            "kafkaform.cli.agent",
+            "Follow a Git branch, and apply its manifests as a signed and reviewed plan in it says.",
+        ),
+        "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
+        "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
+        "help": (
+            "kafkaform.cli.help",
+            "Show the help of a command, or of the options that choose a cluster.",
+        ),
+        "version": ("kafkaform.cli.help", "Show the version of kafkaform."),
+    },
 }
-"""The modules and summaries of the commands, so that --help imports none of them."""
+"""The modules and summaries of the commands by section of the help, so that --help imports none of them."""
+COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the commands, in the order of work."""
+        """Return the commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -111,9 +133,11 @@ class LazyGroup(click.Group):
         return [*options, *(CompletionItem(name, help=summary) for name, summary in matches.items())]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        """List the commands by section, without importing them."""
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", summary) for name, (_, summary) in commands.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -132,7 +156,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(__version__, prog_name="kafkaform")
+@click.version_option(__version__, "-V", "--version", prog_name="kafkaform")
 @click.option(
     "--debug",
     is_flag=True,

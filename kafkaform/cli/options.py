@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from kafkaform.cli import completion
+from kafkaform.cli.examples import EXAMPLES
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
+CONNECTION = {
+    "--cluster": "--cluster NAME",
+    "--bootstrap-server": "--bootstrap-server HOST:PORT",
+    "--command-config": "--command-config FILE",
+    "--config": "--config FILE",
+    "--environment": "-e/--environment NAME",
+}
+"""The options of every command that connects, as their one line in its help has them."""
+
 SECTIONS = {
-    "Cluster and configuration": (
-        "--config",
-        "--cluster",
-        "--bootstrap-server",
-        "--command-config",
-        "--environment",
-    ),
     "Scope": ("--manifests-from", "--target", "--prune", "--changed-since", "--all-clusters"),
     "Consent and safety": (
         "--allow",
@@ -72,32 +75,50 @@ _MIN_OPTIONS_FOR_SECTIONS = 10
 
 
 class SectionedCommand(click.Command):
-    """A command with sections in its help if it has many options; its own options come first."""
+    """A command whose help begins with examples, and has sections if there are many options."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, in sections if there are many."""
+        """Write the examples, the options, those of the connection in one line, and sections if many."""
+        name = ctx.command_path.partition(" ")[2]
+        if name in EXAMPLES:
+            with formatter.section("Examples"):
+                for example in EXAMPLES[name]:
+                    formatter.write(f"{'':{formatter.current_indent}}kafkaform {example}\n")
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        connection = [CONNECTION[flag] for flag in CONNECTION if flag in map(_get_flag, options)]
+        options = [option for option in options if _get_flag(option) not in CONNECTION]
         # A short help is easier to read as one list.
-        if len(options) < _MIN_OPTIONS_FOR_SECTIONS:
-            super().format_options(ctx, formatter)
-            return
+        is_long = len(options) >= _MIN_OPTIONS_FOR_SECTIONS
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *SECTIONS)}
         for option in options:
             if (row := option.get_help_record(ctx)) is not None:
-                rows[self._section(option)].append(row)
+                rows[self._section(option) if is_long else "Options"].append(row)
         for title, records in rows.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+        if connection:
+            with formatter.section("Cluster and configuration (`kafkaform help connection`)"):
+                formatter.write_text(", ".join(connection))
 
     def _section(self, option: click.Option) -> str:
-        # The long form: the table has no short forms.
-        flag = max(option.opts, key=len)
+        flag = _get_flag(option)
         for name in (f"{self.name} {flag}", flag):
             for title, flags in SECTIONS.items():
                 if name in flags:
                     return title
         return "Options"
+
+
+class SectionedGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = SectionedCommand
+
+
+def _get_flag(option: click.Option) -> str:
+    # The long form: the tables have no short forms.
+    return max(option.opts, key=len)
 
 
 def parse_milliseconds(_context: click.Context, option: click.Parameter, given: str | None) -> int | None:
@@ -396,3 +417,14 @@ def _build_where(
 
 where_options = option_group(_build_where, "where", *_WHERE)
 """Adds the options of a `ClusterSelector` to a command."""
+
+
+@where_options
+def _take_connection(**_: object) -> int:
+    return 0
+
+
+CONNECTION_OPTIONS: Sequence[click.Option] = tuple(
+    reversed(getattr(_take_connection, "__click_params__", ()))
+)
+"""The options of a `ClusterSelector`, in the order of their help."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.options import config_option
+from kafkaform.cli.options import SectionedCommand, config_option
 from kafkaform.cli.output import format_option, show
 from kafkaform.config.settings import Settings, find_settings
 from kafkaform.core.errors import InvalidInput, UsageError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("code", required=False, shell_complete=completion.codes)
 @config_option
 @format_option("rules")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from kafkaform.cli.options import SectionedCommand
 from kafkaform.cli.output import plan_format_option, print_text, verbose_option
 from kafkaform.cli.output import show as show_report
 from kafkaform.core.errors import PlanFileError, UsageError
@@ -33,7 +34,7 @@ PLAN_SUFFIX = ".json"
 plan_file_type = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("file", type=plan_file_type, metavar="PLAN.json")
 @click.option(
     "--verify-key",

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform import rules
-from kafkaform.cli.options import config_option, environment_option, manifests_option, paths_argument
+from kafkaform.cli.options import (
+    SectionedCommand,
+    config_option,
+    environment_option,
+    manifests_option,
+    paths_argument,
+)
 from kafkaform.cli.output import (
     changed_files,
     format_option,
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
 _STAGES = (rules.Stage.MANIFESTS,)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @paths_argument
 @config_option
 @manifests_option

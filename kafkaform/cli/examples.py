@@ -1,0 +1,51 @@
+"""Examples of each command, which its help begins with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "init": ("init my-repository", "init --schemas"),
+    "validate": ("validate", "validate topics/orders.yaml"),
+    "plan": ("plan", "plan --cluster prod --out plan.json", "plan --changed-since main"),
+    "show": ("show plan.json", "show plan.json --format markdown"),
+    "apply": ("apply", "apply plan.json", "apply --allow Topic/orders.v1:retention-cut"),
+    "agent": ("agent --repository https://git.example.com/kafka.git --verify-key reviewers.pem",),
+    "drift": ("drift", "drift --adopt --target 'Topic/orders.*'"),
+    "import": ("import --match 'orders.*'", "import --from strimzi kafka-topics.yaml"),
+    "history": ("history", "history Topic/orders.v1"),
+    "revert": ("revert 1ngka4tt7vj.2",),
+    "compare": ("compare staging prod",),
+    "github comment": ("github comment plan.md --pull-request 7 --id plan-prod",),
+    "github issue": (
+        "github issue drift.md --id drift-prod --title 'Drift of prod'",
+        "github issue --id drift-prod --close",
+    ),
+    "github reviewed-plan": ('github reviewed-plan --commit "$SHA" --artifact plan -o plan.json',),
+    "gitlab comment": ("gitlab comment plan.md --id plan-prod",),
+    "reset": (
+        "reset billing --to earliest --out reset.json",
+        "reset billing --to 2026-11-01T00:00:00Z --topic orders.v1",
+        "apply reset.json",
+    ),
+    "rebalance": ("rebalance --out moves.json", "rebalance --remove-broker 3 --out moves.json"),
+    "status": ("status", "status 'orders.*'", "status --kind group"),
+    "get": ("get topic orders.v1", "get groups"),
+    "can": ("can User:checkout write orders.v1", "can User:checkout read ConsumerGroup/billing"),
+    "who-can": ("who-can read orders.v1", "who-can alter Cluster"),
+    "graph": ("graph --format mermaid", "graph --live"),
+    "client-config": ("client-config billing", "client-config billing --format env"),
+    "doctor": ("doctor", "doctor --wait 10m"),
+    "skew": ("skew orders.v1 --cluster prod", "skew orders.v1 --what-if 24"),
+    "rules": ("rules", "rules KF109"),
+    "dev up": ("dev up", "dev up --brokers 3 --kafka-version 3.9", "dev up --registry"),
+    "dev down": ("dev down", "dev down --wipe"),
+    "dev status": ("dev status",),
+    "dev logs": ("dev logs --follow",),
+    "dev run": ("dev run -- kafkaform apply --auto-approve",),
+    "help": ("help plan", "help connection"),
+}
+"""Command lines by the name of the command, without `kafkaform`."""

@@ -1,0 +1,69 @@
+"""The help: commands by section, examples that are valid, and the connection in one line."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+import pytest
+
+from kafkaform.cli.examples import EXAMPLES
+from kafkaform.cli.main import COMMANDS, SECTIONS, cli, run
+from scripts.generate_docs import list_commands
+from tests.support.cli.command_lines import parse
+
+NAMES = {" ".join(path[1:]): command for path, command in list_commands() if len(path) > 1}
+CALLED = [
+    name for name, command in NAMES.items() if not isinstance(command, click.Group) and name != "version"
+]
+
+
+def show(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what a call of kafkaform prints."""
+    assert run(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_every_command_has_examples() -> None:
+    assert EXAMPLES.keys() == {*CALLED}
+
+
+@pytest.mark.parametrize("example", [each for examples in EXAMPLES.values() for each in examples])
+def test_example_is_a_valid_command_line(example: str) -> None:
+    parse(shlex.split(example), "examples.py")
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_help_begins_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = show(capsys, *name.split(), "--help")
+    assert f"kafkaform {EXAMPLES[name][0]}" in shown
+    assert shown.index("Examples:") < shown.index("Options" if "Options:" in shown else "--help")
+    assert shown.count("--bootstrap-server") <= 1
+    assert show(capsys, "help", *name.split()) == shown
+
+
+def test_main_help_has_every_command_once(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = show(capsys, "--help")
+    assert (
+        [*COMMANDS]
+        == [name for names in SECTIONS.values() for name in names]
+        == cli.list_commands(click.Context(cli))
+    )
+    for title, names in SECTIONS.items():
+        assert f"\n{title}:\n  {next(iter(names))} " in shown
+    assert show(capsys, "help") == shown
+
+
+def test_help_of_the_connection_explains_each_option(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = show(capsys, "help", "connection")
+    variables = ("CONFIG", "CLUSTER", "BOOTSTRAP_SERVER", "COMMAND_CONFIG", "ENVIRONMENT")
+    assert all(f"KAFKAFORM_{name}]" in "".join(shown.split()) for name in variables)
+
+
+def test_unknown_command_has_no_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help", "dev", "ups"]) == 64
+    assert "there is no command 'dev ups'" in capsys.readouterr().err
+
+
+def test_versions_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len({show(capsys, option) for option in ("--version", "-V", "version")}) == 1

@@ -13,7 +13,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "plan": ("plan", "plan --cluster prod --out plan.json", "plan --changed-since main"),
     "show": ("show plan.json", "show plan.json --format markdown"),
     "apply": ("apply", "apply plan.json", "apply --allow Topic/orders.v1:retention-cut"),
-    "agent": ("agent --repository https://git.example.com/kafka.git --verify-key reviewers.pem",),
+    "agent": ("agent --repository git@example.com:kafka.git --verify-key key.pem",),
     "drift": ("drift", "drift --adopt --target 'Topic/orders.*'"),
     "import": ("import --match 'orders.*'", "import --from strimzi kafka-topics.yaml"),
     "history": ("history", "history Topic/orders.v1"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.model import Diagnostic, Observation, Severity, merge_observations
 from kafkaform.resources import KINDS
+from kafkaform.resources.subject import SubjectKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,9 +40,6 @@ class Service(Protocol):
 
     def execute(self, operations: Sequence[Operation], guard: Guard) -> list[ClusterError | None]:
         """Carry out operations, as `ResourceWriter.execute` does."""
-
-    def close(self) -> None:
-        """Close the connections to the service."""
 
 
 Send: TypeAlias = "Callable[[Sequence[Operation]], list[ClusterError | None]]"
@@ -76,20 +74,13 @@ class Services:
                 continue
             try:
                 readings.append(self._get(kind).observe(own, also, listed=kind in kinds))
-            except UsageError as error:
-                readings.append(
-                    Observation({}, invisible=dict.fromkeys(own, f"{error.message}; {error.hint}"))
-                )
             except KafkaformError as error:
-                collection = KINDS[kind].words.collection
-                note = Diagnostic(
-                    "KF430",
-                    Severity.INFO,
-                    f"could not list {collection}: {error.message}",
-                    suggestion=error.hint,
-                )
-                notes = (note,) if kind in kinds else ()
-                readings.append(Observation({}, frozenset(), dict.fromkeys(own, error.message), notes))
+                text = f"could not list {KINDS[kind].words.collection}: {error.message}"
+                note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
+                # Without a configured service, there is nothing to list.
+                notes = () if isinstance(error, UsageError) or kind not in kinds else (note,)
+                why = error.message if error.hint is None else f"{error.message}; {error.hint}"
+                readings.append(Observation({}, frozenset(), dict.fromkeys(own, why), notes))
         return merge_observations(readings)
 
     def exclude(self, refs: Mapping[ResourceRef, State]) -> dict[ResourceRef, State]:
@@ -131,11 +122,6 @@ class Services:
             self._open[kind] = self._openers[kind]()
         return self._open[kind]
 
-    def close(self) -> None:
-        """Close the services that were opened."""
-        for service in self._open.values():
-            service.close()
-
 
 NO_SERVICES = Services({})
 """No service: all resources are of Kafka."""
@@ -147,5 +133,5 @@ def _open_schema_registry(properties: Mapping[str, str]) -> Service:
     return open_registry(properties)
 
 
-SERVICES: Mapping[str, Callable[[Mapping[str, str]], Service]] = {"Subject": _open_schema_registry}
+SERVICES: Mapping[str, Callable[[Mapping[str, str]], Service]] = {SubjectKind.name: _open_schema_registry}
 """What opens the service of a kind, from the client properties of a cluster."""

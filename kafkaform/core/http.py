@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from ssl import SSLContext
     from urllib.request import Request
 
+_T = TypeVar("_T")
 _MAX_RESPONSE_BYTES = 1 << 24
 """The most bytes of a response."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -67,24 +68,34 @@ def send_request(
     from http.client import HTTPException
     from urllib.request import Request
 
-    result: Future[HttpResponse] = Future()
-
-    def run() -> None:
-        try:
-            request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 - `_exchange` has no other schemes
-            result.set_result(_exchange(request, timeout_s, tls, largest))
-        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
-            result.set_exception(error)
-
-    # In a thread, because the timeout of a socket starts anew with every byte.
-    Thread(target=run, daemon=True).start()
+    request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 - `_exchange` has no other schemes
     try:
-        return result.result(timeout_s)
+        return call_within(timeout_s, lambda: _exchange(request, timeout_s, tls, largest))
     except (OSError, HTTPException, ValueError) as error:  # ValueError: an invalid host name
         reason = getattr(error, "reason", None) or error
         text = " ".join(str(getattr(reason, "strerror", None) or reason).replace("\0", " ").split())
         # Without the cause, which would show the request with its secrets.
         raise OSError(text or "timed out") from None
+
+
+def call_within(timeout_s: float, call: Callable[[], _T]) -> _T:
+    """Return the result of a call that exchanges a request and a response.
+
+    In a thread, because the timeout of a socket starts anew with every byte.
+
+    Raises:
+        TimeoutError: There is no result in time.
+    """
+    result: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+            result.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return result.result(timeout_s)
 
 
 def _exchange(request: Request, timeout_s: float, tls: SSLContext | None, largest: int) -> HttpResponse:

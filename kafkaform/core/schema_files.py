@@ -18,7 +18,7 @@ from kafkaform.core.printable import clipped
 from kafkaform.core.wording import join_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
@@ -83,19 +83,22 @@ def find_marked(name: str, keyword: str) -> frozenset[str]:
             source text, which the kind interprets. `x-required`: a manifest or the defaults must set it.
             `x-file`: the value may be `{file: PATH}`, and is then the text of that file.
     """
-    return frozenset(_find_marked(load_inlined_schema(name), keyword))
+    whole = load_schema(name)
+    return frozenset(_find_marked(whole, whole["$defs"], keyword))
 
 
-def _find_marked(part: object, keyword: str) -> Iterator[str]:
+def _find_marked(part: object, definitions: Mapping[str, Any], keyword: str) -> Iterator[str]:
     if isinstance(part, list):
         for item in part:
-            yield from _find_marked(item, keyword)
+            yield from _find_marked(item, definitions, keyword)
     elif isinstance(part, dict):
         properties = part.get("properties")
-        if isinstance(properties, dict):
-            yield from (field for field, schema in properties.items() if schema.get(keyword))
+        for field, schema in properties.items() if isinstance(properties, dict) else ():
+            target = schema.get("$ref", "").removeprefix("#/$defs/")
+            if definitions.get(target, schema).get(keyword):
+                yield field
         for below in part.values():
-            yield from _find_marked(below, keyword)
+            yield from _find_marked(below, definitions, keyword)
 
 
 def find_errors(name: str, value: object) -> list[ValidationError]:

@@ -30,6 +30,7 @@ from kafkaform.devcluster.state import (
     make_directory,
     refuse_foreign_files,
     remove_files,
+    remove_folder,
 )
 
 if TYPE_CHECKING:
@@ -238,12 +239,7 @@ class DevCluster:
                 ports = frozenset(port for node in nodes for port in (node.port, node.sasl_port) if port)
                 (zookeeper_port,) = find_free_ports(1, avoid=ports)
                 zookeeper = ZooKeeper(zookeeper_port)
-            registry = stored.registry if stored else None
-            if spec.registry is not None or (registry is not None and not is_free(registry.port)):
-                taken = frozenset(port for node in nodes for port in (node.port, node.sasl_port) if port)
-                registry = (
-                    Registry(find_free_ports(1, avoid=taken)[0]) if spec.registry is not False else None
-                )
+            registry = _choose_registry(directory, stored.registry if stored else None, spec.registry, nodes)
             java = find_java()
             classpaths = _fetch_classpaths(nodes, progress)
             if registry is not None:
@@ -556,6 +552,23 @@ class DevCluster:
 
     def _home(self, member: DevBroker | ZooKeeper | Registry) -> Path:
         return self.directory / member.name
+
+
+def _choose_registry(
+    directory: Path, stored: Registry | None, wanted: bool | None, nodes: Sequence[DevBroker]
+) -> Registry | None:
+    """Return the schema registry to start, at its earlier port if that is free; remove an unwanted one."""
+    if stored is not None:
+        # It still runs if its brokers were killed.
+        processes.end_processes(_find_running([stored])[stored], grace_s=0)
+    if wanted is False or (wanted is None and stored is None):
+        if stored is not None:
+            remove_folder(directory, stored)
+        return None
+    if stored is not None and is_free(stored.port):
+        return stored
+    taken = frozenset(port for node in nodes for port in (node.port, node.sasl_port) if port)
+    return Registry(find_free_ports(1, avoid=taken)[0])
 
 
 def _find_running(members: Collection[_Member]) -> dict[_Member, list[psutil.Process]]:

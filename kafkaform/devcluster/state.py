@@ -191,11 +191,16 @@ def refuse_foreign_files(directory: Path, stored: ClusterState | None, nodes: Se
             )
 
 
+def remove_folder(directory: Path, member: DevBroker | ZooKeeper | Registry) -> None:
+    """Remove the folder of a node, if there is one."""
+    if (home := directory / member.name).exists():
+        shutil.rmtree(home)
+
+
 def remove_files(directory: Path, members: Sequence[DevBroker | ZooKeeper | Registry]) -> None:
     """Remove the files that a start created, and the directory itself if it is then empty."""
     for member in members:
-        if (home := directory / member.name).exists():
-            shutil.rmtree(home)
+        remove_folder(directory, member)
     # After the nodes' folders: if removing them fails, the cluster can still be found and wiped.
     (directory / STATE_FILE).unlink()
     ignore = directory / _IGNORE_FILE

@@ -250,14 +250,15 @@ class KindScope(Value):
             kind.
         prunable: Whether `--prune` may delete undeclared resources.
         names_principals: Whether the names are principals, which have globs of their own in kafkaform.yaml.
-        reading_right: The right on the cluster that reading requires; None if each resource has its own;
-            empty if Kafka's rights do not count.
+        reading_rights: The operations that reading requires, as Kafka's ACLs name them.
+        is_cluster_right: Whether they are on the cluster, as single resources have none.
     """
 
     listed: bool = True
     prunable: bool = False
     names_principals: bool = False
-    reading_right: str | None = None
+    reading_rights: tuple[str, ...] = ("Describe", "DescribeConfigs")
+    is_cluster_right: bool = False
 
 
 class Written(Value):
@@ -595,11 +596,8 @@ def list_shorthands(kind: Kind) -> Mapping[str, Shorthand]:
 
 def list_reading_rights(kind: Kind, name: str) -> tuple[Right, ...]:
     """Return the rights that reading a resource requires."""
-    if kind.scope.reading_right == "":
-        return ()
-    if kind.scope.reading_right is not None:
-        return (Right(kind.scope.reading_right, CLUSTER),)
-    return tuple(Right(operation, kind.words.noun, name) for operation in ("Describe", "DescribeConfigs"))
+    resource = (CLUSTER,) if kind.scope.is_cluster_right else (kind.words.noun, name)
+    return tuple(Right(operation, *resource) for operation in kind.scope.reading_rights)
 
 
 def bind_consent(kind: Kind, change: Change, field: FieldChange | None) -> Binding | None:

@@ -144,7 +144,7 @@ The reason of each topic names its replicas to copy, their bytes, and the time a
 throttle; this note is their sum. The time is that of the broker that sends or receives the
 most; an apply also waits for each batch to be in sync.
 
-KF430 info: Client quotas, users or ACLs could not be listed.
+KF430 info: Client quotas, users, ACLs or subjects could not be listed.
 
 Brokers show quotas to accounts with DescribeConfigs on the cluster, users and ACLs to those
 with Describe on it. Without these rights, `import` and `compare` do not cover them. Grant

@@ -30,9 +30,7 @@ def registry(
         yield SchemaRegistry(MemoryRegistry().handle, "http://memory")
         return
     with run_registry(tmp_path_factory.mktemp("registry") / "home") as url:
-        opened = open_registry({"schema.registry.url": url})
-        yield opened
-        opened.close()
+        yield open_registry({"schema.registry.url": url})
 
 
 @pytest.fixture
@@ -135,6 +133,34 @@ def test_level_is_set_before_the_schema_that_needs_it(registry: SchemaRegistry, 
     observed = observe(registry, ref)
     assert observed is not None
     assert observed.state["compatibility"] == "NONE"
+
+
+def test_refused_schema_after_a_new_level_is_a_partial_change(
+    registry: SchemaRegistry, ref: ResourceRef
+) -> None:
+    assert alter(registry, ref, avro("id"), "NONE") is None
+    both = AlterSubject(ref, avro("id", "new"), "BACKWARD")
+    # The registry would check it by the level that it has now.
+    (checked,) = registry.validate([both])
+    assert checked is not None
+    assert not isinstance(checked, RequestRejected)
+    (outcome,) = registry.execute([both], unguarded)
+    assert isinstance(outcome, RequestRejected)
+    assert outcome.is_partial
+    observed = observe(registry, ref)
+    assert observed is not None
+    assert observed.state["compatibility"] == "BACKWARD"
+    (alone,) = registry.execute([AlterSubject(ref, avro("id", "new"))], unguarded)
+    assert isinstance(alone, RequestRejected)
+    assert not alone.is_partial
+
+
+def test_new_reference_does_not_hide_the_subject(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    assert alter(registry, ref, avro("id")) is None
+    declared = RegisteredSchema(avro("id", "new").text, references=(SchemaReference("Money", "nothing"),))
+    observed = observe(registry, ref, declared)
+    assert observed is not None
+    assert observed.state["schema"] != declared.to_value()
 
 
 def test_referenced_subject_is_registered_first(registry: SchemaRegistry, ref: ResourceRef) -> None:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from kafkaform.core.errors import DevClusterError
+from kafkaform.core.http import send_request
 from kafkaform.devcluster import processes, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
@@ -152,6 +153,29 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         cli("down", "--data", directory, "--wipe")
     assert processes_in(directory) == []
     assert [path.name for path in directory.iterdir()] == ["mine.txt"]
+
+
+def test_registry_runs_beside_the_broker_until_it_is_removed(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    try:
+        opened = cli("up", "--data", directory, "--registry")
+        found = DevCluster.load(directory)
+        assert found is not None
+        assert found.registry_url is not None
+        assert f"schema registry: {found.registry_url}" in opened.stderr
+        assert send_request("GET", f"{found.registry_url}/subjects", 10).body == b"[]"
+        assert len(processes_in(directory)) == 2
+        with pytest.raises(DevClusterError, match="has a schema registry"):
+            cli("up", "--data", directory, "--no-registry")
+        cli("down", "--data", directory)
+        assert processes_in(directory) == []
+        assert f"schema registry: {found.registry_url}" in cli("up", "--data", directory, "--registry").stderr
+        cli("down", "--data", directory)
+        assert "schema registry" not in cli("up", "--data", directory, "--no-registry").stderr
+        assert len(processes_in(directory)) == 1
+    finally:
+        cli("down", "--data", directory, "--wipe")
+    assert not directory.exists()
 
 
 @pytest.mark.nightly(

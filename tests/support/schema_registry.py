@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from kafkaform.cluster.schema_registry import Response
+from kafkaform.cluster.schema_registry import RegistryResponse
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.ports import find_free_ports
 from kafkaform.devcluster.processes import end_processes, find_processes
@@ -42,7 +42,7 @@ class MemoryRegistry:
     _subjects: dict[str, _Subject] = field(default_factory=dict)
     _ids: list[str] = field(default_factory=list)
 
-    def handle(self, method: str, path: str, body: Any) -> Response:
+    def handle(self, method: str, path: str, body: Any) -> RegistryResponse:
         """Answer a request."""
         self.requests.append((method, path))
         parts = urlsplit(path)
@@ -50,40 +50,42 @@ class MemoryRegistry:
         normalises = parse_qs(parts.query).get("normalize") == ["true"]
         match method, steps:
             case "GET", ["subjects"]:
-                return Response(200, sorted(self._subjects))
+                return RegistryResponse(200, sorted(self._subjects))
             case "PUT", ["config", name] if name in self._subjects:
                 self._subjects[name].level = body["compatibility"]
-                return Response(200, body)
+                return RegistryResponse(200, body)
             case "GET", ["config", name] if name in self._subjects:
-                return Response(200, {"compatibilityLevel": self._subjects[name].level or self.level})
+                return RegistryResponse(200, {"compatibilityLevel": self._subjects[name].level or self.level})
             case "POST", ["subjects", name, "versions"]:
                 return self._register(name, body)
             case _, ["subjects" | "config", name, *_] | ["compatibility", "subjects", name, *_] if (
                 name not in self._subjects
             ):
-                return Response(_NOT_FOUND, {"error_code": 40401, "message": f"Subject '{name}' not found."})
+                return RegistryResponse(
+                    _NOT_FOUND, {"error_code": 40401, "message": f"Subject '{name}' not found."}
+                )
             case "GET", ["subjects", name, "versions", "latest"]:
-                return Response(200, self._subjects[name].versions[-1])
+                return RegistryResponse(200, self._subjects[name].versions[-1])
             case "POST", ["subjects", name]:
                 return self._look_up(name, body, normalises=normalises)
             case "POST", ["compatibility", "subjects", name, "versions", "latest"]:
                 reasons = self._find_incompatible(name, body)
-                return Response(200, {"is_compatible": not reasons, "messages": reasons})
+                return RegistryResponse(200, {"is_compatible": not reasons, "messages": reasons})
             case "DELETE", ["subjects", name]:
-                return Response(200, [each["version"] for each in self._subjects.pop(name).versions])
+                return RegistryResponse(200, [each["version"] for each in self._subjects.pop(name).versions])
             case _:
                 raise AssertionError(f"no registry offers {method} {path}")
 
-    def _register(self, name: str, body: Any) -> Response:
+    def _register(self, name: str, body: Any) -> RegistryResponse:
         try:
             schema = json.loads(body["schema"])
         except ValueError:
-            return Response(422, {"error_code": 42201, "message": "Invalid schema"})
+            return RegistryResponse(422, {"error_code": 42201, "message": "Invalid schema"})
         if name in self._subjects and (reasons := self._find_incompatible(name, body)):
-            return Response(409, {"error_code": 409, "message": "; ".join(reasons)})
+            return RegistryResponse(409, {"error_code": 409, "message": "; ".join(reasons)})
         subject = self._subjects.setdefault(name, _Subject())
         if subject.versions and _simplify(json.loads(subject.versions[-1]["schema"])) == _simplify(schema):
-            return Response(200, {"id": subject.versions[-1]["id"]})
+            return RegistryResponse(200, {"id": subject.versions[-1]["id"]})
         if body["schema"] not in self._ids:
             self._ids.append(body["schema"])
         number = self._ids.index(body["schema"]) + 1
@@ -95,14 +97,14 @@ class MemoryRegistry:
             **body,
         }
         subject.versions.append(version)
-        return Response(200, {"id": number})
+        return RegistryResponse(200, {"id": number})
 
-    def _look_up(self, name: str, body: Any, *, normalises: bool) -> Response:
+    def _look_up(self, name: str, body: Any, *, normalises: bool) -> RegistryResponse:
         form: Callable[[Any], Any] = _simplify if normalises else (lambda schema: schema)
         for version in reversed(self._subjects[name].versions):
             if form(json.loads(version["schema"])) == form(json.loads(body["schema"])):
-                return Response(200, version)
-        return Response(_NOT_FOUND, {"error_code": 40403, "message": "Schema not found"})
+                return RegistryResponse(200, version)
+        return RegistryResponse(_NOT_FOUND, {"error_code": 40403, "message": "Schema not found"})
 
     def _find_incompatible(self, name: str, body: Any) -> list[str]:
         """Return the fields by which a record is not compatible with the latest version."""

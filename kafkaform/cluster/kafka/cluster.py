@@ -255,4 +255,3 @@ class KafkaCluster:
         if "_audit_topic" in self.__dict__:
             self._audit_topic.close()
         self._connection.close()
-        self._services.close()

@@ -23,6 +23,7 @@ from kafkaform.core.files import read_file
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
 from kafkaform.core.schema_files import find_marked, load_inlined_schema
 from kafkaform.core.values import Value, replace
+from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import EditLocator, Kind, Layer, ListItem, ManifestEdit, locate_edit
 
@@ -225,12 +226,18 @@ def edit_manifests(edits: Sequence[Edit], desired: Sequence[Desired], context: C
         else:
             assert located.manifest.location is not None  # noqa: S101 - it was read from a file
             path = (context.root or Path()) / located.manifest.location.file
-            locations = located.manifest.locations
-            if isinstance(locations, FieldLocations) and (name := locations.find_file(edit.path)) is not None:
-                named = Path(os.path.normpath(path.parent / name))
-                files.append(EditedFile(named, read_file(named).decode(), located.file_text))
-            else:
+            named = _find_named_file(located.manifest, edit.path, context)
+            # The environments share the file: the override of this one gets the text itself.
+            if named is None or len(context.environments or ()) > 1:
                 by_file.setdefault(path, {})[edit] = located
+            elif users := [
+                str(user.ref)
+                for user in declared.values()
+                if user.ref != edit.ref and _find_named_file(user, edit.path, context) == named
+            ]:
+                refused[edit] = f"{named} is also named by {listed(users)}: edit it by hand"
+            else:
+                files.append(EditedFile(named, read_file(named).decode(), located.file_text))
     with TemporaryDirectory(prefix="kafkaform-") as folder:
         for path, file_edits in by_file.items():
             try:
@@ -255,6 +262,15 @@ def write_edits(editing: EditResult) -> None:
         KafkaformError: A file has changed since it was read, links to another folder, or cannot be written.
     """
     replace_files(editing.files)
+
+
+def _find_named_file(desired: Desired, path: str, context: Context) -> Path | None:
+    """Return the file that a manifest names as the text of a field; None if it has the text itself."""
+    locations, location = desired.locations, desired.location
+    name = locations.find_file(path) if isinstance(locations, FieldLocations) else None
+    if name is None or location is None:
+        return None
+    return Path(os.path.normpath((context.root or Path()) / Path(location.file).parent / name))
 
 
 def _find_objection(edit: ManifestEdit) -> str | None:

@@ -330,6 +330,8 @@ def _parse_manifest(
     data = cast("dict[str, dict[str, Any]]", sound.data)
     metadata, spec = data.get("metadata", _EMPTY), data.get("spec", _EMPTY)
     annotations, overrides = metadata.get("annotations", _EMPTY), spec.get("overrides", _EMPTY)
+    if overrides:
+        spec = {name: value for name, value in spec.items() if name != "overrides"}
     if files := find_marked(schema, "x-file"):
         known = len(problems)
         spec = _read_files(spec, files, document, ("spec",), path, context, problems)

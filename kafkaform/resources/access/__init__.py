@@ -66,7 +66,13 @@ class AccessKind(Itemized, PlanWide, PolicyChecked):
     hazards = Hazards(risk.HAZARDS)
     # Principals that no manifest names are of others: they are read only if a manifest declares one. Reading
     # takes a right on the whole cluster: single ACLs have none.
-    scope = KindScope(listed=False, prunable=True, names_principals=True, reading_right="Describe")
+    scope = KindScope(
+        listed=False,
+        prunable=True,
+        names_principals=True,
+        reading_rights=("Describe",),
+        is_cluster_right=True,
+    )
     plan_wide_codes = frozenset({reach.CODE})
 
     normalise = staticmethod(spec.normalise)

@@ -68,7 +68,7 @@ class ClientQuotaKind(Configured, WholeChecked):
     hazards = Hazards(risk.HAZARDS)
     # ACLs do not cover single quotas, and listing takes a right on the cluster: brokers are asked only if a
     # manifest declares one. Pruning would lift limits that protect the cluster.
-    scope = KindScope(listed=False, reading_right="DescribeConfigs")
+    scope = KindScope(listed=False, reading_rights=("DescribeConfigs",), is_cluster_right=True)
 
     normalise = staticmethod(spec.normalise)
     resolve = staticmethod(spec.resolve)

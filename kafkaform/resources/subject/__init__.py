@@ -70,12 +70,10 @@ class SubjectVersions(Live):
     Attributes:
         version: The latest version.
         id: The id of its schema.
-        count: The number of versions.
     """
 
     version: int
     id: int
-    count: int = 1
 
 
 class RegistryFacts(Value):
@@ -145,10 +143,6 @@ class _CompatibilityField(Field):
         )
 
 
-class _UnknownField(Field):
-    """A field of a later version, in a plan or a record."""
-
-
 _FIELDS: dict[str, type[Field]] = {SCHEMA: _SchemaField, COMPATIBILITY: _CompatibilityField}
 
 
@@ -168,7 +162,7 @@ class SubjectKind(EditLocator, PlanWide, Restorable):
     schema = "subject"
     hazards = Hazards(frozenset({DELETE, LOWERED, UNCHECKED}))
     # A registry is asked only if a manifest declares a subject.
-    scope = KindScope(listed=False, prunable=True, reading_right="")
+    scope = KindScope(listed=False, prunable=True, reading_rights=())
     plan_wide_codes = frozenset({UPGRADE_ORDER})
 
     normalise = staticmethod(spec.normalise)
@@ -178,18 +172,19 @@ class SubjectKind(EditLocator, PlanWide, Restorable):
 
     def field(self, path: str) -> Field:
         """Return the field of the schema or of the compatibility level."""
-        return _FIELDS.get(path, _UnknownField)(self, path)
+        return _FIELDS.get(path, Field)(self, path)
 
     def judge(self, _change: Create | Delete, observed: Observed | None, _facts: Facts) -> RiskAssessment:
         """Assess the loss of all versions; a new subject is safe."""
         if observed is None:
             return SAFE
         live = observed.live
-        versions = counted(live.count, "version") if isinstance(live, SubjectVersions) else "all versions"
+        latest = f", up to {live.version}," if isinstance(live, SubjectVersions) else ""
         return RiskAssessment(
             Risk.DESTRUCTIVE,
             DELETE,
-            f"{versions} are deleted: producers cannot register, and a new consumer cannot read the records",
+            f"all versions{latest} are deleted: producers cannot register, and a new consumer cannot "
+            "read the records",
             "the registry keeps them until they are deleted permanently; stop producers and consumers first",
         )
 

@@ -106,7 +106,7 @@ class UserKind(WholeChecked, Restorable):
     schema = "user"
     hazards = Hazards(risk.HAZARDS)
     # ACLs do not cover the credentials of single users.
-    scope = KindScope(listed=False, reading_right="Describe")
+    scope = KindScope(listed=False, reading_rights=("Describe",), is_cluster_right=True)
 
     normalise = staticmethod(spec.normalise)
     resolve = staticmethod(spec.resolve)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -21,6 +22,7 @@ from kafkaform.core.errors import (
     MalformedResponse,
     OutcomeUnknown,
     Unreachable,
+    UnusableCertificate,
     UsageError,
 )
 from kafkaform.core.lock import unguarded
@@ -70,7 +72,6 @@ def test_login_is_sent(properties: dict[str, str], header: str) -> None:
     with serve(200, b"[]", seen) as url:
         registry = open_registry({"schema.registry.url": url, **properties})
         assert registry.observe({}, none_besides, listed=True).inventory == frozenset()
-        registry.close()
     assert seen == [header]
 
 
@@ -81,10 +82,11 @@ def test_login_is_sent(properties: dict[str, str], header: str) -> None:
         (500, b"<html>", Unreachable, OutcomeUnknown),
         (200, b"<html>", MalformedResponse, MalformedResponse),
         (302, b"", Unreachable, OutcomeUnknown),
+        (200, b'{"subjects": []}', MalformedResponse, type(None)),
     ],
 )
 def test_answer_that_is_none_is_an_error(
-    status: int, body: bytes, reading: type[ClusterError], writing: type[ClusterError]
+    status: int, body: bytes, reading: type[ClusterError], writing: type[ClusterError | None]
 ) -> None:
     with serve(status, body) as url:
         registry = open_registry({"schema.registry.url": url})
@@ -92,7 +94,23 @@ def test_answer_that_is_none_is_an_error(
             registry.observe({}, none_besides, listed=True)
         (outcome,) = registry.execute([REGISTER], unguarded)
         assert type(outcome) is writing
-        registry.close()
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"schema": 5, "version": 1, "id": 1}', b'"x"'])
+def test_subject_of_another_form_is_not_visible(body: bytes) -> None:
+    with serve(200, body) as url:
+        registry = open_registry({"schema.registry.url": url})
+        reading = registry.observe({REF: {}}, none_besides, listed=False)
+        assert [*reading.invisible] == [REF]
+        (outcome,) = registry.validate([AlterSubject(REF, RegisteredSchema('"string"'))])
+        assert isinstance(outcome, MalformedResponse)
+
+
+def test_unusable_authority_is_named(tmp_path: Path) -> None:
+    properties = {"schema.registry.url": "https://127.0.0.1:1"}
+    missing = {"schema.registry.ssl.ca.location": str(tmp_path / "none.pem")}
+    with pytest.raises(UnusableCertificate, match=r"schema registry: .*none\.pem"):
+        open_registry({**properties, **missing})
 
 
 def test_address_without_registry_is_unreachable() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.loader import Context, load
@@ -15,6 +16,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext, UsageFacts
 from kafkaform.resources.subject import SubjectKind
 from kafkaform.resources.subject.fields import find_topic
+from kafkaform.resources.subject.operations import AlterSubject
 from kafkaform.resources.subject.schema import (
     RegisteredSchema,
     SchemaReference,
@@ -299,3 +301,39 @@ def test_branch_that_changes_a_named_file_changes_the_subject(
     (change,) = planned["changes"]
     assert (change["name"], change["action"]) == ("orders-value", "update")
     assert "KF444" in [each["code"] for each in planned["diagnostics"]]
+
+
+@pytest.mark.parametrize(
+    ("environments", "is_shared"), [((), False), (("dev",), False), (("dev", "prod"), False), ((), True)]
+)
+def test_adoption_writes_the_named_file(
+    environments: tuple[str, ...], is_shared: bool, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    settings = {"environments": [*environments]} if environments else {}
+    where = {"environment": "dev"} if environments else {}
+    project.config(
+        clusters={"dev": {"client": {"bootstrap.servers": "b:9092"}, **where}}, rules=QUIET, **settings
+    )
+    file = project.folder / "schemas" / "order.avsc"
+    file.parent.mkdir()
+    file.write_text(AVRO)
+    names = ["orders-value", "orders-key"] if is_shared else ["orders-value"]
+    for name in names:
+        spec = {"schema": {"file": "../schemas/order.avsc"}}
+        project.write(f"topics/{name}.yaml", manifest(name, spec, kind="Subject"))
+    project.run("apply", "--auto-approve").needs(0)
+    live = AVRO.replace("}]", '}, {"name": "total", "type": "long", "default": 0}]')
+    cluster.execute([AlterSubject(REF, RegisteredSchema(live))])
+    call = project.run("drift", "--adopt").needs(1 if is_shared else 0)
+    is_written = json.loads(file.read_text()) == json.loads(live)
+    overrides = yaml.safe_load((project.folder / "topics/orders-value.yaml").read_text())["spec"].get(
+        "overrides"
+    )
+    assert (is_written, overrides is not None) == (
+        len(environments) < 2 and not is_shared,
+        len(environments) == 2,
+    )
+    assert ("Subject/orders-key" in call.both) is is_shared
+    project.run("drift").needs(2 if is_shared else 0)

@@ -169,7 +169,9 @@ def test_registry_runs_beside_the_broker_until_it_is_removed(tmp_path: Path) -> 
             cli("up", "--data", directory, "--no-registry")
         cli("down", "--data", directory)
         assert processes_in(directory) == []
-        assert f"schema registry: {found.registry_url}" in cli("up", "--data", directory, "--registry").stderr
+        # Its port is another one if it was taken in the meantime.
+        assert "schema registry: http://" in cli("up", "--data", directory).stderr
+        assert len(processes_in(directory)) == 2
         cli("down", "--data", directory)
         assert "schema registry" not in cli("up", "--data", directory, "--no-registry").stderr
         assert len(processes_in(directory)) == 1

@@ -183,7 +183,7 @@ def copy_edited(folder: Path) -> str:
     shutil.copytree(ROOT / "topics", copy)
     shutil.copytree(ROOT / "schemas", folder / "schemas")
     orders, carts = copy / "checkout" / "orders.yaml", copy / "checkout" / "carts.yaml"
-    replace_once(orders, "dev: {partitions: 3, retention: 7d,", "dev: {partitions: 2, retention: 10d,")
+    replace_once(orders, "dev: {retention: 7d,", "dev: {partitions: 2, retention: 10d,")
     replace_once(carts, "segment.ms: 6h", "segment.ms: 12h")
     return str(copy)
 

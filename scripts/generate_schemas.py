@@ -185,6 +185,7 @@ def build_default_spec(kind: str, schema: Schema) -> Schema:
     For example, not every topic can be absent, and not every group can read the same topics.
     """
     left_out = {"metadata", "state", "topics", "entity", "entityName", "principals", "scram", "credential"}
+    left_out |= {"schema", "references", "profile"}
     parts = {name: part for name, part in schema["$defs"].items() if name not in left_out}
     for name in ("spec", "override"):
         properties = {key: value for key, value in parts[name]["properties"].items() if key not in left_out}
@@ -355,6 +356,14 @@ def generate_files() -> dict[Path, str]:
     config["properties"]["defaults"]["properties"] = {
         name: {"$ref": f"#/$defs/{name}", "description": f"A {name}'s spec, under every manifest's own."}
         for name in KINDS
+    }
+    config["$defs"]["profile"]["properties"] |= {
+        name: {
+            "$ref": f"#/$defs/{name}",
+            "description": f"A {name}'s spec, under those that name the profile.",
+        }
+        for name, kind in KINDS.items()
+        if "profile" in schemas[kind.schema]["$defs"]["spec"]["properties"]
     }
     texts = {files[name]: render_json(schema) + "\n" for name, schema in schemas.items()}
     return texts | {FOLDER / "skew.schema.json": render_json(build_skew_report()) + "\n"}

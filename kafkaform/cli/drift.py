@@ -262,7 +262,7 @@ def _adopt(drift: Drift, desired: Sequence[Desired], session: Session, *, dry_ru
     from kafkaform.inspect.drift import plan_adoption
 
     result = plan_adoption(drift)
-    editing = edit_manifests(result.edits, desired, session.settings.build_context(session.environment))
+    editing = edit_manifests(result.edits, desired, session.build_context())
     if not dry_run:
         write_edits(editing)
     show("adoption", "text", result, editing=editing, written=not dry_run)

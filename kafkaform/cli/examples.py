@@ -33,6 +33,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "rebalance": ("rebalance --out moves.json", "rebalance --remove-broker 3 --out moves.json"),
     "status": ("status", "status 'orders.*'", "status --kind group"),
+    "explain": ("explain Topic/orders.v1 --cluster prod",),
     "get": ("get topic orders.v1", "get groups"),
     "can": ("can User:checkout write orders.v1", "can User:checkout read ConsumerGroup/billing"),
     "who-can": ("who-can read orders.v1", "who-can alter Cluster"),

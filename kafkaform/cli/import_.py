@@ -224,7 +224,7 @@ class _Options(Value):
 
 def _print_defaults(session: Session, options: _Options) -> int:
     """Print the values that most of the live resources share, for the configuration file."""
-    context = session.settings.build_context(session.environment)
+    context = session.build_context()
     observation, _ = _observe(session, options)
     shared = shared_values(observation, context)
     if not shared:
@@ -261,7 +261,7 @@ def _exit_code(made: Import) -> int:
 
 def _import(session: Session, folder: Path, manifests: Sequence[Path], options: _Options) -> Import:
     """Write manifests of a live cluster, except for resources that are already declared."""
-    context = session.settings.build_context(session.environment)
+    context = session.build_context()
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file", hint="give a folder: --out DIR")
     # Before the cluster is read, so that an error in an existing manifest is reported at once. Without a list

@@ -46,6 +46,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "kafkaform.cli.status",
             "Show topics with their consumer groups, groups with members and lag, and quotas.",
         ),
+        "explain": (
+            "kafkaform.cli.explain",
+            "Show where the values of a declared resource come from, with file and line.",
+        ),
         "get": ("kafkaform.cli.get", "Print a live resource as a manifest, or list all names."),
         "doctor": (
             "kafkaform.cli.doctor",

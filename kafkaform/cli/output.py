@@ -118,6 +118,10 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "text": Renderer("kafkaform.report.access:render_grants", "width"),
         "json": Renderer("kafkaform.report.access:grants_to_json"),
     },
+    "explanation": {
+        "text": Renderer("kafkaform.report.explanation:render_explanation", "width"),
+        "json": Renderer("kafkaform.report.explanation:explanation_to_json"),
+    },
     "graph": {
         "mermaid": Renderer("kafkaform.report.graph:render_mermaid"),
         "dot": Renderer("kafkaform.report.graph:render_dot"),
@@ -137,7 +141,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
 }
 """The renderers of each report by format; the first format is the default."""
 
-_TABLES = frozenset({"arrivals", "balance", "compare", "grants", "status"})
+_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "grants", "status"})
 """The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(
     {"access", "adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}

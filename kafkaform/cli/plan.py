@@ -377,7 +377,13 @@ def _compare_branch(desired: Sequence[Desired], session: Session, scope: Scope) 
     paths = session.paths(scope.paths)
     select = partial(is_target, targets=scope.targets)
     return compare_branch(
-        scope.changed_since, desired, paths, session.settings, session.environment, select=select
+        scope.changed_since,
+        desired,
+        paths,
+        session.settings,
+        session.environment,
+        cluster=session.cluster_name,
+        select=select,
     )
 
 

@@ -18,7 +18,6 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifest_text import LiveManifest, build_live_manifest, choose_file_names
-from kafkaform.config.manifests.loader import merge
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
@@ -74,7 +73,7 @@ def revert(
     result = plan_reversal(
         changes, log.entries, {declared.ref: declared for declared in desired}, force=force
     )
-    context = session.settings.build_context(session.environment)
+    context = session.build_context()
     editing = edit_manifests(result.edits, desired, context)
     new = []
     for deleted, path in _choose_files(result.restored, session.paths(paths)):
@@ -148,7 +147,7 @@ def _choose_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[t
 
 def _build_manifest(deleted: Observed, context: Context) -> LiveManifest:
     """Build the manifest of a deleted resource."""
-    under = merge([{"undeclared": context.undeclared.value}, *context.defaults.get(deleted.ref.kind, ())])
+    under = context.merge_defaults(deleted.ref.kind)
     return build_live_manifest(deleted, under)
 
 

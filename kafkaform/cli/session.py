@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafkaform.cluster.kafka.cluster import KafkaCluster
+    from kafkaform.config.manifests.loader import Context
     from kafkaform.core.model import Desired, ResourceRef
 
 _SERVERS = "bootstrap.servers"
@@ -126,7 +127,7 @@ class Session(Value):
         # Not at the top: applying a saved plan reads no manifest.
         from kafkaform.config.manifests.loader import ignore_ref, load
 
-        context = self.settings.build_context(self.environment)
+        context = self.build_context()
         # With targets, nothing is requested early: which resources match is known only after all are read.
         if not targets:
             return load(self.paths(paths), context, found or ignore_ref)
@@ -139,6 +140,15 @@ class Session(Value):
                     hint=suggest_reference(target, (d.ref for d in desired)),
                 )
         return [d for d in desired if is_target(d.ref, targets)]
+
+    @property
+    def cluster_name(self) -> str | None:
+        """The name of the cluster; None if none is named."""
+        return self.target.name if self.target is not None else None
+
+    def build_context(self) -> Context:
+        """Build the context for loading manifests in its environment, and for its cluster."""
+        return self.settings.build_context(self.environment, self.cluster_name)
 
     def paths(self, paths: Sequence[Path]) -> Sequence[Path]:
         """Return the given paths, or those of the configuration file."""

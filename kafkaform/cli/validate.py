@@ -24,7 +24,7 @@ from kafkaform.cli.output import (
     verbose_option,
 )
 from kafkaform.cli.session import Session
-from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, load_all
+from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, parse
 from kafkaform.config.settings import DEFAULT_MANIFESTS, find_settings
 from kafkaform.core.errors import InvalidInput, Problem, UsageError
 from kafkaform.core.model import Severity
@@ -37,6 +37,7 @@ from kafkaform.rules.waivers import find_idle_waivers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafkaform.config.manifests.loader import Context
     from kafkaform.config.settings import Settings
     from kafkaform.core.model import Desired, Diagnostic
     from kafkaform.report.findings import ChangedFiles, ReportedFinding
@@ -87,12 +88,14 @@ def validate(
             known_environment = environment is not None and unknown is None
             # An unknown environment is an error, but the manifests are still checked, so that one run shows
             # all errors.
-            chosen = (environment,) if known_environment else settings.environments or (None,)
             invalid: InvalidInput | None = None
             unread = False
             try:
-                contexts = [settings.build_context(name) for name in chosen]
-                loaded = load_all(paths or settings.manifests, contexts)
+                scopes = (environment,) if known_environment else None
+                contexts = settings.build_contexts(scopes, ())
+                parsed = parse(paths or settings.manifests, contexts[0])
+                contexts = settings.build_contexts(scopes, parsed.scopes)
+                loaded = parsed.resolve(contexts)
             except InvalidManifests as error:
                 # Manifests without problems are checked by the rules, although others are invalid.
                 loaded, unread = error.readable, error.unread
@@ -103,7 +106,7 @@ def validate(
                 _show(from_problems(error.problems), "json", {}, None)
                 return 1
             raise
-    declared = dict(zip(chosen, loaded, strict=True))
+    declared = [*zip(contexts, loaded, strict=True)]
     findings = _check(declared, settings, known, subset=subset, unread=unread)
     # On a terminal, the problems come last: they are the error of the command.
     is_text = output_format == "text"
@@ -161,20 +164,22 @@ def _unknown_environment(settings: Settings, name: str | None) -> UsageError | N
 
 
 def _check(
-    declared: Mapping[str | None, Sequence[Desired]],
+    declared: Sequence[tuple[Context, Sequence[Desired]]],
     settings: Settings,
     known: Mapping[str, Rule | Note],
     *,
     subset: bool,
     unread: bool,
 ) -> list[ReportedFinding]:
-    """Check the declared resources of each environment by the rules."""
+    """Check the declared resources of each environment, and of each cluster with overrides, by the rules."""
     findings: dict[str | None, list[Diagnostic]] = {}
     idle: list[dict[Diagnostic, None]] = []
-    for environment, desired in declared.items():
-        context = settings.build_rule_context(tuple(desired), environment, subset=subset, unread=unread)
+    for loaded, desired in declared:
+        context = settings.build_rule_context(
+            tuple(desired), loaded.environment, subset=subset, unread=unread, cluster=loaded.cluster
+        )
         diagnostics = list(rules.check(context, settings.rules, _STAGES, more=settings.policies))
-        findings[environment] = diagnostics
+        findings[loaded.cluster or loaded.environment] = diagnostics
         idle.append(dict.fromkeys(find_idle_waivers(context, diagnostics, settings.rules, _STAGES, known)))
     # A waiver is used if it is used in one environment.
     unused = [waiver for waiver in idle[0] if all(waiver in waivers for waivers in idle)]

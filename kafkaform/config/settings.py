@@ -9,11 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform.config import client_properties
-from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import CONFIG_FILE, read_bytes
-from kafkaform.config.manifests.loader import Context, check_environment, make_relative, merge, suggest_names
+from kafkaform.config.manifests.loader import (
+    Context,
+    Underlay,
+    check_environment,
+    make_relative,
+    merge,
+    suggest_names,
+)
 from kafkaform.config.manifests.structure import check_structure
 from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.profiles import (
+    DEFAULTS,
+    build_limit_rules,
+    build_underlays,
+    check_profiles,
+    find_duplicates,
+    read_layers,
+    read_profiles,
+)
 from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
@@ -21,8 +36,7 @@ from kafkaform.core.model import Location, Undeclared
 from kafkaform.core.units import parse_age, parse_size
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
-from kafkaform.resources import KINDS, find_kind, misspelt_hazard
-from kafkaform.resources.base import list_shorthands
+from kafkaform.resources import find_kind, misspelt_hazard
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from kafkaform.resources.replicas.moves import MoveOptions, WhenBusy, parse_rate
 from kafkaform.rules.catalogue import DEFAULT_LIMITS, ProjectLimits, read_limits
@@ -33,6 +47,7 @@ if TYPE_CHECKING:
 
     from kafkaform.config.client_properties import ClientProperties
     from kafkaform.config.manifests.yaml12 import Document
+    from kafkaform.config.profiles import Profile, Scopes, SpecLayer
     from kafkaform.config.webhook import Webhook
     from kafkaform.core.model import Desired
     from kafkaform.resources.base import Layer
@@ -120,8 +135,9 @@ class Settings(Value):
         manifests: The files and folders of manifests.
         environments: The allowed environments; None without a configuration file.
         clusters: The clusters by name.
-        defaults: For each kind, its layer in normal form and those of environments.
-        default_locations: For each kind with defaults, their places in the file.
+        defaults: For each kind, the layer under every manifest.
+        profiles: The layers between the defaults and the manifests that name them.
+        profile_file: The further file of profiles; None without one.
         undeclared: The default of `spec.undeclared`.
         owns: Globs of the resources that pruning may delete.
         protected: Globs of the resources that are never deleted.
@@ -137,8 +153,9 @@ class Settings(Value):
     manifests: tuple[Path, ...] = tuple(map(Path, DEFAULT_MANIFESTS))
     environments: tuple[str, ...] | None = None
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
-    defaults: Mapping[str, tuple[Layer, Mapping[str, Layer]]] = field(default_factory=dict)
-    default_locations: Mapping[str, FieldLocations] = field(default_factory=dict)
+    defaults: Mapping[str, SpecLayer] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    profile_file: Path | None = None
     undeclared: Undeclared = Undeclared.REPORT
     owns: NameGlobs = NO_GLOBS
     protected: tuple[str, ...] = ()
@@ -172,16 +189,12 @@ class Settings(Value):
         if not proposed.resolve().is_relative_to(folder.resolve()):
             raise InvalidInput([Problem(f"is outside {folder}: not read", Location(file.name))])
         try:
-            settings = read_settings(proposed)
+            settings = read_settings(proposed, folder)
         except InvalidInput as error:
             # The checkout is a temporary folder, whose path means nothing to a reader.
             raise InvalidInput([make_relative(folder, problem) for problem in error.problems]) from error
         # By their data: comments and layout have no effect.
         difference = _compare_configurations(file, proposed)
-        locations = {
-            kind: replace(each, document=replace(each.document, file=file.name))
-            for kind, each in settings.default_locations.items()
-        }
         return replace(
             settings,
             file=self.file,
@@ -189,7 +202,6 @@ class Settings(Value):
             clusters=self.clusters,
             root=folder,
             branch=difference,
-            default_locations=locations,
         )
 
     @property
@@ -197,26 +209,35 @@ class Settings(Value):
         """The hazards that at least one cluster forbids, for a check without a cluster."""
         return tuple(dict.fromkeys(hazard for cluster in self.clusters.values() for hazard in cluster.forbid))
 
-    def build_context(self, environment: str | None) -> Context:
-        """Build the context for loading manifests in one environment.
+    def build_context(self, environment: str | None, cluster: str | None = None) -> Context:
+        """Build the context for loading manifests in one environment, and for one cluster of it.
 
         Raises:
             UsageError: The defaults differ by environment, and none was chosen.
         """
         # Without the overrides, the defaults would be those of no environment.
-        if environment is None and any(overrides for _, overrides in self.defaults.values()):
+        if environment is None and any(layer.overrides for layer in self.defaults.values()):
             raise UsageError(
                 f"the defaults in {self.file} have overrides, but no environment is chosen",
                 hint=f"choose one with --environment ({', '.join(self.environments or ())})",
             )
-        layers: dict[str, tuple[Layer, ...]] = {}
-        for kind, (base, overrides) in self.defaults.items():
-            over = overrides.get(environment) if environment is not None else None
-            layers[kind] = (base,) if over is None else (base, over)
-        locations = {
-            kind: replace(each, environment=environment) for kind, each in self.default_locations.items()
-        }
-        return Context(self.environments, environment, layers, self.undeclared, self.root, locations)
+        context = Context(
+            self.environments,
+            environment,
+            undeclared=self.undeclared,
+            root=self.root,
+            clusters={name: settings.environment for name, settings in self.clusters.items()},
+            cluster=cluster if cluster in self.clusters else None,
+        )
+        under = {kind: layer.lay_over(Underlay(), context.scopes) for kind, layer in self.defaults.items()}
+        return replace(
+            context,
+            defaults={kind: layer.layers for kind, layer in under.items()},
+            default_locations={
+                kind: layer.locations for kind, layer in under.items() if layer.locations is not None
+            },
+            profiles=build_underlays(self.profiles, under, context.scopes),
+        )
 
     def select_cluster(self, name: str | None) -> ClusterSettings | None:
         """Return the cluster of this name, or the only one without a name; None if there are none.
@@ -248,19 +269,45 @@ class Settings(Value):
         # Clusters of one environment may differ in size: a manifest for both is checked against neither.
         return clusters[0].brokers if len(clusters) == 1 else None
 
+    def build_contexts(
+        self, environments: tuple[str | None, ...] | None, scopes: Collection[str]
+    ) -> list[Context]:
+        """Build the contexts of environments, and of their clusters that overrides name.
+
+        Args:
+            environments: The environments; None for all.
+            scopes: The names of the overrides in manifests.
+        """
+        layers = [*self.defaults.values()]
+        layers += [layer for profile in self.profiles.values() for layer in profile.layers.values()]
+        named = {*scopes, *(scope for layer in layers for scope in layer.overrides)}
+        chosen = environments or self.environments or (None,)
+        clusters = [
+            self.build_context(cluster.environment, name)
+            for name, cluster in self.clusters.items()
+            if name in named and name not in (self.environments or ()) and cluster.environment in chosen
+        ]
+        return [*map(self.build_context, chosen), *clusters]
+
     def build_rule_context(
-        self, desired: tuple[Desired, ...], environment: str | None, *, subset: bool, unread: bool = False
+        self,
+        desired: tuple[Desired, ...],
+        environment: str | None,
+        *,
+        subset: bool,
+        unread: bool = False,
+        cluster: str | None = None,
     ) -> RuleContext:
-        """Build the context of rules that need no cluster."""
+        """Build the context of rules that need no cluster, for an environment or a cluster of it."""
         # Imported here: the package imports the modules of all rules.
         from kafkaform.rules import RuleContext
 
-        context = self.build_context(environment)
+        context, chosen = self.build_context(environment, cluster), self.clusters.get(cluster or "")
         return RuleContext(
             desired,
             limits=self.limits,
             environment=environment,
-            brokers=self.count_brokers(environment),
+            brokers=self.count_brokers(environment) if chosen is None else chosen.brokers,
             subset=subset,
             unread=unread,
             defaults={
@@ -356,19 +403,26 @@ def _refuse_misnamed(folder: Path, here: Path) -> None:
     )
 
 
-def read_settings(path: Path) -> Settings:
-    """Read a configuration file; raises InvalidInput with all its problems."""
+def read_settings(path: Path, root: Path | None = None) -> Settings:
+    """Read a configuration file; raises InvalidInput with all its problems.
+
+    Args:
+        path: The file.
+        root: The checkout of an untrusted branch, which the file must not lead out of; locations are relative
+            to it.
+    """
     problems: list[Problem] = []
-    settings = _parse_settings(path, _read_document(path), problems)
+    settings = _parse_settings(path, _read_document(path, root), root, problems)
     if problems:
         raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
     return settings
 
 
-def _read_document(path: Path) -> Document:
+def _read_document(path: Path, root: Path | None = None) -> Document:
     problems: list[Problem] = []
     raw = read_bytes(path, problems)
-    documents = read_documents(raw, str(path), problems.append, verbatim=VERBATIM) if raw is not None else []
+    shown = str(path if root is None else path.relative_to(root))
+    documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM) if raw is not None else []
     if not problems and len(documents) != 1:
         message = f"a configuration file contains one document, not {len(documents) or 'none'}"
         problems.append(Problem(message, Location(str(path))))
@@ -380,6 +434,10 @@ def _read_document(path: Path) -> Document:
 def _compare_configurations(trusted: Path, proposed: Path) -> BranchConfiguration | None:
     """Compare the data of two valid files; None if they are equal."""
     before, after = (cast("dict[str, Any]", _read_document(file).data) for file in (trusted, proposed))
+    for file, data in ((trusted, before), (proposed, after)):
+        # The profiles of another file are part of the configuration.
+        if "profilesFrom" in data:
+            data["profilesFrom"] = _read_document(file.parent / data["profilesFrom"]).data
     sections = _find_differing_keys(before, after)
     clusters = _find_differing_keys(before.get("clusters", {}), after.get("clusters", {}))
     return BranchConfiguration(sections - {"clusters"}, clusters) if sections else None
@@ -389,7 +447,7 @@ def _find_differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) ->
     return frozenset(key for key in {**first, **second} if first.get(key) != second.get(key))
 
 
-def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> Settings:
+def _parse_settings(path: Path, document: Document, root: Path | None, problems: list[Problem]) -> Settings:
     written = document
     flaws, document = check_structure(document, "config")
     problems.extend(flaws)
@@ -401,6 +459,20 @@ def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> 
     severities = data.get("rules", {})
     limits = read_limits(data.get("limits") or {}, document.create_reporter(("limits",), problems))
     clusters = _parse_clusters(path.parent, document, data.get("clusters", {}), known, problems)
+    scopes = None if known is None else (known, data.get("clusters", {}))
+    profiles = read_profiles(document, data.get("profiles", {}), scopes, problems)
+    profile_file = path.parent / data["profilesFrom"] if "profilesFrom" in data else None
+    if profile_file is not None:
+        try:
+            at = document.locate(("profilesFrom",))
+            further = _read_profile_file(profile_file, at, root, scopes, problems)
+        except InvalidInput as error:
+            problems.extend(error.problems)
+        else:
+            problems.extend(find_duplicates(profiles, further))
+            profiles = {**further, **profiles}
+    profiles = check_profiles(profiles, problems)
+    policies += tuple(build_limit_rules(profiles))
     check_severities(severities, policies, document.create_reporter(("rules",), problems))
     return Settings(
         file=str(path),
@@ -411,11 +483,9 @@ def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> 
             c.name: replace(c, moves=replace(c.moves, disk_reserve=limits.disk_reserve))
             for c in clusters
         },
-        defaults=_parse_defaults(document, data.get("defaults", {}), known, problems),
-        default_locations={
-            kind: FieldLocations(document, list_shorthands(KINDS[kind]), None, ("defaults", kind))
-            for kind in data.get("defaults", {})
-        },
+        defaults=read_layers(document, (DEFAULTS,), data.get(DEFAULTS, {}), scopes, problems),
+        profiles=profiles,
+        profile_file=profile_file,
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
         rules=severities,
         limits=limits,
@@ -424,6 +494,26 @@ def _parse_settings(path: Path, document: Document, problems: list[Problem]) -> 
         protected=_parse_globs(document, "protected", data, NO_GLOBS, problems).names,
         ignore=_parse_globs(document, "ignore", data, DEFAULT_IGNORE, problems),
     )
+
+
+def _read_profile_file(
+    path: Path, at: Location, root: Path | None, scopes: Scopes | None, problems: list[Problem]
+) -> dict[str, Profile]:
+    """Read the profiles of a file that is named at a place; raises InvalidInput if it cannot be read."""
+    if root is not None and not path.resolve().is_relative_to(root.resolve()):
+        raise InvalidInput([Problem("profilesFrom: the file is outside of the branch: not read", at)])
+    if not path.is_file():
+        hint = f"write a path relative to the folder of {CONFIG_FILE}"
+        raise InvalidInput([Problem(f"profilesFrom: there is no file {quoted(str(path))}", at, hint)])
+    written = _read_document(path, root)
+    flaws, document = check_structure(written, "config")
+    problems.extend(flaws)
+    data: Any = document.data or {}
+    for section in data.keys() - {"apiVersion", "kind", "profiles"}:
+        # Clusters there would look as if they were in use.
+        message = f"only profiles are read from this file, not {section}"
+        problems.append(Problem(message, document.locate((section,), key=True), f"move it to {CONFIG_FILE}"))
+    return read_profiles(document, data.get("profiles", {}), scopes, problems)
 
 
 def _parse_clusters(
@@ -548,23 +638,3 @@ def _parse_policies(
 
 def _locate_property(document: Document, cluster: str, name: str) -> Location:
     return document.locate(["clusters", cluster, "client", name], key=True)
-
-
-def _parse_defaults(
-    document: Document,
-    defaults: Mapping[str, Mapping[str, Any]],
-    environments: Collection[str] | None,
-    problems: list[Problem],
-) -> dict[str, tuple[Layer, Mapping[str, Layer]]]:
-    layers: dict[str, tuple[Layer, Mapping[str, Layer]]] = {}
-    for name, spec in defaults.items():
-        kind, path = KINDS[name], ("defaults", name)
-        base = kind.normalise(spec, document.create_reporter(path, problems))
-        overrides: dict[str, Layer] = {}
-        for environment, layer in spec.get("overrides", {}).items():
-            steps = (*path, "overrides", environment)
-            if environments is not None:
-                problems.extend(check_environment(document, steps, environment, environments, key=True))
-            overrides[environment] = kind.normalise(layer, document.create_reporter(steps, problems))
-        layers[name] = base, overrides
-    return layers

@@ -153,6 +153,12 @@ class Intent(Value):
     spec: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def profile(self) -> str | None:
+        """The profile that the manifest names; None without one."""
+        profile = self.spec.get("profile")
+        return profile if isinstance(profile, str) else None
+
+    @property
     def team(self) -> str:
         """The team that owns the resource, from the label `team` or `owner`; empty without one."""
         return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")
@@ -169,6 +175,9 @@ class Locations(Protocol):
 
     def nearest(self, keys: Sequence[str | int]) -> Location:
         """Return the location of the value below these keys, or of its nearest parent."""
+
+    def find_layer(self, path: str, /) -> str:
+        """Return the layer under the manifest that sets a field; empty if the manifest, or none, does."""
 
 
 class Desired(Value):

@@ -64,7 +64,7 @@ class PlannedChange(Value):
     Attributes:
         change: The change.
         status: What an apply will do with it.
-        location: The start of its manifest, or of the defaults in kafkaform.yaml that it comes from.
+        location: The start of its manifest, or the place in kafkaform.yaml that it comes from.
         reason: The reason for its status.
         remedy: What to do instead of a refused change.
         origin: Whether it is caused by the branch (`BRANCH`) or not (`DRIFT`); None if that was not
@@ -73,6 +73,8 @@ class PlannedChange(Value):
         keyed: Whether the manifest says that the order of records per key matters, on which the risk of an
             update depends; None if it does not say.
         team: The team that owns the resource, from its manifest's labels; empty without one.
+        layer: The layer under the manifest that all of it comes from, such as `profile/events`; empty if the
+            manifest asks for a part of it.
         consents: The consents that it needs, sorted by hazard, with those that were given.
         operations: The operations that carry it out; None until they have been determined.
     """
@@ -86,12 +88,13 @@ class PlannedChange(Value):
     earlier: tuple[str, ...] = ()
     keyed: bool | None = None
     team: str = ""
+    layer: str = ""
     consents: tuple[RequiredConsent, ...] = ()
     operations: tuple[Operation, ...] | None = None
 
     # Later stages fill in consents and operations: a change equals itself before and after that.
     __eq__, __hash__ = compare_fields(
-        "change", "status", "location", "reason", "remedy", "origin", "earlier", "keyed", "team"
+        "change", "status", "location", "reason", "remedy", "origin", "earlier", "keyed", "team", "layer"
     )
 
     @property

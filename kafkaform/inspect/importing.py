@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from kafkaform.core.errors import Problem
     from kafkaform.core.model import Location, Observation, Observed, ResourceRef
     from kafkaform.inspect.resource_status import Selection
-    from kafkaform.resources.base import Layer
 
 
 _COLLISION = "KF102"
@@ -162,7 +161,7 @@ def make_import(
     manifests = {
         ref: build_live_manifest(
             observation.resources[ref],
-            _get_defaults_layer(ref.kind, context),
+            context.merge_defaults(ref.kind),
             _add_labels(additions.get(ref, NO_ADDITIONS), layout.labels),
         )
         for ref in readable
@@ -205,7 +204,7 @@ def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
     """
     refs = [ref for ref in observation.resources if is_topic(ref) and not is_own(ref)]
     specs = [
-        build_live_manifest(observation.resources[ref], _get_defaults_layer(ref.kind, context)).data["spec"]
+        build_live_manifest(observation.resources[ref], context.merge_defaults(ref.kind)).data["spec"]
         for ref in sorted(refs)
         if not _is_internal(observation.resources[ref])
     ]
@@ -305,11 +304,6 @@ def _render_files(
 # --- the check by a plan -------------------------------------------------------------------------------
 
 
-def _get_defaults_layer(kind: str, context: Context) -> Layer:
-    """Return the defaults of a kind, below the manifest's own values."""
-    return merge([{"undeclared": context.undeclared.value}, *context.defaults.get(kind, ())])
-
-
 def _read_back(
     manifests: Mapping[ResourceRef, LiveManifest], context: Context
 ) -> tuple[dict[ResourceRef, str], dict[ResourceRef, str], list[Desired]]:
@@ -342,7 +336,7 @@ def _read_back(
             refused[ref] = flaw
             continue
         own = kind.normalise(manifest.data["spec"], report)
-        layer = merge([_get_defaults_layer(ref.kind, context), own])
+        layer = merge([context.merge_defaults(ref.kind), own])
         declared = Desired(ref, *kind.resolve(layer, report))
         combined: Sequence[Desired] = [declared]
         if isinstance(kind, Itemized):

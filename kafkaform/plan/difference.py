@@ -85,8 +85,12 @@ class Proposal(Value):
     @property
     def planned(self) -> PlannedChange:
         """The whole change, before the gate has set its status."""
-        team = self.desired.intent.team
-        return self.saved or PlannedChange(self.change, Status.PLANNED, _find_location(self), team=team)
+        if self.saved is not None:
+            return self.saved
+        layer, location = _find_origin(self)
+        return PlannedChange(
+            self.change, Status.PLANNED, location, team=self.desired.intent.team, layer=layer
+        )
 
     @property
     def judged(self) -> tuple[Change, ...]:
@@ -388,19 +392,17 @@ def resource_order(ref: ResourceRef) -> tuple[int, str]:
     return kind_order(ref.kind), ref.name
 
 
-def _find_location(proposal: Proposal) -> Location | None:
-    """Return the location of a change: in kafkaform.yaml if all of its fields come from the defaults."""
+def _find_origin(proposal: Proposal) -> tuple[str, Location | None]:
+    """Return the layer that all fields of a change come from, and its place; empty, and the manifest's."""
     desired = proposal.desired
-    manifest = desired.location
-    if isinstance(proposal.change, Update) and manifest is not None:
-        locations = [desired.locate(field.path) for field in proposal.change.fields if field.deferred is None]
-        # A change of the defaults would otherwise be reported once for each of a thousand manifests, at lines
+    if isinstance(proposal.change, Update) and desired.locations is not None:
+        paths = [field.path for field in proposal.change.fields if field.deferred is None]
+        layers = {desired.locations.find_layer(path) for path in paths}
+        # A change of a profile would otherwise be reported once for each of a thousand manifests, at lines
         # that do not have it.
-        if locations and all(
-            location is not None and location.file != manifest.file for location in locations
-        ):
-            return locations[0]
-    return manifest
+        if len(layers) == 1 and (layer := layers.pop()):
+            return layer, desired.locate(paths[0])
+    return "", desired.location
 
 
 def build_update_context(

@@ -98,7 +98,9 @@ def _gate(proposal: Proposal, observed: Observed | None, facts: Facts, policy: P
         return _refuse(proposal, *objection)
     planned = proposal.planned
     earlier = {consent.hazard: consent.reason for consent in proposal.earlier}
-    required = find_required_consents(planned.change, Consents(policy.allow, desired.intent.allow, earlier))
+    required = find_required_consents(
+        planned.change, Consents(policy.allow, desired.intent.allow, earlier, planned.layer)
+    )
     missing = sorted(consent.hazard for consent in required if consent.given is None)
     # A saved plan is judged without manifests, and the risk of a partition increase depends on this.
     if proposal.saved is None and isinstance(proposal.change, Update):
@@ -340,8 +342,9 @@ def find_idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[Reso
     Raises:
         UsageError: A consent names a resource that the plan does not cover.
     """
-    names = sorted({*map(str, known), *(str(change.ref) for change in plan.changes)})
-    at_stake = {change.ref: {required.hazard for required in change.consents} for change in plan.changes}
+    layers = {change.layer for change in plan.changes if change.layer}
+    names = sorted({*map(str, known), *(str(change.ref) for change in plan.changes), *layers})
+    at_stake = [(change, {required.hazard for required in change.consents}) for change in plan.changes]
     for grant in grants:
         # `--allow destructive` is for whatever the plan has, so it is never idle.
         if grant == Grant("*", "*"):
@@ -353,8 +356,15 @@ def find_idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[Reso
             if grant.is_exact:
                 raise UsageError(f"{grant}: this plan covers no {grant.resource}", hint=hint)
             yield f"{grant} matches no resource of this plan: {hint}"
-        elif not any(grant.covers(ref, hazard) for ref, hazards in at_stake.items() for hazard in hazards):
-            matching = [hazards for ref, hazards in at_stake.items() if fnmatchcase(str(ref), grant.resource)]
+        elif not any(
+            grant.covers(change.ref, hazard, change.layer)
+            for change, hazards in at_stake
+            for hazard in hazards
+        ):
+            names_all = replace(grant, hazard="*")
+            matching = [
+                hazards for change, hazards in at_stake if names_all.covers(change.ref, "", change.layer)
+            ]
             needed = sorted(set().union(*matching))
             instead = f"; the resources that it matches need {', '.join(needed)}" if needed else ""
             yield f"nothing in this plan needs {grant}{instead}"

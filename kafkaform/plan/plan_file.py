@@ -177,11 +177,12 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """Return the digest of a plan document, without times, locations, origins, teams and tool version."""
+    """Return the digest of a plan document, without times, locations, origins, teams, layers and version."""
     content = {key: document[key] for key in (*_CONTENT, SUBSET) if key in document}
     content["cluster"] = document["cluster"]["id"]
     content["changes"] = [
-        {k: v for k, v in c.items() if k not in {"source", "origin", "team"}} for c in document["changes"]
+        {k: v for k, v in c.items() if k not in {"source", "origin", "team", "layer"}}
+        for c in document["changes"]
     ]
     return f"sha256:{hashlib.sha256(encode_canonical(content)).hexdigest()}"
 
@@ -224,6 +225,7 @@ def _convert_change(planned: PlannedChange) -> _Json:
         **origin,
         **keyed,
         **({"team": planned.team} if planned.team else {}),
+        **({"layer": planned.layer} if planned.layer else {}),
         "fields": [_convert_field(f, whole or f.assessment.risk.label) for f in fields_of(change)],
     }
 

@@ -158,6 +158,7 @@ def _build_change(item: Object, at: str) -> PlannedChange:
         earlier,
         item.get(KEYED),
         item.get("team", ""),
+        item.get("layer", ""),
     )
 
 

@@ -63,13 +63,14 @@ class Entry(Value):
 
     @property
     def is_long(self) -> bool:
-        """True if there are too many resources for a line each."""
-        return len(self.changes) > MAX_LISTED
+        """True if the resources have no line each: there are too many, or one layer is the reason for all."""
+        return len(self.changes) > (1 if self.shown.layer else MAX_LISTED)
 
     @property
     def subject(self) -> str:
-        """The resource, or the count of several: `20 topics`."""
-        return describe_subject([change.ref for change in self.changes])
+        """The resource, or the count of several with their layer: `profile events: 20 topics`."""
+        layer = f"{self.shown.layer.replace('/', ' ')}: " if self.shown.layer and self.is_long else ""
+        return layer + describe_subject([change.ref for change in self.changes])
 
     @property
     def location(self) -> str:
@@ -114,6 +115,8 @@ class Entry(Value):
 
     def allow_flags(self, hazards: Sequence[str]) -> tuple[str, str]:
         """Return the resources that the flags are for (empty for all of the entry), and the flags."""
+        if self.is_long and self.shown.layer.startswith(consent.PROFILE):
+            return "", consent.layer_flags(self.shown.layer, hazards)
         # The flags of dozens of resources would be pasted unread; a consent is to be given with a look at
         # each.
         if self.is_long:
@@ -213,7 +216,10 @@ def _merge_similar(entries: Sequence[Entry], beside: Callable[[PlannedChange], H
     for group in group_equal(entries, lambda entry: (_similarity_key(entry), beside(entry.changes[0]))):
         changes = [planned for entry in group for planned in entry.changes]
         # A few changes are easier to read with their own numbers in their own sentences.
-        if len(changes) > MAX_LISTED and len({_equality_key(entry.changes[0]) for entry in group}) > 1:
+        if (
+            len(changes) > (1 if changes[0].layer else MAX_LISTED)
+            and len({_equality_key(entry.changes[0]) for entry in group}) > 1
+        ):
             # The entries of a group are replaced by one, at the place of the first of them.
             merged |= {id(entry): [] for entry in group}
             merged[id(group[0])] = [_similar_entry(changes)]
@@ -369,6 +375,7 @@ def _status_key(planned: PlannedChange) -> tuple[Hashable, ...]:
         planned.remedy,
         planned.origin,
         planned.earlier,
+        planned.layer,
         # Only a change with a place in a manifest is offered a line for it.
         planned.location is None,
     )

@@ -29,6 +29,8 @@ without one, the line is `hazard: reason`.
 
 BY_FLAG = "--allow"
 """The reason of a consent that was given on the command line."""
+PROFILE = "profile/"
+"""The beginning of the name of a profile in consents on the command line and in the codes of rules."""
 WHY = "<why>"
 """The placeholder for the reason of a consent."""
 
@@ -78,9 +80,11 @@ class Grant(Value):
         """True if it names one resource."""
         return not set(self.resource) & set("*?[")
 
-    def covers(self, ref: ResourceRef, hazard: str) -> bool:
-        """Return whether this grant covers a hazard of a resource."""
-        return fnmatchcase(str(ref), self.resource) and fnmatchcase(hazard, self.hazard)
+    def covers(self, ref: ResourceRef, hazard: str, layer: str = "") -> bool:
+        """Return whether this grant covers a hazard of a resource, or of the layer of its change."""
+        return fnmatchcase(hazard, self.hazard) and any(
+            fnmatchcase(name, self.resource) for name in (str(ref), layer) if name
+        )
 
 
 class Consents(Value):
@@ -90,11 +94,13 @@ class Consents(Value):
         grants: The consents on the command line.
         annotated: The consents in its manifest: reasons by hazard and scope.
         earlier: The consents of a saved plan: reasons by hazard. Their scope is the plan.
+        layer: The layer that the whole change comes from; empty for none.
     """
 
     grants: tuple[Grant, ...]
     annotated: Mapping[str, str] = field(default_factory=dict)
     earlier: Mapping[str, str] = field(default_factory=dict)
+    layer: str = ""
 
     def find(
         self, ref: ResourceRef, hazard: str, bindings: Sequence[Binding | None] = (None,)
@@ -114,7 +120,7 @@ class Consents(Value):
             return Consent(str(ref), hazard, "; ".join(reasons))
         if hazard in self.earlier:
             return Consent(str(ref), hazard, self.earlier[hazard])
-        if any(grant.covers(ref, hazard) for grant in self.grants):
+        if any(grant.covers(ref, hazard, self.layer) for grant in self.grants):
             return Consent(str(ref), hazard, BY_FLAG)
         return None
 
@@ -148,6 +154,11 @@ def annotation(lines: Iterable[str]) -> str:
 def allow_flags(ref: ResourceRef, hazards: Iterable[str]) -> str:
     """Return the command-line flags that consent to hazards of a resource, quoted for a shell."""
     return " ".join(shlex.join(("--allow", grant_of(ref, hazard))) for hazard in hazards)
+
+
+def layer_flags(layer: str, hazards: Iterable[str]) -> str:
+    """Return the command-line flags that consent to hazards of all changes from a layer."""
+    return " ".join(shlex.join(("--allow", f"{escape(layer)}:{hazard}")) for hazard in hazards)
 
 
 def grant_of(ref: ResourceRef, hazard: str) -> str:

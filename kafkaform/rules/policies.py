@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafkaform.core.model import Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words, nearest, quoted
-from kafkaform.resources import KINDS, TOPIC
+from kafkaform.resources import KINDS, TOPIC, consent
 from kafkaform.resources.base import WHOLE, PolicyChecked
 from kafkaform.resources.name_globs import matches
 from kafkaform.rules import Finding, Rule, list_entries, plugins
@@ -51,6 +51,7 @@ class ProjectPolicy(Value):
         required: The labels that must be present.
         constraints: The bounds of fields.
         conditions: The bounds of fields of its resources, or of their parts; others are not checked.
+        profiles: The profiles that its resources have; None: any, or none.
     """
 
     kind: str
@@ -63,6 +64,7 @@ class ProjectPolicy(Value):
     required: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     conditions: tuple[Constraint, ...] = ()
+    profiles: frozenset[str] | None = None
 
     def check(self, context: RuleContext) -> Iterator[Finding]:
         """Yield the violations of its resources."""
@@ -95,6 +97,9 @@ class ProjectPolicy(Value):
         about += f", except {', '.join(self.exempt)}" if self.exempt else ""
         wheres = [_describe_bounds(condition) for condition in self.conditions]
         about += f", where {' and '.join(wheres)}" if wheres else ""
+        about += (
+            f" with the profile {' or '.join(sorted(self.profiles))}" if self.profiles is not None else ""
+        )
         where = f" in {', '.join(self.environments)}" if self.environments else ""
         demands = [f"the name matches {self.pattern}"] if self.pattern is not None else []
         demands += [f"there is a label {name}" for name in self.required]
@@ -104,6 +109,8 @@ class ProjectPolicy(Value):
 
     def _applies_to(self, desired: Desired) -> bool:
         labels, name = desired.intent.labels, desired.ref.name
+        if self.profiles is not None and desired.intent.profile not in self.profiles:
+            return False
         # fnmatch() ignores case on some systems; names in Kafka differ by it on all.
         is_named = fnmatchcase(name, self.names) and not matches(name, self.exempt)
         return is_named and all(labels.get(name) == value for name, value in (self.labels or {}).items())
@@ -191,6 +198,23 @@ def read_policies(policies: Sequence[Mapping[str, Any]], report: ReportProblem) 
     return tuple(rules.values())
 
 
+def build_limit_rule(
+    name: str, members: frozenset[str], limits: Mapping[str, tuple[Constraint, ...]]
+) -> Rule:
+    """Return the rule of a profile's limits.
+
+    Args:
+        name: The profile, which its code has.
+        members: The profile and those that extend it.
+        limits: The bounds of fields by kind.
+    """
+    policies = [
+        ProjectPolicy(kind, f"Limits of the profile {name}", constraints=constraints, profiles=members)
+        for kind, constraints in limits.items()
+    ]
+    return _build_rule(consent.PROFILE + name, Severity.ERROR, *policies)
+
+
 def _nest_report(report: ReportProblem, index: int) -> ReportProblem:
     def below(path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:
         report((index, *path), message, hint, key=key)
@@ -198,12 +222,13 @@ def _nest_report(report: ReportProblem, index: int) -> ReportProblem:
     return below
 
 
-def _build_rule(code: str, severity: Severity, policy: ProjectPolicy) -> Rule:
+def _build_rule(code: str, severity: Severity, *policies: ProjectPolicy) -> Rule:
     def check(context: RuleContext) -> Iterator[Finding]:
-        return policy.check(context)
+        for policy in policies:
+            yield from policy.check(context)
 
     # `Rule.explanation` is the docstring of its check.
-    check.__doc__ = policy.explanation
+    check.__doc__ = "\n\n".join(policy.explanation for policy in policies)
     return Rule(code, severity, check)
 
 

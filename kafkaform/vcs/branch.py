@@ -330,6 +330,7 @@ def compare_branch(
     settings: Settings,
     environment: str | None,
     *,
+    cluster: str | None = None,
     select: Callable[[ResourceRef], bool],
 ) -> BranchComparison:
     """Compare the declarations of the checked-out branch with those of its merge base and of `ref`.
@@ -343,6 +344,7 @@ def compare_branch(
         paths: The files and folders of the manifests.
         settings: The current settings of the project.
         environment: The chosen environment.
+        cluster: The chosen cluster.
         select: Returns whether the plan includes a resource.
 
     Raises:
@@ -352,10 +354,10 @@ def compare_branch(
     # Both: the merge base has what the branch started from, and the tip what it will be merged into.
     start, tip = repository.find_merge_base(ref), repository.resolve(ref)
     try:
-        before, settings_before = _load_at(repository, start, paths, settings, environment)
+        before, settings_before = _load_at(repository, start, paths, settings, (environment, cluster))
         since = before
         if start != tip:
-            since, settings_before = _load_at(repository, tip, paths, settings, environment)
+            since, settings_before = _load_at(repository, tip, paths, settings, (environment, cluster))
     # The plan itself is fine: only the origin of its changes is unknown.
     except InvalidInput as error:
         first = error.problems[0]
@@ -471,7 +473,11 @@ def _merge_fields(old: Desired | None, theirs: Desired, mine: Desired) -> tuple[
 
 
 def _load_at(
-    repository: Repository, commit: str, paths: Sequence[Path], settings: Settings, environment: str | None
+    repository: Repository,
+    commit: str,
+    paths: Sequence[Path],
+    settings: Settings,
+    scopes: tuple[str | None, str | None],
 ) -> tuple[list[Desired], Settings]:
     """Load the declarations of the paths and the settings as they were at a commit; raises InvalidInput."""
     config = _find_configuration(settings, repository)
@@ -479,14 +485,14 @@ def _load_at(
         # Resolved: on macOS, temporary folders lie behind a link, and locations would not be relative to it.
         then = Path(folder).resolve()
         repository.export(commit, [*paths, *config], then)
-        for exported in [then / repository.relative_path(path) for path in config]:
+        for exported in [then / repository.relative_path(path) for path in config[:1]]:
             # Defaults and environments of that commit: a change of them is a change of the branch.
             settings = read_settings(exported) if exported.exists() else settings
         there = [then / repository.relative_path(path) for path in paths]
         # A folder that did not exist at that commit, or had no manifest, is no problem of this branch.
         existing = [path for path in there if path.is_file() or any(path.rglob("*.y*ml"))]
         context = replace(
-            settings.build_context(environment),
+            settings.build_context(*scopes),
             root=then,
             fetch=lambda path: repository.export(commit, [repository.root / path.relative_to(then)], then),
         )
@@ -494,11 +500,12 @@ def _load_at(
 
 
 def _find_configuration(settings: Settings, repository: Repository) -> list[Path]:
-    """Return the configuration file, if it is in the repository."""
+    """Return the configuration file and that of its profiles, if they are in the repository."""
     if settings.file is None:
         return []
     path = Path(settings.file) if settings.root is None else settings.root / Path(settings.file).name
-    return [path] if path.resolve().is_relative_to(repository.root) else []
+    files = [path] if settings.profile_file is None else [path, settings.profile_file]
+    return [file for file in files if file.resolve().is_relative_to(repository.root)]
 
 
 def describe_configuration(settings: Settings, cluster: str) -> Iterator[Diagnostic]:

@@ -1,4 +1,4 @@
-"""The target in a manifest of a new value of a field, for one environment only."""
+"""The target in a manifest of a new value of a field, for one environment or cluster only."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Manifest(Value):
     Attributes:
         root: The nodes of the manifest.
         kind: The kind of the resource.
-        environment: The environment to edit; None if no manifest has overrides.
-        other_environments: The other environments.
+        scopes: The environment and the cluster to edit, whose overrides apply; empty if there are none.
+        other_scopes: The other environments and clusters.
     """
 
     root: yaml.Node | None
     kind: str
-    environment: str | None
-    other_environments: frozenset[str]
+    scopes: tuple[str, ...]
+    other_scopes: frozenset[str]
 
     def propose_edits(self, path: str, value: FieldValue) -> Iterator[TextEdit]:
         """Propose edits that may set a value, the best one first; the caller verifies each.
@@ -69,17 +69,16 @@ class Manifest(Value):
             path: The field, as in `model.State`, or `state`.
             value: The value; None to remove it.
         """
-        own = None if self.environment is None else _get_override_steps(self.environment)
-        # The override is in force: a new value in the spec would have no effect.
-        if own is not None and self._find_steps(own, path) is not None:
-            yield from self._propose_layer_edits(own, path, value)
-            return
+        overrides = [_get_override_steps(scope) for scope in self.scopes]
+        in_force = [steps for steps in overrides if self._find_steps(steps, path) is not None]
+        # An override is in force: a new value under it would have no effect.
+        layers: list[Steps] = overrides[overrides.index(in_force[-1]) :] if in_force else overrides
         # First in the spec, where readers look; an override is the way out if other environments would
         # change.
-        if own is None or self._is_unshared(path):
-            yield from self._propose_layer_edits(_BASE, path, value)
-        if own is not None:
-            yield from self._propose_layer_edits(own, path, value)
+        if not in_force and (not overrides or self._is_unshared(path)):
+            layers = [_BASE, *layers]
+        for layer in layers:
+            yield from self._propose_layer_edits(layer, path, value)
 
     def propose_item_edits(
         self, name: str, removed: int | None, items: Sequence[Mapping[str, object]]
@@ -91,9 +90,9 @@ class Manifest(Value):
             removed: The index of the item that is removed; None if one is added.
             items: The items afterwards.
         """
-        own = None if self.environment is None else _get_override_steps(self.environment)
-        overridden = own is not None and self._find_steps(own, name) is not None
-        steps = (*(own if own is not None and overridden else _BASE), name)
+        overrides = [_get_override_steps(scope) for scope in self.scopes]
+        in_force = [steps for steps in overrides if self._find_steps(steps, name) is not None]
+        steps = (*(in_force[-1] if in_force else _BASE), name)
         if removed is None:
             item = render_inline(items[-1])
             by_hand = f"add {item} to {'.'.join(steps)}"
@@ -102,15 +101,15 @@ class Manifest(Value):
             by_hand = f"remove item {removed + 1} of {'.'.join(steps)}"
             yield TextEdit(steps, lambda text: drop_item(text, steps, removed), by_hand)
         # A list in an override replaces that of the spec, so that other environments stay as they are.
-        if own is not None and not overridden:
-            yield _put((*own, name), lambda _: items)
+        for override in () if in_force else overrides:
+            yield _put((*override, name), lambda _: items)
 
     def _is_unshared(self, path: str) -> bool:
         """Return whether the value of a field in the spec affects no other environment."""
         overridden = all(
-            self._find_steps(_get_override_steps(name), path) is not None for name in self.other_environments
+            self._find_steps(_get_override_steps(name), path) is not None for name in self.other_scopes
         )
-        return overridden and (self._find_steps(_BASE, path) is not None or not self.other_environments)
+        return overridden and (self._find_steps(_BASE, path) is not None or not self.other_scopes)
 
     def _propose_layer_edits(self, layer: Steps, path: str, value: FieldValue) -> Iterator[TextEdit]:
         steps = self._find_steps(layer, path)
@@ -177,7 +176,7 @@ class Manifest(Value):
 
 
 def list_overrides(root: yaml.Node | None) -> Iterable[str]:
-    """List the environments for which a manifest has overrides."""
+    """List the environments and clusters for which a manifest has overrides."""
     overrides = list_entries(find_node(root, ("spec", "overrides")))
     return [entry.name for entry in overrides if entry.name is not None]
 
@@ -187,8 +186,8 @@ def _put(steps: Steps, format_value: Formatter) -> TextEdit:
     return TextEdit(steps, lambda text: put_value(text, steps, format_value), by_hand)
 
 
-def _get_override_steps(environment: str) -> Steps:
-    return ("spec", "overrides", environment)
+def _get_override_steps(scope: str) -> Steps:
+    return ("spec", "overrides", scope)
 
 
 def _split_path(path: str) -> Steps:

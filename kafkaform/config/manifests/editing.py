@@ -17,7 +17,7 @@ from kafkaform.config.manifests.edit_targets import Manifest, list_overrides
 from kafkaform.config.manifests.edit_text import Uneditable, find_node, parse_layout, split_documents
 from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.files import read_bytes
-from kafkaform.config.manifests.loader import Context, load_all
+from kafkaform.config.manifests.loader import Context, Underlay, load_all
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.files import read_file
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, ResourceRef
@@ -67,13 +67,13 @@ class TextLoader(Value):
     Attributes:
         folder: A temporary folder for the texts.
         context: The context of the environment to edit.
-        other_environments: The other environments.
+        other_scopes: The other environments and clusters.
         home: The folder of the manifest, to which the files that it names are relative.
     """
 
     folder: Path
     context: Context
-    other_environments: tuple[str, ...]
+    other_scopes: tuple[str, ...]
     home: Path
 
     def read(self, text: str) -> Reading:
@@ -88,10 +88,12 @@ class TextLoader(Value):
         # The defaults of other environments are unknown here. These placeholders differ from every value, so
         # that no default hides a difference.
         placeholders = {kind.name: (_build_placeholders(kind),) for kind in KINDS.values()}
+        under = {kind: Underlay(layers) for kind, layers in placeholders.items()}
+        profiles = dict.fromkeys(self.context.profiles, under)
         contexts = [replace(self.context, root=None)]
         contexts += [
-            replace(self.context, root=None, environment=name, defaults=placeholders)
-            for name in self.other_environments
+            replace(contexts[0].choose(name), defaults=placeholders, profiles=profiles)
+            for name in self.other_scopes
         ]
         try:
             # Other manifests of the same resources are in other files: each is verified by itself.
@@ -99,8 +101,7 @@ class TextLoader(Value):
         except InvalidInput as error:
             raise Unverified(error.problems[0].message) from error
         by_name = {
-            name: _index_by_ref(resources)
-            for name, resources in zip(self.other_environments, loaded, strict=True)
+            name: _index_by_ref(resources) for name, resources in zip(self.other_scopes, loaded, strict=True)
         }
         return Reading(self.context.environment, _index_by_ref(chosen), by_name)
 
@@ -325,8 +326,8 @@ class _File(Value):
             for part in split_documents(text.removeprefix(_BOM))
             for name in list_overrides(parse_layout(part))
         }
-        environments = sorted(names.union(context.environments or ()) - {context.environment})
-        return _File(text, context, TextLoader(folder, context, tuple(environments), path.parent))
+        others = sorted(names.union(context.environments or ()).difference(context.scopes))
+        return _File(text, context, TextLoader(folder, context, tuple(others), path.parent))
 
     def apply_edits(self, edits: Mapping[Edit, ManifestEdit]) -> tuple[str, Mapping[Edit, str]]:
         """Return the edited text, and the edits that were not made with their reasons."""
@@ -382,8 +383,8 @@ class _File(Value):
     def _propose_edits(
         self, text: str, current: Desired, edit: ManifestEdit, value: YamlValue
     ) -> Iterator[TextEdit]:
-        environments = frozenset(self.reader.other_environments)
-        manifest = Manifest(parse_layout(text), current.ref.kind, self.context.environment, environments)
+        others = frozenset(self.reader.other_scopes)
+        manifest = Manifest(parse_layout(text), current.ref.kind, self.context.scopes, others)
         if not isinstance(edit.value, ListItem):
             return manifest.propose_edits(edit.path, edit.value)
         items = cast("list[Mapping[str, object]]", get_declared(current, edit.path) or [])

@@ -1,14 +1,15 @@
-"""The places of fields in a manifest."""
+"""The places of fields in a manifest, and in the layers under it."""
 
 from __future__ import annotations
 
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from kafkaform.config.manifests.scalars import render_inline
 from kafkaform.core.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.yaml12 import Document
     from kafkaform.core.model import Location
@@ -18,38 +19,85 @@ _OPEN = frozenset({"config", "client", "labels", "annotations"})
 """Mappings whose keys may contain dots."""
 
 
+class FieldSetting(NamedTuple):
+    """A setting of a field in one layer.
+
+    Attributes:
+        layer: The layer, with the environment or cluster of its overrides: `profile/events, in prod`.
+        value: The value as it is written.
+        location: Its place.
+    """
+
+    layer: str
+    value: object
+    location: Location
+
+    @property
+    def text(self) -> str:
+        """The value in one line, as YAML writes it."""
+        return render_inline(self.value)
+
+
 class FieldLocations(Value):
     """The places of fields in a manifest: an implementation of `Locations`.
 
     Attributes:
         document: The manifest.
         shorthands: The alternative places of its configs.
-        environment: The environment whose overrides take precedence.
+        scopes: The names whose overrides take precedence: an environment, then a cluster of it.
         base: The keys of the mapping that contains the fields.
-        defaults: The places of the defaults in kafkaform.yaml, for fields that the manifest does not set.
+        under: The places of the layer under it in kafkaform.yaml, for fields that the manifest does not set.
+        layer: The layer that this is, such as `profile/events`; empty for a manifest.
     """
 
     document: Document
     shorthands: Mapping[str, Shorthand]
-    environment: str | None
+    scopes: tuple[str, ...] = ()
     base: tuple[str, ...] = ("spec",)
-    defaults: FieldLocations | None = None
+    under: FieldLocations | None = None
+    layer: str = ""
 
     def __call__(self, path: str) -> Location:
         """Return the place of a field, or of the name of the resource if it is not set."""
-        location = self.find(path)
-        if location is None and self.defaults is not None:
-            location = self.defaults.find(path)
-        return location or self.document.locate(("metadata", "name"))
+        locations = (layer.find(path) for layer in self.layers)
+        found = next((location for location in locations if location is not None), None)
+        return found or self.document.locate(("metadata", "name"))
+
+    @property
+    def layers(self) -> Iterator[FieldLocations]:
+        """The manifest and the layers under it, from the one that takes precedence."""
+        layer: FieldLocations | None = self
+        while layer is not None:
+            yield layer
+            layer = layer.under
+
+    def find_layer(self, path: str) -> str:
+        """Return the layer that sets a field; empty for the manifest, or if none sets it."""
+        return next((layer.layer for layer in self.layers if layer.keys(path) is not None), "")
+
+    def list_settings(self, path: str) -> tuple[FieldSetting, ...]:
+        """List the settings of a field, in the order of precedence."""
+        return tuple(
+            layer._read_setting(steps)  # noqa: SLF001 - of its own class
+            for layer in self.layers
+            for steps in layer.list_candidates(path)
+            if layer.document.has(steps)
+        )
+
+    def _read_setting(self, steps: tuple[str, ...]) -> FieldSetting:
+        below = steps[len(self.base) :]
+        scope = f", in {below[1]}" if below[0] == "overrides" else ""
+        value = reduce(lambda data, key: data[key], steps, cast("Any", self.document.data))
+        return FieldSetting((self.layer or "manifest") + scope, value, self.document.locate(steps, key=True))
 
     def find(self, path: str) -> Location | None:
         """Return the place of a field; None if the document does not set it."""
-        locations = map(self.document.find, self._candidates(path))
+        locations = map(self.document.find, self.list_candidates(path))
         return next((location for location in locations if location is not None), None)
 
     def keys(self, path: str) -> tuple[str, ...] | None:
         """Return the path of a field in the manifest; None if the manifest does not set it."""
-        return next((steps for steps in self._candidates(path) if self.document.has(steps)), None)
+        return next((steps for steps in self.list_candidates(path) if self.document.has(steps)), None)
 
     def find_file(self, path: str) -> str | None:
         """Return the file that the manifest names as the text of a field; None if it has the text itself."""
@@ -61,20 +109,21 @@ class FieldLocations(Value):
         """Return the place of the last of these keys that exists."""
         return self.document.locate(keys, key=True)
 
-    def _candidates(self, path: str) -> tuple[tuple[str, ...], ...]:
-        return _list_candidates(path, self.shorthands.get(path), self.environment, self.base)
+    def list_candidates(self, path: str) -> tuple[tuple[str, ...], ...]:
+        """List the keys that may set a field, in the order of precedence."""
+        return _list_candidates(path, self.shorthands.get(path), self.scopes, self.base)
 
 
 @cache  # a rule looks up the same few paths in each of thousands of manifests
 def _list_candidates(
-    path: str, shorthand: Shorthand | None, environment: str | None, spec: tuple[str, ...]
+    path: str, shorthand: Shorthand | None, scopes: tuple[str, ...], spec: tuple[str, ...]
 ) -> tuple[tuple[str, ...], ...]:
     """List the paths that may set a field, in the order of precedence."""
     if not path:
         return ()
     if path.startswith("metadata."):
         return (("metadata", *_split_path(path.removeprefix("metadata."))),)
-    bases = [spec] if environment is None else [(*spec, "overrides", environment), spec]
+    bases = [*((*spec, "overrides", scope) for scope in reversed(scopes)), spec]
     candidates = []
     for base in bases:
         candidates.append((*base, *_split_path(path)))

@@ -17,7 +17,7 @@ from kafkaform.core.files import read_file
 from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Undeclared
 from kafkaform.core.schema_files import find_marked
 from kafkaform.core.values import Value, field, replace
-from kafkaform.core.wording import nearest, quoted
+from kafkaform.core.wording import listed, nearest, quoted
 from kafkaform.resources import KINDS, consent, find_kind, group_ref, list_topics_read, misspelt_hazard
 from kafkaform.resources.base import Itemized, WholeChecked, list_shorthands
 from kafkaform.rules.waivers import WAIVER_PREFIX
@@ -45,6 +45,8 @@ VERBATIM = frozenset({"config", "labels", "annotations"}).union(
 _EMPTY: Mapping[str, Any] = {}
 """Shared by all manifests without labels, annotations or overrides, to save memory."""
 
+_NO_SETTINGS = frozenset({"overrides", "profile"})
+"""The keys of a spec that are not settings of a resource, but choose them."""
 _PATTERNS = frozenset({"client", "config"})
 """Below these keys, braces may be what an application replaces: `group.instance.id: checkout-{pod}`."""
 _OTHER_TOOLS = {
@@ -58,6 +60,18 @@ _OTHER_TOOLS = {
 """Hints for the manifests of other tools, by the prefix of their apiVersion."""
 
 
+class Underlay(Value):
+    """The settings under a manifest, in the chosen environment and cluster.
+
+    Attributes:
+        layers: The layers in normal form, the least specific first.
+        locations: Their places; None if there are no layers.
+    """
+
+    layers: tuple[Layer, ...] = ()
+    locations: FieldLocations | None = None
+
+
 class Context(Value):
     """The settings of a repository that apply to all of its manifests.
 
@@ -69,6 +83,9 @@ class Context(Value):
         root: The folder that paths in locations are relative to; None leaves them as given.
         default_locations: For each kind, the places of its defaults in the configuration file.
         fetch: Writes a file that a manifest names, if it is missing below the root; raises KafkaformError.
+        profiles: For each profile, by kind, what lies under a spec that names it; with the defaults.
+        clusters: The environments of the clusters by name, which overrides may also name.
+        cluster: The chosen cluster, if it is one of them.
     """
 
     environments: tuple[str, ...] | None = None
@@ -78,6 +95,30 @@ class Context(Value):
     root: Path | None = None
     default_locations: Mapping[str, FieldLocations] = field(default_factory=dict)
     fetch: Callable[[Path], None] | None = None
+    profiles: Mapping[str, Mapping[str, Underlay]] = field(default_factory=dict)
+    clusters: Mapping[str, str | None] = field(default_factory=dict)
+    cluster: str | None = None
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The names whose overrides apply, the least specific first."""
+        return tuple(dict.fromkeys(scope for scope in (self.environment, self.cluster) if scope is not None))
+
+    def choose(self, scope: str) -> Context:
+        """Return the context of an environment, or of a cluster, that overrides name."""
+        if scope in self.clusters and scope not in (self.environments or ()):
+            return replace(self, environment=self.clusters[scope], cluster=scope)
+        return replace(self, environment=scope, cluster=None)
+
+    def find_underlay(self, kind: str, profile: str | None = None) -> Underlay | None:
+        """Return what lies under a spec; None if the profile does not exist or does not have the kind."""
+        if profile is not None:
+            return self.profiles.get(profile, {}).get(kind)
+        return Underlay(self.defaults.get(kind, ()), self.default_locations.get(kind))
+
+    def merge_defaults(self, kind: str) -> Layer:
+        """Return the values of a kind that a manifest without a profile inherits."""
+        return merge([{"undeclared": self.undeclared.value}, *self.defaults.get(kind, ())])
 
 
 class _Manifest(Value):
@@ -88,6 +129,7 @@ class _Manifest(Value):
     document: Document
     base: Layer
     overrides: Mapping[str, Layer]
+    profile: str | None
     labels: Mapping[str, str]
     allow: Mapping[str, str]
     waivers: Mapping[str, str]
@@ -141,8 +183,60 @@ def load_all(
     Raises:
         InvalidManifests: Some are invalid; has all problems of all files, each once.
     """
+    return parse(paths, contexts[0], found, folder).resolve(contexts, combined=combined)
+
+
+class ParsedManifests(Value):
+    """Manifests that were read, before an environment is chosen.
+
+    Attributes:
+        manifests: The manifests, sound or not.
+        problems: Their problems.
+        unread: Whether there are manifests whose names are not known, either.
+    """
+
+    manifests: list[_Manifest]
+    problems: list[Problem]
+    unread: bool
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The environments and clusters that have overrides."""
+        return frozenset(scope for manifest in self.manifests for scope in manifest.overrides)
+
+    def resolve(self, contexts: Sequence[Context], *, combined: bool = True) -> list[list[Desired]]:
+        """Return the resources that the manifests declare in each context; see `load_all`.
+
+        Raises:
+            InvalidManifests: Some are invalid; has all problems of all files, each once.
+        """
+        manifests, problems = self.manifests, [*self.problems]
+        resolved = [[*_resolve_all(manifests, context, problems)] for context in contexts]
+        invalid = _select_invalid(manifests, problems) if problems else []
+        if invalid:
+            locations = {declared.location for declared in invalid}
+            resolved = [
+                [declared for declared in each if declared.location not in locations] for each in resolved
+            ]
+        if combined:
+            resolved = [_combine(desired, invalid, problems, unread=self.unread) for desired in resolved]
+        if problems:
+            readable = [[*desired, *invalid] for desired in resolved]
+            # Contexts share the manifests, and so their problems: each is reported once.
+            unique = sorted(dict.fromkeys(problems), key=_get_sort_key)
+            raise InvalidManifests(unique, readable, unread=self.unread)
+        return resolved
+
+
+def parse(
+    paths: Iterable[Path],
+    context: Context,
+    found: Callable[[ResourceRef], None] = ignore_ref,
+    folder: Path | None = None,
+) -> ParsedManifests:
+    """Read every manifest at or below the paths; see `load_all`."""
     problems: list[Problem] = []
-    root = contexts[0].root
+    root = context.root
     files = find_manifest_files(paths if root is None else _select_inside(root, paths, problems), problems)
     if root is not None:
         problems = [make_relative(root, problem) for problem in problems]
@@ -165,29 +259,14 @@ def load_all(
             break
         for document in documents:
             home = file if folder is None else folder / file.name
-            manifest = _parse_manifest(document, problems, home, contexts[0])
+            manifest = _parse_manifest(document, problems, home, context)
             if manifest is not None:
                 # A plan asks the cluster for it while the next files are parsed.
                 found(manifest.ref)
                 manifests.append(manifest)
             unread = unread or manifest is None or not manifest.ref.name
-    # Half a kilobyte each, and no longer needed.
-    del files
     _check_duplicates(manifests, problems)
-    resolved = [[*_resolve_all(manifests, context, problems)] for context in contexts]
-    invalid = _select_invalid(manifests, problems) if problems else []
-    if invalid:
-        locations = {declared.location for declared in invalid}
-        resolved = [
-            [declared for declared in each if declared.location not in locations] for each in resolved
-        ]
-    if combined:
-        resolved = [_combine(desired, invalid, problems, unread=unread) for desired in resolved]
-    if problems:
-        readable = [[*desired, *invalid] for desired in resolved]
-        # Contexts share the manifests, and so their problems: each is reported once.
-        raise InvalidManifests(sorted(dict.fromkeys(problems), key=_get_sort_key), readable, unread=unread)
-    return resolved
+    return ParsedManifests(manifests, problems, unread)
 
 
 def _select_invalid(manifests: Sequence[_Manifest], problems: Iterable[Problem]) -> list[Desired]:
@@ -218,7 +297,7 @@ def _build_invalid(manifest: _Manifest) -> Desired:
         {},
         intent,
         document.locate(),
-        FieldLocations(document, list_shorthands(manifest.kind), None),
+        FieldLocations(document, list_shorthands(manifest.kind)),
         invalid=True,
     )
 
@@ -330,8 +409,9 @@ def _parse_manifest(
     data = cast("dict[str, dict[str, Any]]", sound.data)
     metadata, spec = data.get("metadata", _EMPTY), data.get("spec", _EMPTY)
     annotations, overrides = metadata.get("annotations", _EMPTY), spec.get("overrides", _EMPTY)
-    if overrides:
-        spec = {name: value for name, value in spec.items() if name != "overrides"}
+    profile = spec.get("profile")
+    if overrides or profile is not None:
+        spec = {name: value for name, value in spec.items() if name not in _NO_SETTINGS}
     if files := find_marked(schema, "x-file"):
         known = len(problems)
         spec = _read_files(spec, files, document, ("spec",), path, context, problems)
@@ -350,6 +430,7 @@ def _parse_manifest(
             for name, layer in overrides.items()
         }
         or _EMPTY,
+        profile,
         metadata.get("labels", _EMPTY),
         _parse_consents(document, annotations, problems),
         dict(_parse_waivers(document, annotations, problems)) or _EMPTY,
@@ -520,45 +601,72 @@ def _combine(
 
 
 def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> Desired:
-    document = manifest.document
+    document, kind = manifest.document, manifest.kind
+    under = context.find_underlay(kind.name, manifest.profile)
+    if under is None:
+        problems.append(_explain_profile(manifest, context))
+        # What is missing without the profile would be reported as well.
+        under, problems = Underlay(), []
     layers: list[Layer] = [
         {"undeclared": context.undeclared.value},
-        *context.defaults.get(manifest.kind.name, ()),
+        *under.layers,
+        {} if manifest.profile is None else {"profile": manifest.profile},
         manifest.base,
+        *(manifest.overrides.get(scope, {}) for scope in context.scopes),
     ]
-    if context.environment is not None:
-        layers.append(manifest.overrides.get(context.environment, {}))
-    state, intent = manifest.kind.resolve(merge(layers), document.create_reporter(("spec",), problems))
+    state, intent = kind.resolve(merge(layers), document.create_reporter(("spec",), problems))
     intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
-    defaults = context.default_locations.get(manifest.kind.name)
-    locations = FieldLocations(
-        document, list_shorthands(manifest.kind), context.environment, defaults=defaults
-    )
+    locations = FieldLocations(document, list_shorthands(kind), context.scopes, under=under.locations)
     desired = Desired(manifest.ref, state, intent, document.locate(), locations)
-    if isinstance(manifest.kind, WholeChecked):
-        problems.extend(manifest.kind.find_problems(desired))
+    if isinstance(kind, WholeChecked):
+        problems.extend(kind.find_problems(desired))
     return desired
+
+
+def _explain_profile(manifest: _Manifest, context: Context) -> Problem:
+    """Return the problem of a profile that does not exist, or that is none of this kind."""
+    name, kind = manifest.profile or "", manifest.kind.name
+    location = manifest.document.locate(("spec", "profile"))
+    if name in context.profiles:
+        known = [profile for profile, kinds in context.profiles.items() if kind in kinds]
+        hint = f"add {kind}: below profiles.{name}, or use one that has it: {listed(known) or 'none'}"
+        return Problem(f"the profile {quoted(name)} has nothing for a {kind}", location, hint)
+    hint = suggest_names(name, context.profiles, f"profiles in {CONFIG_FILE}")
+    return Problem(f"there is no profile {quoted(name)}", location, hint)
 
 
 def _check_overrides(manifest: _Manifest, context: Context) -> Iterator[Problem]:
     document, path = manifest.document, ("spec", "overrides")
-    if manifest.overrides and context.environment is None:
+    # Overrides of a cluster need the cluster, or an environment, in which other clusters may be meant.
+    undecided = {*manifest.overrides}.difference(context.clusters if context.cluster is not None else ())
+    if undecided and context.environment is None:
         # Without an environment, the manifest would be planned as no cluster has it.
         hint = f"choose one with --environment ({', '.join(manifest.overrides)})"
         location = document.locate(path, key=True)
         yield Problem("there are overrides, but no environment is chosen", location, hint)
     if context.environments is not None:
         for name in manifest.overrides:
-            yield from check_environment(document, (*path, name), name, context.environments, key=True)
+            yield from check_environment(
+                document, (*path, name), name, context.environments, key=True, clusters=context.clusters
+            )
 
 
 def check_environment(
-    document: Document, path: ValuePath, name: str, known: Collection[str], *, key: bool
+    document: Document,
+    path: ValuePath,
+    name: str,
+    known: Collection[str],
+    *,
+    key: bool,
+    clusters: Collection[str] = (),
 ) -> Iterator[Problem]:
-    """Yield a problem if an environment is not one of the allowed ones."""
-    if name not in known:
-        hint = suggest_names(name, known, "environments")
-        yield Problem(f"unknown environment {quoted(name)}", document.locate(path, key=key), hint)
+    """Yield a problem if a name is not one of the allowed environments, or of the clusters."""
+    if name not in known and name not in clusters:
+        hint = suggest_names(
+            name, [*dict.fromkeys((*known, *clusters))], "known names" if clusters else "environments"
+        )
+        what = "environment or cluster" if clusters else "environment"
+        yield Problem(f"unknown {what} {quoted(name)}", document.locate(path, key=key), hint)
 
 
 def suggest_names(name: str, known: Collection[str], what: str) -> str:

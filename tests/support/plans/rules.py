@@ -77,6 +77,9 @@ class PathAsLocation:
     def nearest(self, keys: Sequence[str | int]) -> Location:
         return Location(".".join(map(str, keys)))
 
+    def find_layer(self, _path: str) -> str:
+        return ""
+
 
 def check_rule(
     code: str, context: RuleContext, severities: Mapping[str, str] | None = None

@@ -54,6 +54,15 @@ defaults:
   ClientQuota: {config: {producer_byte_rate: 1MiB}}
   User: {deletionProtection: true}
   Access: {deletionProtection: true}
+profiles:
+  o: {}
+  p:
+    extends: o
+    Topic: {retention: {time: 7d}, overrides: {c: {keyed: true}}}
+    ConsumerGroup: {members: {max: 2}}
+    Subject: {compatibility: FULL}
+    limits: {retention.ms: {min: 1d, max: 30d}, cleanup.policy: {oneOf: [delete]}}
+profilesFrom: profiles.yaml
 undeclared: keep
 owns: {names: [x], principals: ["User:x"]}
 protected: [x]
@@ -87,6 +96,7 @@ _SPECS = {
         undeclared: keep
         skew: {maxPartitionRatio: 2.0, maxKeyShare: 0.05, by: bytes, missingKeys: ignore}
         access: {read: ["team:a"], write: ["User:a"]}
+        profile: p
     """,
     "ConsumerGroup": """
         topics: [t]
@@ -99,6 +109,7 @@ _SPECS = {
         lag: {maxRecords: 5, maxTime: 1h}
         guarantees: {delivery: at-least-once}
         downtime: {max: 1h}
+        profile: p
         deletionProtection: true
         state: present
         undeclared: keep
@@ -120,6 +131,7 @@ _SPECS = {
         schema: '{"type": "record", "name": "R", "fields": []}'
         references: [{name: a, subject: b, version: 1}]
         compatibility: FULL
+        profile: p
         deletionProtection: true
         state: present
     """,
@@ -154,6 +166,7 @@ def _build_manifests(kind: str) -> Iterator[dict[str, Any]]:
     head = {"apiVersion": "kafkaform/v1", "kind": kind}
     yield {**head, "metadata": metadata, "spec": {**spec, "overrides": {"dev": {"state": "present"}}}}
     entity = {"entity": spec.pop("entity")} if "entity" in spec else {}
+    spec.pop("profile", None)
     principals = {"principals": spec["principals"]} if "principals" in spec else {}
     metadata = {"name": metadata["name"]}
     yield {**head, "metadata": metadata, "spec": {**entity, **principals, "overrides": {"dev": spec}}}
@@ -193,6 +206,7 @@ def test_malformed_manifest_is_located_and_hides_nothing(kind: str, turns: set[i
     spec = load_schema(KINDS[kind].schema)["$defs"]["spec"]["properties"]
     assert set(manifests[0]["spec"]) == set(spec), "the test must have every field"
     (tmp_path / "kafkaform.yaml").write_text(_CONFIG)
+    (tmp_path / "profiles.yaml").write_text("apiVersion: kafkaform/v1\nkind: Config\nprofiles: {q: {}}\n")
     settings = read_settings(tmp_path / "kafkaform.yaml")
     (tmp_path / "topics").mkdir()
     head = "apiVersion: kafkaform/v1\nkind: Topic\n"
@@ -222,6 +236,7 @@ def test_malformed_configuration_is_located(turns: set[int], tmp_path: Path) -> 
     given = yaml.safe_load(_CONFIG)
     assert set(given) == set(load_schema("config")["properties"]), "the test must have every field"
     file = tmp_path / "kafkaform.yaml"
+    (tmp_path / "profiles.yaml").write_text("apiVersion: kafkaform/v1\nkind: Config\nprofiles: {q: {}}\n")
     # One section at a time, as a check of the whole takes longer than that of the parts.
     parts = [{name: given[name] for name in ("apiVersion", "kind", section)} for section in given]
     for at, texts in chain.from_iterable(_list_malformed(part, turns) for part in parts):

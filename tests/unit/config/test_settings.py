@@ -97,7 +97,7 @@ policies:
     base = {"partitions": 3, "config": {"min.cleanable.dirty.ratio": "0.5", "retention.ms": "604800000"}}
     over = {"partitions": 12, "config": {"min.insync.replicas": "2"}}
     context = found.build_context("prod")
-    assert replace(context, default_locations={}) == Context(
+    assert replace(context, default_locations={}, clusters={}) == Context(
         ("dev", "prod"), "prod", {"Topic": (base, over)}, Undeclared.KEEP
     )
     assert found.build_context("dev").defaults == {"Topic": (base,)}

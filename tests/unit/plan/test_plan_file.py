@@ -154,6 +154,7 @@ ADDED_LATER = {
     "configuration",
     "figure",
     "keyed",
+    "layer",
     "origin",
     "readers",
     "signature",
@@ -268,7 +269,8 @@ def test_the_digest_covers_what_is_done_and_where_and_not_when() -> None:
     moved = replace(
         PLAN,
         changes=tuple(
-            replace(c, location=Location("elsewhere.yaml", 77), team="other") for c in PLAN.changes
+            replace(c, location=Location("elsewhere.yaml", 77), team="other", layer="profile/a")
+            for c in PLAN.changes
         ),
         diagnostics=(),
         readers=(AffectedConsumer(ResourceRef("ConsumerGroup", "g"), ("a",), "other"),),
@@ -284,7 +286,7 @@ NOT_IN_THE_DIGEST = {
     *("tool_version", "commit", "created_at", "digest", "broker_validated", "configuration"),
     *("cluster.name", "cluster.bootstrap_servers"),
     *(f"summary.{count}" for count in build_document()["summary"]),
-    *("changes[].source.file", "changes[].source.line", "changes[].team"),
+    *("changes[].source.file", "changes[].source.line", "changes[].team", "changes[].layer"),
     *("changes[].origin.from", "changes[].origin.earlier[]"),
     *(f"diagnostics[].{key}" for key in ("code", "severity", "message", "suggestion", "waived")),
     *("diagnostics[].source.file", "diagnostics[].source.line", "diagnostics[].about.kind"),
@@ -300,7 +302,14 @@ def build_full_document() -> dict[str, Any]:
         PLAN,
         changes=(
             create,
-            replace(update, origin=ChangeOrigin.MIXED, earlier=("partitions",), keyed=False, team="orders"),
+            replace(
+                update,
+                origin=ChangeOrigin.MIXED,
+                earlier=("partitions",),
+                keyed=False,
+                team="orders",
+                layer="defaults",
+            ),
             delete,
         ),
         diagnostics=(replace(PLAN.diagnostics[0], ref=topic("a")),),

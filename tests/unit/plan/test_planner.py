@@ -697,13 +697,14 @@ def test_consents_of_done_changes_stay_in_a_saved_plan() -> None:
     assert diff_saved(SavedPlan(plan, {}), done).proposals == ()
 
 
-@pytest.mark.parametrize(
-    ("file", "place"), [("t.yaml", PLACE), ("kafkaform.yaml", Location("kafkaform.yaml", 9))]
-)
-def test_a_change_is_in_kafkaform_yaml_where_all_of_it_comes_from_there(file: str, place: Location) -> None:
-    class InFile(PathAsLocation):
-        def __call__(self, path: str) -> Location:  # noqa: ARG002
-            return Location(file, 9)
+@pytest.mark.parametrize(("layer", "place"), [("", PLACE), ("profile/events", Location("kafkaform.yaml", 9))])
+def test_change_that_a_profile_asks_for_is_at_its_place(layer: str, place: Location) -> None:
+    class InLayer(PathAsLocation):
+        def __call__(self, _path: str) -> Location:
+            return Location("kafkaform.yaml", 9)
 
-    desired = replace(declare({"segment.ms": "5"}), locations=InFile())
-    assert plan_change(desired, live()).location == place
+        def find_layer(self, _path: str) -> str:
+            return layer
+
+    planned = plan_change(replace(declare({"segment.ms": "5"}), locations=InLayer()), live())
+    assert (planned.layer, planned.location) == (layer, place)

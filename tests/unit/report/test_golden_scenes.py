@@ -212,6 +212,14 @@ def plan_scenes() -> dict[str, Scene]:
     equal = [planned(update(name, SHORTER), Status.NEEDS_CONSENT) for name in names]
     similar = [planned(update(f"s{n}", FieldChange("partitions", n, 2 * n, n, 2 * n))) for n in range(1, 9)]
     few = [planned(create(name, retention_ms=WEEK)) for name in "abc"]
+    place = Location("kafkaform.yaml", 15)
+    events = [
+        replace(change, location=place, layer="profile/events")
+        for change in (
+            *(planned(update(name, SHORTER), Status.NEEDS_CONSENT) for name in ("clicks", "views")),
+            *(planned(update(f"p{n}", retention(f"{n}", WEEK, RiskAssessment()))) for n in range(1000, 1003)),
+        )
+    ]
     many = [planned(create(f"c{n:04}")) for n in range(900)]
     many += [planned(update(f"u{n:04}", LONGER)) for n in range(300)]
     many += [planned(Delete(topic(f"d{n}"), "id", {"partitions": n}, LOST)) for n in range(1, 60)]
@@ -219,7 +227,7 @@ def plan_scenes() -> dict[str, Scene]:
         "none": Plan("Y2x", unchanged=40, broker_validated=True),
         "safe": Plan("Y2x", (planned(create("orders", retention_ms=WEEK)),), broker_validated=True),
         "all": everything_planned(),
-        "equal": resolve_consents(Plan("Y2x", (*equal, *similar, *few))),
+        "equal": resolve_consents(Plan("Y2x", (*equal, *similar, *few, *events))),
         "many": resolve_consents(Plan("Y2x", tuple(many))),
     }
     scenes = {f"plan_{name}": Scene("plan", plan, {"header": HEADER}) for name, plan in plans.items()}

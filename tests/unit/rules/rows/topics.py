@@ -113,7 +113,7 @@ def limited(*desired: Desired, partitions: int = 100, subset: bool = False) -> R
 DEFAULTED = replace(
     declared("a", 6),
     locations=FieldLocations(
-        read_documents(b"spec: {partitions: 6}", "a.yaml", lambda _: None, verbatim=VERBATIM)[0], {}, None
+        read_documents(b"spec: {partitions: 6}", "a.yaml", lambda _: None, verbatim=VERBATIM)[0], {}
     ),
 )
 TOPICS = tuple(declared(f"a{number}") for number in range(3001))

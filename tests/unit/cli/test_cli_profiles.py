@@ -1,0 +1,160 @@
+"""Profiles on the command line: what is validated, planned, consented to and explained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkaform.cli.session import Session
+from tests.support.cli.memory_program import Connected
+from tests.support.cli.project import Project, manifest
+
+CLUSTERS = {
+    name: {"environment": "prod", "client": {"bootstrap.servers": f"{name}:9092"}} for name in ("eu", "us")
+}
+PROFILES: dict[str, Any] = {
+    "standard": {"Topic": {"partitions": 3, "config": {"segment.ms": "1h"}}},
+    "events": {
+        "extends": "standard",
+        "Topic": {"retention": "7d", "overrides": {"us": {"retention": "5d"}}},
+        "ConsumerGroup": {"lag": {"maxRecords": 10}},
+        "limits": {"retention.ms": {"max": "30d"}, "partitions": {"max": 12}},
+    },
+}
+DEFAULTS = {"Topic": {"replicationFactor": 1}}
+
+
+@pytest.fixture(autouse=True)
+def _cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+
+
+def configure(project: Project, profiles: dict[str, Any] = PROFILES, **more: Any) -> None:
+    project.config(
+        environments=["prod"], clusters=CLUSTERS, defaults=DEFAULTS, profiles=profiles, rules=QUIET, **more
+    )
+
+
+QUIET = {"KF108": "off", "KF110": "off"}
+
+
+def write_topics(project: Project, count: int, **spec: Any) -> None:
+    for number in range(count):
+        text = manifest(f"t{number}", {"profile": "events", **spec}, {"labels": {"team": "a"}})
+        project.write(f"topics/t{number}.yaml", text)
+
+
+def cut_retention(project: Project) -> None:
+    events = {**PROFILES["events"], "Topic": {**PROFILES["events"]["Topic"], "retention": "3d"}}
+    configure(project, {**PROFILES, "events": events})
+
+
+def test_change_of_a_profile_is_planned_once_and_consented_to_by_its_name(project: Project) -> None:
+    configure(project)
+    write_topics(project, 3)
+    # This one sets the value itself, and another one sets a second value with that of the profile.
+    project.write("topics/own.yaml", manifest("own", {"profile": "events", "retention": "9d"}))
+    project.write("topics/both.yaml", manifest("both", {"profile": "events", "keyed": False}))
+    project.apply("--cluster", "eu").needs(0)
+    cut_retention(project)
+    both = {"profile": "events", "config": {"segment.ms": "2h"}}
+    project.write("topics/both.yaml", manifest("both", both))
+    planned = project.run("plan", "--cluster", "eu")
+    assert "profile events: 3 topics  kafkaform.yaml:" in planned.out
+    assert planned.out.count("profile events") == 1
+    assert "consent: --allow profile/events:retention-cut" in planned.out
+    saved = project.run("plan", "--cluster", "eu", "--format", "json").json
+    layers = {change["name"]: change.get("layer") for change in saved["changes"]}
+    assert layers == {"both": None, "t0": "profile/events", "t1": "profile/events", "t2": "profile/events"}
+    # The consent does not cover the change that the manifest asks for, too.
+    applied = project.apply("--cluster", "eu", "--allow", "profile/events:retention-cut")
+    assert applied.code == 1
+    after = project.run("plan", "--cluster", "eu", "--format", "json").json
+    assert [change["name"] for change in after["changes"]] == ["both"]
+
+
+def test_consent_to_a_profile_survives_in_a_saved_plan(project: Project) -> None:
+    configure(project)
+    write_topics(project, 2)
+    project.apply("--cluster", "eu").needs(0)
+    cut_retention(project)
+    project.run("plan", "--cluster", "eu", "--out", "p.json", "--allow", "profile/*:retention-cut").needs(0)
+    assert "profile events: 2 topics" in project.run("show", "p.json").out
+    project.apply("p.json").needs(0)
+    project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
+
+
+def test_misspelt_profile_in_a_consent_is_an_error(project: Project) -> None:
+    configure(project)
+    write_topics(project, 2)
+    project.apply("--cluster", "eu").needs(0)
+    cut_retention(project)
+    planned = project.run("plan", "--cluster", "eu", "--allow", "profile/evnts:retention-cut").needs(64)
+    assert "did you mean profile/events?" in planned.err
+
+
+def test_override_of_a_cluster_applies_to_it_alone(project: Project) -> None:
+    configure(project)
+    write_topics(project, 1, overrides={"prod": {"partitions": 4}, "eu": {"partitions": 5}})
+    for name, partitions, retention in (("eu", "5", "7d"), ("us", "4", "5d")):
+        explained = project.run("explain", "Topic/t0", "--cluster", name, "--format", "json").needs(0).json
+        values = {each["path"]: each["settings"][0]["value"] for each in explained["fields"]}
+        assert (str(values["partitions"]), values["config.retention.ms"]) == (partitions, retention)
+
+
+def test_explanation_lists_each_layer_with_its_place(project: Project) -> None:
+    configure(project)
+    write_topics(project, 1, retention="2d")
+    explained = project.run("explain", "Topic/t0", "--cluster", "us", "--format", "json").needs(0).json
+    settings = {each["path"]: each["settings"] for each in explained["fields"]}
+    assert [(each["layer"], each["value"]) for each in settings["config.retention.ms"]] == [
+        ("manifest", "2d"),
+        ("profile/events, in us", "5d"),
+        ("profile/events", "7d"),
+    ]
+    assert settings["replicationFactor"][0]["layer"] == "defaults"
+    assert settings["partitions"][0]["layer"] == "profile/standard"
+    lines = (project.folder / "kafkaform.yaml").read_text().splitlines()
+    source = settings["config.retention.ms"][2]["source"]
+    assert "7d" in lines[source["line"] - 1]
+    text = project.run("explain", "Topic/t0", "--cluster", "us").needs(0)
+    assert "profile events, in us" in text.out
+    assert "did you mean" in project.run("explain", "Topic/t9", "--cluster", "us").needs(64).err
+
+
+LIMITS = [
+    ({"retention": "60d"}, {None}),
+    # Without a limit is more than any limit.
+    ({"retention": -1}, {None}),
+    ({"partitions": 24}, {None}),
+    ({"retention": "30d", "partitions": 12}, set()),
+    ({"overrides": {"us": {"partitions": 24}}}, {"us"}),
+]
+
+
+@pytest.mark.parametrize(("spec", "scopes"), LIMITS)
+def test_limit_of_a_profile_is_a_finding(
+    spec: dict[str, Any], scopes: set[str | None], project: Project
+) -> None:
+    configure(project)
+    write_topics(project, 1, **spec)
+    found = project.run("validate", "--format", "json").json["diagnostics"]
+    beyond = [each for each in found if each["code"] == "profile/events"]
+    assert len(beyond) == len(scopes)
+    assert {tuple(each["environments"] or ()) for each in beyond} == {
+        () if scope is None else (scope,) for scope in scopes
+    }
+
+
+def test_limits_hold_for_extending_profiles_and_can_be_waived(project: Project) -> None:
+    configure(project, {**PROFILES, "audit": {"extends": "events", "Topic": {"retention": "90d"}}})
+    spec, reason = {"profile": "audit"}, {"annotations": {"kafkaform/waive.profile/events": "the law"}}
+    project.write("topics/a.yaml", manifest("a", spec))
+    project.run("validate").needs(1)
+    assert "at most 30d" in project.run("rules", "profile/events").needs(0).out
+    project.write("topics/a.yaml", manifest("a", spec, reason))
+    project.run("validate").needs(0)
+    project.write("topics/a.yaml", manifest("a", {"partitions": 99, "retention": "90d"}))
+    project.run("validate").needs(0)

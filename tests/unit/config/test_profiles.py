@@ -1,0 +1,116 @@
+"""Profiles in kafkaform.yaml: what is read, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkaform.config.manifests.loader import load
+from kafkaform.config.settings import read_settings
+from kafkaform.core.errors import InvalidInput
+from tests.support.cli.project import manifest
+
+HEAD = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\n"
+EVENTS = "profiles:\n  events: {Topic: {partitions: 2, replicationFactor: 1}}\n"
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("topics").mkdir()
+
+
+def list_problems(config: str, **specs: dict[str, object]) -> list[str]:
+    """Read a configuration and one manifest a kind; return the places and the hints of all problems."""
+    Path("kafkaform.yaml").write_text(HEAD + config)
+    for kind, spec in specs.items():
+        Path(f"topics/{kind}.yaml").write_text(manifest("a", spec, kind=kind))
+    try:
+        settings = read_settings(Path("kafkaform.yaml"))
+        load([Path("topics")], settings.build_context("dev"))
+    except InvalidInput as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+INVALID = [
+    ("profiles: {standard: {Topic: {}}, c: {extends: standrad}}", ["4:48", "did you mean 'standard'?"]),
+    ("profiles: {a: {extends: a}}", ["4:25", "a → a"]),
+    (
+        "profiles: {a: {extends: b}, b: {extends: a}, c: {extends: a}}",
+        ["4:25", "a → b → a", "4:42", "b → a → b"],
+    ),
+    ("profiles: {a: {Topic: {partitons: 3}}}", ["4:24", "partitions"]),
+    ("profiles: {a: {Topic: {config: {retention.ms: x}}}}", ["4:47"]),
+    ("profiles: {a: {Topic: {overrides: {stagin: {}}}}}", ["4:36", "environments"]),
+    ("profiles: {a: {Topic: {state: absent}}}", ["4:24"]),
+    ("profiles: {a: {User: {}}}", ["4:16"]),
+    ("profiles: {a: {limits: {retention.m: {max: 3d}}}}", ["4:25", "retention.ms"]),
+    ("profiles: {a: {limits: {partitions: {max: many}}}}", ["4:43"]),
+    ("profilesFrom: missing.yaml", ["4:15", "missing.yaml"]),
+]
+
+
+@pytest.mark.parametrize(("config", "parts"), INVALID)
+def test_invalid_profiles_are_refused_with_their_place(config: str, parts: list[str]) -> None:
+    problems = list_problems(config)
+    text = " ".join(problems)
+    assert [part for part in parts if part not in text] == []
+    assert len(problems) == max(1, sum(part.startswith("4:") for part in parts))
+
+
+def test_manifest_names_a_profile_that_exists_and_has_its_kind() -> None:
+    assert list_problems(EVENTS, Topic={"profile": "events"}) == []
+    (problem,) = list_problems(EVENTS, Topic={"profile": "event"})
+    assert problem.startswith("topics/Topic.yaml:")
+    assert "did you mean 'events'?" in problem
+    (problem,) = list_problems(
+        EVENTS, Topic={"profile": "events"}, ConsumerGroup={"profile": "events", "topics": ["a"]}
+    )
+    assert problem.startswith("topics/ConsumerGroup.yaml:")
+    Path("topics/ConsumerGroup.yaml").unlink()
+    # Profiles are chosen once, for all environments.
+    (problem,) = list_problems(EVENTS, Topic={"overrides": {"dev": {"profile": "events"}}})
+    assert "profile" in problem
+
+
+def test_profiles_of_another_file_are_read_with_their_places() -> None:
+    Path("shared").mkdir()
+    shared = Path("shared/profiles.yaml")
+    shared.write_text("apiVersion: kafkaform/v1\nkind: Config\n" + EVENTS)
+    source = "profilesFrom: shared/profiles.yaml\n"
+    assert list_problems(source + "profiles: {own: {extends: events}}", Topic={"profile": "own"}) == []
+    # One name, one profile; and nothing but profiles is read from there.
+    (problem,) = list_problems(source + "profiles: {events: {}}", Topic={"profile": "events"})
+    assert problem.startswith("shared/profiles.yaml:4:3: ")
+    assert "kafkaform.yaml:5:12" in problem
+    shared.write_text(shared.read_text() + "clusters: {a: {client: {bootstrap.servers: 'a:1'}}}\n")
+    assert [text.split(": ")[0] for text in list_problems(source)] == ["shared/profiles.yaml:5:1"]
+
+
+def test_overrides_name_environments_or_clusters() -> None:
+    clusters = "clusters: {eu: {environment: prod, client: {bootstrap.servers: 'a:1'}}}\n"
+    counts = {"partitions": 1, "replicationFactor": 1}
+    assert list_problems(clusters, Topic={**counts, "overrides": {"eu": {"partitions": 2}}}) == []
+    (problem,) = list_problems(clusters, Topic={**counts, "overrides": {"us": {"partitions": 2}}})
+    assert "known names: dev, prod, eu" in problem
+
+
+def test_branch_cannot_read_profiles_outside_of_it(tmp_path: Path) -> None:
+    branch = tmp_path / "branch"
+    branch.mkdir()
+    outside = HEAD.replace("environments: [dev, prod]\n", "") + EVENTS
+    Path("outside.yaml").write_text(outside)
+    Path("kafkaform.yaml").write_text(HEAD)
+    trusted = read_settings(Path("kafkaform.yaml"))
+    (branch / "kafkaform.yaml").write_text(HEAD + "profilesFrom: ../outside.yaml\n")
+    with pytest.raises(InvalidInput) as caught:
+        trusted.read_branch_settings(branch)
+    assert str(caught.value.problems[0]).startswith("kafkaform.yaml:4:15: ")
+    (branch / "inside.yaml").write_text(outside)
+    (branch / "kafkaform.yaml").write_text(HEAD + "profilesFrom: inside.yaml\n")
+    settings = trusted.read_branch_settings(branch)
+    assert settings.branch is not None
+    assert settings.branch.sections == {"profilesFrom"}
+    assert "events" in settings.profiles

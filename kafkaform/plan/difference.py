@@ -92,8 +92,12 @@ class Proposal(Value):
     @property
     def planned(self) -> PlannedChange:
         """The whole change, before the gate has set its status."""
-        team = self.desired.intent.team
-        return self.saved or PlannedChange(self.change, Status.PLANNED, _find_location(self), team=team)
+        intent, location = self.desired.intent, _find_location(self)
+        # A saved plan is judged without manifests, and the risk of a partition increase depends on this.
+        keyed = intent.keyed if isinstance(self.change, Update) else None
+        return self.saved or PlannedChange(
+            self.change, Status.PLANNED, location, keyed=keyed, team=intent.team
+        )
 
     @property
     def judged(self) -> tuple[Change, ...]:

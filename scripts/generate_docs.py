@@ -27,6 +27,7 @@ from kafkaform.config.client_properties.table import (
     PROPERTIES,
     RENAMED,
     Property,
+    Use,
     translate_name,
 )
 from kafkaform.core.rights import CLUSTER
@@ -131,16 +132,27 @@ def render_client_matrix() -> str:
 
 
 def _render_matrix() -> Iterator[str]:
+    refused: dict[str, list[str]] = {}
     yield "### Properties"
     yield ""
     yield "| property (librdkafka) | values | own connections |"
     yield "| --- | --- | --- |"
     for property_ in PROPERTIES.values():
+        if property_.use is Use.REFUSED and not property_.unless:
+            refused.setdefault(property_.note, []).append(property_.name)
+            continue
         name = f"`{property_.name}`"
         name += f" (or `{property_.alias}`)" if property_.alias else ""
         name += ", secret" if property_.sensitive else ""
         name += ", kafkaform's own" if property_.name in OWN and not property_.note else ""
         yield f"| {name} | {property_.type.description or 'text'} | {_describe_use(property_)} |"
+    yield ""
+    yield "### Refused"
+    yield ""
+    yield "| property (librdkafka) | why |"
+    yield "| --- | --- |"
+    for why, names in refused.items():
+        yield f"| {_join_names(names)} | {why} |"
     yield ""
     yield "### Not allowed"
     yield ""

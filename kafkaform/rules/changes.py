@@ -103,9 +103,8 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
     """A plan puts a large share of the declared topics at risk at once.
 
     One wrong default can affect every topic. From ten topics on, changes that are not safe may affect at most
-    `limits.blastRadius` of the existing ones (30 %); above it, all such changes are refused. New topics do
-    not count. Apply in smaller steps (`--target`), or raise the limit in a reviewed commit. A saved plan is
-    checked again when it is applied.
+    `limits.blastRadius` of the existing ones (30 %); above it, all such changes are refused. Apply in smaller
+    steps (`--target`), or raise the limit in a reviewed commit. A saved plan is checked again.
     """
     topics = (
         # A saved plan has no manifests, so all live topics are counted instead of the declared ones.
@@ -139,10 +138,9 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
 def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
     """A change of a topic affects groups that read it.
 
-    A group starts at `auto.offset.reset` in new partitions. With `latest`, the default, it skips the records
-    that are written before it finds them. Offsets cannot be committed while a group has members: stop the
-    group, apply, commit the start of the new partitions with `kafkaform reset`, and start the group. If a
-    topic is deleted, the offsets of its groups go too, and their members keep requesting it.
+    A group starts at `auto.offset.reset` in new partitions: with `latest`, the default, it skips the records
+    that are written before it finds them. Stop the group, apply, commit the start of the new partitions with
+    `kafkaform reset`, and start the group. If a topic is deleted, the offsets of its groups go too.
     """
     # A group may have the name of a topic.
     has_readers = is_topic(subject.planned.ref)
@@ -281,8 +279,8 @@ def writes_go_on(subject: PlannedSubject) -> Iterator[Finding]:
     """Writes with acks=all would stop once the plan is applied.
 
     Such writes need min.insync.replicas replicas in sync. So it must not rise above the replication factor,
-    or above the replicas in sync of any partition, and the replication factor must not fall below it.
-    Replicas that the same plan adds count. The value in force counts, the cluster's default included.
+    or above the replicas in sync of any partition, and the replication factor must not fall below it. The
+    value in force counts, the cluster's default included.
     """
     planned, desired = subject.planned, subject.about
     if not isinstance(desired, Desired) or planned.status is Status.REFUSED:

@@ -33,8 +33,8 @@ def more_members_than_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """A group has more members than partitions.
 
     One member reads a partition, so the other members are idle. Add partitions, or run fewer members; for hot
-    spares, waive the rule. The partitions of all topics of the group count; with the range assignor, those of
-    the largest topic. Share groups and Kafka Streams are not reported.
+    spares, waive the rule. With the range assignor, the partitions of the largest topic count. Share groups
+    and Kafka Streams are not reported.
     """
     capacity = _find_capacity(group)
     for field, many in (("expected", "{} expected members"), ("max", "at most {} members")):
@@ -54,8 +54,7 @@ def uneven_shares(group: DeclaredGroup) -> Iterator[Finding]:
     """The expected members do not divide the partitions.
 
     Some members read more partitions than others, and the group is as slow as those. Choose a number that
-    divides the partition count. The range assignor gives the remainder of each topic to the first members, so
-    the difference grows with several topics. Share groups and Kafka Streams are not reported.
+    divides the partition count. Share groups and Kafka Streams are not reported.
     """
     members, capacity = group.amount("members", "expected"), _find_capacity(group)
     # KF201 reports members beyond the number of partitions.
@@ -79,10 +78,9 @@ def static_membership(group: DeclaredGroup) -> Iterator[Finding]:
 
     Each restart of a member assigns the partitions anew. With a group.instance.id of its own, a member that
     returns within the session timeout gets its partitions back. Reported if members.expected and members.max
-    are equal and at least two, unless all live members are static. If the application sets an id for each
-    member, waive the rule. An id in the manifest is the same for all members, which then fence each other
-    (warning), unless the application completes it, as in `checkout-{pod}`. Share groups and Kafka Streams are
-    not reported.
+    are equal and at least two, unless all live members are static. An id in the manifest is the same for all
+    members, which then fence each other (warning), unless the application completes it, as in
+    `checkout-{pod}`. If the application sets an id, waive the rule.
     """
     members = group.amount("members", "expected")
     # No other member can take the partitions of a single one: its restart always interrupts the group.

@@ -46,10 +46,9 @@ _BROKER_LIMITS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms
 def slow_batches(group: DeclaredGroup) -> Iterator[Finding]:
     """A batch may take longer than the group waits for a member.
 
-    A member that does not call poll() within max.poll.interval.ms loses its partitions; the next one gets the
-    same records and is as slow. Keep max.poll.records times processing.maxTimePerRecord below it, and lower
-    max.poll.records first: a longer interval hides members that have failed. In a share group,
-    share.record.lock.duration.ms is the limit.
+    A member that does not call poll() within max.poll.interval.ms loses its partitions, and the next one is
+    as slow. Keep max.poll.records times processing.maxTimePerRecord below it: lower max.poll.records first,
+    as a longer interval hides failed members. In a share group, share.record.lock.duration.ms is the limit.
     """
     each = group.amount("processing", "maxTimePerRecord")
     records = int(group.client(_POLL_RECORDS))
@@ -74,9 +73,9 @@ def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
     With the range and roundrobin assignors, no member reads until the rebalance is over; with
-    cooperative-sticky, only the partitions that move stop. One of the two in the list is enough, and Java
-    consumers without a setting have range first. Migrate Java clients in two rolling restarts: first with
-    `cooperative-sticky,range`, then without range. Those of librdkafka must all be stopped first.
+    cooperative-sticky, only the partitions that move stop. Java consumers without a setting have range first.
+    Migrate them in two rolling restarts: first with `cooperative-sticky,range`, then without range. Those of
+    librdkafka must all be stopped first.
     """
     # A group uses an assignor that all members list, and the rebalance protocol that all of these support
     # (KIP-429): one eager assignor in a list makes it eager.
@@ -126,10 +125,9 @@ def guarantee(group: DeclaredGroup) -> Iterator[Finding]:
     """The declared delivery guarantee is not met by the clients' settings.
 
     With enable.auto.commit, the default, a crash loses records that were committed but not processed (not
-    at-least-once), and repeats those that were processed but not committed (not at-most-once: commit before
-    processing). Exactly-once needs offsets that the producer's transaction commits, so no automatic commits,
-    and isolation.level read_committed. A share group is never exactly-once. Kafka Streams is not reported:
-    its processing.guarantee decides.
+    at-least-once), and repeats those that were processed but not committed (not at-most-once). Exactly-once
+    needs offsets that the producer's transaction commits, and isolation.level read_committed. A share group
+    is never exactly-once. Kafka Streams is not reported: its processing.guarantee decides.
     """
     delivery = group.text("guarantees", "delivery")
     if delivery is None or group.protocol == STREAMS:
@@ -177,8 +175,8 @@ def refused_by_clients(group: DeclaredGroup) -> Iterator[Finding]:
     """A client setting is not allowed with the group's protocol: clients do not start.
 
     With the consumer protocol, a Java client that sets partition.assignment.strategy, session.timeout.ms or
-    heartbeat.interval.ms throws a ConfigException, as does a classic one with group.remote.assignor. Share
-    consumers refuse more settings, auto.offset.reset among them. Remove the setting.
+    heartbeat.interval.ms throws a ConfigException, as does a classic one with group.remote.assignor, and a
+    share consumer with auto.offset.reset and others. Remove the setting.
     """
     for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
         text = f"clients of a {group.protocol} group do not start with {name}"

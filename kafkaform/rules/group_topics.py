@@ -31,8 +31,8 @@ def retention_below_lag(group: DeclaredGroup) -> Iterator[Finding]:
     """A topic keeps its records for less time than the group may be behind.
 
     Records past retention.ms are deleted whether a group has read them or not. If the group is down for
-    downtime.max, or lags by lag.maxTime, it loses records without any error. Raise the retention above both.
-    Topics that are only compacted keep their records; retention.bytes can delete them even earlier.
+    downtime.max, or lags by lag.maxTime, it loses records. Raise the retention above both. retention.bytes
+    can delete records even earlier.
     """
     for topic in group.topics:
         retention, text = _retention(topic, group.context)
@@ -119,10 +119,10 @@ def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
 def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """auto.offset.reset differs from offsets.initial.
 
-    offsets.initial is committed for the partitions that exist at first. Those that are added later, or whose
-    offsets expired, start at auto.offset.reset. `latest`, the default, then skips records, and `none` makes
-    the client fail. With a time or a duration as offsets.initial, use `earliest`. If it is `latest` and
-    auto.offset.reset is not, expired offsets make the group read from further back (info).
+    Partitions that are added later, or whose offsets expired, start at auto.offset.reset. `latest`, the
+    default, then skips records, and `none` makes the client fail. With a time or a duration as
+    offsets.initial, use `earliest`. If offsets.initial is `latest` and auto.offset.reset is not, expired
+    offsets make the group read from further back (info).
     """
     initial, reset = group.text("offsets", "initial"), group.client(_RESET)
     if initial is None or group.protocol == SHARE or initial == reset:
@@ -152,9 +152,9 @@ def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """The live group has another protocol than its manifest.
 
     A migration is under way, or clients or the manifest were forgotten. Between classic and consumer, Kafka
-    converts a group while its members migrate one by one. An empty group of another protocol is not reported
-    where it takes that of the next member. Share groups, and consumer and streams, are never converted:
-    delete the group before clients of the other protocol join.
+    converts a group while its members migrate. Share groups, and consumer and streams, are never converted:
+    delete the group before clients of the other protocol join. An empty group that takes the protocol of its
+    next member is not reported.
     """
     live = group.live
     if live is None or live.state == "Dead" or live.protocol == group.protocol:

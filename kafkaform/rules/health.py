@@ -64,10 +64,9 @@ def health_rule(code: str, severity: Severity) -> Callable[[Callable[[Health], I
 def controllers(health: Health) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
-    Without an active controller, topics cannot be changed, and partitions get no new leader when a broker
-    stops. A voter is out of sync when it has not fetched from the controller for 10 s, or never, or is 10,000
-    records of the metadata log behind. Check that its process runs and reaches the other voters, and bring it
-    back before you stop another one.
+    Topics cannot be changed, and partitions get no new leader when a broker stops. A voter is out of sync
+    when it has not fetched from the controller for 10 s, or is 10,000 records of the metadata log behind.
+    Check that its process runs and reaches the other voters, and bring it back before you stop another one.
     """
     quorum = health.quorum
     # An account that may not describe the quorum still gets the controller from metadata.
@@ -132,8 +131,8 @@ def leaders_even(context: RuleContext) -> Iterator[Finding]:
 
     A broker that leads more partitions carries more load. It is reported if it leads at least three more than
     the mean, and more above it than `leaderImbalance` of `limits:` in kafkaform.yaml allows (30 percent).
-    After a restart, preferred leaders lead again within five minutes, except for 10 % that brokers tolerate.
-    If leaders stay uneven, run `kafkaform rebalance`.
+    After a restart, preferred leaders lead again within five minutes, except for 10 %. If leaders stay
+    uneven, run `kafkaform rebalance`.
     """
     health = context.health
     if health is None or not health.brokers:
@@ -297,8 +296,8 @@ def reassignment(health: Health) -> Iterator[Finding]:
 def room_on_disks(health: Health) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
 
-    Less than 10 % of the volume is free. A broker with a full volume takes the log directory offline, and
-    stops if it has no other one. Move replicas, shorten the retention of the largest topics, or enlarge the
+    A broker with a full volume takes the log directory offline, and stops if it has no other one. Reported
+    below 10 % of free space. Move replicas, shorten the retention of the largest topics, or enlarge the
     volume. An offline directory has failed: repair the volume and restart the broker. Brokers before Kafka
     3.3 do not report how full their volumes are.
     """
@@ -323,10 +322,9 @@ def no_hanging_transactions(health: Health) -> Iterator[Finding]:
     """Transactions are hanging: they have been open for longer than their timeout allows.
 
     Consumers with isolation.level=read_committed get no record after the first offset of an open transaction,
-    and compaction stops there. Reported one minute past its timeout, or if no coordinator has it open and
-    nothing was written for transaction.max.timeout.ms; then it stays open until it is aborted by hand
-    (KIP-664). Stop the producer, check what it wrote, and abort the transaction with the command in the
-    finding. The producer is named with Read on the topic, from Kafka 2.8 on.
+    and compaction stops there. Reported one minute past its timeout, or, if no coordinator has it open, past
+    transaction.max.timeout.ms (KIP-664). Stop the producer, check what it wrote, and abort the transaction
+    with the command in the finding. The producer is named with Read on the topic.
     """
     for hanging in group_by_producer(t for t in health.transactions if t.is_hanging):
         # The partitions of one transaction have one producer and timeout, so the first stands for all.
@@ -350,10 +348,10 @@ def no_hanging_transactions(health: Health) -> Iterator[Finding]:
 def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     """Records arrive in one partition of a topic at twice the rate of the others, or more.
 
-    The consumer of that partition lags first, and more consumers or partitions often change nothing. Arrivals
-    are counted by offsets, so that retention hides nothing; the five topics with the highest ratio times rate
-    are named. `kafkaform skew --arrivals` lists all, `kafkaform skew` finds the keys. As it is slow, it runs
-    only with `--rule KF312`, or if `rules:` of kafkaform.yaml gives it a severity.
+    The consumer of that partition lags first, and more consumers or partitions often change nothing. The five
+    topics with the highest ratio times rate are named; `kafkaform skew --arrivals` lists all, `kafkaform
+    skew` finds the keys. As it is slow, it runs only with `--rule KF312`, or if `rules:` of kafkaform.yaml
+    gives it a severity.
     """
     from spark_validation.arrivals import Spread  # takes 3 ms, and only this rule needs it
 
@@ -380,9 +378,8 @@ def throttles_left(health: Health) -> Iterator[Finding]:
     """Replication throttles are set, though no reassignment is running.
 
     A move of replicas left them: a tool that was killed, or `kafka-reassign-partitions.sh` without
-    `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster than the rates, after
-    every restart. Rates without lists throttle nothing until the next move. kafkaform removes only its own;
-    the finding shows the commands that remove the others.
+    `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster than the rates.
+    kafkaform removes only its own; the finding shows the commands that remove the others.
     """
     # While replicas move, throttles belong there; an account that cannot see that gets no finding.
     if health.reassigning != {}:

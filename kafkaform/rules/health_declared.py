@@ -78,10 +78,10 @@ def _format(path: str, value: FieldValue) -> str:
 def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     """A group lags more than declared, is empty though members are expected, or has idle members.
 
-    Lag is counted in records and compared with `lag.maxRecords` of the manifest; `lag.maxTime` is not checked
-    here. If the group is empty although `members.expected` is above zero, check that the application runs; a
-    group that never had a member is information. Remove idle members, add partitions, or waive the rule if
-    they stand by. Of undeclared groups, only idle members are reported, as information.
+    Lag is counted in records and compared with `lag.maxRecords` of the manifest. If the group is empty
+    although `members.expected` is above zero, check that the application runs; a group that never had a
+    member is information. Remove idle members, add partitions, or waive the rule if they stand by. Of
+    undeclared groups, only idle members are reported, as information.
     """
     for group in list_groups(context):
         yield from _compare_with_manifest(group)

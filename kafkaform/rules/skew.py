@@ -82,11 +82,10 @@ measured_rule = partial(RuleOfEach(_list_judged), stage=Stage.SKEW)
 def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
     """The fullest partition is further above the mean than the topic's policy allows.
 
-    The brokers and the consumer of that partition carry more load, and a group is as slow as the member that
-    reads it. The limit is `skew.maxPartitionRatio` of the manifest, by records, or bytes with `by: bytes`,
-    and of the newest part of the log with `of: now`. The finding is an error if the whole interval is above
-    the limit, a warning if the limit is within it, if the ratio is unknown, or in a plan. The diagnosis of
-    `kafkaform skew` names the cause and what helps.
+    A group is as slow as the member that reads that partition. The limit is `skew.maxPartitionRatio` of the
+    manifest, by records, or bytes with `by: bytes`, and of the newest part of the log with `of: now`. It is
+    an error if the whole interval is above the limit, a warning if the limit is within it, if the ratio is
+    unknown, or in a plan. The diagnosis of `kafkaform skew` names the cause and what helps.
     """
     yield from _report_broken(topic, "maxPartitionRatio", lambda *_: _mend(topic.result))
     unknown = explain_unknown_ratio(topic.result, topic.limits) if topic.limits is not None else None
@@ -100,9 +99,9 @@ def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
     """One key has a larger share of a topic than the topic's policy allows.
 
     All records of a key are on one partition, so more partitions do not help. A producer can split a key by a
-    suffix (a salt), which loses the order of its records. The limit is `skew.maxKeyShare` of the manifest, by
-    records, or bytes with `by: bytes`. The finding is an error if the whole interval is above the limit, a
-    warning if the limit is within it. Keys are shown as hashes.
+    suffix (a salt), which loses the order of its records. The limit is `skew.maxKeyShare` of the manifest. It
+    is an error if the whole interval is above the limit, a warning if the limit is within it. Keys are shown
+    as hashes.
     """
     yield from _report_broken(topic, "maxKeyShare", _split)
 
@@ -136,11 +135,10 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
 def keys_apart(topic: MeasuredTopic) -> Iterator[Finding]:
     """Keys of a topic lie on more than one partition: order per key is broken.
 
-    Several producers place keys differently (Java uses murmur2; librdkafka CRC32 unless
-    `partitioner=murmur2_random` is set), or partitions were added. Joins by partition miss records too. Give
-    all producers the same partitioner; order is restored once the older records have expired. Not reported if
-    all records were written with one other partitioner, nor with `keyed: false` unless the topic is
-    compacted.
+    Producers place keys differently (Java uses murmur2; librdkafka CRC32 unless `partitioner=murmur2_random`
+    is set), or partitions were added. Joins by partition miss records too. Give all producers the same
+    partitioner; order is restored once the older records have expired. With `keyed: false`, only a compacted
+    topic is reported.
     """
     declared = topic.declared
     if declared is not None and declared.intent.keyed is False and not _compacted(declared):
@@ -294,11 +292,9 @@ _LIMIT = "raise skew.maxPartitionRatio in a reviewed commit"
 def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
     """A partition increase is predicted to leave the fullest partition further above the mean than allowed.
 
-    More partitions do not divide a hot key: the mean falls, and its partition stays as large. The measured
-    keys are placed on the planned partitions and compared with `skew.maxPartitionRatio`; if the whole
-    interval is above it, the change is refused. It is a warning if the limit is within the interval, with
-    `skew.of: now`, or if the increase improves a topic that is already above. Only `kafkaform plan --skew`
-    checks this.
+    More partitions do not divide a hot key: the mean falls, and its partition stays as large. If the whole
+    predicted interval is above `skew.maxPartitionRatio`, the change is refused. It is a warning if the limit
+    is within the interval, with `skew.of: now`, or if the increase improves a topic that is already above.
     """
     for planned in context.changes:
         counts, result = increase(planned.change), context.skew.get(planned.ref.name)

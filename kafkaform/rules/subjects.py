@@ -22,7 +22,7 @@ def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
 
     Serializers look a schema up by the name of the topic: TOPIC-value or TOPIC-key. If no topic has the name,
     no client uses the subject. Correct the name, declare the topic, or waive the rule. Names of other naming
-    strategies are not checked. If only some of the manifests are read, a live topic counts.
+    strategies are not checked.
     """
     for subject in context.of_kind(SubjectKind.name):
         topic = find_topic(subject.ref.name)

@@ -33,12 +33,10 @@ def divisible_count(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partition count has few divisors.
 
     If the number of members does not divide the partition count, some members read more partitions than
-    others, and the group is as slow as those. 12 partitions are even among 1, 2, 3, 4, 6 and 12 members; 10
-    only among 1, 2, 5 and 10. The rule compares with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120,
-    144, 180, 240 and 360, and suggests the nearest that is at most a third away and has at least half again
-    as many divisors; a multiple of the brokers first, never a decrease of a live topic. Counts of 1 to 3,
-    powers of two and counts above 360 are not reported. Joined topics need the same count: change all of
-    them, or waive the rule.
+    others. 12 are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The rule compares
+    with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240 and 360, and suggests the
+    nearest, a multiple of the brokers first; never a decrease of a live topic. Counts of 1 to 3, powers of
+    two and counts above 360 are not reported. Joined topics need the same count.
     """
     partitions, brokers = topic.partitions, topic.context.brokers
     better = _find_better_count(partitions or 0, brokers, _find_fewest(topic))
@@ -62,9 +60,9 @@ def _find_fewest(topic: DeclaredTopic) -> int:
 def even_leaders(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partitions are not a multiple of the brokers.
 
-    Some brokers then lead one partition more, and serve more of the topic's traffic. Use a multiple;
-    `kafkaform rebalance` balances the leaders of all topics together. Not reported with fewer partitions than
-    brokers, or with ten leaders or more on each. Needs a cluster, or `brokers:` in kafkaform.yaml.
+    Some brokers then lead one partition more. Use a multiple; `kafkaform rebalance` balances the leaders of
+    all topics together. Not reported with fewer partitions than brokers, or with ten leaders or more on each.
+    Needs a cluster, or `brokers:` in kafkaform.yaml.
     """
     brokers, partitions = topic.context.brokers, topic.partitions
     if not brokers or partitions is None or partitions % brokers == 0:
@@ -84,10 +82,10 @@ def even_leaders(topic: DeclaredTopic) -> Iterator[Finding]:
 def partition_total(context: RuleContext) -> Iterator[Finding]:
     """There are more partitions than the project allows.
 
-    Each partition costs files, memory and fetch requests on every broker with a replica, and needs a new
-    leader if its broker fails. Delete unused topics, and declare fewer partitions for new ones: Kafka cannot
-    remove partitions. The limit is `partitions:` in the `limits:` of kafkaform.yaml, 100,000 unless set, for
-    all declared topics together; a run over some of the manifests checks each topic by itself.
+    Each partition costs files, memory and fetch requests on every broker with a replica. Delete unused
+    topics, and declare fewer partitions for new ones. The limit is `partitions:` in the `limits:` of
+    kafkaform.yaml, 100,000 unless set, for all declared topics together; a run over some of the manifests
+    checks each topic by itself.
     """
     limit = context.limits.partitions
     sizes = [(partitions, topic) for topic in list_topics(context) if (partitions := topic.partitions)]
@@ -115,9 +113,8 @@ def many_partitions(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has more than 1,000 partitions.
 
     Each replica keeps at least three files open and maps two of them into memory: with Linux's default of
-    65,530 maps, a broker has room for about 32,000 replicas. If a broker fails, each partition that it led
-    waits for a new leader. Kafka cannot lower the count later. Few topics need so many: if yours does, waive
-    the rule.
+    65,530 maps, a broker has room for about 32,000 replicas. Kafka cannot lower the count later. Few topics
+    need so many: if yours does, waive the rule.
     """
     partitions, brokers = topic.partitions or 0, topic.context.brokers
     if partitions <= _MANY:

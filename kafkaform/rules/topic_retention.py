@@ -55,10 +55,9 @@ def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
 def retention_within_segment(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is less than a segment, so data stays far longer than declared.
 
-    Kafka deletes whole segments. A partition with little traffic writes to one segment for segment.ms, so its
-    oldest record stays for retention.ms and segment.ms together: 8 days with `retention: 1d` and the default
-    segment.ms of 7d. Likewise, a partition keeps up to retention.bytes and one segment more. Set segment.ms
-    or segment.bytes well below the retention. Reported if the manifest declares one of the two.
+    Kafka deletes whole segments, so the oldest record stays for retention.ms and segment.ms together: 8 days
+    with `retention: 1d` and the default segment.ms of 7d. Likewise, a partition keeps up to retention.bytes
+    and one segment more. Set segment.ms or segment.bytes well below the retention.
     """
     for name, segment_name in ((_TIME, "segment.ms"), (_SIZE, "segment.bytes")):
         if topic.find_declared(name) is None and topic.find_declared(segment_name) is None:

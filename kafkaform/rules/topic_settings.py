@@ -32,9 +32,8 @@ def doubtful_configs(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic config is doubtful: retired, deprecated, vendor-specific, or most likely a mistake.
 
     Brokers of Kafka 4 refuse retired configs; deprecated ones will follow: remove both. A retention.ms below
-    5 minutes is most likely a number without its unit: `retention: 7` means 7 milliseconds. Without a
-    cluster, a value that the newest Kafka refuses is reported too, and, as information, a vendor's config.
-    Unknown configs and impossible values are errors when manifests are read.
+    5 minutes is most likely a number without its unit: `retention: 7` means 7 milliseconds. Offline, what
+    only brokers can validate is reported too.
     """
     # With a cluster, its brokers validate a vendor's config, and values.
     offline = topic.context.facts is None
@@ -125,9 +124,9 @@ def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     """Two topic names differ only in `.` and `_`.
 
     They collide in the names of metrics, so a broker refuses to create the second one, except in one request
-    with the first. Use only one of the two characters. Live topics count too; if both exist already, it is a
-    warning. Offline that is unknown: `kafkaform import` waives the rule for topics that exist, and a plan
-    ignores the waiver unless both do.
+    with the first. Use only one of the two characters. If both exist already, it is a warning. Offline that
+    is unknown: `kafkaform import` waives the rule for topics that exist, and a plan ignores the waiver unless
+    both do.
     """
     live, folded = _fold_names(topic.context)
     names = folded[_fold(topic.name)]

@@ -27,6 +27,7 @@ from kafkaform.config.client_properties.table import (
     PROPERTIES,
     RENAMED,
     Property,
+    Use,
     translate_name,
 )
 from kafkaform.core.rights import CLUSTER
@@ -81,43 +82,48 @@ def render_rule_catalogue() -> str:
     known = list_entries().values()
     strays = [entry.code for entry in known if entry.code[:3] not in GROUPS]
     assert not strays, f"{strays} are in no group"
-    lines = [NOTE, f"# Rules\n\n{RULES_INTRODUCTION}"]
+    subjects = " · ".join(f"[{title}](#{title.lower().replace(' ', '-')})" for title, _ in GROUPS.values())
+    lines = [NOTE, f"# Rules\n\n{RULES_INTRODUCTION}\n\nSubjects: {subjects}."]
     for prefix, (title, about) in GROUPS.items():
         members = [entry for entry in known if entry.code.startswith(prefix)]
         if not members:
             continue
-        lines += [f"\n## {title}\n\n{about}\n", "| code | severity | needs | waivable | what is wrong |"]
-        lines.append("| --- | --- | --- | --- | --- |")
-        lines += [_render_row(entry) for entry in members]
-        lines += [f"\n### {entry.code}\n\n{entry.explanation}" for entry in members]
+        lines += [f"\n## {title}\n\n{about}", *map(_render_entry, members)]
     return "\n".join(lines) + "\n"
 
 
 RULES_INTRODUCTION = """\
-`kafkaform rules` lists all rules, including those of plug-ins and the policies of `kafkaform.yaml`.
-`kafkaform rules KF109` explains one. An error refuses the resource that it is about. Some findings of a rule
-have a higher or lower severity than the rule, as its text says.
+`kafkaform rules` lists all rules, with those of plug-ins and the policies of `kafkaform.yaml`;
+`kafkaform rules KF109` explains one. An error refuses the resource that it is about.
 
 ![A rule in a terminal](rules.svg)
 
-- **needs**: `manifests` are checked by `validate`, `plan` and `apply`, `live` resources and `changes` by
-  `plan` and `apply`, `health` by `doctor` and before every `apply`, `skew` by `skew` and `plan --skew`, and
-  `forecast` by `plan --skew`. A note (no entry) reports what was found while the cluster was read.
-- **severity**: set it under [`rules:`](configuration.md#rules-and-waivers) in kafkaform.yaml, or `off`.
-- **waivable**: a manifest can waive the rule, [with a reason](configuration.md#rules-and-waivers). A rule
-  that reports what Kafka itself would refuse, or what the owner of another resource decides, cannot be
-  waived.
+The line below a title has:
+
+| part | meaning |
+| --- | --- |
+| severity | `error`, `warning` or `info`; [`rules:`](configuration.md#rules-and-waivers) in \
+kafkaform.yaml sets another one, or `off`; single findings may differ, as the text says |
+| `manifests` | checked by `validate`, `plan` and `apply` |
+| `live`, `changes` | checked by `plan` and `apply` |
+| `health` | checked by `doctor`, and before every `apply` |
+| `skew`, `forecast` | checked by `skew` and by `plan --skew`; by `plan --skew` only |
+| note | not a rule: what was found while the cluster was read |
+| not waivable | a manifest cannot [waive](configuration.md#rules-and-waivers) it: Kafka itself \
+would refuse, or the owner of another resource decides |
 
 A suggestion such as `write config: {min.insync.replicas: 2}` is a line of the manifest's `spec`; where the
 manifest has a `config` already, add the entry to it."""
 
 
-def _render_row(entry: Rule | Note) -> str:
-    needs, waivable = "", ""
+def _render_entry(entry: Rule | Note) -> str:
+    summary, _, text = entry.explanation.partition("\n\n")
+    facts = [entry.severity.value, "note"]
     if isinstance(entry, Rule):
-        needs, waivable = entry.stage.value, "yes" if entry.waivable else "no"
-    cells = (f"[{entry.code}](#{entry.code.lower()})", entry.severity.value, needs, waivable, entry.summary)
-    return f"| {' | '.join(cells)} |"
+        facts = [entry.severity.value, entry.stage.value, *([] if entry.waivable else ["not waivable"])]
+    # Links name the code alone, whatever the title is.
+    anchor = f'<a id="{entry.code.lower()}"></a>'
+    return f"\n{anchor}\n\n### {entry.code}: {summary.removesuffix('.')}\n\n*{', '.join(facts)}*\n\n{text}"
 
 
 def render_client_matrix() -> str:
@@ -126,16 +132,27 @@ def render_client_matrix() -> str:
 
 
 def _render_matrix() -> Iterator[str]:
+    refused: dict[str, list[str]] = {}
     yield "### Properties"
     yield ""
     yield "| property (librdkafka) | values | own connections |"
     yield "| --- | --- | --- |"
     for property_ in PROPERTIES.values():
+        if property_.use is Use.REFUSED and not property_.unless:
+            refused.setdefault(property_.note, []).append(property_.name)
+            continue
         name = f"`{property_.name}`"
         name += f" (or `{property_.alias}`)" if property_.alias else ""
         name += ", secret" if property_.sensitive else ""
         name += ", kafkaform's own" if property_.name in OWN and not property_.note else ""
         yield f"| {name} | {property_.type.description or 'text'} | {_describe_use(property_)} |"
+    yield ""
+    yield "### Refused"
+    yield ""
+    yield "| property (librdkafka) | why |"
+    yield "| --- | --- |"
+    for why, names in refused.items():
+        yield f"| {_join_names(names)} | {why} |"
     yield ""
     yield "### Not allowed"
     yield ""

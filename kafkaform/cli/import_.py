@@ -33,10 +33,12 @@ from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command
 from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
 from kafkaform.inspect.importing import (
+    MIN_PROFILE_SIZE,
     NOTHING_ADDED,
     FileGrouping,
     ImportedFile,
     ImportLayout,
+    find_profiles,
     make_import,
     shared_values,
 )
@@ -44,7 +46,7 @@ from kafkaform.inspect.resource_status import Selection, check_visible
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
 from kafkaform.report.edits import list_problems
-from kafkaform.resources import nearest_name
+from kafkaform.resources import TOPIC, nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,6 +89,7 @@ class ImportOptions(Value):
         overwrite: Whether existing files are replaced.
         labels: The labels that every manifest gets.
         defaults: Whether shared values are printed instead.
+        profiles: Whether profiles are printed instead.
         dry_run: Whether nothing is written.
     """
 
@@ -101,6 +104,7 @@ class ImportOptions(Value):
     overwrite: bool
     labels: Mapping[str, str]
     defaults: bool
+    profiles: bool
     dry_run: bool
 
 
@@ -163,6 +167,12 @@ class ImportOptions(Value):
         help="Print the values that most topics share, as `defaults:` for kafkaform.yaml, and write no files."
         " An import afterwards leaves them out of the manifests.",
     ),
+    click.option(
+        "--profiles",
+        is_flag=True,
+        help="Print the settings that five topics or more have alike, as `profiles:` for kafkaform.yaml, and "
+        "write no files. An import afterwards names them in the manifests.",
+    ),
     click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them."),
 )
 def import_(where: ClusterSelector, given: ImportOptions) -> int:
@@ -178,8 +188,8 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
     options = _Options(
         selected, FileGrouping(given.by), given.overwrite, given.dry_run, given.labels, conversion
     )
-    if given.all_clusters and given.defaults:
-        raise UsageError("--defaults is about one cluster", hint="name one: --cluster")
+    if given.all_clusters and (given.defaults or given.profiles):
+        raise UsageError("--defaults and --profiles are about one cluster", hint="name one: --cluster")
     if given.all_clusters:
         run = partial(_import_one, options=options, parent=given.out or _PARENT_OF_CLUSTERS)
         return run_on_all(where, run, Fleet("import", "text"))
@@ -187,8 +197,8 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
     if conversion is None:
         session.require_cluster()
     session.tell()
-    if given.defaults:
-        return _print_defaults(session, options)
+    if given.defaults or given.profiles:
+        return _print_shared(session, options, profiles=given.profiles)
     # By default, a folder that plans read: the import can be planned without further options.
     folder = given.out or session.settings.manifests[0]
     made = _import(session, folder, session.settings.manifests, options)
@@ -222,20 +232,25 @@ class _Options(Value):
     conversion: Conversion | None
 
 
-def _print_defaults(session: Session, options: _Options) -> int:
-    """Print the values that most of the live resources share, for the configuration file."""
-    context = session.build_context()
+def _print_shared(session: Session, options: _Options, *, profiles: bool) -> int:
+    """Print the values that live topics share, as defaults or as profiles, for the configuration file."""
+    context, settings = session.build_context(), session.settings
     observation, _ = _observe(session, options)
-    shared = shared_values(observation, context)
+    present: Mapping[str, object]
+    if profiles:
+        name, shared, present = "profiles", find_profiles(observation, context), settings.profiles
+        nothing = f"no {MIN_PROFILE_SIZE} topics have equal settings, besides those of the existing profiles"
+    else:
+        values = shared_values(observation, context)
+        name, shared, present = "defaults", {TOPIC.name: values} if values else {}, settings.defaults
+        nothing = "no value is shared by more than half of the topics, besides the existing defaults"
     if not shared:
-        click.echo(
-            "no value is shared by more than half of the topics, besides the existing defaults", err=True
-        )
+        click.echo(nothing, err=True)
         return 0
     # Printed, not written: an edit would lose the comments and the order of the configuration file.
-    click.echo(yaml.safe_dump({"defaults": {KINDS_BY_NOUN["topic"]: shared}}, sort_keys=False), nl=False)
-    if session.settings.defaults:
-        click.echo(f"note: {session.settings.file} has defaults: merge the two by hand", err=True)
+    click.echo(yaml.safe_dump({name: shared}, sort_keys=False), nl=False)
+    if present:
+        click.echo(f"note: {settings.file} has {name}: merge the two by hand", err=True)
     return 0
 
 

@@ -147,7 +147,7 @@ def _choose_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[t
 
 def _build_manifest(deleted: Observed, context: Context) -> LiveManifest:
     """Build the manifest of a deleted resource."""
-    under = context.merge_defaults(deleted.ref.kind)
+    under = context.merge_underlay(deleted.ref.kind)
     return build_live_manifest(deleted, under)
 
 

@@ -116,9 +116,10 @@ class Context(Value):
             return self.profiles.get(profile, {}).get(kind)
         return Underlay(self.defaults.get(kind, ()), self.default_locations.get(kind))
 
-    def merge_defaults(self, kind: str) -> Layer:
-        """Return the values of a kind that a manifest without a profile inherits."""
-        return merge([{"undeclared": self.undeclared.value}, *self.defaults.get(kind, ())])
+    def merge_underlay(self, kind: str, profile: str | None = None) -> Layer:
+        """Return the values that a manifest inherits from the defaults and from a profile with its kind."""
+        under = self.find_underlay(kind, profile)
+        return merge([{"undeclared": self.undeclared.value}, *(under.layers if under is not None else ())])
 
 
 class _Manifest(Value):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from kafkaform.cli.session import Session
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest
+from tests.support.plans.scenes import made
 
 CLUSTERS = {
     name: {"environment": "prod", "client": {"bootstrap.servers": f"{name}:9092"}} for name in ("eu", "us")
@@ -26,9 +28,10 @@ DEFAULTS = {"Topic": {"replicationFactor": 1}}
 
 
 @pytest.fixture(autouse=True)
-def _cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
     cluster = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    return cluster
 
 
 def configure(project: Project, profiles: dict[str, Any] = PROFILES, **more: Any) -> None:
@@ -158,3 +161,31 @@ def test_limits_hold_for_extending_profiles_and_can_be_waived(project: Project) 
     project.run("validate").needs(0)
     project.write("topics/a.yaml", manifest("a", {"partitions": 99, "retention": "90d"}))
     project.run("validate").needs(0)
+
+
+def test_import_finds_profiles_and_names_them(project: Project, memory: Connected) -> None:
+    for number in range(6):
+        made(memory, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")
+    for number in range(5):
+        made(memory, f"t{number}", 6, 1, cleanup_policy="compact")
+    made(memory, "e7", 12, 1, retention_ms="604800000", segment_ms="3600000", compression_type="zstd")
+    configure(project, {}, manifests=["topics"])
+    found = yaml.safe_load(project.run("import", "--profiles", "--cluster", "eu").needs(0).out)["profiles"]
+    assert {name: profile["Topic"]["partitions"] for name, profile in found.items()} == {
+        "delete-7d-12": 12,
+        "compact-6": 6,
+    }
+    # One that says what no cluster stores is the choice of a person.
+    configure(project, {**found, "unkeyed": {"Topic": {**found["compact-6"]["Topic"], "keyed": False}}})
+    project.run("import", "--cluster", "eu").needs(0)
+    specs = {
+        path.stem: yaml.safe_load(path.read_text())["spec"]
+        for path in (project.folder / "topics").rglob("*.yaml")
+    }
+    assert specs["e1"] == {"profile": "delete-7d-12"}
+    assert specs["e7"] == {"config": {"compression.type": "zstd"}, "profile": "delete-7d-12"}
+    assert specs["t1"] == {"profile": "compact-6"}
+    project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
+    assert (
+        "besides those of the existing profiles" in project.run("import", "--profiles", "--cluster", "eu").err
+    )

@@ -144,7 +144,8 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
         ):
             result = compare(session)
     if given.adopt:
-        return _adopt(result, session.manifests(paths), session, dry_run=given.dry_run)
+        complete = not session.is_subset(paths, ())
+        return _adopt(result, session.manifests(paths), session, complete=complete, dry_run=given.dry_run)
     options = _build_renderer_options(paths, session)
     show(
         "drift",
@@ -249,20 +250,26 @@ def _read_history(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> 
         return error.message
 
 
-def _adopt(drift: Drift, desired: Sequence[Desired], session: Session, *, dry_run: bool) -> int:
+def _adopt(
+    drift: Drift, desired: Sequence[Desired], session: Session, *, complete: bool, dry_run: bool
+) -> int:
     """Write the live values into the manifests; returns the exit code, 1 if a part cannot be written.
 
     Args:
         drift: The drift.
         desired: All declared resources: a file is edited as a whole.
         session: The session.
+        complete: Whether these are the resources of the whole repository.
         dry_run: Whether to show the edits only.
     """
-    from kafkaform.config.manifests.editing import edit_manifests, write_edits
+    from kafkaform.config.layer_edits import edit_declarations
+    from kafkaform.config.manifests.editing import write_edits
     from kafkaform.inspect.drift import plan_adoption
 
     result = plan_adoption(drift)
-    editing = edit_manifests(result.edits, desired, session.build_context())
+    editing = edit_declarations(
+        result.edits, desired, session.settings, session.build_context(), complete=complete
+    )
     if not dry_run:
         write_edits(editing)
     show("adoption", "text", result, editing=editing, written=not dry_run)

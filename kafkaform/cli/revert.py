@@ -61,8 +61,9 @@ def revert(
     manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/. Treat the
     edits like any others: review, plan, apply. Exits 1 if a part of the change cannot be undone.
     """
+    from kafkaform.config.layer_edits import edit_declarations
     from kafkaform.config.manifests.edit_files import EditedFile
-    from kafkaform.config.manifests.editing import edit_manifests, write_edits
+    from kafkaform.config.manifests.editing import write_edits
 
     require_files(paths, "revert writes into manifests")
     log = read_chosen_record(where, file, tells=True)
@@ -74,7 +75,8 @@ def revert(
         changes, log.entries, {declared.ref: declared for declared in desired}, force=force
     )
     context = session.build_context()
-    editing = edit_manifests(result.edits, desired, context)
+    complete = not session.is_subset(paths, ())
+    editing = edit_declarations(result.edits, desired, session.settings, context, complete=complete)
     new = []
     for deleted, path in _choose_files(result.restored, session.paths(paths)):
         manifest = _build_manifest(deleted, context)

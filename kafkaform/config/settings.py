@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform.config import client_properties
@@ -416,15 +417,41 @@ def read_settings(path: Path, root: Path | None = None) -> Settings:
             to it.
     """
     problems: list[Problem] = []
-    settings = _parse_settings(path, _read_document(path, root), root, problems)
+    settings = _parse_settings(path, partial(_read_document, root=root), problems)
     if problems:
         raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
     return settings
 
 
-def _read_document(path: Path, root: Path | None = None) -> Document:
+def parse_edited(settings: Settings, texts: Mapping[str, str]) -> Settings:
+    """Parse the configuration again, with new texts of files.
+
+    Args:
+        settings: The settings.
+        texts: The texts by the paths of the files.
+
+    Raises:
+        InvalidInput: The configuration would be invalid.
+    """
     problems: list[Problem] = []
-    raw = read_bytes(path, problems)
+    path = Path(settings.file or CONFIG_FILE)
+    edited = _parse_settings(path, partial(_read_document, texts=texts), problems)
+    if problems:
+        raise InvalidInput(problems)
+    return edited
+
+
+def _read_document(
+    path: Path, root: Path | None = None, texts: Mapping[str, str] = MappingProxyType({})
+) -> Document:
+    problems: list[Problem] = []
+    # Files of an untrusted branch: a link or `..` must not lead to other files of this machine.
+    if root is not None and not path.resolve().is_relative_to(root.resolve()):
+        raise InvalidInput([Problem(f"{quoted(path.name)} is outside of the branch: not read", None)])
+    if not path.exists():
+        raise InvalidInput([Problem(f"there is no file {quoted(str(path))}", None)])
+    text = texts.get(str(path))
+    raw = read_bytes(path, problems) if text is None else text.encode()
     shown = str(path if root is None else path.relative_to(root))
     documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM) if raw is not None else []
     if not problems and len(documents) != 1:
@@ -451,9 +478,9 @@ def _find_differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) ->
     return frozenset(key for key in {**first, **second} if first.get(key) != second.get(key))
 
 
-def _parse_settings(path: Path, document: Document, root: Path | None, problems: list[Problem]) -> Settings:
-    written = document
-    flaws, document = check_structure(document, "config")
+def _parse_settings(path: Path, read: Callable[[Path], Document], problems: list[Problem]) -> Settings:
+    written = read(path)
+    flaws, document = check_structure(written, "config")
     problems.extend(flaws)
     data: Any = document.data or {}
     used = (cluster.get("environment") for cluster in data.get("clusters", {}).values())
@@ -470,10 +497,12 @@ def _parse_settings(path: Path, document: Document, root: Path | None, problems:
     profile_file = path.parent / data["profilesFrom"] if "profilesFrom" in data else None
     if profile_file is not None:
         try:
-            at = document.locate(("profilesFrom",))
-            further = _read_profile_file(profile_file, at, root, scopes, problems)
+            further = _read_profile_file(profile_file, read, scopes, problems)
         except InvalidInput as error:
-            problems.extend(error.problems)
+            at = document.locate(("profilesFrom",))
+            problems += [
+                replace(each, location=at) if each.location is None else each for each in error.problems
+            ]
         else:
             problems.extend(find_duplicates(profiles, further))
             profiles = {**further, **profiles}
@@ -504,15 +533,10 @@ def _parse_settings(path: Path, document: Document, root: Path | None, problems:
 
 
 def _read_profile_file(
-    path: Path, at: Location, root: Path | None, scopes: Scopes | None, problems: list[Problem]
+    path: Path, read: Callable[[Path], Document], scopes: Scopes | None, problems: list[Problem]
 ) -> dict[str, Profile]:
-    """Read the profiles of a file that is named at a place; raises InvalidInput if it cannot be read."""
-    if root is not None and not path.resolve().is_relative_to(root.resolve()):
-        raise InvalidInput([Problem("profilesFrom: the file is outside of the branch: not read", at)])
-    if not path.is_file():
-        hint = f"write a path relative to the folder of {CONFIG_FILE}"
-        raise InvalidInput([Problem(f"profilesFrom: there is no file {quoted(str(path))}", at, hint)])
-    written = _read_document(path, root)
+    """Read the profiles of another file; raises InvalidInput, without a place if there is no such file."""
+    written = read(path)
     flaws, document = check_structure(written, "config")
     problems.extend(flaws)
     data: Any = document.data or {}

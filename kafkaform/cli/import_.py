@@ -353,6 +353,8 @@ def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: 
         )
     for file in present:
         # With --by prefix, one file has several resources. Others in it, by hand, are not part of the import.
+        if not file.refs:
+            continue  # such as a schema, which no manifest is lost with
         lost = sorted({resource.ref for resource in load([file.path], context)} - {*file.refs})
         if lost:
             names = ", ".join(map(str, lost[:3])) + (", …" if len(lost) > 3 else "")

@@ -62,11 +62,13 @@ class LiveManifest(Value):
         data: The manifest.
         left_out: What it lacks, with the reason, one line each.
         undeclarable: Those of these lines that are about a known value that no manifest can declare.
+        suffixes: For each text of the spec that may be in a file of its own, the end of the file's name.
     """
 
     data: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
     undeclarable: tuple[str, ...] = ()
+    suffixes: Mapping[str, str] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """Render a YAML document with the same meaning in YAML 1.1 and 1.2."""
@@ -137,7 +139,7 @@ def build_live_manifest(
         | {name: section for name, section in sections.items() if section},
         "spec": spec | added.spec,
     }
-    return LiveManifest(data, tuple(left_out), tuple(undeclarable))
+    return LiveManifest(data, tuple(left_out), tuple(undeclarable), written.suffixes)
 
 
 def _build_config(

@@ -22,7 +22,7 @@ from kafkaform.config.manifest_text import (
     get_prefix,
     render_schema_line,
 )
-from kafkaform.config.manifests.loader import merge
+from kafkaform.config.manifests.loader import MAX_FILE_BYTES, merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import NOT_KNOWN, Desired, Facts
@@ -78,7 +78,7 @@ class ImportLayout(Value):
 
 
 class ImportedFile(Value):
-    """A file of manifests, and the resources in it, in order."""
+    """A file of manifests and the resources in it, in order; or a text that a manifest names."""
 
     path: Path
     text: str
@@ -287,9 +287,15 @@ def _render_files(
     for ref in manifests:
         refs_by_path[paths[ref]].append(ref)
     files = []
+    stems = _choose_paths(manifests, replace(layout, by=FileGrouping.TOPIC))
     for path, refs in sorted(refs_by_path.items()):
         schema_line = "" if layout.schemas is None else render_schema_line(path, refs[0].kind, layout.schemas)
-        text = schema_line + "---\n".join(manifests[ref].to_yaml() for ref in refs)
+        texts = []
+        for ref in refs:
+            manifest, beside = _split_texts(manifests[ref], stems[ref])
+            texts.append(manifest.to_yaml())
+            files += beside
+        text = schema_line + "---\n".join(texts)
         # The loader would refuse the file.
         if len(text) > MAX_BYTES:
             raise KafkaformError(
@@ -299,6 +305,19 @@ def _render_files(
             )
         files.append(ImportedFile(path, text, tuple(refs)))
     return tuple(files)
+
+
+def _split_texts(manifest: LiveManifest, path: Path) -> tuple[LiveManifest, list[ImportedFile]]:
+    """Return a manifest that names files with its long texts, such as schemas, and these files."""
+    files = {
+        name: ImportedFile(path.with_suffix(suffix), text, ())
+        for name, suffix in manifest.suffixes.items()
+        if isinstance(text := manifest.data["spec"].get(name), str)
+        and "\n" in text.strip()
+        and len(text.encode()) <= MAX_FILE_BYTES
+    }
+    spec = manifest.data["spec"] | {name: {"file": file.path.name} for name, file in files.items()}
+    return replace(manifest, data={**manifest.data, "spec": spec}), [*files.values()]
 
 
 # --- the check by a plan -------------------------------------------------------------------------------

@@ -267,10 +267,12 @@ class Written(Value):
     Attributes:
         spec: The spec.
         left_out: A line for each property that a manifest cannot declare.
+        suffixes: For each text that may be in a file of its own, the end of the file's name.
     """
 
     spec: Mapping[str, object]
     left_out: tuple[str, ...] = ()
+    suffixes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Field:

@@ -438,7 +438,7 @@ def _parse_manifest(
     )
 
 
-_MAX_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """The most bytes of a file that a manifest names."""
 
 
@@ -474,7 +474,7 @@ def _read_file(manifest: Path, name: str, context: Context) -> str:
         raise ValueError(f"it is outside of {project.name or project}, the folder of the project")
     if context.fetch is not None and not path.exists():
         context.fetch(path)
-    content = read_file(path, _MAX_FILE_BYTES, pipes=False)
+    content = read_file(path, MAX_FILE_BYTES, pipes=False)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kafkaform.core.model import FieldValue
 
 AVRO, JSON, PROTOBUF = TYPES = ("AVRO", "JSON", "PROTOBUF")
+SUFFIXES = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".proto"}
+"""The end of the name of a file with a schema of each type."""
 
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _MAX_DESCRIBED = 5
@@ -82,8 +84,10 @@ def compact(text: str, schema_type: str) -> str:
     """Return a schema in the form of `RegisteredSchema.text`.
 
     Raises:
-        ValueError: It is not valid JSON, or not an Avro schema; says where.
+        ValueError: It is not valid JSON, or not an Avro schema; says where. Or the type is unknown.
     """
+    if schema_type not in TYPES:
+        raise ValueError(f"{quoted(schema_type)} is none of {', '.join(TYPES)}")
     if schema_type == PROTOBUF:
         return text.strip() + "\n"
     try:

@@ -15,6 +15,7 @@ from kafkaform.resources.base import Written
 from kafkaform.resources.subject.fields import COMPATIBILITY, SCHEMA
 from kafkaform.resources.subject.schema import (
     AVRO,
+    SUFFIXES,
     RegisteredSchema,
     SchemaReference,
     compact,
@@ -79,4 +80,4 @@ def write(observed: Observed, _config: Mapping[str, object], _under: Mapping[str
         ]
     if (level := observed.state.get(COMPATIBILITY)) is not None:
         spec[COMPATIBILITY] = level
-    return Written(spec)
+    return Written(spec, suffixes={SCHEMA: SUFFIXES[schema.type]})

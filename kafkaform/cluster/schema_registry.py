@@ -11,7 +11,7 @@ from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from kafkaform.config.client_properties.tls import create_tls_context
 from kafkaform.core.errors import (
@@ -30,7 +30,7 @@ from kafkaform.core.errors import (
 from kafkaform.core.http import call_within
 from kafkaform.core.model import Observation, Observed, ResourceRef
 from kafkaform.resources.subject import RegistryFacts, SubjectKind, SubjectVersions
-from kafkaform.resources.subject.fields import COMPATIBILITY, SCHEMA
+from kafkaform.resources.subject.fields import ALL_VERSIONS, COMPATIBILITY, GUARANTEES, SCHEMA
 from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
 from kafkaform.resources.subject.schema import (
     AVRO,
@@ -43,6 +43,7 @@ from kafkaform.resources.subject.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from urllib.parse import SplitResult
 
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import FieldValue, State
@@ -150,7 +151,7 @@ class SchemaRegistry:
             return None
 
     def validate(self, operations: Sequence[Operation]) -> list[Outcome]:
-        """Have the registry check the compatibility of schemas with the latest version."""
+        """Have the registry check the compatibility of schemas with the versions that their level names."""
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             return [*pool.map(self._validate, operations)]
 
@@ -158,32 +159,53 @@ class SchemaRegistry:
         # There is nothing yet to be compatible with, and no request that checks a schema alone.
         if not isinstance(operation, AlterSubject) or operation.schema is None or operation.is_new:
             return None
-        if operation.compatibility is not None:
-            return ClusterError(
-                "the schema registry checks a schema by the level before this plan, which changes the level"
-            )
-        path = f"/compatibility/subjects/{quote(operation.ref.name, safe='')}/versions/latest"
+        name = quote(operation.ref.name, safe="")
         try:
-            body = self._build_body(operation.schema)
-            checked = self._call("POST", f"{path}?normalize=true&verbose=true", body)
+            level = str(self._call("GET", f"/config/{name}?defaultToGlobal=true")["compatibilityLevel"])
+            later = operation.compatibility or level
+            versions = ["latest"]
+            if ALL_VERSIONS in GUARANTEES.get(later, ()):
+                versions = self._call("GET", f"/subjects/{name}/versions")[::-1]
+            incompatible = self._find_incompatible(name, operation.schema, versions)
         except RequestRejected as error:
-            # Apicurio 2.6 does not read the referenced schemas here, but does when the schema is registered.
+            # Apicurio 2.6 reads the referenced schemas only when the schema is registered.
             if not operation.schema.references:
                 return error
             text = f"the schema registry cannot check a schema with references: {error.message}"
             return ClusterError(text, hint=error.hint)
         except ClusterError as error:
             return error
-        if not isinstance(checked, dict) or not isinstance(checked.get("is_compatible"), bool):
+        except (AttributeError, KeyError, TypeError, ValueError):
             return self._build_malformed_error()
-        if checked["is_compatible"]:
+        # The registry checks by the level that is in force, which may say more or less than the later one.
+        now, then = (GUARANTEES.get(each, frozenset()) - {ALL_VERSIONS} for each in (level, later))
+        if incompatible is None and then <= now:
             return None
-        reasons = checked.get("messages") or [checked.get("reason") or "it gives no reason"]
-        return RequestRejected(
-            "the schema is not compatible with the latest version: " + "; ".join(map(str, reasons)),
-            code="INCOMPATIBLE_SCHEMA",
-            hint="change the schema (such as a default for a new field), or register it as another subject",
-        )
+        if incompatible is not None and now <= then:
+            return incompatible
+        text = f"the schema registry checks a schema by the level before this plan, {level}, not by {later}"
+        return ClusterError(text) if then else None
+
+    def _find_incompatible(
+        self, name: str, schema: RegisteredSchema, versions: Sequence[object]
+    ) -> RequestRejected | None:
+        """Return why a schema is not compatible with one of some versions; None if it is with all."""
+        body = self._build_body(schema)
+        for version in versions:
+            path = f"/compatibility/subjects/{name}/versions/{version}?normalize=true&verbose=true"
+            checked = self._call("POST", path, body)
+            if not isinstance(checked["is_compatible"], bool):
+                raise TypeError
+            if not checked["is_compatible"]:
+                reasons = checked.get("messages") or [checked.get("reason") or "it gives no reason"]
+                which = "the latest version" if version == versions[0] else f"version {version}"
+                return RequestRejected(
+                    f"the schema is not compatible with {which}: " + "; ".join(map(str, reasons)),
+                    code="INCOMPATIBLE_SCHEMA",
+                    hint="change the schema (such as a default for a new field), or register it as another "
+                    "subject",
+                )
+        return None
 
     def execute(self, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
         """Carry out operations one after the other, subjects before those that refer to them."""
@@ -311,6 +333,23 @@ def _order_by_references(operations: Sequence[Operation]) -> list[Operation]:
     return [*ordered.values()]
 
 
+def _find_proxy(url: SplitResult) -> tuple[str, dict[str, str]]:
+    """Return the proxy that the environment sets for an address, empty for none, and the headers for it.
+
+    As for other requests, `http_proxy` is not respected: plain http is for this machine or a trusted network.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    proxy = getproxies().get("https") if url.scheme == "https" else None
+    if not proxy or proxy_bypass(url.netloc.rpartition("@")[2]):
+        return "", {}
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    login, _, host = parts.netloc.rpartition("@")
+    encoded = b64encode(unquote(login).encode()).decode()
+    headers = {"Proxy-Authorization": f"Basic {encoded}"} if login else {}
+    return f"{parts.scheme}://{host}", headers
+
+
 def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
     """Open the registry of client properties; connects on first use.
 
@@ -351,8 +390,15 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
         raise UnusableCertificate(f"schema registry: {error.message}", hint=error.hint) from error
     parts = urlsplit(url)
     address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    # Connections are kept: with one for each request, reading 1,000 subjects took twice as long (measured).
-    pool = urllib3.PoolManager(maxsize=CONNECTIONS, block=True, retries=False, ssl_context=tls)
+    proxy, proxy_headers = _find_proxy(parts)
+    manager = partial(urllib3.ProxyManager, proxy, proxy_headers=proxy_headers)
+    try:
+        # Connections are kept: with one a request, reading 1,000 subjects took twice as long (measured).
+        pool = (manager if proxy else urllib3.PoolManager)(
+            maxsize=CONNECTIONS, block=True, retries=False, ssl_context=tls
+        )
+    except urllib3.exceptions.HTTPError as error:
+        raise UsageError(f"https_proxy: {error}", hint="give an address such as http://proxy:3128") from None
 
     def exchange(method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         target = url.rstrip("/") + path
@@ -375,7 +421,9 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
             status, raw = call_within(TIMEOUT_S, partial(exchange, method, path, content))
         except (urllib3.exceptions.HTTPError, TimeoutError) as error:
             reason = " ".join(str(getattr(error, "reason", None) or error).split()) or "timed out"
-            is_unsent = method == "GET" or isinstance(error, urllib3.exceptions.NewConnectionError)
+            # A proxy that fails has not connected: what is sent is encrypted for the registry.
+            no_connection = urllib3.exceptions.NewConnectionError, urllib3.exceptions.ProxyError
+            is_unsent = method == "GET" or isinstance(error, no_connection)
             cause = Unreachable if is_unsent else OutcomeUnknown
             raise cause(f"the schema registry {address} did not answer: {reason}") from None
         if len(raw) > _MAX_RESPONSE_BYTES:

@@ -155,6 +155,42 @@ def test_refused_schema_after_a_new_level_is_a_partial_change(
     assert not alone.is_partial
 
 
+_INCOMPATIBLE = avro("id", "old", "mid", "new")
+_BACKWARD_ONLY = avro("id", "mid")
+_WITH_LATEST = RegisteredSchema(avro("id", "old", "mid", "new").text.replace('"new"', '"new", "default": 0'))
+_WITH_ALL = avro("id", "old", "mid", "new", default=0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "schema", "expected"),
+    [
+        ("FULL", "BACKWARD", _WITH_LATEST, type(None)),
+        ("FULL", "BACKWARD", _BACKWARD_ONLY, ClusterError),
+        ("FULL", "NONE", _INCOMPATIBLE, type(None)),
+        ("NONE", "BACKWARD", _INCOMPATIBLE, ClusterError),
+        ("BACKWARD", "FULL", _INCOMPATIBLE, RequestRejected),
+        ("BACKWARD", "FULL", _WITH_LATEST, ClusterError),
+        ("BACKWARD", "BACKWARD_TRANSITIVE", _WITH_LATEST, RequestRejected),
+        ("BACKWARD", "BACKWARD_TRANSITIVE", _WITH_ALL, type(None)),
+        ("BACKWARD", None, _WITH_LATEST, type(None)),
+        ("BACKWARD_TRANSITIVE", None, _WITH_LATEST, RequestRejected),
+    ],
+)
+def test_schema_is_checked_by_the_level_that_it_gets(
+    registry: SchemaRegistry,
+    ref: ResourceRef,
+    before: str,
+    after: str | None,
+    schema: RegisteredSchema,
+    expected: type[ClusterError | None],
+) -> None:
+    """A plain ClusterError: by the level that is in force, the registry cannot tell."""
+    for version, level in ((avro("id", "old"), "NONE"), (avro("id", "old", "mid"), None), (None, before)):
+        assert alter(registry, ref, version, level) is None
+    (checked,) = registry.validate([AlterSubject(ref, schema, after)])
+    assert type(checked) is expected, checked
+
+
 def test_new_reference_does_not_hide_the_subject(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id")) is None
     declared = RegisteredSchema(avro("id", "new").text, references=(SchemaReference("Money", "nothing"),))

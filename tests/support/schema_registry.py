@@ -17,7 +17,7 @@ from kafkaform.devcluster.ports import find_free_ports
 from kafkaform.devcluster.processes import end_processes, find_processes
 from kafkaform.devcluster.registry import fetch_registry, launch_registry
 from kafkaform.devcluster.state import Registry
-from kafkaform.resources.subject.fields import GUARANTEES
+from kafkaform.resources.subject.fields import ALL_VERSIONS, GUARANTEES
 
 _NOT_FOUND = 404
 
@@ -68,8 +68,11 @@ class MemoryRegistry:
                 return RegistryResponse(200, self._subjects[name].versions[-1])
             case "POST", ["subjects", name]:
                 return self._look_up(name, body, normalises=normalises)
-            case "POST", ["compatibility", "subjects", name, "versions", "latest"]:
-                reasons = self._find_incompatible(name, body)
+            case "GET", ["subjects", name, "versions"]:
+                return RegistryResponse(200, [each["version"] for each in self._subjects[name].versions])
+            case "POST", ["compatibility", "subjects", name, "versions", version]:
+                number = len(self._subjects[name].versions) if version == "latest" else int(version)
+                reasons = self._find_incompatible(name, body, number - 1)
                 return RegistryResponse(200, {"is_compatible": not reasons, "messages": reasons})
             case "DELETE", ["subjects", name]:
                 return RegistryResponse(200, [each["version"] for each in self._subjects.pop(name).versions])
@@ -81,7 +84,7 @@ class MemoryRegistry:
             schema = json.loads(body["schema"])
         except ValueError:
             return RegistryResponse(422, {"error_code": 42201, "message": "Invalid schema"})
-        if name in self._subjects and (reasons := self._find_incompatible(name, body)):
+        if name in self._subjects and (reasons := self._check_level(name, body)):
             return RegistryResponse(409, {"error_code": 409, "message": "; ".join(reasons)})
         subject = self._subjects.setdefault(name, _Subject())
         if subject.versions and _simplify(json.loads(subject.versions[-1]["schema"])) == _simplify(schema):
@@ -106,13 +109,20 @@ class MemoryRegistry:
                 return RegistryResponse(200, version)
         return RegistryResponse(_NOT_FOUND, {"error_code": 40403, "message": "Schema not found"})
 
-    def _find_incompatible(self, name: str, body: Any) -> list[str]:
-        """Return the fields by which a record is not compatible with the latest version."""
+    def _check_level(self, name: str, body: Any) -> list[str]:
+        """Return why a record is not compatible with the versions that the level is about."""
+        subject = self._subjects[name]
+        numbers = range(len(subject.versions))
+        chosen = numbers if ALL_VERSIONS in GUARANTEES[subject.level or self.level] else numbers[-1:]
+        return [reason for number in chosen for reason in self._find_incompatible(name, body, number)]
+
+    def _find_incompatible(self, name: str, body: Any, number: int) -> list[str]:
+        """Return the fields by which a record is not compatible with a version."""
         subject = self._subjects[name]
         guarantees = GUARANTEES[subject.level or self.level]
         old, new = (
             {each["name"]: each for each in json.loads(text).get("fields", ())}
-            for text in (subject.versions[-1]["schema"], body["schema"])
+            for text in (subject.versions[number]["schema"], body["schema"])
         )
         added = [each for each in new.values() if each["name"] not in old and "default" not in each]
         removed = [each for each in old.values() if each["name"] not in new and "default" not in each]

@@ -150,6 +150,17 @@ class SchemaRegistry:
         except RequestRejected:  # such as for a reference that the same plan registers
             return None
 
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the version of a subject that has a digest, as a value; None if there is none."""
+        wanted, path = parse_value(kept), f"/subjects/{quote(ref.name, safe='')}/versions"
+        numbers = self._call("GET", f"{path}?deleted=true", missing=[]) if wanted is not None else []
+        for number in reversed(numbers):
+            # Apicurio 2.6 lists versions that were deleted, and does not return them.
+            version = self._call("GET", f"{path}/{number}?deleted=true", missing=None)
+            if version is not None and wanted is not None and wanted.sha256 == _parse_schema(version).sha256:
+                return _parse_schema(version).to_value()
+        return None
+
     def validate(self, operations: Sequence[Operation]) -> list[Outcome]:
         """Have the registry check the compatibility of schemas with the versions that their level names."""
         with ThreadPoolExecutor(CONNECTIONS) as pool:

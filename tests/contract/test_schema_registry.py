@@ -15,7 +15,7 @@ from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Observed, ResourceRef
 from kafkaform.resources.subject import RegistryFacts, SubjectVersions
 from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
-from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference
+from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference, compact, shorten
 from tests.support.schema_registry import MemoryRegistry, run_registry
 
 
@@ -189,6 +189,15 @@ def test_schema_is_checked_by_the_level_that_it_gets(
         assert alter(registry, ref, version, level) is None
     (checked,) = registry.validate([AlterSubject(ref, schema, after)])
     assert type(checked) is expected, checked
+
+
+def test_earlier_version_is_found_by_its_digest(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    for fields in (("id",), ("id", "new"), ("other",)):
+        assert alter(registry, ref, avro(*fields), "NONE") is None
+    earlier = RegisteredSchema(compact(avro("id", "new").text, "AVRO"))
+    assert registry.find_value(ref, shorten(earlier.to_value())) == earlier.to_value()
+    assert registry.find_value(ref, shorten(avro("never").to_value())) is None
+    assert registry.find_value(ResourceRef("Subject", "nothing"), shorten(earlier.to_value())) is None
 
 
 def test_new_reference_does_not_hide_the_subject(registry: SchemaRegistry, ref: ResourceRef) -> None:

@@ -51,6 +51,7 @@ from kafkaform.resources.subject.schema import (
     describe_difference,
     have_equal_references,
     parse_value,
+    shorten,
     write_text,
 )
 
@@ -75,6 +76,11 @@ class SubjectVersions(Live):
     version: int
     id: int
 
+    @property
+    def recorded(self) -> Mapping[str, int]:
+        """The version and the id."""
+        return {"version": self.version, "id": self.id}
+
 
 class RegistryFacts(Value):
     """The facts of a registry that changes are assessed by.
@@ -92,17 +98,19 @@ class _SchemaField(Field):
 
     def describe(self, before: FieldValue, after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
         old, new = parse_value(before), parse_value(after)
-        if new is None:
+        if old is None or new is None or old.kept or new.kept:
             return None
-        return None if old is None else (describe_difference(old, new), ())
+        return describe_difference(old, new), ()
 
     def summarise(self, value: FieldValue) -> str | None:
         schema = parse_value(value)
-        return (
-            None
-            if schema is None
-            else f"{schema.type} {schema.digest}, {counted(len(schema.text), 'character')}"
-        )
+        if schema is None:
+            return None
+        size = "" if schema.kept else f", {counted(len(schema.text), 'character')}"
+        return f"{schema.type} {schema.digest}{size}"
+
+    def shorten(self, value: str) -> str:
+        return shorten(value)
 
     def bind(self, change: FieldChange) -> Binding | None:
         schema = parse_value(change.after)

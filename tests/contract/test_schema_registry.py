@@ -14,7 +14,7 @@ from kafkaform.core.errors import ClusterError, LockLost, RequestRejected
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Observed, ResourceRef
 from kafkaform.resources.subject import RegistryFacts, SubjectVersions
-from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject, PurgeSubject
 from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference, compact, shorten
 from tests.support.schema_registry import MemoryRegistry, run_registry
 
@@ -236,6 +236,26 @@ def test_deleted_subject_is_gone(registry: SchemaRegistry, ref: ResourceRef) -> 
     assert observe(registry, ref) is None
     # An apply that was killed may repeat it.
     assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
+
+
+def test_deleted_subject_is_purged(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    def read_state() -> object:
+        return (
+            registry.observe({ref: {"state": "purged"}}, none_besides, listed=True)
+            .resources[ref]
+            .state.get("state")
+        )
+
+    assert read_state() == "purged"
+    assert alter(registry, ref, avro("id")) is None
+    assert read_state() is None
+    (refused,) = registry.execute([PurgeSubject(ref)], unguarded)
+    assert isinstance(refused, RequestRejected)
+    assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
+    assert read_state() == "deleted"
+    for _ in range(2):
+        assert registry.execute([PurgeSubject(ref)], unguarded) == [None]
+        assert read_state() == "purged"
 
 
 def test_nothing_is_sent_without_the_lock(registry: SchemaRegistry, ref: ResourceRef) -> None:

@@ -322,6 +322,41 @@ def test_large_schema_is_recorded_by_its_digest(project: Project, monkeypatch: p
     assert "schema registry no longer has" in lost.both
 
 
+def test_subject_is_deleted_permanently_after_its_deletion(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
+    project.config(clusters={"dev": dev}, rules=QUIET)
+    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
+
+    def declare(**spec: object) -> None:
+        project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+
+    def plan() -> tuple[str, object]:
+        (change,) = run("plan", "--format", "json", "--no-strict").needs(0).json["changes"]
+        return change["status"], change["fields"][0]["before"]
+
+    declare(schema=AVRO)
+    run("apply", "--auto-approve").needs(0)
+    declare(state="purged")
+    assert plan() == ("refused", None)
+    assert "state: absent" in run("drift", "--adopt").needs(1).both
+    declare(state="absent")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(0)
+    declare(state="purged")
+    assert plan() == ("needs_consent", "deleted")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(1)
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete-permanently").needs(0)
+    run("plan", "--detailed-exitcode").needs(0)
+    run("status").needs(0)
+    purge = run("history", "--format", "json").needs(0).json["changes"][0]
+    assert "not undone" in run("revert", purge["id"]).needs(1).both
+    declare(state="purged", deletionProtection=True)
+    assert "deletionProtection" in run("validate").needs(1).both
+
+
 def test_topic_of_a_subject() -> None:
     names = ("orders-value", "orders-key", "com.acme.Order", "-value")
     assert [find_topic(name) for name in names] == ["orders", "orders", None, None]

@@ -22,7 +22,7 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
 from kafkaform.inspect.resets import write_offsets
-from kafkaform.inspect.reversal import plan_reversal
+from kafkaform.inspect.reversal import complete_values, plan_reversal
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ def revert(
     changes = _select_changes(log, change_id)
     # The environment decides where an edit belongs: in the base of a manifest or in its overrides.
     session = _start_session(where, changes)
+    if any(field.cut for change in changes for field in change.fields):
+        with session.cluster() as cluster:
+            changes = [complete_values(change, cluster.find_value) for change in changes]
     desired = session.manifests(paths)
     result = plan_reversal(
         changes, log.entries, {declared.ref: declared for declared in desired}, force=force

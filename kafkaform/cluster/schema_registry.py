@@ -30,8 +30,16 @@ from kafkaform.core.errors import (
 from kafkaform.core.http import call_within
 from kafkaform.core.model import Observation, Observed, ResourceRef
 from kafkaform.resources.subject import RegistryFacts, SubjectKind, SubjectVersions
-from kafkaform.resources.subject.fields import ALL_VERSIONS, COMPATIBILITY, GUARANTEES, SCHEMA
-from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
+from kafkaform.resources.subject.fields import (
+    ALL_VERSIONS,
+    COMPATIBILITY,
+    DELETED,
+    GUARANTEES,
+    PURGED,
+    SCHEMA,
+    STATE,
+)
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject, PurgeSubject
 from kafkaform.resources.subject.schema import (
     AVRO,
     RegisteredSchema,
@@ -55,6 +63,8 @@ TIMEOUT_S = 30.0
 _MAX_RESPONSE_BYTES = 1 << 26
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND, _REJECTED, _OK = 404, frozenset({400, 409, 422}), 200
+_NOT_DELETED_BEFORE = 40405
+"""The code for a permanent deletion of a subject that exists."""
 _PREFIX = "schema.registry."
 
 Outcome: TypeAlias = ClusterError | None
@@ -105,7 +115,11 @@ class SchemaRegistry:
                     invisible[ref] = read.message
                 elif read is not None:
                     resources[ref] = read
-        levels = {ref.name: str(observed.state[COMPATIBILITY]) for ref, observed in resources.items()}
+        levels = {
+            ref.name: str(level)
+            for ref, observed in resources.items()
+            if (level := observed.state.get(COMPATIBILITY)) is not None
+        }
         return Observation(
             resources,
             inventory if listed else frozenset(resources),
@@ -115,7 +129,7 @@ class SchemaRegistry:
 
     def _try(self, ref: ResourceRef, refs: Mapping[ResourceRef, State]) -> Observed | ClusterError | None:
         try:
-            return self._read(ref, refs.get(ref, {}).get(SCHEMA))
+            return self._read(ref, refs.get(ref, {}))
         except (PermissionDenied, RequestRejected, MalformedResponse) as error:
             return error
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -124,14 +138,18 @@ class SchemaRegistry:
     def _build_malformed_error(self) -> MalformedResponse:
         return MalformedResponse(f"{self._address} did not answer as a schema registry does")
 
-    def _read(self, ref: ResourceRef, declared: FieldValue) -> Observed | None:
+    def _read(self, ref: ResourceRef, declared_state: State) -> Observed | None:
         path = f"/subjects/{quote(ref.name, safe='')}"
         latest = self._call("GET", f"{path}/versions/latest", missing=None)
+        if latest is None and declared_state.get(STATE) == PURGED:
+            kept = self._call("GET", f"{path}/versions?deleted=true", missing=[])
+            return Observed(ref, None, {STATE: DELETED if kept else PURGED})
         if latest is None:
             return None
         config = self._call("GET", f"/config/{quote(ref.name, safe='')}?defaultToGlobal=true")
         live = _parse_schema(latest).to_value()
         versions = SubjectVersions(latest["version"], latest["id"])
+        declared = declared_state.get(SCHEMA)
         # The registry knows equal forms that are not equal as JSON: it is asked for the declared one.
         if (
             (wanted := parse_value(declared)) is not None
@@ -149,6 +167,17 @@ class SchemaRegistry:
             return self._call("POST", f"{path}?normalize=true", body, missing={}).get("version")
         except RequestRejected:  # such as for a reference that the same plan registers
             return None
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the version of a subject that has a digest, as a value; None if there is none."""
+        wanted, path = parse_value(kept), f"/subjects/{quote(ref.name, safe='')}/versions"
+        numbers = self._call("GET", f"{path}?deleted=true", missing=[]) if wanted is not None else []
+        for number in reversed(numbers):
+            # Apicurio 2.6 lists versions that were deleted, and does not return them.
+            version = self._call("GET", f"{path}/{number}?deleted=true", missing=None)
+            if version is not None and wanted is not None and wanted.sha256 == _parse_schema(version).sha256:
+                return _parse_schema(version).to_value()
+        return None
 
     def validate(self, operations: Sequence[Operation]) -> list[Outcome]:
         """Have the registry check the compatibility of schemas with the versions that their level names."""
@@ -232,6 +261,8 @@ class SchemaRegistry:
                     _take(steps)
                 case DeleteSubject():
                     self._call("DELETE", f"/subjects/{name}", missing=None)
+                case PurgeSubject():
+                    self._call("DELETE", f"/subjects/{name}?permanent=true", missing=None)
                 case _:
                     raise TypeError(f"a schema registry has no operation {type(operation).__name__}")
         except ClusterError as error:
@@ -277,7 +308,11 @@ class SchemaRegistry:
                 raise MalformedResponse(f"{self._address} did not answer with JSON: is it a schema registry?")
             return data
         error = data if isinstance(data, dict) else {}
-        if status == _NOT_FOUND and missing is not self._RAISE:
+        if (
+            status == _NOT_FOUND
+            and missing is not self._RAISE
+            and error.get("error_code") != _NOT_DELETED_BEFORE
+        ):
             return missing
         message = str(error.get("message") or f"HTTP status {status}")
         if status == 401:

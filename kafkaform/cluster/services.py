@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import ResourceRef, State
+    from kafkaform.core.model import FieldValue, ResourceRef, State
     from kafkaform.core.operations import Operation
 
 
@@ -34,6 +34,9 @@ class Service(Protocol):
             also: Selects other resources to read.
             listed: Whether the inventory has all resources, not only those that are read.
         """
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the whole of a value, as `Services.find_value` does."""
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """Have the service validate operations, as `ResourceReader.validate` does."""
@@ -82,6 +85,10 @@ class Services:
                 why = error.message if error.hint is None else f"{error.message}; {error.hint}"
                 readings.append(Observation({}, frozenset(), dict.fromkeys(own, why), notes))
         return merge_observations(readings)
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the whole of a value of which the record keeps a digest; None if no service has it."""
+        return self._get(ref.kind).find_value(ref, kept) if ref.kind in self._openers else None
 
     def exclude(self, refs: Mapping[ResourceRef, State]) -> dict[ResourceRef, State]:
         """Return the resources that no service manages: those of Kafka."""

@@ -226,6 +226,11 @@ class Live(Value):
         """The reason why a part could not be read; empty if all was."""
         return ""
 
+    @property
+    def recorded(self) -> Mapping[str, int]:
+        """The numbers of a changed resource that the record of applies keeps, by name."""
+        return {}
+
 
 class Observed(Value):
     """A resource as the live cluster has it.

@@ -8,12 +8,18 @@ from kafkaform.core.model import Severity
 from kafkaform.core.wording import nearest
 from kafkaform.resources import topic_ref
 from kafkaform.resources.subject import SubjectKind
-from kafkaform.resources.subject.fields import find_topic
+from kafkaform.resources.subject.fields import STATE, find_topic
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kafkaform.core.model import Desired
+
+
+def _is_declared(subject: Desired) -> bool:
+    return subject.state is not None and STATE not in subject.state
 
 
 @rule("KF701", Severity.WARNING)
@@ -26,7 +32,7 @@ def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
     """
     for subject in context.of_kind(SubjectKind.name):
         topic = find_topic(subject.ref.name)
-        if subject.state is None or topic is None or topic_ref(topic) in context.declared:
+        if not _is_declared(subject) or topic is None or topic_ref(topic) in context.declared:
             continue
         if context.unread or (context.subset and topic_ref(topic) in context.inventory):
             continue
@@ -48,7 +54,7 @@ def undeclared_reference(context: RuleContext) -> Iterator[Finding]:
     The registry refuses a schema whose references do not exist. If a subject of another project has it, waive
     the rule and name the owner. If only some of the manifests are read, it is information.
     """
-    subjects = [subject for subject in context.of_kind(SubjectKind.name) if subject.state is not None]
+    subjects = [subject for subject in context.of_kind(SubjectKind.name) if _is_declared(subject)]
     declared = {subject.ref.name for subject in subjects}
     for subject in subjects:
         references = subject.intent.spec.get("references", ())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-SCHEMA, COMPATIBILITY = "schema", "compatibility"
+SCHEMA, COMPATIBILITY, STATE = "schema", "compatibility", "state"
+DELETED, PURGED = "deleted", "purged"
+"""The states of a subject whose versions the registry keeps after their deletion, and does not."""
 NONE = "NONE"
 ALL_VERSIONS = "all versions"
 GUARANTEES: dict[str, frozenset[str]] = {

@@ -20,6 +20,7 @@ from kafkaform.core.model import (
     CONFIG_PREFIX,
     DataSize,
     Facts,
+    FieldValue,
     Observation,
     Observed,
     ResourceRef,
@@ -145,6 +146,10 @@ class MemoryCluster(MovingReplicas):
         seen = self.observe(fields, declared=fields)
         resources = {ref: _narrowed(one, fields[ref]) for ref, one in seen.resources.items()}
         return replace(seen, resources=resources)
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """See `KafkaCluster.find_value`."""
+        return self._services.find_value(ref, kept)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         """See `Cluster.sizes`."""

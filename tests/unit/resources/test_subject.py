@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from kafkaform.resources.subject.schema import (
     SchemaReference,
     are_equal,
     describe_difference,
+    parse_value,
 )
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest
@@ -276,6 +278,83 @@ def test_note_names_who_is_upgraded_first(level: str, expected: str | None) -> N
     notes = [note.message for note in SubjectKind().note_plan_wide([Update(REF, None, fields)], facts)]
     assert bool(notes) == (expected is not None)
     assert all(str(expected) in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "{", "[]", "5", '"x"', "{}", '{"schemaType": "AVRO", "references": [1]}']
+)
+def test_value_that_others_wrote_into_the_record_is_no_schema(value: str) -> None:
+    field = SubjectKind().field("schema")
+    assert (parse_value(value), field.summarise(value), field.describe(value, value)) == (None, None, None)
+    assert not field.equal(value, RegisteredSchema(AVRO).to_value())
+
+
+def test_large_schema_is_recorded_by_its_digest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
+    project.config(clusters={"dev": dev}, rules=QUIET)
+    spec = {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"}
+    project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+    file = project.folder / "order.avsc"
+    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
+
+    def apply(name: str, default: int) -> str:
+        fields = [{"name": f"{name}{'x' * 100}{n}", "type": "long", "default": default} for n in range(1000)]
+        file.write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+        run("apply", "--auto-approve").needs(0)
+        change = run("history", "--format", "json").needs(0).json["changes"][0]
+        assert change["live"] == {"version": default, "id": default}
+        text = run("history", "--verbose").needs(0).out
+        assert f"version {default}, id {default}" in text
+        assert len(text) < 10_000
+        return str(change["id"])
+
+    apply("a", 1)
+    before = json.loads(file.read_text())
+    second = apply("b", 2)
+    run("revert", second).needs(0)
+    assert json.loads(file.read_text()) == before
+    apply("b", 3)
+    run("drift").needs(0)
+    cluster.registry.forget("orders-value")
+    lost = run("revert", second, "--force").needs(1)
+    assert "schema registry no longer has" in lost.both
+
+
+def test_subject_is_deleted_permanently_after_its_deletion(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
+    project.config(clusters={"dev": dev}, rules=QUIET)
+    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
+
+    def declare(**spec: object) -> None:
+        project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+
+    def plan() -> tuple[str, object]:
+        (change,) = run("plan", "--format", "json", "--no-strict").needs(0).json["changes"]
+        return change["status"], change["fields"][0]["before"]
+
+    declare(schema=AVRO)
+    run("apply", "--auto-approve").needs(0)
+    declare(state="purged")
+    assert plan() == ("refused", None)
+    assert "state: absent" in run("drift", "--adopt").needs(1).both
+    declare(state="absent")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(0)
+    declare(state="purged")
+    assert plan() == ("needs_consent", "deleted")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(1)
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete-permanently").needs(0)
+    run("plan", "--detailed-exitcode").needs(0)
+    run("status").needs(0)
+    purge = run("history", "--format", "json").needs(0).json["changes"][0]
+    assert "not undone" in run("revert", purge["id"]).needs(1).both
+    declare(state="purged", deletionProtection=True)
+    assert "deletionProtection" in run("validate").needs(1).both
 
 
 def test_topic_of_a_subject() -> None:

@@ -19,13 +19,15 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "history": ("history", "history Topic/orders.v1"),
     "revert": ("revert 1ngka4tt7vj.2",),
     "compare": ("compare staging prod",),
-    "github comment": ("github comment plan.md --pull-request 7 --id plan-prod",),
-    "github issue": (
-        "github issue drift.md --id drift-prod --title 'Drift of prod'",
-        "github issue --id drift-prod --close",
+    "ci comment": (
+        "ci comment plan.md --pull-request 7 --id plan-prod",
+        "ci comment plan.md --forge gitlab --merge-request 7 --id plan-prod",
     ),
-    "github reviewed-plan": ('github reviewed-plan --commit "$SHA" --artifact plan -o plan.json',),
-    "gitlab comment": ("gitlab comment plan.md --id plan-prod",),
+    "ci issue": (
+        "ci issue drift.md --id drift-prod --title 'Drift of prod'",
+        "ci issue --id drift-prod --close",
+    ),
+    "ci reviewed-plan": ('ci reviewed-plan --commit "$SHA" --artifact plan -o plan.json',),
     "reset": (
         "reset billing --to earliest --out reset.json",
         "reset billing --to 2026-11-01T00:00:00Z --topic orders.v1",
@@ -34,9 +36,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "rebalance": ("rebalance --out moves.json", "rebalance --remove-broker 3 --out moves.json"),
     "status": ("status", "status 'orders.*'", "status --kind group"),
     "explain": ("explain Topic/orders.v1 --cluster prod",),
-    "get": ("get topic orders.v1", "get groups"),
-    "can": ("can User:checkout write orders.v1", "can User:checkout read ConsumerGroup/billing"),
-    "who-can": ("who-can read orders.v1", "who-can alter Cluster"),
+    "get": ("get topics", "get topic orders.v1"),
+    "can": (
+        "can User:checkout write orders.v1",
+        "can User:checkout read ConsumerGroup/billing",
+        "can anyone read orders.v1",
+    ),
     "graph": ("graph --format mermaid", "graph --live"),
     "client-config": ("client-config billing", "client-config billing --format env"),
     "doctor": ("doctor", "doctor --wait 10m"),

@@ -32,7 +32,7 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
         return
     command: click.Command = parent.command
     for name in names:
-        below = command.get_command(parent, name) if isinstance(command, click.Group) else None
+        below = command.resolve_command(parent, [name])[1] if isinstance(command, click.Group) else None
         if below is None:
             raise UsageError(f"there is no command {' '.join(names)!r}", hint="`kafkaform help` lists them")
         parent, command = click.Context(below, parent, name, **below.context_settings), below

@@ -14,16 +14,18 @@ from click.core import ParameterSource
 
 from kafkaform.cli import completion
 from kafkaform.cli.examples import EXAMPLES
+from kafkaform.cli.groups import SuggestingGroup
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_age
 from kafkaform.core.values import Value, replace
+from kafkaform.core.wording import did_you_mean, pluralize, quoted
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -110,7 +112,7 @@ class SectionedCommand(click.Command):
         return "Options"
 
 
-class SectionedGroup(click.Group):
+class SectionedGroup(SuggestingGroup):
     """A group of such commands."""
 
     command_class = SectionedCommand
@@ -261,6 +263,29 @@ target_option = click.option(
 )
 KINDS_BY_NOUN = {kind.words.noun: kind.name for kind in KINDS.values()}
 """The kinds by their nouns in options."""
+
+
+def parse_kind(given: str, among: Iterable[str] = KINDS_BY_NOUN) -> str:
+    """Parse a kind: its noun or plural as in options, or its name as in manifests, in any case.
+
+    Args:
+        given: The text.
+        among: The nouns of the kinds to choose from.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    spellings = {
+        spelling.casefold(): KINDS_BY_NOUN[noun]
+        for noun in among
+        for spelling in (noun, pluralize(noun), KINDS_BY_NOUN[noun])
+    }
+    kind = spellings.get(given.casefold())
+    if kind is None:
+        suggestion = did_you_mean(given, spellings)
+        raise UsageError(f"{quoted(given)} is not a kind{suggestion}", hint=f"kinds: {', '.join(among)}")
+    return kind
+
 
 match_option = click.option(
     "--match",

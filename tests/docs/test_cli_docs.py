@@ -318,7 +318,7 @@ def test_commands_of_the_docs_run_on_macos() -> None:
     [
         ("plan --no-such-option", "No such option"),
         ("no-such-command", "no command"),
-        ("dev no-such-command", "No such command"),
+        ("dev no-such-command", "there is no command"),
         ("show plan.json another.json", r"too much: \['another.json'\]"),
         ("reset --to latest", "Missing parameter: group"),
         ("plan --out", "requires an argument"),

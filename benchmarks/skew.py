@@ -292,19 +292,21 @@ def cores(address: str, ends: list[int]) -> dict[str, float]:
     return {**found, "ratio": found["1_s"] / found["2_s"]}
 
 
-def skew(address: str, topic: str, *more: str) -> list[str]:
-    """The command line."""
+def skew(address: str, topic: str, *more: str, archive: str = "off") -> list[str]:
+    """The command line, with a configuration that says how to use an archive of Spark's classes."""
+    file = Path(tempfile.gettempdir(), f"kafkaform-skew-{archive}.yaml")
+    file.write_text(f"apiVersion: kafkaform/v1\nkind: Config\nskew: {{classArchive: {archive}}}\n", "utf-8")
     command = [sys.executable, "-m", "kafkaform", "skew", topic, "--bootstrap-server", address]
-    return [*command, "--seed", "1", "--out", os.devnull, "--class-archive", "off", *more]
+    return [*command, "--config", str(file), "--seed", "1", *more]
 
 
 def start(address: str, ends: list[int], rounds: int, cache: Path) -> dict[str, float]:
     """Alternating rounds with an archive of Spark's classes and without, and of the consumer."""
     # Kafka's jars, which this machine has already, are in the other cache folder.
     with mock.patch.dict(os.environ, {"KAFKAFORM_CACHE": str(cache)}):
-        subprocess.run([sys.executable, "-m", "kafkaform", "skew", "--class-archive", "make"], check=True)
+        measure_process(skew(address, "short", archive="now"))
         commands = {
-            f"{what}_{how}": skew(address, "short", *options, "--class-archive", archive)
+            f"{what}_{how}": skew(address, "short", *options, archive=archive)
             for what, options in (("small", ("--records", "20000")), ("sample", ()), ("full", ("--full",)))
             for how, archive in (("plain", "off"), ("archive", "auto"))
         } | {"consumer": consumer(address, ends, 10_000)}

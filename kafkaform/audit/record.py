@@ -295,7 +295,7 @@ def append_to_file(file: Path, lines: Sequence[str]) -> None:
     except OSError as error:
         raise AuditError(
             f"the record in {file} cannot be written: {error.strerror}",
-            hint="fix the cause, or use another file: --audit-file, or audit.file in kafkaform.yaml",
+            hint="fix the cause, or use another file: audit.file in kafkaform.yaml",
         ) from error
 
 

@@ -78,11 +78,8 @@ def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -
     but offsets is read, of all topics unless some are named, and no Spark is needed.
     """
     options = resolve_options(given, topics)
-    if options.class_archive in {"make", "remove"}:
-        from kafkaform.cli.skew_run import keep_class_archive
-
-        return keep_class_archive(options.class_archive)
     session = Session.start(where)
+    options = replace(options, class_archive=session.settings.class_archive)
     if options.arrivals:
         return _show_arrivals(session, topics, options)
     from kafkaform.cli.skew_run import publish, require_spark
@@ -443,7 +440,7 @@ def _build_spark_settings(options: SkewOptions) -> SessionSettings:
     """Build the settings of the Spark session."""
     from kafkaform.cli.skew_run import class_archive_folder
     from kafkaform.devcluster.jars.java import find_java
-    from spark_validation.class_archive import archive_file, is_usable
+    from spark_validation.class_archive import archive_file, is_usable, make
     from spark_validation.configuration import SessionSettings
 
     home = None if options.remote is not None else find_java().path.parent.parent
@@ -456,10 +453,18 @@ def _build_spark_settings(options: SkewOptions) -> SessionSettings:
         # A wrapper that calls a Java elsewhere has no Java home; Spark then finds Java as we did.
         java_home=home,
     )
-    archive = archive_file(class_archive_folder(), home)
-    if options.class_archive == "off" or not settings.local or not is_usable(archive):
+    if options.class_archive == "off" or not settings.local:
         return settings
-    return replace(settings, class_archive=archive)
+    archive = archive_file(class_archive_folder(), home)
+    if options.class_archive == "now" and not is_usable(archive):
+        click.echo("making the archive of Spark's classes, once; this takes some 20 seconds", err=True)
+        try:
+            with _skew_errors():
+                make(archive, home)
+        except OSError as error:
+            raise KafkaformError(f"cannot write {archive}: {error.strerror}") from error
+    # Another process may still be making it.
+    return replace(settings, class_archive=archive) if is_usable(archive) else settings
 
 
 def _build_spans(logs: Sequence[PartitionLog]) -> list[Span]:

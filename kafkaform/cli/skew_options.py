@@ -16,7 +16,7 @@ from kafkaform.core.errors import UsageError
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_duration
 from kafkaform.core.values import Value, asdict, field
-from kafkaform.core.wording import command, quoted
+from kafkaform.core.wording import quoted
 from kafkaform.inspect.skew_input import is_glob
 from spark_validation.metrics import FORMATS, MetricsTable
 
@@ -56,9 +56,8 @@ class SkewOptions(Value):
         spark_conf: Spark settings of the user.
         arrivals: Whether only arrivals are counted, by offsets, without reading records.
         read_all: Whether topics that a pattern selects are read even if their records arrive evenly.
-        class_archive: `auto` to use and build an archive of Spark's classes, `off` not to; `make` or `remove`
-            to only do that.
         watch_ms: The milliseconds to watch for new records; None for the records of the log.
+        class_archive: The value of `skew.classArchive` in kafkaform.yaml.
     """
 
     records: int = _RECORDS
@@ -113,7 +112,6 @@ class GivenOptions(Value):
     arrivals: bool
     read_all: bool
     watch: str | None
-    class_archive: str
 
 
 _OPTIONS = (
@@ -208,15 +206,6 @@ _OPTIONS = (
     click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
     click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),
     click.option("--spark-conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting (repeatable)."),
-    click.option(
-        "--class-archive",
-        type=click.Choice(["auto", "off", "make", "remove"]),
-        default="auto",
-        envvar="KAFKAFORM_CLASS_ARCHIVE",
-        show_envvar=True,
-        help="Start Spark from an archive of its classes, made in the background after the first run, but "
-        "not in CI (auto), or without one (off); make it now, or remove it.  [default: auto]",
-    ),
 )
 
 
@@ -262,7 +251,6 @@ def resolve_options(given: GivenOptions, topics: Sequence[str]) -> SkewOptions:
         given.arrivals,
         given.read_all,
         None if given.watch is None else _parse_watch(given.watch),
-        given.class_archive,
     )
 
 
@@ -315,21 +303,13 @@ def _check_together(given: GivenOptions, topics: Sequence[str]) -> None:
     )
     if given.arrivals:
         _check_arrivals(given)
-    if given.class_archive in {"make", "remove"} and (topics or _list_used(given, {"class_archive"})):
-        raise UsageError(
-            f"--class-archive {given.class_archive} measures nothing and takes no topic and no other option",
-            hint=command("skew", options=("--class-archive", given.class_archive)),
-        )
     for wrong, message in contradictions:
         if wrong:
             raise UsageError(message, hint="use only one of them; see `kafkaform skew --help`")
 
 
 _ARRIVALS_OPTIONS = frozenset(
-    {
-        *("arrivals", "since", "output_format", "out", "verbose", "class_archive"),
-        *("history", "metrics", "metrics_format"),
-    }
+    {*("arrivals", "since", "output_format", "out", "verbose"), *("history", "metrics", "metrics_format")}
 )
 
 

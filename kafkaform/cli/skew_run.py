@@ -15,7 +15,6 @@ from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
-from kafkaform.core.units import rounded_size
 from kafkaform.core.values import Value, field
 from kafkaform.inspect import skew_folder
 
@@ -122,38 +121,6 @@ def class_archive_folder() -> Path:
     from kafkaform.devcluster.jars.cache import get_cache_directory
 
     return get_cache_directory() / "spark"
-
-
-def keep_class_archive(action: str) -> int:
-    """Rebuild the archive of Spark's classes, or remove all archives; returns the exit code.
-
-    Args:
-        action: `make` or `remove`.
-
-    Raises:
-        KafkaformError: Spark does not run here, or the folder cannot be written to.
-    """
-    from kafkaform.devcluster.jars.java import find_java
-    from spark_validation.class_archive import archive_file, make, remove_all
-    from spark_validation.errors import SkewError
-
-    require_spark()
-    folder = class_archive_folder()
-    try:
-        if action == "remove":
-            size = remove_all(folder)
-            click.echo(f"Removed {rounded_size(size)}." if size else "There was no archive to remove.")
-            return 0
-        home = find_java().path.parent.parent
-        file = archive_file(folder, home)
-        if not make(file, home):
-            raise KafkaformError("another process is making the archive", hint="wait for it")
-        click.echo(printable(f"Made {file} ({rounded_size(file.stat().st_size)})."))
-    except SkewError as error:
-        raise convert_error(error) from error
-    except OSError as error:
-        raise KafkaformError(f"cannot write to {folder}: {error.strerror}") from error
-    return 0
 
 
 def _make_class_archive(settings: SessionSettings, options: SkewOptions) -> None:

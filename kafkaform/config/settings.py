@@ -133,7 +133,8 @@ class Settings(Value):
     Attributes:
         file: The configuration file, or None.
         manifests: The files and folders of manifests.
-        environments: The allowed environments; None without a configuration file.
+        environments: The allowed environments: as listed, or those of the clusters; None without a
+            configuration file.
         clusters: The clusters by name.
         defaults: For each kind, the layer under every manifest.
         profiles: The layers between the defaults and the manifests that name them.
@@ -145,6 +146,8 @@ class Settings(Value):
         rules: Severities by rule code; `off` disables a rule.
         limits: The thresholds of rules.
         policies: The project's own rules.
+        class_archive: Whether skew makes an archive of Spark's classes in the background (`auto`), before it
+            measures (`now`), or does without one (`off`).
         root: The folder that paths of manifests are relative to; None leaves them as given.
         branch: The difference to the configuration of an untrusted branch; None if there is none.
     """
@@ -163,6 +166,7 @@ class Settings(Value):
     rules: Mapping[str, str] = field(default_factory=dict)
     limits: ProjectLimits = DEFAULT_LIMITS
     policies: tuple[Rule, ...] = ()
+    class_archive: str = "auto"
     root: Path | None = None
     branch: BranchConfiguration | None = None
 
@@ -452,9 +456,11 @@ def _parse_settings(path: Path, document: Document, root: Path | None, problems:
     flaws, document = check_structure(document, "config")
     problems.extend(flaws)
     data: Any = document.data or {}
-    environments = tuple(data.get("environments", ()))
-    # If the list itself is invalid, environments are not checked against it.
-    known = None if written.has(["environments"]) and "environments" not in data else environments
+    used = (cluster.get("environment") for cluster in data.get("clusters", {}).values())
+    environments = tuple(data.get("environments") or dict.fromkeys(name for name in used if name is not None))
+    # If the list itself, or what it is read from, is invalid, environments are not checked against it.
+    is_unknown = any(written.has([name]) and name not in data for name in ("environments", "clusters"))
+    known = None if is_unknown else environments
     policies = _parse_policies(document, data.get("policies", []), known, problems)
     severities = data.get("rules", {})
     limits = read_limits(data.get("limits") or {}, document.create_reporter(("limits",), problems))
@@ -490,6 +496,7 @@ def _parse_settings(path: Path, document: Document, root: Path | None, problems:
         rules=severities,
         limits=limits,
         policies=policies,
+        class_archive=data.get("skew", {}).get("classArchive", "auto"),
         owns=_parse_globs(document, "owns", data, NO_GLOBS, problems),
         protected=_parse_globs(document, "protected", data, NO_GLOBS, problems).names,
         ignore=_parse_globs(document, "ignore", data, DEFAULT_IGNORE, problems),

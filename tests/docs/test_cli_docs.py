@@ -34,14 +34,10 @@ from tests.support.skew.producers import send
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
 _JARS = "needs jars of another project; the same code writes Parquet in test_skew_metrics.py"
-_ARCHIVE = "tests/spark/test_class_archive.py runs them, each night: an archive takes 20 s"
 NOT_RUN: dict[str, str] = {
     "kafkaform skew orders.v1 --master spark://spark.example.com:7077 "
     "--spark-conf spark.executor.memory=4g": _CLUSTER,
     "kafkaform skew orders.v1 --master yarn": _CLUSTER,
-    "kafkaform skew --class-archive make": _ARCHIVE,
-    "kafkaform skew --class-archive remove": _ARCHIVE,
-    "kafkaform skew orders.v1 --class-archive off": _ARCHIVE,
     "kafkaform skew orders.v1 --metrics s3a://bucket/skew --metrics-format delta \\": _JARS,
     "kafkaform skew orders.v1 --metrics lake.kafka.skew --metrics-format iceberg \\": _JARS,
 }

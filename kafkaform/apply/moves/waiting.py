@@ -170,5 +170,8 @@ def _describe_foreign(
     moves = listed([f"{format_partition(key)} {(layout.reassigning or {})[key]}" for key in partitions])
     running = f"a reassignment that this apply did not start is running: {moves}"
     if context.options.when_busy is WhenBusy.REFUSE:
-        raise MovesUnfinished(running, hint="wait until it has finished, or let apply wait: --when-busy wait")
+        raise MovesUnfinished(
+            running,
+            hint="wait until it has finished, or let apply wait: `moves: {whenBusy: wait}` in kafkaform.yaml",
+        )
     return running

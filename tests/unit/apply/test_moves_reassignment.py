@@ -592,7 +592,7 @@ def test_foreign_reassignment_refuses_moves(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
     assert error.message.endswith("b-1 from 2 to 2:1")
-    assert "--when-busy wait" in (error.hint or "")
+    assert "whenBusy: wait" in (error.hint or "")
     assert (watched.reassigned, memory.layout().reassigning) == ([], before)
     assert not memory.throttles(["a"])
 

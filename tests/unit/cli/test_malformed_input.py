@@ -68,6 +68,7 @@ owns: {names: [x], principals: ["User:x"]}
 protected: [x]
 ignore: [x]
 rules: {KF101: error, policy/p: warning}
+skew: {classArchive: off}
 limits:
   {topicName: "[a-z]+", topics: 1, partitions: 1, recoveryWindow: 3d, blastRadius: 30%, leaderImbalance: 30,
    diskReserve: 0.15}

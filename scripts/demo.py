@@ -94,7 +94,7 @@ def run_tour(folder: Path, data: Path) -> None:
     with tempfile.NamedTemporaryFile(prefix="kafkaform-demo-skew-", suffix=".html", delete=False) as kept:
         report, page = folder / "skew.json", Path(kept.name)  # created here, so it is not another user's file
     run(
-        *("skew", "orders.v1", "--what-if", "6,12", "--json", str(report), "--html", str(page)),
+        *("skew", "orders.v1", "--what-if", "6,12", "--out", "-", "--out", str(report), "--out", str(page)),
         title="Why is one partition hot? Spark reads a sample (exit code 2: beyond the topic's skew policy)",
         expect=2,
     )

@@ -16,6 +16,7 @@ from kafkaform.cli.output import tell
 from kafkaform.core.errors import ForgeError, KafkaformError, UsageError
 from kafkaform.core.files import MAX_FILE_BYTES, read_file, write_file
 from kafkaform.core.printable import printable
+from kafkaform.core.wording import command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -250,7 +251,7 @@ def _choose_forge(given: str | None, environment: Mapping[str, str]) -> str:
 def _require_github(forge: str | None, name: str) -> None:
     if _choose_forge(forge, os.environ) != GITHUB:
         raise UsageError(
-            f"`kafkaform ci {name}` works on GitHub, not on GitLab", hint="`ci comment` works on both"
+            f"{command('ci', name)} works on GitHub, not on GitLab", hint="`ci comment` works on both"
         )
 
 

@@ -85,6 +85,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "kafkaform.cli.skew",
             "Measure how evenly written records spread over partitions, why, and what would help.",
         ),
+        "arrivals": (
+            "kafkaform.cli.arrivals",
+            "List the topics whose records arrive unevenly in their partitions, by offsets alone.",
+        ),
         "client-config": (
             "kafkaform.cli.client_config",
             "Print the client settings of a declared group, for its application.",

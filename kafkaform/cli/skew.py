@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -17,19 +16,24 @@ from kafkaform import __version__
 from kafkaform.cli import completion
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.options import ClusterSelector, SectionedCommand, where_options
-from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, GivenOptions, SkewOptions, resolve_options, skew_options
+from kafkaform.cli.skew_run import (
+    AnalysisResults,
+    class_archive_folder,
+    publish,
+    read_reports,
+    require_spark,
+    run,
+    skew_errors,
+)
 from kafkaform.core.errors import AuditError, ClusterError, KafkaformError
-from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
-from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
-from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
+from kafkaform.inspect.arrivals import mark_transactional
 from kafkaform.inspect.skew_input import (
     choose,
-    choose_by_pattern,
     count_between,
     find_declared_partitions,
     find_limits,
@@ -43,13 +47,12 @@ from kafkaform.inspect.skew_input import (
 )
 from kafkaform.plan.planning import check_identity
 from spark_validation.arrivals import Spread
-from spark_validation.metrics import ARRIVALS_RATIO, arrival_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry
-    from kafkaform.cli.skew_run import AnalysisResults, Progress
+    from kafkaform.cli.skew_run import Progress
     from kafkaform.cluster.protocol import AuditReader, PartitionReader
     from kafkaform.core.model import Desired
     from kafkaform.core.partitions import TopicPartition
@@ -73,16 +76,12 @@ def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -
 
     TOPICs are names or globs; the default is every declared topic with a skew policy. What was written is
     counted by offsets, whatever has been removed since. For the keys, Spark reads a sample of the records,
-    which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic breaks its
-    declared skew policy with statistical confidence, 1 if a topic could not be read. With --arrivals, nothing
-    but offsets is read, of all topics unless some are named, and no Spark is needed.
+    which needs `pip install 'kafkaform[spark]'` and Java 17; `kafkaform arrivals` needs neither. Exits 2 if a
+    topic breaks its declared skew policy with statistical confidence, 1 if a topic could not be read.
     """
     options = resolve_options(given, topics)
     session = Session.start(where)
     options = replace(options, class_archive=session.settings.class_archive)
-    if options.arrivals:
-        return _show_arrivals(session, topics, options)
-    from kafkaform.cli.skew_run import publish, require_spark
     from kafkaform.plan.skew_report import is_beyond_policy, is_unknown, judge_report
 
     if options.source is None:
@@ -108,81 +107,6 @@ def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -
     return 2 if is_beyond_policy(report) else 0
 
 
-def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions) -> int:
-    """Show how the records written to topics spread over partitions; returns the exit code."""
-    session.require_cluster()
-    if options.output_format == "text":
-        session.tell()
-    tables = {table for table in (options.metrics, options.past) if table is not None}
-    for table in tables:
-        with _skew_errors():
-            # A table that cannot be used is reported before the cluster is read.
-            table.check_files()
-    at = datetime.now(UTC)
-    with session.cluster() as cluster:
-        facts = cluster.facts()
-        check_identity(facts, session.target)
-        requested, ignore = topics or ("*",), session.settings.ignore.names
-        patterns_only = all(map(is_glob, requested))
-        chosen = (
-            choose_by_pattern(cluster, requested, ignore)
-            if patterns_only
-            else choose(cluster, requested, (), ignore)
-        )
-        arrivals = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
-        judged = [topic.name for topic in arrivals if topic.spread is Spread.UNEVEN or topic.name in topics]
-        # Only topics whose spread is reported as uneven, or that are named: the check takes a request to each
-        # leader.
-        arrivals = mark_transactional(cluster, arrivals, judged)
-    for name, error in chosen.failed.items():
-        click.echo(printable(f"not read: {name}: {error.message}"), err=True)
-    named = not any(map(is_glob, topics or ("*",)))
-    earlier = _earlier_ratios(options, facts.cluster_id, [topic.name for topic in arrivals])
-    show(
-        "arrivals",
-        options.output_format,
-        arrivals,
-        out=options.out,
-        verbose=options.verbose or named,
-        earlier=earlier,
-    )
-    # Stored after the earlier figures were read, so that a run is not compared with itself.
-    rows = arrival_rows(facts.cluster_id, arrivals, at)
-    for table in tables:
-        with _skew_errors():
-            table.append_file(rows)
-    if options.history is not None:
-        keep_rows(options.history, rows, at, write_file)
-    return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in arrivals))
-
-
-def _earlier_ratios(
-    options: SkewOptions, cluster_id: str | None, topics: Collection[str]
-) -> dict[str, float] | None:
-    """Read the newest stored ratio of each topic; None without --history."""
-    if options.past is not None:
-        with _skew_errors():
-            rows = options.past.read_files(cluster_id, ARRIVALS_RATIO)
-        return {row.topic: row.estimate.value for row in rows}
-    if options.history is None:
-        return None
-    earlier, damaged = read_earlier_ratios(options.history, cluster_id, topics)
-    for reason in damaged:
-        click.echo(printable(f"not read: earlier figures: {reason}"), err=True)
-    return earlier
-
-
-@contextmanager
-def _skew_errors() -> Iterator[None]:
-    """Convert errors of `spark_validation` into KafkaformErrors."""
-    from spark_validation.errors import SkewError
-
-    try:
-        yield
-    except SkewError as error:
-        raise KafkaformError(error.message, hint=error.hint) from error
-
-
 def _read_declared(session: Session, topics: Sequence[str]) -> list[Desired]:
     """Return the declared resources; none where there are no manifests.
 
@@ -202,7 +126,6 @@ def _analyse_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """Analyse records from the cluster."""
-    from kafkaform.cli.skew_run import AnalysisResults, run
     from spark_validation.analysis import LogFacts
     from spark_validation.job import TopicRequest, run_topics
 
@@ -290,7 +213,7 @@ def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
     connect = cache(lambda: OffsetReader(kafka))
 
     def read(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
-        with _skew_errors():
+        with skew_errors():
             return connect().read_records(offsets)
 
     return read
@@ -353,7 +276,6 @@ def _read_partition_history(
     Errors are printed, and the part is left out: the sampled records show an increase too, less exactly.
     """
     from kafkaform.audit.trail import read_record
-    from kafkaform.cli.skew_run import read_reports
 
     entries: Sequence[AuditEntry] = ()
     reports: Sequence[SkewReport] = ()
@@ -362,8 +284,8 @@ def _read_partition_history(
             entries = read_record(cluster, session.target.audit).entries
     except AuditError as error:
         click.echo(printable(f"not read: when partitions were added: {error.message}"), err=True)
-    if options.history is not None:
-        reports = read_reports(options.history, cluster_id, topics).reports
+    if options.history.folder is not None:
+        reports = read_reports(options.history.folder, cluster_id, topics).reports
     return entries, reports
 
 
@@ -371,7 +293,6 @@ def _analyse_files(
     session: Session, source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """Analyse records from files."""
-    from kafkaform.cli.skew_run import run
     from spark_validation.errors import SkewError
     from spark_validation.files import FileTopic, open_files, run_file
 
@@ -438,7 +359,6 @@ def _build_job(options: SkewOptions) -> JobSettings:
 
 def _build_spark_settings(options: SkewOptions) -> SessionSettings:
     """Build the settings of the Spark session."""
-    from kafkaform.cli.skew_run import class_archive_folder
     from kafkaform.devcluster.jars.java import find_java
     from spark_validation.class_archive import archive_file, is_usable, make
     from spark_validation.configuration import SessionSettings
@@ -459,7 +379,7 @@ def _build_spark_settings(options: SkewOptions) -> SessionSettings:
     if options.class_archive == "now" and not is_usable(archive):
         click.echo("making the archive of Spark's classes, once; this takes some 20 seconds", err=True)
         try:
-            with _skew_errors():
+            with skew_errors():
                 make(archive, home)
         except OSError as error:
             raise KafkaformError(f"cannot write {archive}: {error.strerror}") from error

@@ -98,10 +98,10 @@ def run(
     with _progress() as progress:
         try:
             with start(settings) as spark:
-                for table in filter(None, {options.metrics, options.past}):
+                if options.history.table is not None:
                     # Before the analysis, which may take minutes: a table that is not valid ends the run
                     # here.
-                    table.check(spark)
+                    options.history.table.check(spark)
                 for topic, result in analyse(spark, progress).items():
                     if isinstance(result, SkewError):
                         failed[topic] = convert_error(result)
@@ -141,14 +141,13 @@ def _exchange_metrics(
     from spark_validation.metrics import metric_rows
 
     past: Sequence[MetricRow] = ()
-    if not report.topics:
+    table = options.history.table
+    if table is None or not report.topics:
         return past, None
     try:
-        if options.past is not None:
-            topics = [topic.name for topic in report.topics]
-            past = options.past.read(spark, report.cluster_id, topics, TREND_METRICS)
-        if options.metrics is not None:
-            options.metrics.append(spark, metric_rows(report))
+        topics = [topic.name for topic in report.topics]
+        past = table.read(spark, report.cluster_id, topics, TREND_METRICS)
+        table.append(spark, metric_rows(report))
     except SkewError as error:
         return past, convert_error(error)
     return past, None
@@ -157,6 +156,17 @@ def _exchange_metrics(
 def convert_error(error: SkewError) -> KafkaformError:
     """Convert an error of `spark_validation` into a KafkaformError."""
     return KafkaformError(error.message, hint=error.hint)
+
+
+@contextmanager
+def skew_errors() -> Iterator[None]:
+    """Convert errors of `spark_validation` into KafkaformErrors."""
+    from spark_validation.errors import SkewError
+
+    try:
+        yield
+    except SkewError as error:
+        raise convert_error(error) from error
 
 
 @contextmanager
@@ -212,13 +222,16 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
     from spark_validation.metrics import metric_rows
     from spark_validation.results import to_json
 
-    if options.history is not None:
-        reports = read_reports(options.history, report.cluster_id, [topic.name for topic in report.topics])
+    if options.history.folder is not None:
+        reports = read_reports(
+            options.history.folder, report.cluster_id, [topic.name for topic in report.topics]
+        )
         for reason in reports.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
         past = [row for kept in reports.reports for row in metric_rows(kept)]
         # Kept after the earlier reports were read, so that the trend does not contain this report twice.
-        skew_folder.keep_report(options.history, report, to_json(report), write_file)
-    for output_format, path in options.artefacts.items():
-        show("skew", output_format, report, out=path, history=past)
-    show("skew", options.output_format, report, out=options.out, history=past, verbose=options.verbose)
+        skew_folder.keep_report(options.history.folder, report, to_json(report), write_file)
+    for path, output_format in options.files.items():
+        show("skew", output_format, report, out=path, history=past, verbose=options.verbose)
+    if options.output_format is not None:
+        show("skew", options.output_format, report, history=past, verbose=options.verbose)

@@ -367,7 +367,7 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     The consumer of that partition gets as many more records, and lags first; more consumers or partitions
     often change nothing. The arrivals are counted by offsets over the longest period that all logs of the
     topic cover, so that retention and compaction hide nothing. The finding names the five topics where it
-    matters most, by ratio times rate. `kafkaform skew --arrivals` lists all of them, and `kafkaform skew`
+    matters most, by ratio times rate. `kafkaform arrivals` lists all of them, and `kafkaform skew`
     finds the keys. As reading the offsets takes longer than all other rules of `kafkaform doctor`, it runs
     only with `--rule KF312`, or if `rules:` of kafkaform.yaml gives it a severity.
     """
@@ -387,7 +387,7 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     if uneven[MAX_LISTED:]:
         yield Finding(
             f"records arrive unevenly in {counted(len(uneven) - MAX_LISTED, 'more topic')}",
-            f"list them: {command('skew', options=('--arrivals',))}",
+            f"list them: {command('arrivals')}",
         )
 
 

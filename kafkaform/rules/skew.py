@@ -284,7 +284,7 @@ def _resolve_doubt(topic: MeasuredTopic, broken: BrokenLimit) -> str:
         return "write `skew: {of: period}` if the policy is about the whole period"
     if broken.contradicted:
         return "write `skew: {of: now}` if the policy is about what is written now, or measure with --since"
-    look = command("skew", topic.name, options=("--full",))
+    look = command("skew", topic.name, options=("--records", "all"))
     return f"the limit lies within the interval; read every record: {look}"
 
 
@@ -322,7 +322,7 @@ def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
         if prediction is None or prediction.after.high <= limit:
             continue
         sure, newest = prediction.after.low > limit, limits.of == NOW and result.now is not None
-        narrowed = ("--since", "1h") if newest else ("--full",)
+        narrowed = ("--since", "1h") if newest else ("--records", "all")
         look = command("skew", result.name, options=("--what-if", str(after), *narrowed))
         if newest:
             remedy = f"this is predicted from the whole period; predict from what is written now: {look}"

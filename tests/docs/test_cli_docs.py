@@ -38,8 +38,8 @@ NOT_RUN: dict[str, str] = {
     "kafkaform skew orders.v1 --master spark://spark.example.com:7077 "
     "--spark-conf spark.executor.memory=4g": _CLUSTER,
     "kafkaform skew orders.v1 --master yarn": _CLUSTER,
-    "kafkaform skew orders.v1 --metrics s3a://bucket/skew --metrics-format delta \\": _JARS,
-    "kafkaform skew orders.v1 --metrics lake.kafka.skew --metrics-format iceberg \\": _JARS,
+    "kafkaform skew orders.v1 --history s3a://bucket/skew --history-format delta \\": _JARS,
+    "kafkaform skew orders.v1 --history lake.kafka.skew --history-format iceberg \\": _JARS,
 }
 """Command lines that no test runs, and why."""
 

@@ -33,7 +33,7 @@ from spark_validation.metrics import ARRIVALS_RATIO, FORMATS, arrival_rows
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kafkaform.cli.skew_options import History
+    from kafkaform.cli.skew_options import ResultHistory
 
 
 @click.command(cls=SectionedCommand)
@@ -103,7 +103,7 @@ def arrivals(
     return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in spreads))
 
 
-def _find_place(history: str | None, history_format: str | None) -> History:
+def _find_place(history: str | None, history_format: str | None) -> ResultHistory:
     """Return the place of earlier figures; raises KafkaformError if it cannot be used."""
     place = find_history(history, history_format)
     if place.table is not None:
@@ -119,7 +119,7 @@ def _find_place(history: str | None, history_format: str | None) -> History:
 
 
 def _read_earlier_ratios(
-    place: History, cluster_id: str | None, topics: Collection[str]
+    place: ResultHistory, cluster_id: str | None, topics: Collection[str]
 ) -> dict[str, float] | None:
     """Read the newest stored ratio of each topic; None without --history."""
     if place.table is not None:

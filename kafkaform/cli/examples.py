@@ -35,7 +35,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "rebalance": ("rebalance --out moves.json", "rebalance --remove-broker 3 --out moves.json"),
     "status": ("status", "status 'orders.*'", "status --kind group"),
-    "explain": ("explain Topic/orders.v1 --cluster prod",),
+    "explain": ("explain Topic.spec.retention", "explain Topic/orders.v1 --cluster prod"),
     "get": ("get topics", "get topic orders.v1"),
     "can": (
         "can User:checkout write orders.v1",

@@ -48,7 +48,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "explain": (
             "kafkaform.cli.explain",
-            "Show where the values of a declared resource come from, with file and line.",
+            "Explain the fields of a kind, or where the values of a declared resource come from.",
         ),
         "get": ("kafkaform.cli.get", "Print a live resource as a manifest, or list all names."),
         "doctor": (

@@ -122,6 +122,10 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "text": Renderer("kafkaform.report.explanation:render_explanation", "width"),
         "json": Renderer("kafkaform.report.explanation:explanation_to_json"),
     },
+    "field": {
+        "text": Renderer("kafkaform.report.field_help:render_field", "width"),
+        "json": Renderer("kafkaform.report.field_help:field_to_json"),
+    },
     "graph": {
         "mermaid": Renderer("kafkaform.report.graph:render_mermaid"),
         "dot": Renderer("kafkaform.report.graph:render_dot"),
@@ -141,7 +145,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
 }
 """The renderers of each report by format; the first format is the default."""
 
-_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "grants", "status"})
+_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "field", "grants", "status"})
 """The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(
     {"access", "adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}

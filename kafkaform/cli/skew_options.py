@@ -33,7 +33,7 @@ _MIN_WATCHED_MS = 1_000
 _MAX_WATCHED_MS = 24 * 3_600_000
 
 
-class History(Value):
+class ResultHistory(Value):
     """The place of earlier results, and of those of this run.
 
     Attributes:
@@ -82,7 +82,7 @@ class SkewOptions(Value):
     output_format: str | None = "text"
     verbose: bool = False
     files: dict[Path, str] = field(default_factory=dict)
-    history: History = History()
+    history: ResultHistory = ResultHistory()
     master: str | None = None
     remote: str | None = None
     spark_conf: dict[str, str] = field(default_factory=dict)
@@ -330,7 +330,7 @@ def _check_together(given: GivenOptions, topics: Sequence[str]) -> None:
             raise UsageError(message, hint="use only one of them; see `kafkaform skew --help`")
 
 
-def find_history(location: str | None, kind: str | None, *, here: bool = True) -> History:
+def find_history(location: str | None, kind: str | None, *, here: bool = True) -> ResultHistory:
     """Find out what kind of place results are kept in.
 
     Args:
@@ -342,7 +342,7 @@ def find_history(location: str | None, kind: str | None, *, here: bool = True) -
         UsageError: The place is a file, or a URL for reports.
     """
     if location is None:
-        return History()
+        return ResultHistory()
     folder, is_url = Path(location), URL.match(location) is not None
     if kind != "iceberg" and folder.is_file():
         raise UsageError(f"--history {quoted(location)} is a file", hint="give a folder")
@@ -354,10 +354,10 @@ def find_history(location: str | None, kind: str | None, *, here: bool = True) -
                 f"--history {quoted(location)}: reports are kept in folders of this machine",
                 hint=f"give a --history-format: {', '.join(FORMATS)}",
             )
-        return History(folder)
+        return ResultHistory(folder)
     # Spark runs in another folder.
     is_local = here and kind != "iceberg" and not is_url
-    return History(table=MetricsTable(str(folder.absolute()) if is_local else location, kind))
+    return ResultHistory(table=MetricsTable(str(folder.absolute()) if is_local else location, kind))
 
 
 def _parse_records(text: str) -> int:

@@ -30,8 +30,9 @@ def measure(cache: Path, folder: Path, archive: str = "auto") -> tuple[Call, int
     """Measure a file of records; returns the call, and how many classes came from an archive."""
     rows = [{"key": str(n % 50), "partition": n % 4, "size": 10, "offset": n} for n in range(1_000)]
     (folder / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "topics").mkdir(exist_ok=True)
-    Project(folder, "", "").config(clusters={}, skew={"classArchive": archive})
+    project = Project(folder, "", "")
+    project.topic("orders", partitions=4)
+    project.config(clusters={}, skew={"classArchive": archive})
     log = folder / "classes.log"
     call = kafkaform(
         *("skew", "--from", "orders.jsonl", "--format", "json"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.skew import skew
-from kafkaform.cli.skew_options import GivenOptions, History, SkewOptions, resolve_options
+from kafkaform.cli.skew_options import GivenOptions, ResultHistory, SkewOptions, resolve_options
 from kafkaform.cluster.transport import connection
 from kafkaform.core.values import replace
 from spark_validation.metrics import MetricsTable
@@ -119,7 +119,7 @@ def test_a_history_is_a_folder_of_reports_or_a_table_of_metrics(
     options = parse("a", *arguments)
     if table is not None and table.location.startswith("/here"):
         table = replace(table, location=table.location.replace("/here", str(tmp_path)))
-    assert options.history == History(None if folder is None else Path(folder), table)
+    assert options.history == ResultHistory(None if folder is None else Path(folder), table)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
     """A subject is named after a topic that no manifest declares.
 
-    Serializers look a schema up by the name of the topic: TOPIC-value for values, TOPIC-key for keys. If
-    the topic does not exist, the name may be misspelt, and no client ever uses the subject. Correct the
-    name, declare the topic, or waive the rule. Other names are not checked: they are of other naming
-    strategies, or of schemas that others refer to. If only some of the manifests are read, a live topic
-    counts as declared elsewhere.
+    Serializers look a schema up by the name of the topic: TOPIC-value or TOPIC-key. If no topic has the name,
+    no client uses the subject. Correct the name, declare the topic, or waive the rule. Names of other naming
+    strategies are not checked.
     """
     for subject in context.of_kind(SubjectKind.name):
         topic = find_topic(subject.ref.name)
@@ -47,8 +45,8 @@ def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
 def undeclared_reference(context: RuleContext) -> Iterator[Finding]:
     """A schema refers to a subject that no manifest declares.
 
-    The registry refuses a schema whose references do not exist. A subject of another project may have it:
-    then waive the rule and name the owner. If only some of the manifests are read, this is information.
+    The registry refuses a schema whose references do not exist. If a subject of another project has it, waive
+    the rule and name the owner. If only some of the manifests are read, it is information.
     """
     subjects = [subject for subject in context.of_kind(SubjectKind.name) if subject.state is not None]
     declared = {subject.ref.name for subject in subjects}

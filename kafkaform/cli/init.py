@@ -21,12 +21,12 @@ _ABOUT = {
     },
     ".gitignore": "keeps saved plans and local data out of Git",
 }
-_NEXT = {
-    "kafkaform validate": "check the manifests, offline",
+NEXT_COMMANDS = {
     "kafkaform dev up --port 9092": "start a local Kafka, if you have none (needs Java 17)",
     "kafkaform plan --out plan.json": "show what would change",
     "kafkaform apply plan.json": "apply exactly that",
 }
+"""The first commands in a new repository, as the README and `make demo` show them."""
 
 
 @click.command(cls=SectionedCommand)
@@ -58,7 +58,7 @@ def init(directory: Path, schemas: bool) -> None:
     click.echo("\nNext:")
     if not here:
         click.echo(f"  cd {printable(shlex.quote(str(directory)))}")
-    _table(_NEXT)
+    _table(NEXT_COMMANDS)
 
 
 def _write_schemas(directory: Path) -> None:

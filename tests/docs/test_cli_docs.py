@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from kafkaform.cli.init import NEXT_COMMANDS
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC as RECORD
 from kafkaform.core.lock import NAME as LOCK
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.ports import find_free_ports
 from kafkaform.resources.consumer_group.operations import DeleteGroup
 from kafkaform.resources.topic.operations import DeleteTopic
 from tests.support.cli.command_lines import calls, parse
@@ -67,10 +69,21 @@ _FROM_NOTHING = {"access", "agent", "quickstart", "tutorial", "gitops", "replica
 """Stories that begin in an empty folder, and not with the example set."""
 _CONFIGURED = {"agent", "gitops"}
 """Stories whose configuration names the broker, and no variable."""
-_OFFLINE = {"rules", "client-config", "profiles", "kafka-gitops", "julieops", "topicctl", "others"}
+_OFFLINE = {
+    "add-a-topic",
+    "rules",
+    "client-config",
+    "profiles",
+    "kafka-gitops",
+    "julieops",
+    "topicctl",
+    "others",
+}
 """Stories that ask no cluster."""
 _DAILY = {"access", "quickstart", "tutorial", *_OFFLINE}
 """What a newcomer types first, and what costs next to nothing."""
+DEV_UP = "kafkaform dev up --port 9092"
+"""How a page starts the cluster `dev` of a new repository."""
 _NIGHTLY = {
     "replicas": "three brokers and a move of replicas, which tests/kafka/test_moves_kafka.py has every day",
     "skew": "two sessions of Spark, of which tests/kafka/test_cli_skew.py and tests/spark have one every day",
@@ -218,6 +231,10 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     story, _, _ = str(block.name).partition("/")
     if story in _CONFIGURED:
         variables = {name: value for name, value in variables.items() if "BOOTSTRAP" not in name}
+    if DEV_UP in written:  # more than one story runs at a time
+        (port,) = find_free_ports(1)
+        configured = f"sed -i.bak s/:9092/:{port}/ kafkaform.yaml && rm kafkaform.yaml.bak"
+        written = written.replace(DEV_UP, f"{configured} && kafkaform dev up --port {port}")
     text = f"{script(written)}\n{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} > {exports}"
     if exports.exists():
         text = f". {exports}\n{text}"
@@ -236,6 +253,23 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     for line in block.output.splitlines():
         pattern = ".*".join(map(re.escape, line.strip().split("…")))
         assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), f"not printed: {line}"
+
+
+def test_quickstart_has_the_commands_that_init_prints() -> None:
+    (quickstart,) = [block for block in RUN if block.name == "quickstart"]
+    assert [
+        line
+        for line, command in zip(quickstart.commands[1:], NEXT_COMMANDS, strict=True)
+        if not line.startswith(command)
+    ] == []
+    assert DEV_UP in NEXT_COMMANDS
+
+
+def make_git_repository(project: Project) -> None:
+    for command in ("init -q -b main", "add .", "commit -q -m Topics"):
+        subprocess.run(
+            ["git", *command.split()], cwd=project.folder, env=environment(**_IDENTITY), check=True
+        )
 
 
 def make_topics_by_hand(project: Project) -> None:
@@ -262,6 +296,7 @@ def write_access(project: Project) -> None:
 
 
 _BEFORE: dict[str, Callable[[Project], None]] = {
+    "add-a-topic/1-branch": make_git_repository,
     "access/4-plan": write_access,
     "gitops/1-import": make_topics_by_hand,
     "recover/1-history": make_a_part_of_a_plan,

@@ -161,7 +161,6 @@ def test_command_lists_its_files_and_the_next_commands(tmp_path: Path) -> None:
     commands = [line.strip() for line in result.stdout.partition("Next:\n")[2].splitlines()]
     assert commands[0] == f"cd '{tmp_path / 'my repo'}'"
     assert [" ".join(line.split()[:2]) for line in commands[1:]] == [
-        "kafkaform validate",
         "kafkaform dev",
         "kafkaform plan",
         "kafkaform apply",

@@ -171,8 +171,8 @@ def _render_matrix() -> Iterator[str]:
     yield ""
     yield "| property (librdkafka) | why |"
     yield "| --- | --- |"
-    for why, names in refused.items():
-        yield f"| {_join_names(names)} | {why} |"
+    for why, members in refused.items():
+        yield f"| {_join_names(members)} | {why} |"
     yield ""
     yield "### Not allowed"
     yield ""

@@ -68,6 +68,9 @@ SECTIONS = {
 }
 """The sections of a long help with their options; `plan --max-age` holds for that command only."""
 
+CONNECTION_SECTION = "Cluster and configuration (`kafkaform help connection`)"
+"""The title of the line that names the options of the connection."""
+
 _MIN_OPTIONS_FOR_SECTIONS = 10
 """The number of options from which a help has sections."""
 
@@ -96,7 +99,7 @@ class SectionedCommand(click.Command):
                 with formatter.section(title):
                     formatter.write_dl(records)
         if connection:
-            with formatter.section("Cluster and configuration (`kafkaform help connection`)"):
+            with formatter.section(CONNECTION_SECTION):
                 formatter.write_text(", ".join(connection))
 
     def _section(self, option: click.Option) -> str:

@@ -94,6 +94,8 @@ def test_commands_are_in_the_reference() -> None:
         heading = f"## `kafkaform {name}`\n"
         assert heading in reference
         section = reference.partition(heading)[2].partition("\n## ")[0]
+        if "\nConnection options: `kafkaform help connection`\n" in section:
+            section += reference.partition("## `kafkaform help connection`\n")[2]
         for parameter in found.params:
             for option in parameter.opts if isinstance(parameter, click.Option) else ():
                 assert re.search(rf"(?<![\w-]){option}(?![\w-])", section), f"{name} {option}"

@@ -30,7 +30,7 @@ from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import command
+from kafkaform.core.wording import command, counted
 from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
 from kafkaform.inspect.importing import (
     MIN_PROFILE_SIZE,
@@ -239,7 +239,9 @@ def _print_shared(session: Session, options: _Options, *, profiles: bool) -> int
     present: Mapping[str, object]
     if profiles:
         name, shared, present = "profiles", find_profiles(observation, context), settings.profiles
-        nothing = f"no {MIN_PROFILE_SIZE} topics have equal settings, besides those of the existing profiles"
+        nothing = (
+            f"no settings are equal in {counted(MIN_PROFILE_SIZE, 'topic')}, besides those of the profiles"
+        )
     else:
         values = shared_values(observation, context)
         name, shared, present = "defaults", {TOPIC.name: values} if values else {}, settings.defaults

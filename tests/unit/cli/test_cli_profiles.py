@@ -188,7 +188,7 @@ def test_import_finds_profiles_and_names_them(project: Project, memory: Connecte
     assert specs["t1"] == {"profile": "compact-6"}
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
     assert (
-        "besides those of the existing profiles" in project.run("import", "--profiles", "--cluster", "eu").err
+        "besides those of the profiles" in project.run("import", "--profiles", "--cluster", "eu").err
     )
 
 

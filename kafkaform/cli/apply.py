@@ -18,9 +18,11 @@ from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
     allow_option,
+    clusters_option,
     option_group,
     paths_argument,
     prune_option,
+    require_files,
     target_option,
     where_options,
 )
@@ -87,11 +89,13 @@ class ApplyScope(Value):
         targets: Only these resources.
         allow: Consents, as they are written.
         prune: Whether undeclared resources inside `owns` are to be deleted.
+        clusters: The selected clusters; empty for one.
     """
 
     targets: tuple[str, ...]
     allow: tuple[str, ...]
     prune: bool
+    clusters: tuple[str, ...]
 
 
 class ApplyOutput(Value):
@@ -115,7 +119,17 @@ class ApplyOutput(Value):
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
-@option_group(ApplyScope, "scope", target_option, allow_option, prune_option)
+@option_group(
+    ApplyScope,
+    "scope",
+    target_option,
+    allow_option,
+    prune_option,
+    clusters_option(
+        "Apply to several clusters, in the `stages:` of kafkaform.yaml; stops after a stage that is not "
+        "complete. PLAN.json is then PLAN.CLUSTER.json."
+    ),
+)
 @trust_options
 @safeguard_options
 @moving_options
@@ -152,6 +166,32 @@ def apply(
     manifests, folders of manifests, or - for standard input: they are planned now. apply shows the plan, asks
     for confirmation, and applies exactly what it showed.
     """
+    if scope.clusters:
+        from kafkaform.cli.stages import apply_in_stages
+
+        if output.output_format != "text":
+            raise UsageError("--clusters has no --format json", hint="apply to one cluster at a time")
+        require_files(paths, "--clusters reads the manifests once for each cluster")
+        one = replace(scope, clusters=())
+        return apply_in_stages(
+            scope.clusters,
+            where,
+            paths,
+            lambda chosen, own: _apply(tuple(own), chosen, one, trust, safeguards, moving, output),
+        )
+    return _apply(paths, where, scope, trust, safeguards, moving, output)
+
+
+def _apply(
+    paths: tuple[Path, ...],
+    where: ClusterSelector,
+    scope: ApplyScope,
+    trust: TrustPolicy,
+    safeguards: Safeguards,
+    moving: Moving,
+    output: ApplyOutput,
+) -> int:
+    """Apply a plan or manifests to one cluster."""
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
     saved = _saved_plan_path(paths, prune=scope.prune)
     # Parsed before the file is read, so that a wrong --allow is an error of usage.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, path_part, run_on_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, path_part, run_on_clusters
 from kafkaform.cli.options import (
     KINDS_BY_NOUN,
     ClusterSelector,
     SectionedCommand,
-    all_clusters_option,
+    clusters_option,
     kinds_option,
     match_option,
     option_group,
@@ -82,7 +82,7 @@ class ImportOptions(Value):
         tool: The tool; None if none was given.
         source_cluster: The cluster in these files whose resources are taken.
         out: The folder to write to.
-        all_clusters: Whether every cluster of the configuration is imported.
+        clusters: The selected clusters; empty for one. Each is imported.
         globs: Only resources with these names.
         kinds: Only resources of these kinds.
         by: The division of resources into files.
@@ -97,7 +97,7 @@ class ImportOptions(Value):
     tool: str | None
     source_cluster: str | None
     out: Path | None
-    all_clusters: bool
+    clusters: tuple[str, ...]
     globs: tuple[str, ...]
     kinds: tuple[str, ...]
     by: str
@@ -132,11 +132,9 @@ class ImportOptions(Value):
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
         help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics; "
-        "with --all-clusters: clusters]",
+        "with --clusters: clusters]",
     ),
-    all_clusters_option(
-        "Import every cluster of kafkaform.yaml, each into a folder of its name below --out."
-    ),
+    clusters_option("Import every cluster of kafkaform.yaml, each into a folder of its name below --out."),
     match_option,
     kinds_option,
     click.option(
@@ -188,11 +186,11 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
     options = _Options(
         selected, FileGrouping(given.by), given.overwrite, given.dry_run, given.labels, conversion
     )
-    if given.all_clusters and (given.defaults or given.profiles):
+    if given.clusters and (given.defaults or given.profiles):
         raise UsageError("--defaults and --profiles are about one cluster", hint="name one: --cluster")
-    if given.all_clusters:
+    if given.clusters:
         run = partial(_import_one, options=options, parent=given.out or _PARENT_OF_CLUSTERS)
-        return run_on_all(where, run, Fleet("import", "text"))
+        return run_on_clusters(where, run, Fleet(given.clusters, "import", "text"))
     session = Session.start(where) if conversion is None else Session.start_offline(where)
     if conversion is None:
         session.require_cluster()
@@ -216,8 +214,8 @@ def _read_files(given: ImportOptions) -> Conversion | None:
                 "--source-cluster is a cluster in files", hint="for a live cluster: --cluster NAME"
             )
         return None
-    if given.all_clusters:
-        raise UsageError("--all-clusters is about clusters, not files", hint="leave out one of them")
+    if given.clusters:
+        raise UsageError("--clusters is about clusters, not files", hint="leave out one of them")
     return read_foreign(given.files, given.tool or AUTO, given.source_cluster)
 
 
@@ -259,7 +257,7 @@ def _print_shared(session: Session, options: _Options, *, profiles: bool) -> int
 def _import_one(session: Session, *, options: _Options, parent: Path) -> ClusterOutcome:
     """Import one of several clusters into a folder of its own, whose manifests are the only ones read."""
     name = session.require_cluster().name
-    folder = parent / path_part(name, "--all-clusters")
+    folder = parent / path_part(name, "--clusters")
     made = _import(session, folder, [folder], options)
 
     def print_next() -> None:

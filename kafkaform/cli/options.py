@@ -40,7 +40,7 @@ CONNECTION = {
 """The options of every command that connects, as their one line in its help has them."""
 
 SECTIONS = {
-    "Scope": ("--manifests-from", "--target", "--prune", "--changed-since", "--all-clusters"),
+    "Scope": ("--manifests-from", "--target", "--prune", "--changed-since", "--clusters"),
     "Consent and safety": (
         "--allow",
         "--auto-approve",
@@ -189,9 +189,15 @@ def option_group(build: Callable[..., object], argument: str, *options: _Decorat
     return decorate
 
 
-def all_clusters_option(explanation: str) -> Callable[..., Any]:
-    """Return a decorator that adds `--all-clusters`, as the argument `all_clusters`."""
-    return click.option("--all-clusters", is_flag=True, help=explanation)
+def clusters_option(explanation: str) -> Callable[..., Any]:
+    """Return a decorator that adds `--clusters`, as the argument `clusters`."""
+    return click.option(
+        "--clusters",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=completion.clusters,
+        help=f"{explanation} GLOB is of names ('prod-*', '*' for all), or a label (region=eu); repeatable.",
+    )
 
 
 def require_files(paths: Sequence[Path], why: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +35,7 @@ from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Location, Undeclared
-from kafkaform.core.units import parse_age, parse_size
+from kafkaform.core.units import parse_age, parse_duration, parse_size
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources import find_kind, misspelt_hazard
@@ -99,6 +100,7 @@ class ClusterSettings(Value):
         moves: The options for moving replicas.
         authorizer: The settings of the authorizer that brokers do not show.
         notify: The webhook that `--notify` posts to; None if there is none.
+        labels: Its labels, by which commands select clusters.
     """
 
     name: str
@@ -114,6 +116,24 @@ class ClusterSettings(Value):
     moves: MoveOptions = field(default_factory=MoveOptions)
     authorizer: AuthorizerSettings = AuthorizerSettings()
     notify: Webhook | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def matches(self, selector: str) -> bool:
+        """Return whether a selector is for it: a glob of its name, or `LABEL=VALUE`."""
+        label, is_label, value = selector.partition("=")
+        return self.labels.get(label) == value if is_label else fnmatchcase(self.name, selector)
+
+
+class Stage(Value):
+    """A stage of an apply to several clusters.
+
+    Attributes:
+        selectors: Its clusters, by globs of names or by labels.
+        wait_ms: The most milliseconds to wait until they are healthy, before the next stage; None: no wait.
+    """
+
+    selectors: tuple[str, ...]
+    wait_ms: int | None = None
 
 
 class BranchConfiguration(Value):
@@ -147,6 +167,7 @@ class Settings(Value):
         rules: Severities by rule code; `off` disables a rule.
         limits: The thresholds of rules.
         policies: The project's own rules.
+        stages: The stages of an apply to several clusters; empty for one cluster after the other.
         class_archive: Whether skew makes an archive of Spark's classes in the background (`auto`), before it
             measures (`now`), or does without one (`off`).
         root: The folder that paths of manifests are relative to; None leaves them as given.
@@ -160,6 +181,7 @@ class Settings(Value):
     defaults: Mapping[str, SpecLayer] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     profile_file: Path | None = None
+    stages: tuple[Stage, ...] = ()
     undeclared: Undeclared = Undeclared.REPORT
     owns: NameGlobs = NO_GLOBS
     protected: tuple[str, ...] = ()
@@ -243,6 +265,33 @@ class Settings(Value):
             },
             profiles=build_underlays(self.profiles, under, context.scopes),
         )
+
+    def select_clusters(self, selectors: Sequence[str]) -> dict[str, ClusterSettings]:
+        """Return the clusters that selectors match, by name, in the order of the file.
+
+        Raises:
+            UsageError: There are no clusters, or a selector matches none.
+        """
+        if self.file is None:
+            raise UsageError(f"--clusters: no {CONFIG_FILE} was found", hint=NO_FILE_HINT)
+        if not self.clusters:
+            raise UsageError(f"--clusters: {self.file} names no cluster", hint="add them below `clusters:`")
+        for selector in selectors:
+            if not any(cluster.matches(selector) for cluster in self.clusters.values()):
+                labels = (
+                    f"{name}={value}"
+                    for each in self.clusters.values()
+                    for name, value in each.labels.items()
+                )
+                hint = suggest_names(
+                    selector, [*self.clusters, *dict.fromkeys(labels)], "clusters and labels"
+                )
+                raise UsageError(f"--clusters {selector!r} matches no cluster of {self.file}", hint=hint)
+        return {
+            name: cluster
+            for name, cluster in self.clusters.items()
+            if any(cluster.matches(selector) for selector in selectors)
+        }
 
     def select_cluster(self, name: str | None) -> ClusterSettings | None:
         """Return the cluster of this name, or the only one without a name; None if there are none.
@@ -521,6 +570,7 @@ def _parse_settings(path: Path, read: Callable[[Path], Document], problems: list
         defaults=read_layers(document, (DEFAULTS,), data.get(DEFAULTS, {}), scopes, problems),
         profiles=profiles,
         profile_file=profile_file,
+        stages=_parse_stages(document, data.get("stages", []), problems),
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
         rules=severities,
         limits=limits,
@@ -586,7 +636,27 @@ def _parse_clusters(
             parse_webhook(
                 cluster.get("notify", {}), folder, document.locate((*path, "notify"), key=True), problems
             ),
+            {label: str(value) for label, value in cluster.get("labels", {}).items()},
         )
+
+
+def _parse_stages(document: Document, stages: Sequence[Any], problems: list[Problem]) -> tuple[Stage, ...]:
+    return tuple(
+        Stage(
+            tuple(stage["clusters"]),
+            _parse_quantity(
+                document,
+                ("stages", number, "waitHealthy"),
+                stage.get("waitHealthy"),
+                parse_duration,
+                None,
+                problems,
+            ),
+        )
+        if isinstance(stage, Mapping)
+        else Stage(tuple(stage))
+        for number, stage in enumerate(stages)
+    )
 
 
 def _parse_globs(
@@ -638,7 +708,7 @@ def _parse_moves(
 
 def _parse_quantity(
     document: Document,
-    path: tuple[str, ...],
+    path: tuple[str | int, ...],
     value: str | int | None,
     parse: Callable[[str], T],
     default: T,

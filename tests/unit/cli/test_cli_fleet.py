@@ -16,7 +16,7 @@ import click
 import pytest
 
 from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, combine_exit_codes, plan_path, run_on_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, combine_exit_codes, plan_path, run_on_clusters
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import header, render
 from kafkaform.cli.plan import exit_code
@@ -61,7 +61,7 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
 
     @click.command()
     def command() -> int:
-        return run_on_all(given["where"], run, Fleet("plan", output_format))
+        return run_on_clusters(given["where"], run, Fleet(("*",), "plan", output_format))
 
     out, error_handler = io.StringIO(), ErrorHandler()
     err = io.StringIO()
@@ -94,7 +94,7 @@ def test_choice_of_a_cluster_is_refused(tmp_path: Path, where: ClusterSelector, 
 
 def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
-    assert "--all-clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
+    assert "--clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
     assert "no kafkaform.yaml was found" in run_all(project).needs(64).err
 
 

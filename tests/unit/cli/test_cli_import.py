@@ -54,7 +54,7 @@ def test_several_clusters_are_no_error(tmp_path: Path) -> None:
     head = "apiVersion: kafkaform/v1\nkind: Config\n"
     (tmp_path / "kafkaform.yaml").write_text(f"{head}clusters:\n{clusters}", "utf-8")
     called("import", "--from", "auto", "state.yaml", cwd=tmp_path).needs(0)
-    called("import", "state.yaml", "--all-clusters", cwd=tmp_path).needs(64)
+    called("import", "state.yaml", "--clusters", "*", cwd=tmp_path).needs(64)
 
 
 @pytest.mark.parametrize("by", ["topic", "prefix"])

@@ -187,9 +187,7 @@ def test_import_finds_profiles_and_names_them(project: Project, memory: Connecte
     assert specs["e7"] == {"config": {"compression.type": "zstd"}, "profile": "delete-7d-12"}
     assert specs["t1"] == {"profile": "compact-6"}
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
-    assert (
-        "besides those of the profiles" in project.run("import", "--profiles", "--cluster", "eu").err
-    )
+    assert "besides those of the profiles" in project.run("import", "--profiles", "--cluster", "eu").err
 
 
 def set_retention(memory: Connected, value: str, *names: str) -> None:

@@ -21,7 +21,7 @@ WRONG: dict[str, str] = {
     "compare dev dev": "'dev'",
     "compare dev prd": "did you mean 'prod'?",
     "compare dev prd --environments": "no environment 'prd'",
-    "doctor --all-clusters --format prometheus": "--format prometheus",
+    "doctor --clusters * --format prometheus": "--format prometheus",
     "doctor --fail-on never": "'never'",
     "doctor --rule KF104": "KF104",
     "doctor --rule KF3O3": "did you mean KF313",
@@ -68,14 +68,14 @@ WRONG: dict[str, str] = {
     "reset g --to latest --shift-by 1": "--to and --shift-by",
     "reset g --to latest --topic a:x": "'a:x'",
     "reset g --to yesterday": "'yesterday'",
-    "status --all-clusters --watch": "--watch",
+    "status --clusters * --watch": "--watch",
     "status --lagging --kind topic": "--lagging",
     "status --sort size --lagging": "--sort size",
     "status --watch 0": "--watch 0",
     "status --watch inf": "--watch inf",
     "status --watch orders.*": "before --watch",
     **{
-        f"{command} --all-clusters --cluster dev": "--all-clusters"
+        f"{command} --clusters * --cluster dev": "--clusters"
         for command in ("drift", "doctor", "status", "import")
     },
     **{
@@ -98,10 +98,10 @@ WITHOUT_ADDRESS = {
     "rules KF1O9": "did you mean KF109?",
     "plan --cluster prod": "there is no cluster 'prod': no kafkaform.yaml was found",
     "compare dev prod": "there is no cluster 'dev': no kafkaform.yaml was found",
-    "status --all-clusters": "no kafkaform.yaml was found",
+    "status --clusters *": "no kafkaform.yaml was found",
     "client-config topic/a": "no manifest declares a group",
 }
-_OF_CLUSTERS = ("compare", "plan --cluster", "doctor --all")
+_OF_CLUSTERS = ("compare", "plan --cluster", "doctor --clusters")
 
 
 @pytest.mark.parametrize("line", WRONG)

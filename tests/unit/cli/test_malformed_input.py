@@ -38,6 +38,7 @@ clusters:
   c:
     environment: dev
     clusterId: x
+    labels: {region: eu, tier: 1}
     brokers: 1
     client: {bootstrap.servers: "localhost:9092", client.id: "${env:X}"}
     forbid: [delete]
@@ -48,6 +49,7 @@ clusters:
     authorizer: {superUsers: ["User:a"], principal: "User:a", allowEveryoneIfNoAclFound: true}
     notify: {url: "${env:X}", headers: {Authorization: "Bearer ${env:X}"}}
     moves: {throttle: 50MB, batchPartitions: 1, batchBytes: 1GiB, whenBusy: wait}
+stages: [["c"], {clusters: ["region=eu"], waitHealthy: 10m}]
 defaults:
   Topic: {retention: {time: 7d}, config: {segment.ms: 1d}, overrides: {dev: {keyed: true}}}
   ConsumerGroup: {members: {max: 2}, config: {consumer.session.timeout.ms: 50s}}

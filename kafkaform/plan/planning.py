@@ -20,7 +20,7 @@ from kafkaform.plan.gate import gate, review_changes
 from kafkaform.plan.measuring import measure
 from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
-from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
+from kafkaform.plan.risk_assessment import foresee, judge
 from kafkaform.plan.validation import read_hidden, validate_plan
 from kafkaform.resources import KINDS, is_topic, list_topics_read, topic_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
@@ -180,7 +180,7 @@ def _plan_reading(
         wants = add_tombstones(desired, observation, policy)
         difference = diff(wants, observation, facts, unseen=not request.reading)
     else:
-        difference = diff_saved(saved, observation)
+        difference = diff_saved(saved, observation, facts)
     # 4. Measure the data, copies and groups that the changes affect, and what they do together: the facts are
     # then complete.
     facts = measure(
@@ -194,7 +194,7 @@ def _plan_reading(
     )
     facts = foresee(difference.proposals, desired, observation, facts)
     # 5. Assess the risk of the changes now, and compare it with the saved plan.
-    proposals = find_riskier(judge(difference.proposals, observation, facts), observation, facts)
+    proposals = judge(difference.proposals, facts)
     # 6. Run the rules about resources.
     context = _build_rule_context(request, desired, facts, observation, settings, target)
     findings = list(rules.check(context, settings.rules, BEFORE_CHANGES, more=settings.policies))
@@ -234,7 +234,7 @@ def plan_from(
 def plan_of(difference: Diff, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """Assess, gate and conclude a diff, for `plan_from` and for changes that no manifest declares."""
     facts = foresee(difference.proposals, difference.compared, observation, facts)
-    proposals = judge(difference.proposals, observation, facts)
+    proposals = judge(difference.proposals, facts)
     return conclude(difference, gate(proposals, observation.resources, facts, policy), facts, policy)
 
 

@@ -36,7 +36,7 @@ from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.gate import gate
 from kafkaform.plan.planning import PlanningResult, Request, build_plan, make_plan
 from kafkaform.plan.policy import Policy
-from kafkaform.plan.risk_assessment import find_riskier, judge
+from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NameGlobs
@@ -150,8 +150,7 @@ def judge_saved(
 
 def judge_by(plan: Plan, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """A saved plan as it is judged by a reading, without rules."""
-    left = diff_saved(SavedPlan(plan, {}), observation).proposals
-    proposals = find_riskier(judge(left, observation, facts), observation, facts)
+    proposals = judge(diff_saved(SavedPlan(plan, {}), observation, facts).proposals, facts)
     return conclude_saved(plan, gate(proposals, observation.resources, facts, policy), (), facts)
 
 

@@ -20,7 +20,6 @@ from kafkaform.core.model import (
     Desired,
     Facts,
     Intent,
-    Observation,
     Observed,
     ResourceRef,
     Risk,
@@ -91,9 +90,9 @@ def test_saved_plan_is_judged_once_with_all_facts(
         made(memory, name, retention_ms=WEEK)
     judged: list[Facts] = []
 
-    def noted(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
+    def noted(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
         judged.append(facts)
-        return judge(proposals, observation, facts)
+        return judge(proposals, facts)
 
     raised = save_plan(plan_for(memory, declared("safe", retention_ms="1209600000")))
     cut = save_plan(plan_for(memory, declared("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))

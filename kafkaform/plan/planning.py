@@ -205,7 +205,7 @@ def _plan_reading(
     )
     # 8. Build the plan, with the operations of its changes.
     if saved is not None:
-        plan = conclude_saved(saved.plan, review.gated, review.open, facts)
+        plan = conclude_saved(saved.plan, review.gated, facts)
         return plan, frozenset(), review.context
     plan = conclude(difference, review.gated, facts, policy)
     plan = _add_findings(plan, request, context, settings, [*findings, *review.findings])
@@ -235,7 +235,7 @@ def plan_of(difference: Diff, observation: Observation, facts: Facts, policy: Po
     """Assess, gate and conclude a diff, for `plan_from` and for changes that no manifest declares."""
     facts = foresee(difference.proposals, difference.compared, observation, facts)
     proposals = judge(difference.proposals, facts)
-    return conclude(difference, gate(proposals, observation.resources, facts, policy), facts, policy)
+    return conclude(difference, gate(proposals, facts, policy), facts, policy)
 
 
 def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettings | None) -> Facts:

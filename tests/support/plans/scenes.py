@@ -151,7 +151,7 @@ def judge_saved(
 def judge_by(plan: Plan, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """A saved plan as it is judged by a reading, without rules."""
     proposals = judge(diff_saved(SavedPlan(plan, {}), observation, facts).proposals, facts)
-    return conclude_saved(plan, gate(proposals, observation.resources, facts, policy), (), facts)
+    return conclude_saved(plan, gate(proposals, facts, policy), facts)
 
 
 class FakeClock:

@@ -43,7 +43,7 @@ from kafkaform.plan.difference import SavedPlan
 from kafkaform.plan.gate import find_idle_grants, moves_data, refuse_while_unhealthy
 from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
-from kafkaform.plan.planning import Request, check_identity, make_plan
+from kafkaform.plan.planning import check_identity, judge_saved_plan
 from kafkaform.plan.summary import describe_extent
 from kafkaform.resources import suggest_reference
 from kafkaform.resources.consent import Grant
@@ -418,8 +418,8 @@ def _judge_saved(
     plugins.load()
     intents = _read_intents(plan, about, session)
     grants = request.scope.grants
-    planning_request = Request((), allow=grants, saved=SavedPlan(plan, intents), facts=facts)
-    result = make_plan(planning_request, cluster, session.settings, session.target)
+    saved = SavedPlan(plan, intents)
+    result = judge_saved_plan(saved, cluster, session.settings, session.target, allow=grants, facts=facts)
     for line in find_idle_grants(grants, result.plan, ()):
         tell(line)
     return _Candidate(result.plan, about, request.digest, intents, result.observation, result.read_at)
@@ -441,10 +441,9 @@ def _judge_again(
     # seconds.
     if candidate.observation is not None and time.monotonic() - candidate.read_at <= _FRESH_S:
         return candidate
-    planning_request = Request(
-        (), allow=request.scope.grants, saved=SavedPlan(candidate.plan, candidate.intents)
-    )
-    result = make_plan(planning_request, cluster, session.settings, session.target)
+    saved = SavedPlan(candidate.plan, candidate.intents)
+    grants = request.scope.grants
+    result = judge_saved_plan(saved, cluster, session.settings, session.target, allow=grants)
     return replace(candidate, plan=result.plan, observation=result.observation, read_at=result.read_at)
 
 

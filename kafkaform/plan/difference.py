@@ -242,7 +242,7 @@ def diff_update(
     return Diff(proposals, (desired,), diagnostics=observation.diagnostics)
 
 
-def diff_saved(saved: SavedPlan, observation: Observation, facts: Facts) -> Diff:
+def diff_saved(saved: SavedPlan, observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
     """Find the changes of a saved plan that remain to be carried out.
 
     A change that is done, or that no longer fits the cluster, is not among the proposals.
@@ -263,17 +263,14 @@ def diff_saved(saved: SavedPlan, observation: Observation, facts: Facts) -> Diff
                 intent = replace(intent, allow={})
             desired = Desired(planned.ref, None, intent, planned.location)
             observed = observation.resources.get(planned.ref)
-            before: State = {}
-            after: State = {}
-            if isinstance(remaining.change, Update) and observed is not None:
-                fields = remaining.change.fields
-                live, target = {f.path: f.before for f in fields}, {f.path: f.after for f in fields}
-                before, after = _complete_values(observed, live, target, facts)
+            fields = remaining.change.fields if isinstance(remaining.change, Update) else ()
+            live, target = {f.path: f.before for f in fields}, {f.path: f.after for f in fields}
+            before, after = _complete_values(observed, live, target, facts)
             earlier = tuple(consents.get(str(planned.ref), ()))
             proposals.append(
                 Proposal(remaining.change, desired, observed, before, after, planned, earlier=earlier)
             )
-    return Diff(tuple(proposals), ())
+    return tuple(proposals)
 
 
 def _diff_resource(
@@ -428,22 +425,16 @@ def _find_origin(proposal: Proposal) -> tuple[str, Location | None]:
 
 
 def _complete_values(
-    observed: Observed, live: Mapping[str, FieldValue], target: Mapping[str, FieldValue], facts: Facts
+    observed: Observed | None, live: State, target: State, facts: Facts
 ) -> tuple[State, State]:
-    """Return the effective values of a whole resource, before and after an update.
+    """Return the effective values of a whole resource, before and after fields change.
 
     The risk of one field depends on others, such as that of retention.ms on cleanup.policy.
-
-    Args:
-        observed: The resource.
-        live: The live values of the fields that change.
-        target: The target values by field.
-        facts: The facts of the cluster.
     """
+    if observed is None:
+        return {}, {}
     kind = KINDS[observed.ref.kind]
     before = {**observed.effective, **observed.state}
     before.update((path, now) for path, now in live.items() if now is not None)
-    after = dict(before)
-    for path in live:
-        after[path] = kind.field(path).default(facts) if target[path] is None else target[path]
-    return before, after
+    after = {path: kind.field(path).default(facts) if target[path] is None else target[path] for path in live}
+    return before, {**before, **after}

@@ -694,7 +694,7 @@ def test_consents_of_done_changes_stay_in_a_saved_plan() -> None:
     plan = build_plan(desired, live(), live(name="u"))
     assert [c.reason for c in judge_again(plan, live(cut), live(name="u")).consents] == ["t", "u"]
     done = build_reading(live(cut), live(cut, "u"))
-    assert diff_saved(SavedPlan(plan, {}), done, FACTS).proposals == ()
+    assert diff_saved(SavedPlan(plan, {}), done, FACTS) == ()
 
 
 @pytest.mark.parametrize(("layer", "place"), [("", PLACE), ("profile/events", Location("kafkaform.yaml", 9))])

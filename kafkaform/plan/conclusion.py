@@ -108,8 +108,11 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
             # It is for another cluster, or for an earlier value: the hazard here has a consent of its own.
             if any(find_covering(annotated, hazard, binding) for binding in bindings) and bound:
                 continue
+            # Two fields can have one scope, and another line may cover a part of them.
             lines = [
-                consent_line(hazard, binding, annotated[head] if not bound else WHY) for binding in bindings
+                consent_line(hazard, binding, annotated[head] if not bound else WHY)
+                for binding in bindings
+                if find_covering(annotated, hazard, binding) is None
             ]
             problem = (
                 f"consents to {head}, which does not cover this one"
@@ -121,9 +124,10 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
                 for kept_head, reason in annotated.items()
                 if bound or kept_head != head
             ]
-            remedy = (
-                f"if this one is meant, write {code(annotation([*kept, *lines]))} in metadata.annotations"
-            )
+            written = annotation(dict.fromkeys([*kept, *lines]))
+            remedy = f"if this one is meant, write {code(written)} in metadata.annotations"
+            if not lines:
+                remedy = f"remove it from {ANNOTATION}: other lines cover all that needs consent"
             yield Diagnostic(
                 "KF417",
                 Severity.WARNING,

@@ -95,10 +95,11 @@ class Proposal(Value):
         if self.saved is not None:
             return self.saved
         layer, location = _find_origin(self)
+        intent = self.desired.intent
         # A saved plan is judged without manifests, and the risk of a partition increase depends on this.
-        keyed = self.desired.intent.keyed if isinstance(self.change, Update) else None
+        keyed = intent.keyed if isinstance(self.change, Update) else None
         return PlannedChange(
-            self.change, Status.PLANNED, location, keyed=keyed, team=self.desired.intent.team, layer=layer
+            self.change, Status.PLANNED, location, keyed=keyed, team=intent.team, layer=layer
         )
 
     @property

@@ -89,9 +89,8 @@ def _decide(proposal: Proposal, refusal: Refusal | None, policy: Policy) -> Gate
     planned, intent = proposal.planned, proposal.desired.intent
     earlier = {consent.hazard: consent.reason for consent in proposal.earlier}
     if refusal is None:
-        required = find_required_consents(
-            planned.change, Consents(policy.allow, intent.allow, earlier, planned.layer)
-        )
+        consents = Consents(policy.allow, intent.allow, earlier, planned.layer)
+        required = find_required_consents(planned.change, consents)
         missing = sorted(consent.hazard for consent in required if consent.given is None)
         status = Status.NEEDS_CONSENT if missing else Status.PLANNED
         reason, remedy = f"needs consent to {', '.join(missing)}" if missing else None, None

@@ -262,8 +262,9 @@ def _split(broken: BrokenLimit, times: float) -> str:
 
 def _mend(result: TopicResult) -> str:
     if result.advice:
-        # Advice on the main cause comes first.
-        return result.advice[0].rstrip(".")
+        # Advice on the main cause comes first. It is a sentence; suggestions begin in lower case.
+        advice = result.advice[0].rstrip(".")
+        return advice[:1].lower() + advice[1:]
     return "see its diagnosis, or raise the limit in a reviewed commit"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE, STALL_S
+from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE
 from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import PATIENCE_S
-from kafkaform.apply.moves.reassignment import ReassignmentReport
-from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
+from kafkaform.apply.moves.obstacles import STALL_S
+from kafkaform.apply.moves.reassignment import HEALTH_WAIT_S, ReassignmentReport
 from kafkaform.core.errors import (
     ClusterError,
     LockLost,

@@ -255,7 +255,7 @@ def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
         "risk": entry.risk,
         "result": outcome.result if outcome is not None else None,
         "message": (outcome.message or None) if outcome is not None else None,
-        "live": dict(outcome.live) if outcome is not None else {},
+        **({"live": dict(outcome.live)} if outcome is not None and outcome.live else {}),
         "concluded_at": outcome.at if outcome is not None else None,
         "fields": [
             {

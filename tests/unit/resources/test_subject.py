@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from kafkaform.resources.subject.schema import (
     parse_value,
 )
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Project, manifest
+from tests.support.cli.project import ROOT, Project, manifest
 from tests.support.github.git_work import Work
 from tests.support.plans.scenes import QUIET
 
@@ -416,3 +417,18 @@ def test_adoption_writes_the_named_file(
     )
     assert ("Subject/orders-key" in call.both) is is_shared
     project.run("drift").needs(2 if is_shared else 0)
+
+
+def test_example_of_the_documentation_is_applied(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    shutil.copytree(ROOT / "docs" / "examples" / "subjects", project.folder, dirs_exist_ok=True)
+    run = partial(project.run, env={"REGISTRY_URL": "http://memory"})
+    assert "KF7" not in run("validate").needs(0).both
+    run("apply", "--auto-approve").needs(0)
+    run("plan", "--detailed-exitcode").needs(0)
+    order = project.folder / "schemas" / "order.avsc"
+    order.write_text(
+        order.read_text().replace("\n  ]", ',\n    {"name": "note", "type": "string", "default": ""}\n  ]')
+    )
+    assert "upgrade the consumers first: billing" in run("plan").needs(0).out

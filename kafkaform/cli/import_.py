@@ -25,6 +25,7 @@ from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import find_manifest_files
 from kafkaform.config.manifests.loader import load
+from kafkaform.config.starter import find_schemas
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
@@ -285,7 +286,7 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     declared = {resource.ref: resource.location for resource in load(present, context)}
     observation, selection = _observe(session, options)
     layout = ImportLayout(
-        folder, options.by, _find_schemas(session.settings.file), options.overwrite, options.labels
+        folder, options.by, find_schemas(session.settings.file), options.overwrite, options.labels
     )
     conversion = options.conversion
     additions = conversion.additions if conversion is not None else NOTHING_ADDED
@@ -350,12 +351,6 @@ def _require_matches(observation: Observation, selection: Selection, source: str
             raise KafkaformError(f"nothing {source} matches {glob!r}; nothing was written", hint=hint)
 
 
-def _find_schemas(config_file: str | None) -> Path | None:
-    """Return the folder of schemas beside the configuration file, as `kafkaform init` writes it; or None."""
-    schemas = (Path(config_file).parent if config_file else Path()) / "schemas"
-    return schemas if (schemas / "topic.schema.json").exists() else None
-
-
 def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: bool) -> None:
     """Refuse to replace files without --overwrite, or with manifests of other resources."""
     # `lexists` also finds a symbolic link without a target.
@@ -386,7 +381,7 @@ def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> Non
             folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests
         )
         click.echo(printable(f"Next: {command('plan', *(() if is_configured else (str(folder),)))}"))
-        if is_configured and _find_schemas(session.settings.file) is None:
+        if is_configured and find_schemas(session.settings.file) is None:
             home = Path(session.settings.file).parent if session.settings.file is not None else Path()
             line = command("init", *(() if home == Path() else (str(home),)), options=("--schemas",))
             click.echo(printable(f"For completion in editors: {line}"))

@@ -29,6 +29,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "kafkaform.cli.import_",
             "Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.",
         ),
+        "new": (
+            "kafkaform.cli.new",
+            "Write the manifest of a new topic, access or group, with what its team's manifests share.",
+        ),
         "validate": (
             "kafkaform.cli.validate",
             "Check manifests and configuration offline, and list every problem.",
@@ -127,6 +131,8 @@ OTHER_NAMES = {
     "check": "validate",
     "export": "import",
     "reassign": "rebalance",
+    "create": "new",
+    "scaffold": "new",
 }
 """Commands by other words for them, such as those of other tools, which no similarity finds."""
 

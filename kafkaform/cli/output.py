@@ -83,6 +83,10 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "github": Renderer("kafkaform.report.diagnostics:findings_to_github", "workspace"),
         "sarif": Renderer("kafkaform.report.diagnostics:findings_to_sarif", "known", "workspace"),
     },
+    "statistics": {
+        "text": Renderer("kafkaform.report.diagnostics:statistics_to_text", "known"),
+        "json": Renderer("kafkaform.report.diagnostics:statistics_to_json", "known"),
+    },
     "rules": {
         "text": Renderer("kafkaform.report.rules:rules_to_text"),
         "json": Renderer("kafkaform.report.rules:rules_to_json"),

@@ -78,6 +78,12 @@ def _render_schemas() -> dict[str, str]:
     }
 
 
+def find_schemas(config_file: str | None) -> Path | None:
+    """Return the folder of schemas beside the configuration file, as `kafkaform init` writes it; or None."""
+    schemas = (Path(config_file).parent if config_file else Path()) / _FOLDER
+    return schemas if (schemas / "topic.schema.json").exists() else None
+
+
 class EditorHelp(Value):
     """The files that help editors in a repository.
 

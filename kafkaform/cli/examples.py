@@ -54,6 +54,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "dev status": ("dev status",),
     "dev logs": ("dev logs --follow",),
     "dev run": ("dev run -- kafkaform apply --auto-approve",),
+    "completion": ("completion bash", "completion zsh"),
     "help": ("help plan", "help connection"),
 }
 """Command lines by the name of the command, without `kafkaform`."""

@@ -109,6 +109,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
         "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
+        "completion": (
+            "kafkaform.cli.help",
+            "Print the script that completes commands, options and names in a shell.",
+        ),
         "help": (
             "kafkaform.cli.help",
             "Show the help of a command, or of the options that choose a cluster.",

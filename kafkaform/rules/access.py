@@ -143,7 +143,7 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
 
     The name may be misspelt, or the topic is gone and a later one of that name would be open to the
     principal. Correct the name, remove the right, or declare the topic. Topics that the principal may create
-    are not reported. Offline, only a name that is similar to a declared topic is.
+    are not reported; offline, only a name similar to a declared one is.
     """
     context, own = principal.context, principal.acls
     if context.subset:
@@ -195,7 +195,7 @@ def read_without_group(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A principal may read a topic that none of its groups reads.
 
     Reported where manifests declare all groups that a principal may use. Remove the right, or add the topic
-    to the manifest of the group. An application that reads without a group needs the right: waive the rule.
+    to the group's manifest. If the application reads without a group, waive the rule.
     """
     if not principal.context.is_complete(ACCESS.name):
         return  # other manifests may declare more groups of the principal
@@ -351,9 +351,9 @@ def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
     """A principal gets Read or Write on a topic whose manifest limits that to others.
 
     `access: {read: [team:analytics, User:audit]}` in the `spec` of a Topic lists the principals, and the
-    teams by the label `team` of Access manifests, that may be given Read; `write` those that may be given
-    Write. `User:*` is everyone. A right by a prefix or `*` counts, unless the principal is denied the same.
-    Name the topics that the principal needs, or let the owner of the topic extend the list.
+    teams by the label `team` of Access manifests, that may be given Read; `write` likewise. `User:*` is
+    everyone. A right by a prefix or `*` counts, unless the principal is denied the same. Name the topics that
+    the principal needs, or let the owner extend the list.
     """
     for topic in context.of_kind(TOPIC.name):
         limits = cast("Mapping[str, list[str]]", topic.intent.spec.get("access", {}))

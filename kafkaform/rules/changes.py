@@ -69,9 +69,9 @@ change_rule = partial(RuleOfEach(_list_changes), stage=Stage.CHANGES)
 def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase moves keys of a topic whose order per key may matter.
 
-    A key's partition is its hash modulo the partition count. Records of a key that moves are then on two
-    partitions, and may be read in any order. The plan says how many keys move. If order per key does not
-    matter, write `keyed: false`. Set this rule to `error` to refuse such plans.
+    A key's partition is its hash modulo the partition count. Records of a key that moves are on two
+    partitions, and may be read in any order. The plan says how many keys move. If order does not matter,
+    write `keyed: false`. Set this rule to `error` to refuse such plans.
     """
     yield from _report_hazard(topic, HAZARDS["KF401"])
 
@@ -80,9 +80,8 @@ def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
 def compacted_keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase is planned on a compacted topic.
 
-    A key that moves leaves its old value on the old partition forever, so a consumer that reads from the
-    start sees two latest values. The plan asks for consent. To avoid it, create a new topic and rewrite every
-    key into it. Set this rule to `error` to refuse such plans.
+    A key that moves leaves its old value on the old partition forever. The plan asks for consent. To avoid
+    it, create a new topic and rewrite every key into it. Set this rule to `error` to refuse such plans.
     """
     yield from _report_hazard(topic, HAZARDS["KF402"])
 
@@ -91,9 +90,9 @@ def compacted_keys_move(topic: PlannedSubject) -> Iterator[Finding]:
 def retention_cut(topic: PlannedSubject) -> Iterator[Finding]:
     """A retention is cut: existing records are deleted.
 
-    Segments in which every record is past the new retention are deleted within minutes
-    (`log.retention.check.interval.ms`), and cannot be restored. The plan asks for consent, and says how old
-    records become and how much the topic holds. Set this rule to `error` to refuse such plans.
+    Segments in which every record is past the new retention are deleted within minutes. The plan asks for
+    consent, and says how old records become and how much the topic holds. Set this rule to `error` to refuse
+    such plans.
     """
     yield from _report_hazard(topic, HAZARDS["KF403"])
 
@@ -202,8 +201,8 @@ def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
     """A group that exists has no offset in some partitions of a topic that it reads.
 
     They were added later, or had no records while the group ran. A member starts there at its
-    `auto.offset.reset`, and with `latest` skips the existing records. A manifest never moves an existing
-    group: while it has no member, `kafkaform reset` can set an offset.
+    `auto.offset.reset`, and with `latest` skips the existing records. While the group has no member,
+    `kafkaform reset` can set an offset.
     """
     live = group.live
     # A group without any offset is new: there is no gap between partitions.
@@ -228,8 +227,8 @@ def moving_without_members(subject: PlannedSubject) -> Iterator[Finding]:
     """A group that is to be deleted or reset has no member, but its offsets just moved.
 
     A consumer that uses `assign()` joins no group, and commits all the same; it would overwrite the reset or
-    read records twice. Stop it first. The offsets are read twice, a little longer apart than the default of
-    `auto.commit.interval.ms`: a consumer that commits less often is not found.
+    read records twice. Stop it first. A consumer that commits more rarely than by the default of
+    `auto.commit.interval.ms` is not found.
     """
     ref, context = subject.planned.ref, subject.context
     observed, later = context.live.get(ref), context.groups.get(ref.name)

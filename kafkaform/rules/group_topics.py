@@ -52,9 +52,8 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
     The name may be misspelt, or another team's plans do not show that a change concerns this group. Declare
-    the topic, or waive the rule and name the owner. A topic with `state: absent` is reported too. If only
-    some of the manifests are read, a live topic counts as declared elsewhere, and offline the finding is
-    information.
+    the topic, or waive the rule and name the owner. If only some of the manifests are read, a live topic
+    counts, and offline the finding is information.
     """
     context = group.context
     for topic in group.topics:

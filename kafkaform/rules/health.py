@@ -230,9 +230,9 @@ def replicas_in_sync(health: Health) -> Iterator[Finding]:
 def partitions_led(health: Health) -> Iterator[Finding]:
     """Partitions are offline.
 
-    They have no leader, so they can neither be written nor read: every replica that was last in sync is on a
-    broker that is down or a disk that failed. Start those brokers. An unclean election loses the records that
-    the new leader does not have.
+    Every replica that was last in sync is on a broker that is down or a disk that failed, so they can neither
+    be written nor read. Start those brokers. An unclean election loses the records that the new leader does
+    not have.
     """
     if not (partitions := find_offline(health)):
         return

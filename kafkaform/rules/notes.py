@@ -29,9 +29,8 @@ at its auto.offset.reset. A reset stays between the first and last offset of the
 
 KF410 error: A declared resource is not visible to this account, or not yet.
 
-A broker hides what an account may not describe, so it may or may not exist. It is neither created
-nor changed, and the plan exits 1. Grant Describe and DescribeConfigs on it. After a mass create,
-brokers hide some topics for a while: plan again.
+A broker hides what an account may not describe. It is neither created nor changed, and the plan
+exits 1. Grant Describe and DescribeConfigs on it. After a mass create, plan again.
 
 KF411 warning: Brokers have different defaults.
 
@@ -67,8 +66,8 @@ Describe and DescribeConfigs on the cluster.
 KF417 warning: A consent in a manifest covers nothing in the plan.
 
 A consent covers the value or topic that it names (`retention-cut from 7d`, `delete of TOPIC-ID`).
-Once applied on every cluster, remove the line from the annotation. A consent without a value covers
-only hazards that have no value before the change; otherwise the finding says what to write.
+Once applied on every cluster, remove the line. Without a value, it covers only hazards that have no
+value before the change; otherwise the finding says what to write.
 
 KF418 warning: A manifest waives a rule that has no finding for it.
 
@@ -101,10 +100,9 @@ and racks (`strategy: rack-aware`) are not checked. Grant Describe on the cluste
 
 KF424 warning: A branch removes a manifest.
 
-The resource stays on the cluster, unmanaged; to delete it, declare it with `state: absent`. `plan
---changed-since` says what is left of it (data, ACLs, members), which groups read it, and which
-declared resources name it. A new manifest with the same values may be its renaming, which Kafka
-does not have.
+The resource stays on the cluster, unmanaged; to delete it, declare it with `state: absent`. Named
+are what is left of it (data, ACLs, members), the groups that read it, and the resources that name
+it. A new manifest with the same values may be its renaming, which Kafka does not have.
 
 KF425 warning: A branch changes the configuration file.
 
@@ -139,8 +137,7 @@ Describe for users and ACLs, or leave them out: `--kind topic --kind group`.
 
 KF431 info: A principal may use other topics or groups after the plan.
 
-Decided as Kafka's authorizer does, with denials, prefixes, `*`, super users and
-allow.everyone.if.no.acl.found, as if all changes that are not refused were applied. Principals
+Decided as Kafka's authorizer does, as if all changes that are not refused were applied. Principals
 whose ACLs change are compared, and a user that no ACL names. Compare with what the change was meant
 to do.
 
@@ -207,8 +204,8 @@ again; KF311 shows how to end a hanging one.
 KF507 warning: The skew report does not predict a planned partition increase.
 
 The report does not cover the topic, has no record of it, or did not compute the planned count; the
-message names the command that does. Or producers place records in a way that kafkaform cannot
-repeat. The increase is not judged by the skew policy.
+message names the command that does. Or producers place records in an unknown way. The increase is
+not judged by the skew policy.
 
 KF508 info: The predicted effect of a partition increase.
 

@@ -111,9 +111,8 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
 
     A partition without a key stays empty, and few keys spread unevenly by chance. With
-    `skew.minDistinctKeys`, the finding is an error if there are certainly fewer keys; without it, a warning
-    if there are fewer keys than partitions, or if few keys explain the skew. Use a finer key, or fewer
-    partitions in a new topic.
+    `skew.minDistinctKeys`, it is an error if there are certainly fewer keys; without it, a warning if there
+    are fewer than partitions. Use a finer key, or fewer partitions in a new topic.
     """
     if topic.limits is not None and topic.limits.min_distinct_keys is not None:
         yield from _report_broken(
@@ -167,10 +166,9 @@ def null_keys(topic: MeasuredTopic) -> Iterator[Finding]:
 def uneven_retention(topic: MeasuredTopic) -> Iterator[Finding]:
     """A partition keeps its records for less than half of the time that the others do.
 
-    `retention.bytes` limits each partition, so it removes the records of the busiest one first. A consumer
-    that is down for longer loses records of this partition alone, and what is left looks even. Use a larger
-    `retention.bytes`, or a key that spreads its records. Partitions with fewer than 20 records are not
-    compared.
+    `retention.bytes` limits each partition, so it removes the records of the busiest one first: a consumer
+    that is down for longer loses records of this partition alone. Use a larger `retention.bytes`, or a key
+    that spreads its records.
     """
     # Takes 5 ms, and only a plan with --skew needs it.
     from spark_validation.arrivals import FEW_KEPT

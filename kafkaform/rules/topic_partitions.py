@@ -84,8 +84,8 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
 
     Each partition costs files, memory and fetch requests on every broker with a replica. Delete unused
     topics, and declare fewer partitions for new ones. The limit is `partitions:` in the `limits:` of
-    kafkaform.yaml, 100,000 unless set, for all declared topics together; a run over some of the manifests
-    checks each topic by itself.
+    kafkaform.yaml, 100,000 unless set, for all topics; a run over some of the manifests checks each by
+    itself.
     """
     limit = context.limits.partitions
     sizes = [(partitions, topic) for topic in list_topics(context) if (partitions := topic.partitions)]
@@ -165,9 +165,9 @@ def _map_members(context: RuleContext) -> dict[str, list[tuple[str, int]]]:
 def topic_total(context: RuleContext) -> Iterator[Finding]:
     """There are more topics than the project allows.
 
-    Each topic costs metadata in every broker and client, and time in every restart. Instead of a topic for
-    each customer or day, use one topic with that in the key. The limit is `topics:` in the `limits:` of
-    kafkaform.yaml, 3,000 unless set. A run over some of the manifests reports nothing.
+    Each topic costs metadata in every broker and client. Instead of a topic for each customer or day, use one
+    with that in the key. The limit is `topics:` in the `limits:` of kafkaform.yaml, 3,000 unless set. A run
+    over some of the manifests reports nothing.
     """
     number, limit = len(list_topics(context)), context.limits.topics
     if number > limit and not context.subset:

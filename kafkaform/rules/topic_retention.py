@@ -35,10 +35,9 @@ _NEVER_MS = 2**63 - 1
 def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is shorter than the project's recovery window.
 
-    A consumer that is down for longer than the retention loses records. Raise the retention, or waive the
-    rule if such records are worthless. The window is `recoveryWindow:` in the `limits:` of kafkaform.yaml.
-    The retention in force counts, offline only a declared one. retention.bytes can delete records even
-    earlier.
+    A consumer that is down for longer loses records. Raise the retention, or waive the rule if such records
+    are worthless. The window is `recoveryWindow:` in the `limits:` of kafkaform.yaml. The retention in force
+    counts, offline only a declared one.
     """
     window = topic.context.limits.recovery_window_ms
     value = topic.find_effective(_TIME) if window is not None else None

@@ -172,12 +172,12 @@ def apply(
         if output.output_format != "text":
             raise UsageError("--clusters has no --format json", hint="apply to one cluster at a time")
         require_files(paths, "--clusters reads the manifests once for each cluster")
-        one = replace(scope, clusters=())
+        single = replace(scope, clusters=())
         return apply_in_stages(
             scope.clusters,
             where,
             paths,
-            lambda chosen, own: _apply(tuple(own), chosen, one, trust, safeguards, moving, output),
+            lambda chosen, own: _apply(tuple(own), chosen, single, trust, safeguards, moving, output),
         )
     return _apply(paths, where, scope, trust, safeguards, moving, output)
 

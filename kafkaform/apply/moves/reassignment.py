@@ -180,7 +180,7 @@ class Reassigner:
         if self._context.options.when_busy is WhenBusy.REFUSE:
             raise MovesUnfinished(
                 running,
-                hint="wait until it has finished, or let apply wait: `moves: {whenBusy: wait}` of its cluster",
+                hint="wait until it has finished, or let apply wait (`moves: {whenBusy: wait}` of a cluster)",
             )
         return running
 

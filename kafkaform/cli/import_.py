@@ -25,7 +25,7 @@ from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import find_manifest_files
 from kafkaform.config.manifests.loader import load
-from kafkaform.config.starter import find_schemas
+from kafkaform.config.starter import ensure_schemas, find_schemas
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
@@ -285,9 +285,9 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     present = [path for path in manifests if _has_manifests(path)]
     declared = {resource.ref: resource.location for resource in load(present, context)}
     observation, selection = _observe(session, options)
-    layout = ImportLayout(
-        folder, options.by, find_schemas(session.settings.file), options.overwrite, options.labels
-    )
+    # Written by itself in a repository without them: editors then help with what was imported.
+    find = find_schemas if options.dry_run else ensure_schemas
+    layout = ImportLayout(folder, options.by, find(session.settings.file), options.overwrite, options.labels)
     conversion = options.conversion
     additions = conversion.additions if conversion is not None else NOTHING_ADDED
     made = make_import(observation, selection, declared, context, layout, additions)
@@ -381,10 +381,6 @@ def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> Non
             folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests
         )
         click.echo(printable(f"Next: {command('plan', *(() if is_configured else (str(folder),)))}"))
-        if is_configured and find_schemas(session.settings.file) is None:
-            home = Path(session.settings.file).parent if session.settings.file is not None else Path()
-            line = command("init", *(() if home == Path() else (str(home),)), options=("--schemas",))
-            click.echo(printable(f"For completion in editors: {line}"))
         if not is_configured and session.settings.file is not None:
             click.echo(
                 printable(

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 
+MANIFEST_SCHEMA = "manifest"
+"""The schema of editors, of manifests of any kind."""
 SCHEMA_MARK = "yaml-language-server"
 """The word in a comment by which editors find the schema of a file."""
 NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
@@ -98,9 +100,9 @@ class LiveManifest(Value):
         return bool(find_marked(KINDS[self.data["kind"]].schema, "x-secret"))
 
 
-def render_schema_line(path: Path, kind: str, schemas: Path) -> str:
-    """Return the first line of a manifest, by which editors find its schema, and an empty line."""
-    schema = schemas / f"{KINDS[kind].schema}.schema.json"
+def render_schema_line(path: Path, schemas: Path) -> str:
+    """Return the first line of a file of manifests, by which editors find its schema, and an empty line."""
+    schema = schemas / f"{MANIFEST_SCHEMA}.schema.json"
     return f"# {SCHEMA_MARK}: $schema={Path(os.path.relpath(schema, path.parent)).as_posix()}\n\n"
 
 

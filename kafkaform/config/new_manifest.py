@@ -173,7 +173,7 @@ def make_manifest(
     if path.exists():
         raise KafkaformError(f"{path} exists; nothing was written", hint="give another file with --out")
     has_schema = schemas is not None and (not alike or any(each.has_schema for each in alike))
-    line = render_schema_line(path, kind, schemas) if schemas is not None and has_schema else ""
+    line = render_schema_line(path, schemas) if schemas is not None and has_schema else ""
     text = line + LiveManifest(data).to_yaml()
     ref = _check(text, path, settings, contexts)
     return NewManifest(ref, path, text, team, tuple(alike), differing)

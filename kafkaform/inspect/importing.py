@@ -351,13 +351,14 @@ def _render_files(
     files = []
     stems = _choose_paths(manifests, replace(layout, by=FileGrouping.TOPIC))
     for path, refs in sorted(refs_by_path.items()):
-        schema_line = "" if layout.schemas is None else render_schema_line(path, refs[0].kind, layout.schemas)
+        schema_line = "" if layout.schemas is None else render_schema_line(path, layout.schemas)
         texts = []
         for ref in refs:
             manifest, beside = _split_texts(manifests[ref], stems[ref])
-            texts.append(manifest.to_yaml())
+            # In each document: the language server of editors reads the line for one document only.
+            texts.append(schema_line + manifest.to_yaml())
             files += beside
-        text = schema_line + "---\n".join(texts)
+        text = "---\n".join(texts)
         # The loader would refuse the file.
         if len(text) > MAX_BYTES:
             raise KafkaformError(

@@ -12,6 +12,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from itertools import groupby
 from pathlib import Path
 from shlex import quote
@@ -220,7 +221,8 @@ def _render_journeys(clusters: Mapping[str, Mapping[str, str]]) -> Iterator[str]
         for journey in dict.fromkeys(name for cells in clusters.values() for name in cells)
     }
     same = [journey for journey, cells in rows.items() if {*cells} == {"yes"}]
-    yield f"On {', '.join(clusters)}, these work alike: {', '.join(same)}. The others:"
+    alike = f"On {', '.join(clusters)}, these work alike: {', '.join(same)}. The others:"
+    yield from textwrap.wrap(alike, 120, break_on_hyphens=False)
     yield ""
     yield f"| | {' | '.join(clusters)} |"
     yield f"| --- |{' --- |' * len(clusters)}"

@@ -152,7 +152,8 @@ class SchemaRegistry:
         declared = declared_state.get(SCHEMA)
         # The registry knows equal forms that are not equal as JSON: it is asked for the declared one.
         if (
-            (wanted := parse_value(declared)) is not None
+            live != declared
+            and (wanted := parse_value(declared)) is not None
             and not are_equal(live, declared)
             and self._find_version(path, wanted) == latest["version"]
         ):
@@ -407,7 +408,7 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
         raise KafkaformError(
             "subjects need urllib3, which is not installed", hint="`pip install 'kafkaform[schema-registry]'`"
         ) from None
-    headers = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
+    headers = {"Accept": f"{_MEDIA_TYPE}, application/json"}
     if login := properties.get("basic.auth.user.info"):
         headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
     elif token := properties.get("bearer.auth.token"):
@@ -441,7 +442,7 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
             method,
             target,
             body=content,
-            headers=headers,
+            headers=headers if content is None else {**headers, "Content-Type": _MEDIA_TYPE},
             redirect=False,
             preload_content=False,
             timeout=TIMEOUT_S,

@@ -28,7 +28,7 @@ from kafkaform.core.errors import (
     UsageError,
 )
 from kafkaform.core.http import call_within
-from kafkaform.core.model import Observation, Observed, ResourceRef
+from kafkaform.core.model import UNLISTED, Diagnostic, Observation, Observed, ResourceRef, Severity
 from kafkaform.resources.subject import RegistryFacts, SubjectKind, SubjectVersions
 from kafkaform.resources.subject.fields import (
     ALL_VERSIONS,
@@ -63,6 +63,8 @@ TIMEOUT_S = 30.0
 _MAX_RESPONSE_BYTES = 1 << 26
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND, _REJECTED, _OK = 404, frozenset({400, 409, 422}), 200
+_MAX_LISTED = 1_000
+"""The subjects that Apicurio lists by default: it leaves out further ones, without a sign (tried on 2.6)."""
 _NOT_DELETED_BEFORE = 40405
 """The code for a permanent deletion of a subject that exists."""
 _PREFIX = "schema.registry."
@@ -100,12 +102,16 @@ class SchemaRegistry:
         self, refs: Mapping[ResourceRef, State], also: Callable[[ResourceRef], bool], *, listed: bool
     ) -> Observation:
         """Read subjects: their latest version, and the level in force."""
-        inventory = frozenset(refs)
+        inventory, notes = frozenset(refs), list[Diagnostic]()
         if listed:
             names = self._call("GET", "/subjects")
             if not isinstance(names, list):
                 raise self._build_malformed_error()
             inventory = frozenset(ResourceRef(SubjectKind.name, str(name)) for name in names)
+            if len(names) == _MAX_LISTED:
+                text = f"the schema registry listed exactly {_MAX_LISTED:,} subjects, and may have more"
+                hint = "if it is Apicurio, raise its property registry.ccompat.max-subjects"
+                notes.append(Diagnostic(UNLISTED, Severity.WARNING, text, suggestion=hint))
         wanted = sorted({*refs, *(ref for ref in inventory if also(ref))})
         resources: dict[ResourceRef, Observed] = {}
         invisible: dict[ResourceRef, str] = {}
@@ -124,6 +130,7 @@ class SchemaRegistry:
             resources,
             inventory if listed else frozenset(resources),
             invisible,
+            tuple(notes),
             parts=(RegistryFacts(levels),),
         )
 
@@ -152,7 +159,8 @@ class SchemaRegistry:
         declared = declared_state.get(SCHEMA)
         # The registry knows equal forms that are not equal as JSON: it is asked for the declared one.
         if (
-            (wanted := parse_value(declared)) is not None
+            live != declared
+            and (wanted := parse_value(declared)) is not None
             and not are_equal(live, declared)
             and self._find_version(path, wanted) == latest["version"]
         ):
@@ -407,7 +415,7 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
         raise KafkaformError(
             "subjects need urllib3, which is not installed", hint="`pip install 'kafkaform[schema-registry]'`"
         ) from None
-    headers = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
+    headers = {"Accept": f"{_MEDIA_TYPE}, application/json"}
     if login := properties.get("basic.auth.user.info"):
         headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
     elif token := properties.get("bearer.auth.token"):
@@ -441,7 +449,7 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
             method,
             target,
             body=content,
-            headers=headers,
+            headers=headers if content is None else {**headers, "Content-Type": _MEDIA_TYPE},
             redirect=False,
             preload_content=False,
             timeout=TIMEOUT_S,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.core.model import Diagnostic, Observation, Severity, merge_observations
+from kafkaform.core.model import UNLISTED, Diagnostic, Observation, Severity, merge_observations
 from kafkaform.resources import KINDS
 from kafkaform.resources.subject import SubjectKind
 
@@ -79,7 +79,7 @@ class Services:
                 readings.append(self._get(kind).observe(own, also, listed=kind in kinds))
             except KafkaformError as error:
                 text = f"could not list {KINDS[kind].words.collection}: {error.message}"
-                note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
+                note = Diagnostic(UNLISTED, Severity.WARNING, text, suggestion=error.hint)
                 # Without a configured service, there is nothing to list.
                 notes = () if isinstance(error, UsageError) or kind not in kinds else (note,)
                 why = error.message if error.hint is None else f"{error.message}; {error.hint}"

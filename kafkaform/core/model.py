@@ -253,6 +253,7 @@ class Observed(Value):
     live: Live | None = None
 
 
+UNLISTED = "KF430"
 NOT_KNOWN = "KF433"
 """The code of the note about what only a later kafkaform can read."""
 

@@ -26,7 +26,7 @@ from kafkaform.config.manifest_text import (
 from kafkaform.config.manifests.loader import MAX_FILE_BYTES, merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.model import NOT_KNOWN, Desired, Facts
+from kafkaform.core.model import NOT_KNOWN, UNLISTED, Desired, Facts, Severity
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
@@ -100,7 +100,7 @@ class Import(Value):
         unread: Resources that could not be read in full, and why.
         undeclarable: Resources that no manifest can declare, and why.
         notes: Other notes on the reading, a line each.
-        is_complete: Whether this version knows everything that the cluster has.
+        is_complete: Whether this version knows everything that the cluster has, and all services listed it.
         unconverted: Parts of the files of another tool that have no counterpart.
     """
 
@@ -181,7 +181,10 @@ def make_import(
         unread,
         undeclarable,
         tuple(note.message for note in observation.diagnostics),
-        is_complete=all(note.code != NOT_KNOWN for note in observation.diagnostics),
+        is_complete=not any(
+            note.code == NOT_KNOWN or (note.code == UNLISTED and note.severity is Severity.WARNING)
+            for note in observation.diagnostics
+        ),
     )
 
 

@@ -133,7 +133,8 @@ most; an apply also waits for each batch to be in sync.
 KF430 info: Client quotas, users, ACLs or subjects could not be listed.
 
 `import` and `compare` then do not cover them. Grant DescribeConfigs on the cluster for quotas,
-Describe for users and ACLs, or leave them out: `--kind topic --kind group`.
+Describe for users and ACLs, or leave them out: `--kind topic --kind group`. It is a warning if a
+configured schema registry did not list all subjects; `import` then exits 1.
 
 KF431 info: A principal may use other topics or groups after the plan.
 

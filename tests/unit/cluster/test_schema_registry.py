@@ -157,9 +157,17 @@ def test_registry_that_does_not_answer_is_noted_and_hides_its_subjects_only() ->
     services = Services({"Subject": lambda: open_registry({"schema.registry.url": "http://127.0.0.1:1"})})
     reading = services.observe({REF: {}}, none_besides, ["Subject"])
     assert [*reading.invisible] == [REF]
-    assert [note.code for note in reading.diagnostics] == ["KF430"]
+    assert [(note.code, note.severity) for note in reading.diagnostics] == [("KF430", "warning")]
     other = ResourceRef("Topic", "orders")
     assert services.exclude({REF: {}, other: {}}) == {other: {}}
+
+
+@pytest.mark.parametrize(("count", "codes"), [(999, []), (1000, ["KF430"]), (1001, [])])
+def test_list_that_may_have_been_cut_is_noted(count: int, codes: list[str]) -> None:
+    with serve(200, json.dumps([f"t{number}" for number in range(count)]).encode()) as url:
+        reading = open_registry({"schema.registry.url": url}).observe({}, none_besides, listed=True)
+    assert len(reading.inventory) == count
+    assert [note.code for note in reading.diagnostics] == codes
 
 
 def test_secrets_are_in_no_error() -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kafkaform.cli.session import Session
+from kafkaform.cluster.schema_registry import RegistryResponse
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import Facts, FieldChange, Intent, ResourceRef, Risk, Update
@@ -432,3 +433,13 @@ def test_example_of_the_documentation_is_applied(project: Project, monkeypatch: 
         order.read_text().replace("\n  ]", ',\n    {"name": "note", "type": "string", "default": ""}\n  ]')
     )
     assert "upgrade the consumers first: billing" in run("plan").needs(0).out
+
+
+def test_import_without_an_answer_of_the_registry_is_not_complete(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    monkeypatch.setattr(cluster.registry, "handle", lambda *_: RegistryResponse(500, None))
+    call = project.run("import", "--kind", "subject").needs(1)
+    assert "could not list subjects" in call.both

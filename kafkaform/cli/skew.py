@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kafkaform.core.model import Desired
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
-    from spark_validation.job import JobSettings
     from spark_validation.results import SkewReport, TopicResult
 
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
@@ -100,9 +99,11 @@ def _analyse_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """Analyse records from the cluster."""
+    from spark_validation.job import build_job
+
     # Spark connects on its own, with the resolved properties.
     kafka = session.client()
-    job = _build_job(options)
+    job = build_job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
@@ -155,8 +156,9 @@ def _analyse_files(
     """Analyse records from files."""
     from spark_validation.errors import SkewError
     from spark_validation.files import FileTopic, open_files, run_file
+    from spark_validation.job import build_job
 
-    job, location = _build_job(options), _resolve_source(source, options)
+    job, location = build_job(options), _resolve_source(source, options)
 
     def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
         files = open_files(spark, location, topics, called=source)
@@ -202,19 +204,6 @@ def _resolve_source(source: str, options: SkewOptions) -> str:
             raise KafkaformError(f"--from {source}: {file} is not a regular file")
     # Spark takes a path as a pattern.
     return _PATTERN.sub(r"\\\g<0>", str(path))
-
-
-def _build_job(options: SkewOptions) -> JobSettings:
-    from spark_validation.job import JobSettings
-
-    return JobSettings(
-        records=options.records,
-        seed=options.seed,
-        full=options.full,
-        precision=options.precision,
-        what_if=options.what_if,
-        show_keys=options.show_keys,
-    )
 
 
 def _build_spark_settings(options: SkewOptions) -> SessionSettings:

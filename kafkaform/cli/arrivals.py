@@ -19,11 +19,10 @@ from kafkaform.cli.options import (
 from kafkaform.cli.output import ReportOutput, format_option, show, verbose_option
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import JSON, URL, find_history, history_option, since_option
-from kafkaform.cli.skew_run import skew_errors
 from kafkaform.core.errors import UsageError
-from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
 from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
+from kafkaform.inspect.skew_analysis import skew_errors
 from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
 from kafkaform.inspect.skew_input import choose, choose_by_pattern, is_glob
 from kafkaform.plan.planning import check_identity
@@ -99,7 +98,7 @@ def arrivals(
         with skew_errors():
             place.table.append_file(rows)
     if place.folder is not None:
-        keep_rows(place.folder, rows, at, write_file)
+        keep_rows(place.folder, rows, at)
     return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in spreads))
 
 

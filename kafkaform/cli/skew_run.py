@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -13,13 +11,13 @@ import click
 from kafkaform.cli.output import show
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value, field
 from kafkaform.inspect import skew_folder
+from kafkaform.inspect.skew_analysis import convert_error, skew_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -95,22 +93,17 @@ def run(
 
     results: list[TopicResult] = []
     failed: dict[str, KafkaformError] = {}
-    with _progress() as progress:
-        try:
-            with start(settings) as spark:
-                if options.history.table is not None:
-                    # Before the analysis, which may take minutes: a table that is not valid ends the run
-                    # here.
-                    options.history.table.check(spark)
-                for topic, result in analyse(spark, progress).items():
-                    if isinstance(result, SkewError):
-                        failed[topic] = convert_error(result)
-                    else:
-                        results.append(result)
-                made = report(results)
-                past, unkept = _exchange_metrics(spark, made, options)
-        except SkewError as error:
-            raise convert_error(error) from error
+    with skew_errors(), _progress() as progress, start(settings) as spark:
+        if options.history.table is not None:
+            # Before the analysis, which may take minutes: a table that is not valid ends the run here.
+            options.history.table.check(spark)
+        for topic, result in analyse(spark, progress).items():
+            if isinstance(result, SkewError):
+                failed[topic] = convert_error(result)
+            else:
+                results.append(result)
+        made = report(results)
+        past, unkept = _exchange_metrics(spark, made, options)
     # After the session has ended, so that the archive is not made at the expense of the analysis.
     _make_class_archive(settings, options)
     return AnalysisResults(made, failed, past, unkept)
@@ -153,22 +146,6 @@ def _exchange_metrics(
     return past, None
 
 
-def convert_error(error: SkewError) -> KafkaformError:
-    """Convert an error of `spark_validation` into a KafkaformError."""
-    return KafkaformError(error.message, hint=error.hint)
-
-
-@contextmanager
-def skew_errors() -> Iterator[None]:
-    """Convert errors of `spark_validation` into KafkaformErrors."""
-    from spark_validation.errors import SkewError
-
-    try:
-        yield
-    except SkewError as error:
-        raise convert_error(error) from error
-
-
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """Yield the progress of analyses: a bar on an animated terminal, nothing elsewhere."""
@@ -198,14 +175,6 @@ def _progress() -> Iterator[Progress]:
         yield show_title
 
 
-def read_reports(folder: Path, cluster_id: str | None, topics: Collection[str]) -> skew_folder.EarlierReports:
-    """Read the reports in a folder on topics of a cluster, regardless of their age."""
-    from kafkaform.plan.skew_report import read_skew_report
-
-    read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
-    return skew_folder.read_reports(folder, cluster_id, topics, read)
-
-
 def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow]) -> None:
     """Print a report, and write it to files and to the folder of reports, as the options say.
 
@@ -220,17 +189,15 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
         KafkaformError: A file cannot be written.
     """
     from spark_validation.metrics import metric_rows
-    from spark_validation.results import to_json
 
     if options.history.folder is not None:
-        reports = read_reports(
-            options.history.folder, report.cluster_id, [topic.name for topic in report.topics]
-        )
+        names = [topic.name for topic in report.topics]
+        reports = skew_folder.read_reports(options.history.folder, report.cluster_id, names)
         for reason in reports.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
         past = [row for kept in reports.reports for row in metric_rows(kept)]
         # Kept after the earlier reports were read, so that the trend does not contain this report twice.
-        skew_folder.keep_report(options.history.folder, report, to_json(report), write_file)
+        skew_folder.keep_report(options.history.folder, report)
     for path, output_format in options.files.items():
         show("skew", output_format, report, out=path, history=past, verbose=options.verbose)
     if options.output_format is not None:

@@ -21,7 +21,8 @@ from kafkaform.report.document import (
     TextSpan,
 )
 from kafkaform.report.page import render_page
-from kafkaform.resources import KINDS
+from kafkaform.resources import ACCESS, KINDS
+from kafkaform.resources.access.spec import describe_rights
 from kafkaform.resources.subject import SubjectVersions
 from kafkaform.resources.subject.fields import COMPATIBILITY
 from kafkaform.resources.values import format_value, label
@@ -114,7 +115,9 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     for kind, alike in groupby(report.others, key=lambda resource: resource.ref.kind):
         columns = (Column(KINDS[kind].words.noun, least=14), *_OTHER_COLUMNS)
         blocks.append(
-            _tabulate(columns, [(*_other_row(resource), *_owner_cells(resource)) for resource in alike])
+            _tabulate(
+                columns, [(*_other_row(resource, width), *_owner_cells(resource)) for resource in alike]
+            )
         )
     if not blocks:
         blocks.append(Paragraph("No group has lag." if report.without_lag else "Nothing to show."))
@@ -369,9 +372,12 @@ def _group_to_json(status: GroupStatus) -> dict[str, Any]:
 # --- other kinds -----------------------------------------------------------------------------------
 
 
-def _other_row(resource: ResourceStatus) -> Row:
+def _other_row(resource: ResourceStatus, width: int | None) -> Row:
     if resource.observed is None:
         return (resource.ref.name, _MISSING)
+    if resource.ref.kind == ACCESS.name:
+        most = None if width is None else _MAX_CONSUMERS
+        return (resource.ref.name, describe_rights(resource.observed, most) or _NOTHING)
     values = [
         f"{label(path)} {format_value(resource.ref.kind, path, value).short}"
         for path, value in sorted(resource.observed.state.items())

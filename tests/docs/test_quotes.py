@@ -35,7 +35,7 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _COMMAND = re.compile(
-    r"(kafkaform|github|get|make|uv|eval|pip|python3?|topicctl|openssl|keytool|kinit|jikkou|kubectl|terraform|spark-submit|gcloud|plan|apply|"
+    r"(kafkaform|ci|get|new|skew|make|uv|eval|pip|python3?|topicctl|openssl|keytool|kinit|jikkou|kubectl|terraform|spark-submit|gcloud|plan|apply|"
     r"drift|doctor|dev|status|export|apiVersion)\b"
 )
 _CODE = re.compile(r"[\w.]+: [\w-]+$|.*[<>=|{\[]|-")

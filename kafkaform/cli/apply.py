@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.audit.record import detect_author
-from kafkaform.cli.moving import Moving, moving_options
+from kafkaform.cli.moving import override_throttle, throttle_option
 from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
@@ -132,7 +132,7 @@ class ApplyOutput(Value):
 )
 @trust_options
 @safeguard_options
-@moving_options
+@throttle_option
 @option_group(
     ApplyOutput,
     "output",
@@ -157,7 +157,7 @@ def apply(
     scope: ApplyScope,
     trust: TrustPolicy,
     safeguards: Safeguards,
-    moving: Moving,
+    throttle: str | None,
     output: ApplyOutput,
 ) -> int:
     """Apply a plan, and verify it by reading the cluster again.
@@ -177,9 +177,9 @@ def apply(
             scope.clusters,
             where,
             paths,
-            lambda chosen, own: _apply(tuple(own), chosen, single, trust, safeguards, moving, output),
+            lambda chosen, own: _apply(tuple(own), chosen, single, trust, safeguards, throttle, output),
         )
-    return _apply(paths, where, scope, trust, safeguards, moving, output)
+    return _apply(paths, where, scope, trust, safeguards, throttle, output)
 
 
 def _apply(
@@ -188,7 +188,7 @@ def _apply(
     scope: ApplyScope,
     trust: TrustPolicy,
     safeguards: Safeguards,
-    moving: Moving,
+    throttle: str | None,
     output: ApplyOutput,
 ) -> int:
     """Apply a plan or manifests to one cluster."""
@@ -199,7 +199,7 @@ def _apply(
     path = saved or trust.reviewed
     file = read_plan_file(path) if path is not None else None
     request = ApplyRequest(Scope(paths, scope.targets, grants, scope.prune), trust, saved, file)
-    session = _start_session(request, where, moving)
+    session = _start_session(request, where, throttle)
     commit = file[1].commit if saved and file else header(session, paths).commit
     notifier = Notifier.prepare(session, commit, wanted=output.notify)
     with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
@@ -388,14 +388,14 @@ class _Candidate(Value):
 # --- options -----------------------------------------------------------------------------------------
 
 
-def _start_session(request: ApplyRequest, where: ClusterSelector, moving: Moving) -> Session:
+def _start_session(request: ApplyRequest, where: ClusterSelector, throttle: str | None) -> Session:
     """Return the session for the cluster of the plan file, or for the chosen one."""
     saved = request.saved
     session = Session.start(where) if request.file is None else _session_for(request.file[1], where)
     target = session.require_cluster()
     # Contradicting options are reported first: a missing plan is then not mistaken for a bad signature.
     request.trust.check_options(saved, target)
-    return replace(session, target=replace(target, moves=moving.override(target.moves)))
+    return replace(session, target=replace(target, moves=override_throttle(target.moves, throttle)))
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:

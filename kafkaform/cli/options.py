@@ -52,7 +52,7 @@ SECTIONS = {
     ),
     "Saved plans": ("--reviewed", "--verify-key", "--max-age", "--require-commit"),
     "Skew": ("--skew", "plan --max-age"),
-    "Moving replicas": ("--throttle", "--timeout"),
+    "Moving replicas": ("--throttle",),
     "Output": (
         "--out",
         "--sign-key",

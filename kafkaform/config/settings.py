@@ -689,6 +689,9 @@ def _parse_moves(
     document: Document, path: tuple[str, ...], section: Mapping[str, Any], problems: list[Problem]
 ) -> MoveOptions:
     default = MoveOptions()
+    timeout = _parse_quantity(
+        document, (*path, "timeout"), section.get("timeout"), parse_duration, None, problems
+    )
     return MoveOptions(
         _parse_quantity(
             document, (*path, "throttle"), section.get("throttle"), parse_rate, default.throttle, problems
@@ -702,6 +705,7 @@ def _parse_moves(
             default.batch_bytes,
             problems,
         ),
+        None if timeout is None else timeout / 1000,
         when_busy=WhenBusy(section.get("whenBusy", default.when_busy.value)),
     )
 

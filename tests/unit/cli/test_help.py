@@ -9,6 +9,7 @@ import pytest
 
 from kafkaform.cli.examples import EXAMPLES
 from kafkaform.cli.main import COMMANDS, OTHER_NAMES, SECTIONS, cli, run
+from kafkaform.cli.options import CONNECTION
 from scripts.generate_docs import list_commands
 from tests.support.cli.command_lines import parse
 
@@ -40,6 +41,13 @@ def test_help_begins_with_examples(name: str, capsys: pytest.CaptureFixture[str]
     assert shown.index("Examples:") < shown.index("Options" if "Options:" in shown else "--help")
     assert shown.count("--bootstrap-server") <= 1
     assert show(capsys, "help", *name.split()) == shown
+
+
+@pytest.mark.parametrize(("name", "most"), [("plan", 15), ("apply", 18), ("skew", 18), ("drift", 12)])
+def test_commands_have_few_options(name: str, most: int) -> None:
+    """What is set once for a cluster belongs in kafkaform.yaml."""
+    options = {max(each.opts, key=len) for each in NAMES[name].params if isinstance(each, click.Option)}
+    assert len(options - CONNECTION.keys()) <= most
 
 
 def test_main_help_has_every_command_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ clusters:
     maxPlanAge: 24h
     authorizer: {superUsers: ["User:a"], principal: "User:a", allowEveryoneIfNoAclFound: true}
     notify: {url: "${env:X}", headers: {Authorization: "Bearer ${env:X}"}}
-    moves: {throttle: 50MB, batchPartitions: 1, batchBytes: 1GiB, whenBusy: wait}
+    moves: {throttle: 50MB, batchPartitions: 1, batchBytes: 1GiB, timeout: 2h, whenBusy: wait}
 stages: [["c"], {clusters: ["region=eu"], waitHealthy: 10m}]
 defaults:
   Topic: {retention: {time: 7d}, config: {segment.ms: 1d}, overrides: {dev: {keyed: true}}}

@@ -390,12 +390,13 @@ def test_environment_must_be_listed() -> None:
 def test_moves_of_a_cluster_are_read() -> None:
     found = write_settings(
         "clusters:\n"
-        "  a: {client: {}, moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, whenBusy: wait}}\n"
+        "  a:\n    client: {}\n"
+        "    moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, timeout: 2h, whenBusy: wait}\n"
         "  b: {client: {}, moves: {throttle: none}}\n"
         "  c: {client: {}}\n",
         "kafkaform.yaml",
     )
     moves = {name: cluster.moves for name, cluster in found.clusters.items()}
-    assert moves["a"] == MoveOptions(20_000_000, 7, 1024**3, when_busy=WhenBusy.WAIT)
+    assert moves["a"] == MoveOptions(20_000_000, 7, 1024**3, 7200, when_busy=WhenBusy.WAIT)
     assert moves["b"] == MoveOptions(throttle=None)
     assert moves["c"] == MoveOptions()

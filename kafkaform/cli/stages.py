@@ -12,7 +12,7 @@ from kafkaform.cli.fleet import check_selector, plan_path
 from kafkaform.cli.output import print_text, tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX
-from kafkaform.config.settings import Stage, find_settings
+from kafkaform.config.settings import ApplyStage, find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.units import format_duration
 from kafkaform.core.values import replace
@@ -71,10 +71,10 @@ def apply_in_stages(
     return int(any(outcome is not StageOutcome.APPLIED for outcome in outcomes.values()))
 
 
-def _divide(settings: Settings, selectors: Sequence[str]) -> Iterator[tuple[Stage, list[str]]]:
+def _divide(settings: Settings, selectors: Sequence[str]) -> Iterator[tuple[ApplyStage, list[str]]]:
     """Yield each stage with the selected clusters that are in no earlier one."""
     remaining = settings.select_clusters(selectors)
-    for stage in settings.stages or [Stage((name,)) for name in remaining]:
+    for stage in settings.stages or [ApplyStage((name,)) for name in remaining]:
         names = [name for name, each in remaining.items() if any(map(each.matches, stage.selectors))]
         if names:
             yield stage, names

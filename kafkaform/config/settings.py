@@ -124,7 +124,7 @@ class ClusterSettings(Value):
         return self.labels.get(label) == value if is_label else fnmatchcase(self.name, selector)
 
 
-class Stage(Value):
+class ApplyStage(Value):
     """A stage of an apply to several clusters.
 
     Attributes:
@@ -181,7 +181,7 @@ class Settings(Value):
     defaults: Mapping[str, SpecLayer] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     profile_file: Path | None = None
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[ApplyStage, ...] = ()
     undeclared: Undeclared = Undeclared.REPORT
     owns: NameGlobs = NO_GLOBS
     protected: tuple[str, ...] = ()
@@ -640,9 +640,11 @@ def _parse_clusters(
         )
 
 
-def _parse_stages(document: Document, stages: Sequence[Any], problems: list[Problem]) -> tuple[Stage, ...]:
+def _parse_stages(
+    document: Document, stages: Sequence[Any], problems: list[Problem]
+) -> tuple[ApplyStage, ...]:
     return tuple(
-        Stage(
+        ApplyStage(
             tuple(stage["clusters"]),
             _parse_quantity(
                 document,
@@ -654,7 +656,7 @@ def _parse_stages(document: Document, stages: Sequence[Any], problems: list[Prob
             ),
         )
         if isinstance(stage, Mapping)
-        else Stage(tuple(stage))
+        else ApplyStage(tuple(stage))
         for number, stage in enumerate(stages)
     )
 

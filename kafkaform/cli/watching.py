@@ -13,8 +13,9 @@ import click
 
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.output import tell
-from kafkaform.config.manifests.files import SUFFIXES
+from kafkaform.config.manifests.files import SUFFIXES, read_bytes
 from kafkaform.core.errors import KafkaformError
+from kafkaform.core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,7 +47,9 @@ def repeat_on_change(run: Callable[[], int], list_paths: Callable[[], Iterable[P
                 code = run()
             except KafkaformError as error:
                 code = error_handler.tell(error)
-            tell(f"{datetime.now().astimezone():%H:%M:%S}  watching {len(state):,} files; Ctrl-C ends")
+            tell(
+                f"{datetime.now().astimezone():%H:%M:%S}  watching {counted(len(state), 'file')}; Ctrl-C ends"
+            )
             while _read_state(paths) == state:
                 time.sleep(PAUSE_S)
     except KeyboardInterrupt:
@@ -78,8 +81,6 @@ def _list_files(paths: Iterable[Path]) -> Iterator[Path]:
 def list_named_files(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield the files that manifests at or below the paths name."""
     for file in _list_files(paths):
-        try:
-            text = file.read_bytes()
-        except OSError:
-            continue
+        # What cannot be read is a problem of the command that is repeated.
+        text = read_bytes(file, []) or b""
         yield from (file.parent / os.fsdecode(name) for name in _NAMED_FILE.findall(text))

@@ -16,7 +16,7 @@ from kafkaform.core.model import SAFE, Create, Delete, FieldChange, FieldValue, 
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.operations import Reassign
-from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject, PurgeSubject
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic, operations
 from tests.support.memory_cluster import registry
 from tests.support.memory_cluster.registry import EFFECTS
@@ -77,7 +77,12 @@ def test_every_operation_has_a_writer_a_reader_and_its_words() -> None:
     modules = [import_module(f"{resources.__name__}.{name}.operations") for name in packages]
     classes = [found for module in modules for found in vars(module).values() if isinstance(found, type)]
     known = {found for found in classes if issubclass(found, Operation) and not isabstract(found)}
-    elsewhere = {Reassign, AlterSubject, DeleteSubject}  # by the reassigner, and by a schema registry
+    elsewhere = {
+        Reassign,
+        AlterSubject,
+        DeleteSubject,
+        PurgeSubject,
+    }  # by the reassigner, and by a schema registry
     assert {*WRITERS} == {*EFFECTS} == known - elsewhere
     # The brokers in memory are asked for a check where real ones are, and in the same order.
     checked = [sort for sort, writer in WRITERS.items() if not isinstance(writer, UnvalidatedWriter)]

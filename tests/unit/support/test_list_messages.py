@@ -17,7 +17,7 @@ from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_me
         ("kafkaform/cli/apply.py", "hint", "give one PLAN.json, or manifests"),
         ("kafkaform/cli/plan.py", "help", "Exit 2 if there are changes, 0 if there are none."),
         ("kafkaform/cli/show.py", "command", "Show a saved plan. Needs no cluster."),
-        ("kafkaform/rules/health.py", "rule", "Partitions are offline.\n\nThey have no leader, "),
+        ("kafkaform/rules/health.py", "rule", "Partitions are offline.\n\nEvery replica "),
         ("kafkaform/rules/health.py", "finding", "log directory {where} is offline"),
         ("kafkaform/rules/notes.py", "rule", "A branch removes a manifest.\n\n"),
         ("kafkaform/resources/topic/config_risk.py", "text", "older records are deleted permanently, "),

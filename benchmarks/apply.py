@@ -116,7 +116,7 @@ def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tu
                 elif way == "done":
                     figures = {way: carried_out(address, made_plan(address, work, folder))}
                 else:
-                    figures = called(admin, work, count)
+                    figures = measure_raw_calls(admin, work, count)
                 for name, one in figures.items() if number else ():  # the first round warms the broker up
                     taken[name, work].append(one)
                 settle(kafka, count, work)
@@ -161,7 +161,7 @@ def carried_out(address: str, file: Path) -> Figures:
     return took(begun[0], ended)
 
 
-def called(admin: AdminClient, work: str, count: int) -> dict[str, Figures]:
+def measure_raw_calls(admin: AdminClient, work: str, count: int) -> dict[str, Figures]:
     """The raw calls in this process: up to the last answer, and until brokers show it."""
     admin.list_topics(timeout=LONGEST_S)  # connects
     begun = clocks()
@@ -184,10 +184,10 @@ def took(begun: tuple[float, float], ended: tuple[float, float]) -> Figures:
 def settle(kafka: DevCluster, count: int, work: str) -> None:
     """Wait until the broker is done with what was asked for, and shows it."""
     partitions = raw_apply.MORE_PARTITIONS if work == "partitions" else scene.PARTITIONS
-    awaited(lambda: scene.count_logs(kafka) == count * partitions)
+    await_condition(lambda: scene.count_logs(kafka) == count * partitions)
     with scene.connect(kafka.bootstrap_servers) as cluster:
         retention = str(scene.DAY_MS if work == "create" else 2 * scene.DAY_MS)
-        awaited(
+        await_condition(
             lambda: all(
                 one.state["config.retention.ms"] == retention
                 for one in cluster.observe(scene.list_refs(count)).resources.values()
@@ -200,7 +200,7 @@ def delete(kafka: DevCluster, count: int) -> None:
     with scene.connect(kafka.bootstrap_servers) as cluster:
         seen = cluster.observe(scene.list_refs(count)).resources
         scene.execute(cluster, [DeleteTopic(ref, one.uid) for ref, one in seen.items()])
-    awaited(lambda: scene.count_logs(kafka) == 0)
+    await_condition(lambda: scene.count_logs(kafka) == 0)
 
 
 def forget(admin: AdminClient) -> None:
@@ -210,7 +210,7 @@ def forget(admin: AdminClient) -> None:
         emptied.result()
 
 
-def awaited(done: Callable[[], bool]) -> None:
+def await_condition(done: Callable[[], bool]) -> None:
     """Wait until something is done; ends the benchmark where it never is."""
     deadline = time.monotonic() + LONGEST_S
     while not done():

@@ -177,7 +177,7 @@ def produce(
     producer = producer or producer_of(address)
     random, ends = np.random.default_rng(1), Counter[int]()
 
-    def written(error: object, message: Any) -> None:
+    def store_offset(error: object, message: Any) -> None:
         if error is not None:
             sys.exit(f"bench: a record was not written: {error}")
         ends[message.partition()] += 1
@@ -188,7 +188,7 @@ def produce(
         for key in drawn.tolist():
             while True:
                 try:
-                    producer.produce(topic, VALUE, b"customer-%d" % key, on_delivery=written)
+                    producer.produce(topic, VALUE, b"customer-%d" % key, on_delivery=store_offset)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -217,9 +217,9 @@ def whole(address: str, ends: list[int], rounds: int) -> dict[str, float]:
     """Alternating rounds of one session and of consumers; the session's first is its cold one."""
     with session(address, ends) as read:
         cold_s = read()
-        taken = [(read(), consumed(address, ends, 10_000)) for _ in range(rounds)]
+        taken = [(read(), measure_consumer(address, ends, 10_000)) for _ in range(rounds)]
     warm_s, many_s = (statistics.median(column) for column in zip(*taken, strict=True))
-    one_s = consumed(address, ends, 1)
+    one_s = measure_consumer(address, ends, 1)
     return {
         "records": sum(ends),
         "spark_s": warm_s,
@@ -276,7 +276,7 @@ def consumer(address: str, ends: list[int], batch: int) -> list[str]:
     return [sys.executable, "-c", CONSUMER, address, "short", str(PARTITIONS), str(sum(ends)), str(batch)]
 
 
-def consumed(address: str, ends: list[int], batch: int) -> float:
+def measure_consumer(address: str, ends: list[int], batch: int) -> float:
     """Seconds of that consumer, once it has started."""
     done = subprocess.run(consumer(address, ends, batch), stdout=subprocess.PIPE, text=True, check=True)
     return float(json.loads(done.stdout)["seconds"])

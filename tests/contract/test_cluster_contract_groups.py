@@ -32,7 +32,7 @@ from tests.support.clusters.contract import (
     wait_until_gone,
 )
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
-from tests.support.clusters.group_clients import assigned
+from tests.support.clusters.group_clients import join_members
 from tests.support.clusters.topics import delete_records
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group, topic
@@ -122,7 +122,7 @@ class KafkaTraffic:
 
     @contextmanager
     def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
-        with assigned(self._client["bootstrap.servers"], group, topic, protocol, members=members):
+        with join_members(self._client["bootstrap.servers"], group, topic, protocol, members=members):
             yield
 
 

@@ -52,7 +52,7 @@ def real_cluster(kafka3: DevCluster) -> Iterator[Cluster]:
 def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int], None]:
     """Lets every partition of a topic hold BYTES, in records of which the real one sends one at a time."""
 
-    def of_topic(name: str, partitions: int) -> None:
+    def write_topic(name: str, partitions: int) -> None:
         if isinstance(cluster, MemoryCluster):
             cluster.fill(topic(name), BYTES * partitions)
             return
@@ -63,7 +63,7 @@ def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int
                 producer.produce(name, b"%d" % number * 500_000, partition=partition)
             producer.flush(TIMEOUT_S)
 
-    return of_topic
+    return write_topic
 
 
 def test_brokers_report_their_log_directories(cluster: Cluster) -> None:

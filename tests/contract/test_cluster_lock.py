@@ -105,7 +105,7 @@ def test_nothing_is_proven_once_it_was_given_back(cluster: Cluster) -> None:
 # --- a proof before each request -------------------------------------------------------------------
 
 
-def created(cluster: Cluster, name: str) -> ResourceRef:
+def create_topic(cluster: Cluster, name: str) -> ResourceRef:
     """A new topic, once it can be seen."""
     return topic(make_topic(cluster, name))
 
@@ -117,7 +117,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
     start = {read: "earliest"}
 
     def topics(*names: str) -> list[ResourceRef]:
-        return [created(cluster, prefix + name) for name in names]
+        return [create_topic(cluster, prefix + name) for name in names]
 
     def groups(*names: str) -> list[ResourceRef]:
         refs = [group(prefix + name) for name in names]
@@ -128,7 +128,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
     def uid(ref: ResourceRef) -> str | None:
         return cluster.observe([ref]).resources[ref].uid
 
-    def mixed() -> list[Operation]:
+    def build_batch() -> list[Operation]:
         (ref,) = topics("b")
         alteration = AlterConfigs(ref, {"retention.ms": "1000"})
         return [DeleteTopic(ref, uid(ref)), CreateTopic(topic(f"{prefix}a"), 1, 1, {}), alteration]
@@ -145,7 +145,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
         "resets: 2": lambda: [ResetOffsets(ref, {(read, 0): 0}) for ref in groups(*"ab")],
         "groups deleted: 3": lambda: [DeleteGroup(ref) for ref in groups(*"abc")],
         "topics deleted: 1": lambda: [DeleteTopic(ref, uid(ref)) for ref in topics(*"ab")],
-        "several sorts: 3": mixed,
+        "several sorts: 3": build_batch,
     }
     return lambda sort: makers[sort]()
 
@@ -230,7 +230,7 @@ def test_each_retry_of_one_operation_alone_has_its_proof(real_cluster: KafkaClus
 
 def test_a_group_deleted_without_its_configs_is_told(real_cluster: KafkaCluster, prefix: str) -> None:
     ref, read = group(f"{prefix}a"), f"{prefix}read"
-    created(real_cluster, read)
+    create_topic(real_cluster, read)
     before: list[Operation] = [
         CommitInitialOffsets(ref, {read: "earliest"}),
         AlterConfigs(ref, {CONFIG: "50000"}),

@@ -26,8 +26,8 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import DeleteGroup
 from kafkaform.resources.topic.operations import DeleteTopic
 from tests.support.cli.command_lines import calls, parse
-from tests.support.cli.project import ROOT, Project, called, environment
-from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually, guarded
+from tests.support.cli.project import ROOT, Project, environment, run_in_process
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually, start_guarded
 from tests.support.clusters.group_clients import produce
 from tests.support.skew.producers import send
 
@@ -120,7 +120,7 @@ STORIES = {
 """Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
 
 
-def by_weight(story: str) -> Any:
+def mark_by_weight(story: str) -> Any:
     """A story as a parameter, nightly unless it is one for every day."""
     why = _NIGHTLY.get(story, _MANY)
     return pytest.param(story, marks=[] if story in _DAILY else [pytest.mark.nightly(why)])
@@ -145,7 +145,7 @@ def script(text: str) -> str:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[DevCluster]:
     """A broker for all stories: the example set has names of its own, so that others cannot be on it."""
-    with guarded(1, heap_mb=256) as cluster:
+    with start_guarded(1, heap_mb=256) as cluster:
         yield cluster
 
 
@@ -171,7 +171,7 @@ def empty_broker(broker: DevCluster) -> DevCluster:
 
 
 @contextmanager
-def ended(directory: Path) -> Iterator[None]:
+def end_runs(directory: Path) -> Iterator[None]:
     """Whatever runs of a cluster in that directory is ended, even if this process is killed."""
     guard = subprocess.Popen(
         [sys.executable, "-m", "tests.support.clusters.guard", directory],
@@ -185,7 +185,7 @@ def ended(directory: Path) -> Iterator[None]:
         guard.communicate()
 
 
-@pytest.mark.parametrize("story", [*map(by_weight, STORIES)])
+@pytest.mark.parametrize("story", [*map(mark_by_weight, STORIES)])
 def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     told = STORIES[story]
     variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
@@ -199,11 +199,11 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
         broker: DevCluster = request.getfixturevalue("empty_broker")
         variables["KAFKAFORM_BOOTSTRAP_SERVER"] = broker.bootstrap_servers
     if story in _AFTER_TRAFFIC:
-        called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
+        run_in_process("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
         produce(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", dict.fromkeys(range(3), 20))
         if story in {"hot-key", "skew"}:
             send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
-    with ended(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
+    with end_runs(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
         for block in told:
             if block.name in _BEFORE:
                 _BEFORE[block.name](Project(tmp_path, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""), ""))

@@ -171,7 +171,7 @@ CONTEXTS = [
 ]
 
 
-def indented(text: str) -> str:
+def indent(text: str) -> str:
     return "".join(f"  {line}" for line in text.splitlines(keepends=True))
 
 
@@ -206,7 +206,7 @@ def test_a_whole_document_loads(example: Example, tmp_path: Path) -> None:
 @pytest.mark.parametrize("example", examples("spec", "group-spec"), ids=str)
 def test_a_part_of_a_spec_loads(example: Example, tmp_path: Path) -> None:
     for context in CONTEXTS:
-        (desired,) = load_text(HEADS[example.marker] + indented(example.text), tmp_path, context)
+        (desired,) = load_text(HEADS[example.marker] + indent(example.text), tmp_path, context)
         assert desired.state is not None
 
 
@@ -214,7 +214,7 @@ def test_a_part_of_a_spec_loads(example: Example, tmp_path: Path) -> None:
 def test_a_mistake_is_answered_as_the_guide_says(example: Example, tmp_path: Path) -> None:
     marker, _, answer = example.marker.partition(" ")
     with pytest.raises(InvalidInput) as caught:
-        load_text(HEADS[marker] + indented(example.text), tmp_path, CONTEXTS[0])
+        load_text(HEADS[marker] + indent(example.text), tmp_path, CONTEXTS[0])
     (problem,) = caught.value.problems
     assert answer in str(problem)
 
@@ -226,7 +226,7 @@ def test_a_part_of_a_configuration_loads(example: Example, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("example", examples("cluster"), ids=str)
 def test_a_part_of_a_cluster_loads(example: Example, tmp_path: Path) -> None:
-    cluster = indented(indented(example.text))
+    cluster = indent(indent(example.text))
     read = read_config(f"{CONFIG_HEAD}clusters:\n  prod:\n{cluster}", tmp_path)
     assert set(read.clusters["prod"].forbid) <= {*hazards(), "partition-increase*"}
 

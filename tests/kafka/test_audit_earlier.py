@@ -38,7 +38,12 @@ run(sys.argv[1:])
 def killed_apply(project: Project, *arguments: object) -> str:
     """Run an apply that is killed between the effect and the record of it; returns its id."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, *map(str, project.aimed(["apply", *arguments, "--auto-approve"]))],
+        [
+            sys.executable,
+            "-c",
+            KILLED,
+            *map(str, project.add_cluster(["apply", *arguments, "--auto-approve"])),
+        ],
         cwd=project.folder,
         env=environment(PYTHONPATH=str(ROOT), **AUDITED),
         capture_output=True,

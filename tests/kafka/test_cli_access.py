@@ -41,7 +41,14 @@ from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from kafkaform.resources.access.spec import find_obstacle
 from tests.support.cli.project import ROOT, Project
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
+from tests.support.clusters.fixtures import (
+    TIMEOUT_S,
+    Account,
+    admin_client,
+    connect,
+    eventually,
+    start_guarded,
+)
 
 APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
 STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
@@ -448,7 +455,9 @@ def test_an_apply_that_is_killed_locks_nobody_out(
 
 def test_the_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:
     properties = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:ANONYMOUS"}
-    with guarded(1, heap_mb=256, sasl_users={"ui": "b", "stranger": "b"}, properties=properties) as cluster:
+    with start_guarded(
+        1, heap_mb=256, sasl_users={"ui": "b", "stranger": "b"}, properties=properties
+    ) as cluster:
         project = Project(tmp_path, cluster.bootstrap_servers, "")
         settings = {"superUsers": ["User:ANONYMOUS"], "allowEveryoneIfNoAclFound": True}
         authorizer = {**settings, "principal": "User:ANONYMOUS"}

@@ -92,7 +92,7 @@ def test_a_tombstone_spares_the_next_topic_of_that_name(project: Project) -> Non
 # --- saved plans -----------------------------------------------------------------------------------
 
 
-def saved(project: Project) -> Path:
+def save_plan(project: Project) -> Path:
     """A saved plan that creates topic `a`."""
     project.topic("a", retention="7d")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
@@ -102,7 +102,7 @@ def saved(project: Project) -> Path:
 def test_a_plan_for_another_cluster_is_refused(
     project: Project, kafka3: DevCluster, kafka: DevCluster
 ) -> None:
-    saved(project)
+    save_plan(project)
     call = project.apply("plan.json", "--bootstrap-server", kafka3.bootstrap_servers).needs(1)
     assert kafka.cluster_id in call.err
     assert kafka3.cluster_id in call.err
@@ -115,7 +115,7 @@ def test_a_plan_for_another_cluster_is_refused(
 
 
 def test_apply_without_a_terminal_needs_the_flag(project: Project) -> None:
-    saved(project)
+    save_plan(project)
     for what in ("topics", "plan.json"):
         call = project.run("apply", what).needs(1)
         assert "--auto-approve" in call.err
@@ -142,8 +142,8 @@ def test_a_signal_ends_an_apply_and_the_next_completes_it(project: Project) -> N
     text = "---\n".join(manifest(f"{project.prefix}{n:04}", spec) for n in range(MANY))
     project.write("topics/many.yaml", text)
     # At the start, before or while the first request is under way; and once the first was answered.
-    first = stopped(project, signal.SIGINT, after="applying: ")
-    second = stopped(project, signal.SIGTERM, after=" of ")
+    first = apply_and_stop(project, signal.SIGINT, after="applying: ")
+    second = apply_and_stop(project, signal.SIGTERM, after=" of ")
     done = 0
     for report in (first, second):
         applied, left = report["summary"]["applied"], report["summary"]["not_tried"]
@@ -158,9 +158,9 @@ def test_a_signal_ends_an_apply_and_the_next_completes_it(project: Project) -> N
     assert len(project.live()) == MANY
 
 
-def stopped(project: Project, number: signal.Signals, *, after: str) -> dict[str, Any]:
+def apply_and_stop(project: Project, number: signal.Signals, *, after: str) -> dict[str, Any]:
     """Apply, and send a signal after a line of the progress; returns the report."""
-    arguments = project.aimed(["apply", "topics", "--auto-approve", "--format", "json"])
+    arguments = project.add_cluster(["apply", "topics", "--auto-approve", "--format", "json"])
     process = subprocess.Popen(
         [sys.executable, "-c", SMALL_REQUESTS, *map(str, arguments)],
         cwd=project.folder,

@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 """Some records are this old, so that periods have a beginning."""
 
 
-def written(
+def write_topic(
     project: Project, name: str, counts: tuple[int, ...], now_ms: int, *, ahead: int | None = None
 ) -> str:
     """Make a topic with so many records in each partition, one a millisecond, half of them three hours old.
@@ -55,8 +55,8 @@ def now_ms() -> int:
 
 
 def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", COUNTS, now_ms)
-    even = written(project, "even", (600, 600, 600), now_ms)
+    hot = write_topic(project, "hot", COUNTS, now_ms)
+    even = write_topic(project, "even", (600, 600, 600), now_ms)
     # As retention.bytes leaves it: each partition holds 300 records.
     delete_records(project.servers, {(hot, number): count - 100 for number, count in enumerate(COUNTS)})
     call = project.run("skew", "--arrivals", f"{project.prefix}*", "--format", "json").needs(0)
@@ -70,7 +70,7 @@ def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int
 
 
 def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", COUNTS, now_ms)
+    hot = write_topic(project, "hot", COUNTS, now_ms)
     delete_records(project.servers, {(hot, 2): 700})
     call = project.run("skew", "--arrivals", hot, "--format", "json").needs(0)
     (found,) = call.json["topics"]
@@ -88,7 +88,7 @@ def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> Non
 
 
 def test_figures_are_kept_as_rows_without_spark(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", COUNTS, now_ms)
+    hot = write_topic(project, "hot", COUNTS, now_ms)
     script = (
         "import sys\n"
         "class Hidden:\n"
@@ -99,7 +99,7 @@ def test_figures_are_kept_as_rows_without_spark(project: Project, now_ms: int) -
         "from kafkaform.cli.main import main\n"
         "main()\n"
     )
-    arguments = project.aimed(("skew", "--arrivals", hot, "--history", "kept", "--metrics", "rows"))
+    arguments = project.add_cluster(("skew", "--arrivals", hot, "--history", "kept", "--metrics", "rows"))
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         cwd=project.folder,
@@ -132,7 +132,7 @@ def test_a_table_without_metrics_is_refused_first(project: Project) -> None:
 
 
 def test_doctor_and_prometheus_tell_it(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", (400, 400, 3_200), now_ms)
+    hot = write_topic(project, "hot", (400, 400, 3_200), now_ms)
     project.config(ignore=["other-*"])
     call = project.run("doctor", "--rule", "KF312", "--format", "json")
     assert call.code == 0, "uneven arrivals are information"
@@ -143,9 +143,9 @@ def test_doctor_and_prometheus_tell_it(project: Project, now_ms: int) -> None:
 
 
 def test_status_shows_and_sorts_by_it(project: Project, now_ms: int) -> None:
-    hot = written(project, "z-hot", COUNTS, now_ms)
-    even = written(project, "even", (600, 600, 600), now_ms)
-    few = written(project, "few", (2, 2, 2), now_ms)
+    hot = write_topic(project, "z-hot", COUNTS, now_ms)
+    even = write_topic(project, "even", (600, 600, 600), now_ms)
+    few = write_topic(project, "few", (2, 2, 2), now_ms)
     pattern = f"{project.prefix}*"
     call = project.run("status", pattern, "--sort", "skew", "--format", "json").needs(0)
     assert [(topic["name"], topic["arrivals"]) for topic in call.json["topics"]] == [

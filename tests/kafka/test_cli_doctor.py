@@ -25,7 +25,7 @@ def three(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
 
 
 @contextmanager
-def stopped(kafka: DevCluster, node: int) -> Iterator[None]:
+def stop_broker(kafka: DevCluster, node: int) -> Iterator[None]:
     """One broker down; it is back and in sync afterwards, however this ends."""
     kafka.stop_node(node)
     try:
@@ -54,7 +54,7 @@ def findings(call_json: dict[str, list[dict[str, str]]]) -> dict[str, str]:
 def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevCluster) -> None:
     three.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
     three.run("doctor").needs(0)
-    with stopped(kafka3, 3):
+    with stop_broker(kafka3, 3):
         call = three.run("doctor", "--format", "json").needs(2)
         assert call.json["healthy"] is False
         assert call.json["summary"]["brokers"] == 2

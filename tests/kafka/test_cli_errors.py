@@ -11,7 +11,7 @@ from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 from tests.support.clusters.fixtures import Account
 from tests.unit.cli.test_cli_errors import one_error
 
@@ -136,10 +136,10 @@ def test_everything_by_variables(secured: Project, account: Callable[..., Accoun
         "KAFKAFORM_BOOTSTRAP_SERVER": secured.servers,
         "KAFKAFORM_COMMAND_CONFIG": str(given.write_java_properties(secured.folder / "elsewhere")),
     }
-    call = called("plan", "topics", cwd=secured.folder, env=variables).needs(0)
+    call = run_in_process("plan", "topics", cwd=secured.folder, env=variables).needs(0)
     assert "Plan: 1 to create" in call.out
     content = "apiVersion: kafkaform/v1\nkind: Config\nmanifests: [.]\n"
     config = secured.write("elsewhere/kafkaform.yaml", content)
     secured.write("elsewhere/t.yaml", (secured.folder / "topics/a.yaml").read_text("utf-8"))
     variables["KAFKAFORM_CONFIG"] = str(config)
-    assert "elsewhere/t.yaml:" in called("plan", cwd=secured.folder, env=variables).needs(0).out
+    assert "elsewhere/t.yaml:" in run_in_process("plan", cwd=secured.folder, env=variables).needs(0).out

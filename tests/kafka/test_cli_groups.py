@@ -61,7 +61,7 @@ def test_a_first_apply_of_many_groups(tmp_path: Path, kafka: DevCluster, prefix:
 
 
 @contextmanager
-def joined(project: Project, protocol: str) -> Iterator[Running]:
+def join_group(project: Project, protocol: str) -> Iterator[Running]:
     """A member at work, once the group has it."""
     name = project.prefix + "g"
     with (
@@ -92,7 +92,7 @@ def test_a_consumer_begins_as_declared(project: Project, protocol: str, start: s
     assert f"offsets.{project.prefix}a" in plan.out
     project.apply("topics").needs(0)
     project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    with joined(project, protocol) as member:
+    with join_group(project, protocol) as member:
         produce(project.servers, project.prefix + "a", dict.fromkeys(range(3), 1))
         firsts = {(project.prefix + "a", number): first for number in range(3)}
         eventually(member.firsts, lambda seen: seen == firsts)
@@ -124,7 +124,7 @@ def test_an_unknown_protocol_is_left_out_with_a_note(project: Project) -> None:
     assert "protocol" not in yaml.safe_load(got.out)["spec"]
     assert "left out: protocol: " in got.err
     assert status(project)["protocol"] is None
-    with joined(project, "consumer"):
+    with join_group(project, "consumer"):
         pass
     assert "protocol: consumer" in project.run("get", "group", name).needs(0).out
     assert status(project)["protocol"] == "consumer"
@@ -178,7 +178,7 @@ def test_saved_reset_is_applied_once(project: Project) -> None:
     commit(project.servers, name, {(project.prefix + "a", 0): 5})
     assert "is now 5" in project.apply("reset.json", RESET).needs(1).out
     assert offsets(project) == [5, 3, 3]
-    with joined(project, "classic") as member:
+    with join_group(project, "classic") as member:
         firsts = {(project.prefix + "a", number): first for number, first in enumerate([5, 3, 3])}
         eventually(member.firsts, lambda seen: seen == firsts)
 

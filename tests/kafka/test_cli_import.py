@@ -11,7 +11,7 @@ import yaml
 from confluent_kafka.admin import NewTopic, ResourceType
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, called, manifest
+from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, remove_topics
 from tests.support.clusters.group_clients import commit
 from tests.support.clusters.topics import alter_configs
@@ -116,7 +116,7 @@ def test_names_that_collide_are_waived(project: Project, prefix: str) -> None:
     project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
     waivers = [[*one["metadata"]["annotations"]] for one in manifests(project).values()]
     assert waivers == [["kafkaform/waive.KF102"]] * 2
-    called("validate", cwd=project.folder).needs(0)
+    run_in_process("validate", cwd=project.folder).needs(0)
     empty_plan(project, "topics")
 
 
@@ -187,7 +187,7 @@ def test_a_group_with_topics_protocol_and_configs(
         "protocol": "consumer",
         "config": {"consumer.session.timeout.ms": "50s"},
     }
-    assert "KF214" not in called("validate", "topics", cwd=project.folder).needs(0).both
+    assert "KF214" not in run_in_process("validate", "topics", cwd=project.folder).needs(0).both
     empty_plan(project)
 
 

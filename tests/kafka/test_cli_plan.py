@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from tests.support.cli.project import Project, called, manifest
+from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S
 
 
@@ -73,7 +73,7 @@ def test_manifests_come_from_stdin(project: Project) -> None:
     document = json.loads((project.folder / "plan.json").read_text("utf-8"))
     assert document["commit"] is None
     assert document["changes"][0]["source"]["file"] == "<stdin>"
-    wrong = called("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
+    wrong = run_in_process("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
     assert re.search(r"^<stdin>:\d+:\d+: ", wrong.err, re.MULTILINE)
     assert "did you mean 'partitions'?" in wrong.err
     assert "<stdin>:1:1: " in project.run("plan", "-").needs(1).err

@@ -93,7 +93,7 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     assert [change["name"] for change in as_json["changes"]] == [name]
 
 
-def in_a_line(text: str) -> str:
+def join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -116,13 +116,13 @@ def test_foreign_moves_and_throttles_are_named(three: Project) -> None:
             three.topic("moving", replicationFactor=1)
             three.topic("waiting", replicationFactor=3)
             drift = three.run("drift", "topics").needs(2).out
-            words = in_a_line(drift)
+            words = join_lines(drift)
             assert "partition 0 from 1 to 1:3" in words
             assert "layout of the cluster" not in drift
-            plan = in_a_line(three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out)
+            plan = join_lines(three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out)
             assert "partition 0 from 1 to 1:3" in plan
             assert "layout of the cluster" not in plan
-            plan = in_a_line(three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out)
+            plan = join_lines(three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out)
             assert f"{moving}-0 from 1 to 1:3" in plan
             assert "broker 1 sends at most 1000 bytes/s" in plan
             call = three.apply("topics", "--target", f"Topic/{waiting}").needs(1)

@@ -30,7 +30,7 @@ def project(project: Project) -> Project:
     return project
 
 
-def refused(call: Call, message: str) -> None:
+def check_refusal(call: Call, message: str) -> None:
     """The apply was refused before anything happened, in one line that says why."""
     call.needs(1)
     assert message in call.err

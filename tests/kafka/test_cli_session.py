@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 from tests.unit.cli.test_cli_session import two_clusters
 
 NOWHERE = "127.0.0.1:1"
@@ -33,7 +33,7 @@ def test_a_variable_address_beats_configured_clusters(project: Project) -> None:
     project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
     project.topic("t")
     env = {"KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
-    done = called("plan", cwd=project.folder, env=env).needs(0)
+    done = run_in_process("plan", cwd=project.folder, env=env).needs(0)
     assert "note:" not in done.err
     assert project.servers in done.out
 

@@ -76,9 +76,9 @@ def test_only_a_surely_broken_policy_exits_2(
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
     policy(project, "orders", 3, maxPartitionRatio=2.0)
     codes = {
-        "pass": (scenes.measured(), 0),
-        "warn": (replace(scenes.measured(), by_records=scenes.imbalance(Estimate(2.1, 1.9, 2.3))), 0),
-        "fail": (replace(scenes.measured(), by_records=BROKEN), 2),
+        "pass": (scenes.build_result(), 0),
+        "warn": (replace(scenes.build_result(), by_records=scenes.imbalance(Estimate(2.1, 1.9, 2.3))), 0),
+        "fail": (replace(scenes.build_result(), by_records=BROKEN), 2),
     }
     for status, (result, code) in codes.items():
         answers[name] = result
@@ -100,7 +100,7 @@ def test_increases_come_from_the_audit_record(project: Project, monkeypatch: pyt
         assert request.partition_changes is not None
         seen.append([(change.before, change.after, change.source) for change in request.partition_changes()])
         assert len(request.partition_changes()) == len(seen[-1])
-        return {request.name: replace(scenes.measured(), name=request.name)}
+        return {request.name: replace(scenes.build_result(), name=request.name)}
 
     monkeypatch.setattr("spark_validation.job.run_topics", run_topics)
     for count in (1, 2, 3):
@@ -126,7 +126,10 @@ def test_a_topic_that_fails_spares_the_others(
     bad = produce_keys(real_cluster, project.servers, f"{project.prefix}bad", 1, ["a"])
     policy(project, "good", 1, maxPartitionRatio=2.0)
     policy(project, "new", 1, maxPartitionRatio=2.0)
-    answers |= {good: replace(scenes.measured(), by_records=BROKEN), bad: SparkUnavailable("no more memory")}
+    answers |= {
+        good: replace(scenes.build_result(), by_records=BROKEN),
+        bad: SparkUnavailable("no more memory"),
+    }
     call = project.run("skew", good, bad, "--format", "json").needs(1)
     assert [topic["name"] for topic in call.json["topics"]] == [good]
     assert call.said.startswith("not read: no more")
@@ -143,7 +146,7 @@ def test_reports_are_kept_and_damaged_ones_noted(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
-    answers[name] = scenes.measured()
+    answers[name] = scenes.build_result()
     project.write("old/skew-0.json", "{")
     arguments = (
         "skew",

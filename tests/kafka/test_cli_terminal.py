@@ -17,7 +17,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 def terminal(project: Project, *arguments: object, **options: object) -> Terminal:
-    return Terminal(*project.aimed(arguments), cwd=project.folder, **options)  # type: ignore[arg-type]
+    return Terminal(*project.add_cluster(arguments), cwd=project.folder, **options)  # type: ignore[arg-type]
 
 
 def test_yes_applies_what_was_shown(project: Project) -> None:

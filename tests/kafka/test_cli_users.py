@@ -255,7 +255,7 @@ def test_a_password_is_rotated_by_a_pull_request(
 
         def apply(password: str | None) -> Run:
             given = {"CHECKOUT": password} if password else {}
-            return team.run("apply.yml", team.hosted.pushed(), environ=given)
+            return team.run("apply.yml", team.hosted.build_push_event(), environ=given)
 
         config = yaml.safe_load((team.project.folder / "kafkaform.yaml").read_text())
         config["clusters"]["prod"]["client"] |= login

@@ -34,8 +34,8 @@ from tests.support.clusters.fixtures import (
     admin_client,
     bring_back,
     connect,
-    connected,
     eventually,
+    open_connection,
 )
 from tests.support.clusters.group_clients import (
     ConnectWorker,
@@ -65,7 +65,7 @@ def read(cluster: KafkaCluster, name: str) -> Group:
     return cluster.groups([name]).groups[name]
 
 
-def settled(cluster: KafkaCluster, name: str, members: int) -> Group:
+def await_members(cluster: KafkaCluster, name: str, members: int) -> Group:
     """The group once it has so many members and their partitions are handed out."""
 
     def wanted(groups: dict[str, Group]) -> bool:
@@ -108,7 +108,7 @@ def test_group_without_members_ever_is_known(
     assert read(real_cluster, name).never_joined
     static: Any = {"instance_ids": ["static-1"], "client_id": "reader", **properties}
     with running(kafka.bootstrap_servers, name, [name], protocol, **static):
-        joined = settled(real_cluster, name, members=1)
+        joined = await_members(real_cluster, name, members=1)
     assert not joined.never_joined
     assert [(m.instance_id, m.client_id) for m in joined.members] == [("static-1", "reader")]
     left = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
@@ -208,7 +208,7 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
     def begin(refused: dict[str, tuple[int, int]]) -> None:
         send_to_nodes = Connection.send_to_nodes
 
-        def asked(connection: Connection, request_type: RequestType[Any], *arguments: Any) -> Any:
+        def send_and_record(connection: Connection, request_type: RequestType[Any], *arguments: Any) -> Any:
             answers: Any = send_to_nodes(connection, request_type, *arguments)
             if request_type is LIST_OFFSETS:
                 for answer in itertools.chain.from_iterable(answers.values()):
@@ -221,17 +221,19 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
                                 partition["error_code"] = code
             return answers
 
-        monkeypatch.setattr(Connection, "send_to_nodes", asked)
+        monkeypatch.setattr(Connection, "send_to_nodes", send_and_record)
         monkeypatch.setattr(log_spans, "LEADER_TIMEOUT_S", 0.3)
 
-        def committed(connection: Connection, name: str, offsets: dict[Any, int], timeout_s: float) -> Any:
+        def commit_and_fail(
+            connection: Connection, name: str, offsets: dict[Any, int], timeout_s: float
+        ) -> Any:
             code, left = refused.get(name, (0, 0))
             if not left:
                 return commit_to_coordinator(connection, name, offsets, timeout_s)
             refused[name] = (code, left - 1)
             return dict.fromkeys(offsets, translate_code(code, ""))
 
-        monkeypatch.setattr(coordinators, "commit", committed)
+        monkeypatch.setattr(coordinators, "commit", commit_and_fail)
 
     return begin
 
@@ -443,7 +445,7 @@ def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> 
         admin = admin_client(kafka3.bootstrap_servers)
         replicas = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions[0].replicas
         assert len(replicas) == 3
-        with connected(kafka3.bootstrap_servers) as connection:
+        with open_connection(kafka3.bootstrap_servers) as connection:
             brokers = connection.separate("test")
             (found,) = brokers.send(FIND_COORDINATOR, [{"key": NAME, "key_type": 0}])
             brokers.close()

@@ -26,8 +26,8 @@ from tests.support.clusters.fixtures import (
     admin_client,
     bring_back,
     connect,
-    connected,
     eventually,
+    open_connection,
 )
 from tests.support.clusters.load_clients import fill
 from tests.support.clusters.topics import alter_configs, make_topic, read_replicas, throttle_replicas
@@ -279,7 +279,7 @@ def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None
     """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
     config = {"name": name, "operation": int(value is None), "value": value}
     request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
-    with connected(kafka.bootstrap_servers) as connection:
+    with open_connection(kafka.bootstrap_servers) as connection:
         answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
     assert [response["error_code"] for response in answer["resources"]] == [0]
 

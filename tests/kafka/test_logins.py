@@ -161,7 +161,7 @@ def certificate_login(gate: Gate, host: str = "localhost", **more: str) -> dict[
     }
 
 
-def by_librdkafka(properties: Mapping[str, str]) -> None:
+def connect_by_librdkafka(properties: Mapping[str, str]) -> None:
     connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
     errors: list[KafkaError] = []
     client = make_client(connection, Producer, {"error_cb": errors.append})
@@ -177,7 +177,7 @@ def by_librdkafka(properties: Mapping[str, str]) -> None:
             return
 
 
-def by_transport(properties: Mapping[str, str]) -> None:
+def connect_by_transport(properties: Mapping[str, str]) -> None:
     connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
     try:
         assert connection.send(METADATA, [()])[0].brokers
@@ -185,12 +185,12 @@ def by_transport(properties: Mapping[str, str]) -> None:
         connection.close()
 
 
-def by_spark(properties: Mapping[str, str]) -> None:
+def connect_by_spark(properties: Mapping[str, str]) -> None:
     """As a Spark executor on another machine does, which has no certificate file."""
     assert OffsetReader(executor_properties(properties, local=False)).cluster_id()
 
 
-CLIENTS = pytest.mark.parametrize("client", [by_librdkafka, by_transport, by_spark])
+CLIENTS = pytest.mark.parametrize("client", [connect_by_librdkafka, connect_by_transport, connect_by_spark])
 Client = Callable[[Mapping[str, str]], None]
 REFUSED = (AuthenticationFailed, ReadingFailed)
 
@@ -214,7 +214,7 @@ def test_a_wrong_password_is_refused_and_hidden(
     with pytest.raises(REFUSED) as caught:
         client(password_login(gate.cluster, mechanism, user, "wrong-hunter2"))
     assert "wrong-hunter2" not in str(caught.value)
-    if client is by_transport:
+    if client is connect_by_transport:
         assert f"the {mechanism} login of {user} was refused: Authentication failed" in str(caught.value)
 
 
@@ -233,7 +233,7 @@ def test_a_client_certificate_is_a_login(gate: Gate, client: Client) -> None:
     client(certificate_login(gate))
 
 
-@pytest.mark.parametrize("client", [by_librdkafka, by_transport])
+@pytest.mark.parametrize("client", [connect_by_librdkafka, connect_by_transport])
 def test_a_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
     given = certificate_login(gate)
     certificate, key = given.pop("ssl.certificate.location"), given.pop("ssl.key.location")
@@ -262,7 +262,7 @@ def test_missing_client_certificate_is_refused(gate: Gate) -> None:
     given = certificate_login(gate)
     anonymous = {name: given[name] for name in given if not name.startswith(("ssl.cert", "ssl.key"))}
     with pytest.raises(AuthenticationFailed):
-        by_transport(anonymous)
+        connect_by_transport(anonymous)
 
 
 CLIENT_PAIR = {"ssl.certificate.location": "OTHER/client.pem", "ssl.key.location": "OTHER/client.key"}
@@ -287,16 +287,16 @@ def test_a_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_pa
     other.issue("client")
     other.issue("locked", "secret")
 
-    def filled(text: str) -> str:
+    def fill_placeholders(text: str) -> str:
         return text.replace("OTHER", str(tmp_path)).replace("PORT", str(gate.tls))
 
     changed, said = BAD_CERTIFICATES[name]
     given = {**certificate_login(gate), **changed}
-    login = {key: filled(value) for key, value in given.items() if value is not None}
+    login = {key: fill_placeholders(value) for key, value in given.items() if value is not None}
     project = logged_in(tmp_path / "project", gate.cluster.bootstrap_servers, names, login)
     project.topic("a")
     call = project.run("plan", "topics")
-    assert_one_error(call, filled(said))
+    assert_one_error(call, fill_placeholders(said))
     assert "within 8 s" not in call.both
     assert "hunter2-4711" not in call.both
 
@@ -365,7 +365,7 @@ def test_both_clients_outlive_their_tokens(gate: Gate, endpoint: TokenEndpoint) 
 # --- docs/clients.md -------------------------------------------------------------------------------
 
 
-def documented(number: int, **secrets: str) -> Mapping[str, str]:
+def read_example(number: int, **secrets: str) -> Mapping[str, str]:
     """The client properties of an example, by its place on the page."""
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "clients.md").read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 4
@@ -385,14 +385,14 @@ def here(cluster: DevCluster, given: Mapping[str, str], **more: str) -> dict[str
 def test_the_examples_of_the_docs_log_in(
     gate: Gate, client: Client, endpoint: TokenEndpoint, tmp_path: Path
 ) -> None:
-    client(here(gate.cluster, documented(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
+    client(here(gate.cluster, read_example(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
     url, name = "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id"
-    oidc = here(gate.cluster, documented(1, OAUTH_SECRET=SECRET), **{url: endpoint.url, name: CLIENT})
+    oidc = here(gate.cluster, read_example(1, OAUTH_SECRET=SECRET), **{url: endpoint.url, name: CLIENT})
     client(oidc)
     assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "kafka"}]
-    assert documented(2)[url] == "file:///run/secrets/kafka-token"
+    assert read_example(2)[url] == "file:///run/secrets/kafka-token"
     (tmp_path / "kafka-token").write_text(jwt())
-    client(here(gate.cluster, documented(2), **{url: f"file://{tmp_path}/kafka-token"}))
+    client(here(gate.cluster, read_example(2), **{url: f"file://{tmp_path}/kafka-token"}))
 
 
 # --- the command line ------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ class LoggedIn(Project):
     def config(self, **more: Any) -> Path:
         return super().config(clusters={"dev": {"client": self.login}}, **more)
 
-    def aimed(self, arguments: Sequence[object]) -> list[object]:
+    def add_cluster(self, arguments: Sequence[object]) -> list[object]:
         if not (self.folder / "kafkaform.yaml").exists():
             self.config()
         return [*arguments]

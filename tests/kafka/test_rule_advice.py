@@ -105,16 +105,16 @@ def findings(project: Project, code: str, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def merged(under: Spec, over: Spec) -> Spec:
+def merge_specs(under: Spec, over: Spec) -> Spec:
     """A spec with the fields of another one; null takes a field away."""
     result = dict(under)
     for key, value in over.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
+        result[key] = merge_specs(result[key], value) if both else value
     return result
 
 
-def advised(suggestion: str, kind: str) -> list[Spec]:
+def parse_advice(suggestion: str, kind: str) -> list[Spec]:
     """The lines of a manifest that an advice has, each an alternative."""
     found = [yaml.safe_load(line) for key, line in find_lines(suggestion) if key in FIELDS[kind]]
     assert found, suggestion
@@ -126,16 +126,16 @@ def advised(suggestion: str, kind: str) -> list[Spec]:
 )
 def test_the_advice_for_a_live_topic_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
     base = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
-    wrong = merged(base, spec)
+    wrong = merge_specs(base, spec)
     names = [project3.topic("t0", **wrong)]
     project3.apply("--allow", "destructive").needs(0)
     (finding,) = findings(project3, code, names[0])
-    choices = advised(finding["suggestion"], "Topic")
+    choices = parse_advice(finding["suggestion"], "Topic")
     names += [project3.topic(f"t{number}", **wrong) for number in range(1, len(choices))]
     if choices[1:]:
         project3.apply("--allow", "destructive").needs(0)
     for number, choice in enumerate(choices):
-        project3.topic(f"t{number}", **merged(wrong, choice))
+        project3.topic(f"t{number}", **merge_specs(wrong, choice))
     project3.apply("--allow", "destructive").needs(0)
     assert [findings(project3, code, name) for name in names] == [[]] * len(names), choices
 
@@ -166,13 +166,13 @@ class Scene:
 
     def choices(self, finding: dict[str, Any]) -> list[Spec]:
         """The alternatives of an advice."""
-        return advised(finding["suggestion"], "Topic" if self._code in ON_TOPICS else "ConsumerGroup")
+        return parse_advice(finding["suggestion"], "Topic" if self._code in ON_TOPICS else "ConsumerGroup")
 
     def follow(self, finding: dict[str, Any], choice: Spec) -> None:
         """Do what an advice says: `instead` takes the setting away that the message names."""
         if self._code in ON_TOPICS:
             name = ON_TOPICS[self._code]
-            self._topics[name] = merged(self._topics[name], choice)
+            self._topics[name] = merge_specs(self._topics[name], choice)
         else:
             if "instead" in finding["suggestion"]:
                 for section in ("client", "config"):
@@ -183,7 +183,7 @@ class Scene:
                         if re.search(rf"(?<![\w.]){name}(?![\w.])", finding["message"])
                     ]
                     self._group[section] = {n: v for n, v in settings.items() if n not in gone}
-            self._group = merged(self._group, choice)
+            self._group = merge_specs(self._group, choice)
         self._write()
 
 

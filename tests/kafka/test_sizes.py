@@ -44,12 +44,12 @@ def test_a_topic_not_opened_yet_holds_nothing(
     (topic,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
     send_to_each = Connection.send_to_each
 
-    def asked(connection: Connection, *arguments: Any) -> Any:
+    def count_requests(connection: Connection, *arguments: Any) -> Any:
         answers: Any = send_to_each(connection, *arguments)
         for answer in answers.values():
             for folder in answer["results"]:
                 folder["topics"] = []
         return answers
 
-    monkeypatch.setattr(Connection, "send_to_each", asked)
+    monkeypatch.setattr(Connection, "send_to_each", count_requests)
     assert real_cluster.sizes([topic]) == {ref: DataSize(0, 2)}

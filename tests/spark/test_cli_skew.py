@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, Terminal, called, kafkaform, plain
+from tests.support.cli.project import Project, Terminal, kafkaform, plain, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
 from tests.support.clusters.topics import make_topic
 from tests.support.skew.producers import SCENES, produce_keys
@@ -35,7 +35,7 @@ def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     Project(tmp_path, "", "").topic("orders", partitions=4, skew={"maxKeyShare": 0.2})
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    call = called(
+    call = run_in_process(
         *("skew", "--from", "orders.jsonl"),
         *("--show-keys", "--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
         cwd=tmp_path,
@@ -62,7 +62,7 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
     project.group("shop", topics=[hot], members={"expected": 2})
     call = kafkaform(
         "--debug",
-        *project.aimed(["skew", "--what-if", "5,8", "--seed", "7"]),
+        *project.add_cluster(["skew", "--what-if", "5,8", "--seed", "7"]),
         *("--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
         cwd=project.folder,
     ).needs(2)
@@ -150,7 +150,7 @@ def _is_java(process: psutil.Process) -> bool:
 
 def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
-    terminal = Terminal(*project.aimed(["skew", name, "--full"]), cwd=project.folder)
+    terminal = Terminal(*project.add_cluster(["skew", name, "--full"]), cwd=project.folder)
     terminal.wait_for("Starting Spark")
     main = psutil.Process(terminal.process.pid)
     # Python loses an interrupt that comes while it forks: logging's hook ignores exceptions.
@@ -168,13 +168,13 @@ def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = ("skew", "--from", "orders.jsonl", "--metrics", "lake/skew", "--history", "lake/skew")
     for number, trend in enumerate((False, True), 1):
-        call = called(*read, "--html", "page.html", "--json", "a.json", cwd=tmp_path).needs(0)
+        call = run_in_process(*read, "--html", "page.html", "--json", "a.json", cwd=tmp_path).needs(0)
         assert call.said == ""
         assert len(list((tmp_path / "lake" / "skew").rglob("*.parquet"))) == number
         assert ("oldest first" in (tmp_path / "page.html").read_text()) is trend
         sleep(1)  # reports have whole seconds
     # A folder of rows is recognised, and not written to.
-    called(
+    run_in_process(
         "skew", "--from", "orders.jsonl", "--history", "lake/skew", "--html", "b.html", cwd=tmp_path
     ).needs(0)
     assert "oldest first" in (tmp_path / "b.html").read_text()
@@ -182,7 +182,7 @@ def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
     assert not list((tmp_path / "lake").rglob("*.json"))
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "lake").rglob("*.parquet"))
 
-    call = called(
+    call = run_in_process(
         "skew", "--from", "orders.jsonl", "--metrics", "/proc/none", "--json", "c.json", cwd=tmp_path
     )
     assert "/proc/none: " in call.needs(1).said

@@ -21,7 +21,7 @@ import pytest
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import TopicResult
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 from tests.support.clusters.fixtures import group_clusters
 from tests.support.nightly import has_nightly_tests, select_daily
 from tests.support.skew.arrivals import (
@@ -32,7 +32,7 @@ from tests.support.skew.arrivals import (
     Topic,
     even_keys,
     make_scenes,
-    with_hot,
+    mix_in_hot_key,
 )
 
 pytestmark = pytest.mark.usefixtures("one_session")
@@ -150,14 +150,14 @@ def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest
     """What the command says of all scenes, by what it reads."""
 
     @cache
-    def of(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
+    def index_results(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
         folder = tmp_path_factory.mktemp("skew")
         arguments = ("skew", *scenes, *options, "--all", "--bootstrap-server", servers, "--json", "a.json")
-        called(*arguments, cwd=folder).needs(0)
+        run_in_process(*arguments, cwd=folder).needs(0)
         report = parse_skew_report((folder / "a.json").read_text(), "a.json")
         return {topic.name: topic for topic in report.topics}
 
-    return of
+    return index_results
 
 
 def test_every_scene_has_its_row() -> None:
@@ -272,7 +272,7 @@ def test_a_period_that_is_asked_for_is_read_where_times_mislead(
     ratio = result["by_records"]["max_mean_ratio"]["value"]
     assert ratio == pytest.approx(max(truth) * PARTITIONS / sum(truth), rel=0.03)
     # From offsets alone, nothing can be said of it.
-    arrivals = called(
+    arrivals = run_in_process(
         *("skew", "--arrivals", name, "--since", "1h", "--format", "json", "--bootstrap-server", servers),
         cwd=tmp_path,
     ).needs(1)
@@ -284,7 +284,7 @@ def test_even_topics_of_a_pattern_are_left_out(
 ) -> None:
     """Offsets alone tell it, before Spark reads anything; a topic that is named is read all the same."""
     assert {"even-trimmed", "hot-trimmed", "even-by-time"} <= scenes.keys()
-    call = called(
+    call = run_in_process(
         *("skew", "*n-trimmed", "hot-trimmed", "even-by-time", "--records", "2000"),
         *("--format", "json", "--bootstrap-server", servers),
         cwd=tmp_path,
@@ -302,12 +302,12 @@ def test_new_records_are_watched(servers: str, scenes: Mapping[str, Topic], tmp_
     def write() -> None:
         random = np.random.default_rng(7)
         while not stop.wait(0.2):
-            topic.send(with_hot(even_keys(random, 400), random, 0.3), repeat(int(time.time() * 1000)))
+            topic.send(mix_in_hot_key(even_keys(random, 400), random, 0.3), repeat(int(time.time() * 1000)))
 
     writer = Thread(target=write)
     writer.start()
     try:
-        call = called(
+        call = run_in_process(
             *("skew", topic.name, "--watch", "5s", "--format", "json", "--bootstrap-server", servers),
             cwd=tmp_path,
         ).needs(0)

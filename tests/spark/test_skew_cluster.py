@@ -101,7 +101,7 @@ def test_a_standalone_cluster_counts_the_same(
         logs |= {path: path.read_text(errors="replace") for path in cluster_folder.glob("*.log")}
     assert not cluster_folder.exists()
 
-    assert rounded(from_document(json.loads(through_master.stdout)).topics[0]) == rounded(local)
+    assert round_numbers(from_document(json.loads(through_master.stdout)).topics[0]) == round_numbers(local)
     report = from_document(json.loads((tmp_path / "skew" / "report.json").read_text()))
     (submitted_result,) = report.topics
     assert submitted_result.arrivals is not None
@@ -117,7 +117,7 @@ def test_a_standalone_cluster_counts_the_same(
     without_offsets = replace(
         submitted_result, arrivals=None, policy=None, partitions=tuple(partitions), sample=sample
     )
-    assert rounded(without_offsets) == rounded(local)
+    assert round_numbers(without_offsets) == round_numbers(local)
     assert report.cluster_id == cluster_id
     # spark-submit passes its script's stderr on as stdout.
     assert "note: group.id in" in submitted.stdout
@@ -126,15 +126,15 @@ def test_a_standalone_cluster_counts_the_same(
     assert not [text for text in shown if secret in text]
 
 
-def rounded(found: Any) -> Any:
+def round_numbers(found: Any) -> Any:
     """A result without the last digits of its numbers: other reducers add them up in another order."""
     if isinstance(found, float):
         return float(f"{found:.12g}")
     if isinstance(found, dict):
-        return {name: rounded(value) for name, value in found.items()}
+        return {name: round_numbers(value) for name, value in found.items()}
     if isinstance(found, list | tuple):
-        return [rounded(value) for value in found]
-    return rounded(asdict(found)) if is_dataclass(found) and not isinstance(found, type) else found
+        return [round_numbers(value) for value in found]
+    return round_numbers(asdict(found)) if is_dataclass(found) and not isinstance(found, type) else found
 
 
 def _submit_as_documented(master: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -215,7 +215,7 @@ def test_a_killed_worker_changes_no_result(
     assert len(before) < len(tasks), "it was killed in the midst"
     assert before <= after, "what it had read was lost with it"
     (found,) = from_document(json.loads(out)).topics
-    assert rounded(found) == rounded(local)
+    assert round_numbers(found) == round_numbers(local)
 
 
 def produce_hot(servers: str, topic: str) -> None:

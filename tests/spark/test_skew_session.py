@@ -18,9 +18,9 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import Account, _binding, _grant, admin_client, guarded
+from tests.support.clusters.fixtures import Account, _binding, _grant, admin_client, start_guarded
 from tests.support.skew.producers import create_topic
-from tests.unit.spark_validation.test_session import refused
+from tests.unit.spark_validation.test_session import build_refused
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = 'Tr0ub4dor "horse" battery'
@@ -32,12 +32,12 @@ READ = 800
 def test_a_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        kind, message, _ = refused(tmp_path, master=url)
+        kind, message, _ = build_refused(tmp_path, master=url)
     assert kind == "SparkUnavailable"
     assert message == f"the Spark master {url} did not answer within 12 s"
 
 
-def filled(servers: str, topic: str) -> None:
+def fill_topic(servers: str, topic: str) -> None:
     create_topic(servers, topic, 2)
     producer = Producer({"bootstrap.servers": servers})
     for number in range(RECORDS):
@@ -45,18 +45,18 @@ def filled(servers: str, topic: str) -> None:
     assert producer.flush(30) == 0
 
 
-def counted(
+def count_topic(
     spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
 ) -> Any:
     from spark_validation.job import report_progress
     from spark_validation.measure import count_topics
 
     with report_progress(spark, on_progress):
-        (found,) = count_topics(spark, [planned(topic, partitions)], kafka, slots=2)
+        (found,) = count_topics(spark, [plan_topic(topic, partitions)], kafka, slots=2)
     return found
 
 
-def planned(topic: str, partitions: int = 2) -> Any:
+def plan_topic(topic: str, partitions: int = 2) -> Any:
     from spark_validation.key_counts import CountsLayout
     from spark_validation.measure import CountedTopic
     from spark_validation.windows import Span, plan_windows
@@ -73,10 +73,10 @@ def test_progress_is_reported_and_its_thread_ends(
     spark: SparkSession, kafka: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_validation.job._PAUSE_S", 0.01)  # so few records are read in less than a pause
-    filled(kafka.bootstrap_servers, f"{prefix}a")
+    fill_topic(kafka.bootstrap_servers, f"{prefix}a")
     told: list[tuple[int, int, str]] = []
     before = set(threading.enumerate())
-    found = counted(
+    found = count_topic(
         spark, f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}, lambda *a: told.append(a)
     )
     assert int(found.records.sum()) == READ
@@ -96,10 +96,10 @@ def test_a_password_is_in_no_plan(
     from spark_validation import kafka_source, measure
 
     topic = f"{prefix}a"
-    filled(kafka_acl.bootstrap_servers, topic)
+    fill_topic(kafka_acl.bootstrap_servers, topic)
     kafka = client(kafka_acl.sasl_bootstrap_servers, account(f"TOPIC:{topic}:READ").properties)
-    assert int(counted(spark, topic, kafka).records.sum()) == READ
-    read = planned(topic)
+    assert int(count_topic(spark, topic, kafka).records.sum()) == READ
+    read = plan_topic(topic)
     tasks = kafka_source.divide_into_tasks([read.plan], 2)
     blocks = measure.kafka_blocks(spark, [read], kafka, tasks, measure.divide([80], 2))
     for mode in ("extended", "formatted", "cost", "codegen"):
@@ -112,8 +112,10 @@ def test_a_password_is_in_no_plan(
 @pytest.fixture(scope="module")
 def guarded_topic() -> Iterator[tuple[DevCluster, dict[str, str]]]:
     """A topic that only an account with a telling password may read."""
-    with guarded(1, heap_mb=256, sasl_users={"somebody": PASSWORD, "nobody": PASSWORD + "2"}) as cluster:
-        filled(cluster.bootstrap_servers, "orders")
+    with start_guarded(
+        1, heap_mb=256, sasl_users={"somebody": PASSWORD, "nobody": PASSWORD + "2"}
+    ) as cluster:
+        fill_topic(cluster.bootstrap_servers, "orders")
         _grant(admin_client(cluster.bootstrap_servers), [_binding("somebody", "TOPIC", "orders", "READ")])
         yield (
             cluster,

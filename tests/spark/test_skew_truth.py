@@ -27,7 +27,7 @@ from tests.support.skew.producers import (
     SPARSE,
     Key,
     Scene,
-    consumed,
+    consume_truth,
     create_topic,
     make_scenes,
     messages,
@@ -145,12 +145,12 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
         requests = [TopicRequest(topic, spans(servers, topic, PARTITIONS), SkewLimits()) for topic in topics]
         return run_topics(spark, requests, {"bootstrap.servers": servers}, settings)
 
-    def of(name: str, settings: JobSettings) -> TopicResult:
+    def get_result(name: str, settings: JobSettings) -> TopicResult:
         result = results(settings)[skewed[name].topic]
         assert isinstance(result, TopicResult), result
         return result
 
-    return of
+    return get_result
 
 
 @pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
@@ -297,7 +297,7 @@ def test_predictions_are_what_producers_then_do(
     more = scene.topic + ".24"
     create_topic(servers, more, 24)
     send(servers, more, scene.truth.of_keys.elements(), partitioner)
-    then = consumed(servers, more, 24)
+    then = consume_truth(servers, more, 24)
     ratio, byte_ratio = (max(n.values()) * 24 / n.total() for n in (then.records, then.sizes))
     newest = newest_partitions(servers, scene.topic)
     moved = [key for key in then.keys if newest[key] not in then.keys[key]]
@@ -346,19 +346,19 @@ def test_salts_give_the_promised_ratio(
     }
     assert len(suffixes) == len(re.findall(r"\binto \d+", advice))
 
-    def salted(key: bytes) -> bytes:
+    def salt_key(key: bytes) -> bytes:
         salts = suffixes.get(hashlib.sha256(key).hexdigest()[:12])
         return key + next(salts).encode() if salts else key
 
     counts = scene.truth.of_keys
     if name == "began":  # what is written now has twice its share
         counts[b"began"] = round((counts.total() - counts[b"began"]) * 0.3 / 0.7)
-    keys = [*map(salted, counts.elements())]
+    keys = [*map(salt_key, counts.elements())]
     sizes = (1_600 if key.startswith(b"large") else 40 for key in keys) if name == "large-records" else None
     topic = scene.topic + ".salted"
     create_topic(servers, topic, PARTITIONS)
     send(servers, topic, keys, partitioner, sizes=sizes)
-    then = consumed(servers, topic, PARTITIONS)
+    then = consume_truth(servers, topic, PARTITIONS)
     assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=near)
     assert then.max_mean_ratio <= 1.5 < scene.truth.max_mean_ratio
     if name == "large-records":  # elsewhere a suffix changes the value, too
@@ -380,7 +380,7 @@ def test_a_key_without_a_suffix_is_spread_as_advised(
     topic = scene.topic + ".spread"
     create_topic(servers, topic, PARTITIONS)
     send(servers, topic, keys, partitions=(next(chosen) if key == hot else BY_PARTITIONER for key in keys))
-    then = consumed(servers, topic, PARTITIONS)
+    then = consume_truth(servers, topic, PARTITIONS)
     assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=0.006)
     assert scene.truth.max_mean_ratio > 3
 

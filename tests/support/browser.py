@@ -25,7 +25,7 @@ def browser() -> str:
     return program("browser", *NAMES)
 
 
-def drawn(page: Path, image: Path, *flags: str, width: int, height: int) -> tuple[str, Picture]:
+def draw_page(page: Path, image: Path, *flags: str, width: int, height: int) -> tuple[str, Picture]:
     """The page's document as HTML, after its scripts have run, and how it looks in a window of that size."""
     with tempfile.TemporaryDirectory(prefix="kafkaform-browser", ignore_cleanup_errors=True) as profile:
         command = [
@@ -120,11 +120,11 @@ def picture(png: bytes) -> Picture:
     channels = {2: 3, 6: 4}[colour]
     raw = zlib.decompress(packed)
     lines = np.frombuffer(raw, np.uint8).reshape(height, 1 + width * channels)
-    pixels = _unfiltered(lines[:, 0], lines[:, 1:].reshape(height, width, channels))
+    pixels = _unfilter_image(lines[:, 0], lines[:, 1:].reshape(height, width, channels))
     return Picture(pixels[:, :, :3])
 
 
-def _unfiltered(kinds: NDArray[np.uint8], filtered: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _unfilter_image(kinds: NDArray[np.uint8], filtered: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """An image without the filters of its rows, https://www.w3.org/TR/png-3/#9Filters.
 
     A pixel needs those to its left, above it, and between: so all of one diagonal are found at once.

@@ -13,7 +13,7 @@ from kafkaform.core.schema_files import fits
 from kafkaform.plan.plan_file import plan_from_json
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.metrics import MAX_MEAN_RATIO, MetricsTable, metric_rows
-from tests.support.cli.project import called
+from tests.support.cli.project import run_in_process
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -30,7 +30,7 @@ def test_this_version_is_among_them() -> None:
 
 @pytest.mark.parametrize("environment", ["small", "large"])
 def test_manifests_are_valid(folder: Path, environment: str) -> None:
-    assert "4 resources" in called("validate", "-e", environment, cwd=folder).needs(0).out
+    assert "4 resources" in run_in_process("validate", "-e", environment, cwd=folder).needs(0).out
 
 
 def test_a_plan_is_read(folder: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_plan_is_read(folder: Path) -> None:
     plan, header = plan_from_json(text, "plan.json")
     assert (header.tool_version, header.environment) == (folder.name, "large")
     assert [change.ref.name for change in plan.changes] == ["orders.v1", "user=reporting"]
-    shown = called("show", "plan.json", "--format", "json", cwd=folder).needs(0).json
+    shown = run_in_process("show", "plan.json", "--format", "json", cwd=folder).needs(0).json
     assert shown["changes"] == document["changes"]
 
 

@@ -19,8 +19,8 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import parse_minor_version, resolve_version
 from tests.support.cli.project import ROOT, Project
-from tests.support.clusters.fixtures import guarded, remove_topics
-from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
+from tests.support.clusters.fixtures import remove_topics, start_guarded
+from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, read_recorded, record, take
 from tests.support.clusters.vendor_profiles import PROFILES
 
 pytestmark = pytest.mark.nightly("brokers of an earlier version; make test-kafka has all versions")
@@ -76,7 +76,7 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
     """Three brokers of a version; for `4.0+3.9` one of 4.0, which is the bootstrap server, and two of 3.9."""
     first, last = (request.param.split("+") * 2)[:2]
     # With users, brokers have an authorizer; clients of the other listener are super users.
-    with guarded(3, heap_mb=256, kafka_version=(first, last, last), sasl_users={"a": "b"}) as cluster:
+    with start_guarded(3, heap_mb=256, kafka_version=(first, last, last), sasl_users={"a": "b"}) as cluster:
         yield cluster
 
 
@@ -96,7 +96,7 @@ def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
     if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
         record(ROOT / written, "versions", column, name, cell)
     elif TABLE.exists():
-        assert cell == recorded(TABLE, "versions", column, name)
+        assert cell == read_recorded(TABLE, "versions", column, name)
 
 
 @pytest.mark.parametrize(("brokers", "name"), [(DAILY_VERSION, "")], indirect=["brokers"], scope="module")

@@ -28,7 +28,7 @@ _LONGEST_COMMENT = 65_536
 def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Team]:
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         yield made
-        assert made.leaked() == []
+        assert made.find_leaks() == []
 
 
 @pytest.fixture

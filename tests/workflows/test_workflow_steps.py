@@ -18,7 +18,7 @@ from tests.support.workflows.scene import GROUP, PASSWORD, WRITER, Team, scene
 def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Team]:
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         yield made
-        assert made.leaked() == []
+        assert made.find_leaks() == []
 
 
 def results(run: Run, **expected: str) -> Run:
@@ -178,7 +178,9 @@ def test_another_repository_can_call_the_workflows(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     called = team.run("plan.yml", team.hosted.event(pull), inputs)
     results(called, validate="success", plan="success", comment="success")
-    results(team.run("drift.yml", team.hosted.scheduled(), inputs), drift="success", issue="success")
+    results(
+        team.run("drift.yml", team.hosted.build_schedule_event(), inputs), drift="success", issue="success"
+    )
     # Called on an event on which the pull request could have edited the caller, it does not plan.
     event = Event("pull_request", team.hosted.main, team.hosted.event(pull).payload)
     results(team.run("plan.yml", event, inputs), validate="success", plan="skipped", comment="skipped")
@@ -192,7 +194,7 @@ def test_skew_is_measured_reported_and_kept(team: Team) -> None:
     team.hosted.commit("main", team.topic("hot", partitions=2, skew={"maxPartitionRatio": 1.5}))
     send(team.project.servers, name, [b"hot"] * 1_000 + [b"%d" % key for key in range(100)])
     jars = {"KAFKAFORM_CACHE": str(get_cache_directory())}
-    run = team.run("skew.yml", team.hosted.scheduled(), environ=jars)
+    run = team.run("skew.yml", team.hosted.build_schedule_event(), environ=jars)
     results(run, skew="success", issue="success")
     assert {file.name for file in run.artifacts["kafkaform-skew-prod"].iterdir()} == {
         "skew.html",

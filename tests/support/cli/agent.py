@@ -49,7 +49,7 @@ class Team:
     def run(self, *more: object, **env: str) -> Call:
         return self.agent.run(*self.arguments(*more), env=env)
 
-    def refused(self, reason: str) -> None:
+    def check_refusal(self, reason: str) -> None:
         """The agent says why in one line, and changes nothing."""
         before = self.work.live()
         call = self.run().needs(1)

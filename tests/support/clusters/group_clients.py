@@ -142,7 +142,7 @@ def running(
 
 
 @contextmanager
-def assigned(
+def join_members(
     bootstrap_servers: str,
     group: str,
     topic: str,

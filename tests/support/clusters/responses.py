@@ -39,7 +39,7 @@ def entry(
     )
 
 
-def described(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
+def encode_config_response(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
     head = pack(">h", code) + short(message) + b"\x02" + short(name)
     return head + pack(">i", len(entries)) + b"".join(entries)
 

@@ -21,10 +21,10 @@ def jwt(lifetime_s: float = 60.0, subject: str = CLIENT, **claims: object) -> st
     """An unsecured JWT, as Kafka's own validator for tests takes it."""
     now = time.time()
     payload = {"sub": subject, "iat": now, "exp": now + lifetime_s, "scope": "kafka", **claims}
-    return f"{_encoded({'alg': 'none'})}.{_encoded(payload)}."
+    return f"{_encode_part({'alg': 'none'})}.{_encode_part(payload)}."
 
 
-def _encoded(part: Mapping[str, object]) -> str:
+def _encode_part(part: Mapping[str, object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
 
 

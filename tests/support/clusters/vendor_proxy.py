@@ -398,8 +398,8 @@ class _Exchange:
     async def run(self, client: asyncio.StreamReader, broker: asyncio.StreamReader) -> None:
         """Pass messages both ways until one side ends."""
         tasks = {
-            asyncio.ensure_future(self._each(client, self._on_request)),
-            asyncio.ensure_future(self._each(broker, self._on_response)),
+            asyncio.ensure_future(self._each(client, self._handle_request)),
+            asyncio.ensure_future(self._each(broker, self._handle_response)),
         }
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -417,7 +417,7 @@ class _Exchange:
             await self._client.drain()
             await self._broker.drain()
 
-    def _on_request(self, message: bytes) -> None:
+    def _handle_request(self, message: bytes) -> None:
         key, version, correlation = unpack_from(">hhi", message)
         profile, proxy = self._profile, self._proxy
         allowed = profile.versions(key, 0, 0x7FFF)
@@ -486,7 +486,7 @@ class _Exchange:
         while self._order and self._order[0] in self._own:
             _send(self._client, self._own.pop(self._order.pop(0)))
 
-    def _on_response(self, message: bytes) -> None:
+    def _handle_response(self, message: bytes) -> None:
         (correlation,) = unpack_from(">i", message)
         with suppress(ValueError):  # answers to Produce without acks never come
             self._order.remove(correlation)
@@ -561,7 +561,7 @@ def blocks_of_ports(count: int, *, brokers: int) -> list[int]:
     return blocks
 
 
-def advertised(block: int, internal: int) -> dict[str, str]:
+def advertise(block: int, internal: int) -> dict[str, str]:
     """The properties of brokers whose clients go through a proxy, and that find each other without it.
 
     Args:

@@ -37,7 +37,7 @@ class MemoryLock:
         self._holder: Holder | None = None
 
     @contextmanager
-    def held(self, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
+    def hold(self, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
         """See `Cluster.lock`."""
         mine = acquire_lock(partial(self._try, holder), self._occupant, timeout_s=timeout_s, tell=tell)
         try:
@@ -145,13 +145,13 @@ class FaultInjection:
         """Give the partitions of a topic so many replicas each, which are in sync at once."""
         brokers = [broker.id for broker in self._brokers]
         topic = self._contents.topics[ref.name]
-        moved = controller.placed(replicas, brokers, brokers.index(topic.replicas[0][0]))
+        moved = controller.place_replicas(replicas, brokers, brokers.index(topic.replicas[0][0]))
         self._contents.topics[ref.name] = replace(topic, replicas=moved)
 
     def write(self, topic: str, partition: int = 0, records: int = 1, timestamp_ms: int = 0) -> None:
         """Write records to a partition, all of one time (milliseconds since 1970)."""
         log = self._log((topic, partition))
-        self._contents.logs[topic, partition] = log.written(records, timestamp_ms)
+        self._contents.logs[topic, partition] = log.append(records, timestamp_ms)
 
     @contextmanager
     def transaction(
@@ -176,13 +176,13 @@ class FaultInjection:
         opened = OpenTransaction(
             place, 0, 0, age_ms, 60_000, (1, 0), transactional_id=transactional_id, coordinated=True
         )
-        self._contents.logs[place] = self._log(place).opened(opened)
+        self._contents.logs[place] = self._log(place).open_transaction(opened)
         yield
-        self._contents.logs[topic, partition] = self._log((topic, partition)).decided(timestamp_ms)
+        self._contents.logs[topic, partition] = self._log((topic, partition)).end_transaction(timestamp_ms)
 
     def expire(self, topic: str, partition: int, start: int) -> None:
         """Drop the records of a partition before an offset, as retention does."""
-        self._contents.logs[topic, partition] = self._log((topic, partition)).expired(start)
+        self._contents.logs[topic, partition] = self._log((topic, partition)).expire(start)
 
     def stop_broker(self, broker: int) -> None:
         """Let a broker go down: it leads nothing any more, and falls out of sync."""
@@ -244,12 +244,12 @@ class FaultInjection:
             partitions = [p for topic in topics for p in self._contents.partitions(topic)]
             members = coordinator.dealt(partitions, members)
         before = self._contents.groups.get(group, NO_GROUP)
-        after = coordinator.joined(before, protocol, members, state=state, assignor=assignor)
+        after = coordinator.join_members(before, protocol, members, state=state, assignor=assignor)
         self._contents.groups[group] = after
 
     def leave(self, group: str) -> None:
         """Let all members of a group go; it stays with its offsets."""
-        self._contents.groups[group] = coordinator.left(self._contents.groups[group])
+        self._contents.groups[group] = coordinator.empty_group(self._contents.groups[group])
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets as a member does, which may be any; the group comes to be if need be."""
@@ -259,7 +259,7 @@ class FaultInjection:
 
     # --- what the cluster itself makes of them -----------------------------------------------------
 
-    def _seen(self) -> Contents:
+    def _read_contents(self) -> Contents:
         """What the next reading shows: what was there before the last change, while it lags behind."""
         if not self._stale_reads:
             return self._contents

@@ -124,14 +124,14 @@ class MemoryCluster(MovingReplicas):
         declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
     ) -> Observation:
         """See `Cluster.observe`."""
-        world = replace(self._world(self._seen()), declared=declared)
+        world = replace(self._world(self._read_contents()), declared=declared)
         wanted = {ref: declared.get(ref, {}) for ref in refs}
         served = self._services.observe(wanted, also, kinds)
         asked = {*kinds, *(ref.kind for ref in refs)} - {*self._services.kinds}
         there = {ResourceRef(kind, name) for kind in asked for name in READERS[kind].names(world.contents)}
         inventory = frozenset(there - self._hidden)
         resources = {
-            ref: READERS[ref.kind].observed(ref, world)
+            ref: READERS[ref.kind].observe(ref, world)
             for ref in sorted(inventory)
             if ref in refs or also(ref)
         }
@@ -143,7 +143,7 @@ class MemoryCluster(MovingReplicas):
     def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
         """See `Cluster.observe_fields`."""
         seen = self.observe(fields, declared=fields)
-        resources = {ref: _narrowed(one, fields[ref]) for ref, one in seen.resources.items()}
+        resources = {ref: _narrow_observed(one, fields[ref]) for ref, one in seen.resources.items()}
         return replace(seen, resources=resources)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
@@ -175,10 +175,10 @@ class MemoryCluster(MovingReplicas):
             for name, group in sorted(contents.groups.items())
             if group.known and name not in hidden and (names is None or name in names)
         }
-        told = {name: coordinator.described(name, group) for name, group in found.items()}
+        told = {name: coordinator.describe_group(name, group) for name, group in found.items()}
         spans = contents.spans({(p.topic, p.partition) for one in told.values() for p in one.positions})
         return GroupReading(
-            {name: coordinator.described(name, group, spans) for name, group in found.items()},
+            {name: coordinator.describe_group(name, group, spans) for name, group in found.items()},
             {name: why for name, why in hidden.items() if names is not None and name in names},
         )
 
@@ -270,7 +270,7 @@ class MemoryCluster(MovingReplicas):
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
         """See `Cluster.lock`."""
-        return self._lock.held(holder, timeout_s=timeout_s, tell=tell)
+        return self._lock.hold(holder, timeout_s=timeout_s, tell=tell)
 
     def append_audit(self, lines: Sequence[str]) -> None:
         """See `Cluster.append_audit`."""
@@ -343,7 +343,7 @@ class MemoryCluster(MovingReplicas):
         return outcomes
 
 
-def _narrowed(observed: Observed, fields: Collection[str]) -> Observed:
+def _narrow_observed(observed: Observed, fields: Collection[str]) -> Observed:
     """A resource without the configs that are not among the fields."""
     state, effective = (
         {

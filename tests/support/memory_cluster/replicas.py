@@ -24,7 +24,7 @@ from kafkaform.resources.replicas.moves import (
 )
 from tests.support.memory_cluster import controller
 from tests.support.memory_cluster.contents import volumes_of
-from tests.support.memory_cluster.controller import cancelled, started
+from tests.support.memory_cluster.controller import cancel_move, start_move
 from tests.support.memory_cluster.faults import FaultInjection, denial
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MovingReplicas(FaultInjection):
 
     def layout(self, topics: Collection[str] | None = None) -> Layout:
         """See `Cluster.layout`; each reading is one step of the reassignments that are running."""
-        seen = self._seen()
+        seen = self._read_contents()
         asked = seen.topics.keys() if topics is None else {*topics}
         before = self._contents.copy()
         self.advance()
@@ -61,7 +61,7 @@ class MovingReplicas(FaultInjection):
         contents = self._contents
         there = [p for p in partitions if self._sees(p[0]) and p in contents.partitions(p[0])]
         return {
-            (*partition, broker): self._filled(partition, broker)
+            (*partition, broker): self._read_filled(partition, broker)
             for partition in there
             for broker in contents.state(partition).replicas
             if broker not in contents.stopped
@@ -116,7 +116,7 @@ class MovingReplicas(FaultInjection):
 
     def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         """See `Cluster.set_throttles`."""
-        self._asked(throttles, guard)
+        self._check_throttle_request(throttles, guard)
         self._raise_for_brokers_down(throttles)
         for name in throttles.replicas:
             if not self._is_there(name):
@@ -133,7 +133,7 @@ class MovingReplicas(FaultInjection):
 
     def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
         """See `Cluster.clear_throttles`."""
-        self._asked(throttles, guard)
+        self._check_throttle_request(throttles, guard)
         for name, one in throttles.replicas.items():
             if self._is_there(name):
                 lists = _lists(self._contents.topics[name])
@@ -169,10 +169,10 @@ class MovingReplicas(FaultInjection):
         share, rest = divmod(size, len(self._contents.topics[topic].replicas))
         return share + (number < rest)
 
-    def _filled(self, partition: TopicPartition, broker: int) -> int:
+    def _read_filled(self, partition: TopicPartition, broker: int) -> int:
         """The bytes that one replica holds."""
         size, move = self._size(partition), self._contents.moves.get(partition)
-        if move is None or broker not in move.behind(self._contents.steps):
+        if move is None or broker not in move.list_unfilled(self._contents.steps):
             return size
         return size * move.filled.get(broker, 0) // self._contents.steps
 
@@ -184,12 +184,12 @@ class MovingReplicas(FaultInjection):
         if target is None:
             if running is None:
                 text = "No partition reassignment is in progress."
-                raise controller.rejected("NO_REASSIGNMENT_IN_PROGRESS", text)
-            contents.put_replicas(partition, cancelled(shown, running))
+                raise controller.build_rejection("NO_REASSIGNMENT_IN_PROGRESS", text)
+            contents.put_replicas(partition, cancel_move(shown, running))
             del contents.moves[partition]
             return
         controller.check_replicas(target, [broker.id for broker in self._brokers])
-        replicas, move = started(shown, running, target)
+        replicas, move = start_move(shown, running, target)
         contents.moves[partition] = move
         contents.put_replicas(partition, replicas)
 
@@ -201,7 +201,7 @@ class MovingReplicas(FaultInjection):
         preferred = state.replicas[0]
         if preferred not in state.isr or preferred in contents.stopped:
             text = "The preferred leader was not available"
-            raise controller.rejected("PREFERRED_LEADER_NOT_AVAILABLE", text)
+            raise controller.build_rejection("PREFERRED_LEADER_NOT_AVAILABLE", text)
         contents.led.pop(partition, None)
 
     def _each(
@@ -226,7 +226,7 @@ class MovingReplicas(FaultInjection):
                 outcomes[partition] = failure.error if failure is not None else None
         return outcomes
 
-    def _asked(self, throttles: Throttles, guard: Guard) -> None:
+    def _check_throttle_request(self, throttles: Throttles, guard: Guard) -> None:
         """Do what comes before a change of throttles; raises what stops it."""
         guard()
         refs = [topic_ref(name) for name in throttles.replicas] + [CLUSTER] * bool(throttles.rates)
@@ -264,4 +264,6 @@ def _lists(topic: Topic) -> dict[str, list[str]]:
 
 
 def _unknown(what: str) -> ClusterError:
-    return controller.rejected("UNKNOWN_TOPIC_OR_PART", f"the topic or partition {what} does not exist")
+    return controller.build_rejection(
+        "UNKNOWN_TOPIC_OR_PART", f"the topic or partition {what} does not exist"
+    )

@@ -52,7 +52,7 @@ def state_of(found: Layout) -> Mapping[str, Assignment]:
     return {topic: found.assignment(topic) for topic in found.topics}
 
 
-def moved(found: Layout, placed: Mapping[str, Assignment]) -> Layout:
+def move_topics(found: Layout, placed: Mapping[str, Assignment]) -> Layout:
     """The layout once topics are placed so and everything is in sync."""
     return layout(found.brokers, {**state_of(found), **placed})
 

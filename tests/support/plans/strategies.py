@@ -270,11 +270,11 @@ def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStra
         _perhaps_hostile,
         team=st.just("") | _hostile,
     )
-    return planned.flatmap(_with_origin)
+    return planned.flatmap(_draw_origin)
 
 
 @st.composite
-def _with_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
+def _draw_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
     fields = [field.path for field in fields_of(planned.change)]
     origin = draw(_origins)
     if origin is not ChangeOrigin.MIXED:

@@ -72,7 +72,7 @@ def hashes(key: bytes) -> list[int]:
     return [int(of(Keys.from_list([key]))[0]) for of in PARTITIONERS.values()]
 
 
-def counted(records: Iterable[Record], layout: CountsLayout) -> KeyCounts:
+def tally_records(records: Iterable[Record], layout: CountsLayout) -> KeyCounts:
     """What `counting.count` should find, written down as its documentation says it."""
     counts = KeyCounts.empty(layout)
     of_key: dict[bytes, list[Record]] = defaultdict(list)
@@ -107,7 +107,7 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
         key if layout.keep_keys else None,
         np.zeros_like(counts.records),
         np.zeros_like(counts.records),
-        _suffixed(layout, key),
+        _count_suffixed(layout, key),
         takes_suffix(key),
     )
     counts.hot.append(hot)
@@ -166,7 +166,7 @@ def _partitioner(layout: CountsLayout, hashed: list[int], mine: list[Record]) ->
     )
 
 
-def _suffixed(layout: CountsLayout, key: bytes) -> dict[int, Int64s]:
+def _count_suffixed(layout: CountsLayout, key: bytes) -> dict[int, Int64s]:
     salted = Keys.from_list([key, *(key + f"#{suffix}".encode() for suffix in range(SUFFIXES))])
     return {number: of(salted) % layout.partitions for number, of in enumerate(PARTITIONERS.values())}
 

@@ -171,7 +171,7 @@ def group(
 # --- topics ----------------------------------------------------------------------------------------
 
 
-def balanced(name: str = "orders.v1") -> TopicResult:
+def build_balanced(name: str = "orders.v1") -> TopicResult:
     """12 partitions, nearly equal, many keys."""
     weights = [100 + (number * 7) % 5 for number in range(12)]
     return topic(
@@ -234,7 +234,7 @@ def null_keys(name: str = "clicks.v1") -> TopicResult:
     )
 
 
-def mixed(name: str = "shipments.v1") -> TopicResult:
+def build_mixed(name: str = "shipments.v1") -> TopicResult:
     """Half of the records is placed by CRC32."""
     return topic(
         name,
@@ -249,7 +249,7 @@ def mixed(name: str = "shipments.v1") -> TopicResult:
     )
 
 
-def repartitioned(name: str = "invoices.v1") -> TopicResult:
+def build_repartitioned(name: str = "invoices.v1") -> TopicResult:
     """From 6 to 12 partitions half-way."""
     return topic(
         name,
@@ -310,7 +310,7 @@ def large(name: str = "events.v1", partitions: int = 120) -> TopicResult:
     )
 
 
-def compacted(name: str = "profiles.v1") -> TopicResult:
+def build_compacted(name: str = "profiles.v1") -> TopicResult:
     """Read in full; a quarter of the offsets has no record any more, and nobody told the bytes on disk."""
     made = topic(name, [10, 11, 12, 9], population=4_000_000, read=4_000_000)
     partitions = tuple(
@@ -331,7 +331,7 @@ def failing(made: TopicResult) -> TopicResult:
     return replace(made, policy=SkewVerdict("fail", (finding.message,)), findings=(*made.findings, finding))
 
 
-def warned(made: TopicResult) -> TopicResult:
+def add_unknown_policy(made: TopicResult) -> TopicResult:
     """The topic with a policy of which nobody can tell yet."""
     reason = "the hottest key has 5.0 % of the records (1.0 to 9.0 %); maxKeyShare is 5 %"
     finding = SkewFinding("KF502", "warning", f"{made.name}: {reason}", "read more records: --precision 0.01")
@@ -367,13 +367,13 @@ def everything() -> tuple[TopicResult, ...]:
         empty(),
         null_keys(),
         large(),
-        warned(bursty()),
-        repartitioned(),
-        passing(balanced()),
+        add_unknown_policy(bursty()),
+        build_repartitioned(),
+        passing(build_balanced()),
         failing(hot()),
-        compacted(),
+        build_compacted(),
         few(),
-        mixed(),
+        build_mixed(),
     )
 
 

@@ -72,11 +72,11 @@ class Team:
 
     def apply(self) -> Run:
         """What happens when `main` has a new commit."""
-        return self.run("apply.yml", self.hosted.pushed())
+        return self.run("apply.yml", self.hosted.build_push_event())
 
     def drift(self) -> Run:
         """What happens every morning."""
-        return self.run("drift.yml", self.hosted.scheduled())
+        return self.run("drift.yml", self.hosted.build_schedule_event())
 
     def comments(self, pull: PullRequest) -> list[str]:
         """What stands under a pull request."""
@@ -99,7 +99,7 @@ class Team:
         issues = [f"{issue['title']} {issue['body']}" for issue in self.hub.issues]
         return "\n".join([*files, *logs, *comments, *issues])
 
-    def leaked(self) -> list[str]:
+    def find_leaks(self) -> list[str]:
         """The secrets that can be read somewhere."""
         said = self.everything_said()
         return [secret for secret in self.secrets if secret in said]

@@ -25,7 +25,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
-from tests.support.plans.scenes import QUIET, made
+from tests.support.plans.scenes import QUIET, create_topic
 
 WEEK, NINE = "retention: 7d", "retention: 9d"
 TOPIC = "kind: Topic\nmetadata: {name: a}\nspec: {partitions: 3, replicationFactor: 1, keyed: false, %s}"
@@ -64,7 +64,7 @@ CHANGES: dict[str, tuple[str | None, str]] = {
 def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryCluster:
     monkeypatch.setenv("ACKNOWLEDGED", "s3cr3t")
     memory = MemoryCluster()
-    made(memory, "t")
+    create_topic(memory, "t")
     return memory
 
 

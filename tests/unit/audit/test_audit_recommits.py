@@ -31,7 +31,7 @@ from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
-from tests.support.plans.scenes import QUIET, absent, declared, made
+from tests.support.plans.scenes import QUIET, absent, create_topic, declare_topic
 
 HAZARD = "offset-recommit"
 TARGET = ClusterSettings("dev", ClientProperties())
@@ -39,7 +39,7 @@ TARGET = ClusterSettings("dev", ClientProperties())
 
 @pytest.fixture
 def memory(memory: MemoryCluster) -> MemoryCluster:
-    made(memory, "orders", 2)
+    create_topic(memory, "orders", 2)
     return memory
 
 
@@ -56,7 +56,7 @@ def plan_for(
     return build_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
 
 
-def committed(cluster: Cluster, *desired: Desired) -> str:
+def commit_first(cluster: Cluster, *desired: Desired) -> str:
     """Commit first offsets by an apply that is recorded."""
     run, report = recorded_apply(plan_for(cluster, *desired), cluster)
     assert {one.result for one in report.results} == {Result.APPLIED}
@@ -80,7 +80,7 @@ def test_the_first_time_is_safe(memory: MemoryCluster) -> None:
 
 
 def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     assert plan_for(memory, group("orders")).changes == ()
     expire(memory)
     plan = plan_for(memory, group("orders"))
@@ -103,7 +103,7 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
     ],
 )
 def test_the_reason_says_what_beginning_anew_means(memory: MemoryCluster, start: str, effect: str) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     expire(memory)
     (planned,) = plan_for(memory, group("orders", start=start)).changes
     assert isinstance(planned.change, Create)
@@ -111,19 +111,19 @@ def test_the_reason_says_what_beginning_anew_means(memory: MemoryCluster, start:
 
 
 def test_consent_is_taken_from_the_manifest_and_from_the_command_line(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     expire(memory)
     meant = group("orders", allow={HAZARD: "the group was idle on purpose"})
     assert status_of(plan_for(memory, meant)) is Status.PLANNED
     by_flag = plan_for(memory, group("orders"), allow=f"ConsumerGroup/g:{HAZARD}")
     assert status_of(by_flag) is Status.PLANNED
-    committed(memory, meant)
+    commit_first(memory, meant)
     assert plan_for(memory, group("orders")).changes == ()
 
 
 def test_a_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluster) -> None:
-    made(memory, "prices", 1)
-    committed(memory, group("orders", "prices"))
+    create_topic(memory, "prices", 1)
+    commit_first(memory, group("orders", "prices"))
     record = memory._contents.groups["g"]
     kept = {partition: offset for partition, offset in record.offsets.items() if partition[0] == "prices"}
     memory._contents.groups["g"] = replace(record, offsets=kept)
@@ -134,14 +134,14 @@ def test_a_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluste
 
 
 def test_a_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
-    made(memory, "prices", 1)
+    commit_first(memory, group("orders"))
+    create_topic(memory, "prices", 1)
     (planned,) = plan_for(memory, group("orders", "prices")).changes
     assert planned.status is Status.PLANNED
 
 
 def test_a_group_that_an_apply_deleted_may_come_back(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     gone = Desired(ResourceRef("ConsumerGroup", "g"), None, Intent(allow={"delete": "TICKET-1"}))
     plan = plan_for(memory, gone)
     assert isinstance(plan.changes[0].change, Delete)
@@ -150,12 +150,12 @@ def test_a_group_that_an_apply_deleted_may_come_back(memory: MemoryCluster) -> N
 
 
 def test_a_topic_that_an_apply_made_anew_has_nothing_to_skip(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     recorded_apply(plan_for(memory, absent("orders"), allow="Topic/orders:delete"), memory)
-    assert status_of(plan_for(memory, declared("orders", 2), group("orders"))) is Status.PLANNED, (
+    assert status_of(plan_for(memory, declare_topic("orders", 2), group("orders"))) is Status.PLANNED, (
         "in one plan"
     )
-    recorded_apply(plan_for(memory, declared("orders", 2)), memory)
+    recorded_apply(plan_for(memory, declare_topic("orders", 2)), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED, "one after the other"
 
 
@@ -187,7 +187,7 @@ def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> N
 def test_a_group_that_is_there_does_not_show_that_a_commit_was_none(memory: MemoryCluster) -> None:
     plan = plan_for(memory, group("orders"))
     open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
-    made(memory, "prices", 1)
+    create_topic(memory, "prices", 1)
     memory.commit("g", {("prices", 0): 0})
     assert status_of(plan_for(memory, group("orders", "prices"))) is Status.NEEDS_CONSENT
 
@@ -225,7 +225,7 @@ def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: Memory
 
 
 def test_a_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     gone = Desired(ResourceRef("ConsumerGroup", "g"), None, Intent(allow={"delete": "TICKET-1"}))
     plan = plan_for(memory, gone, absent("orders"))
     assert len(plan.changes) == 2
@@ -238,7 +238,7 @@ def test_a_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memo
 def test_where_no_record_is_kept_nothing_is_known(
     memory: MemoryCluster, target: ClusterSettings | None
 ) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     expire(memory)
     assert status_of(plan_for(memory, group("orders"), target=target)) is Status.PLANNED
 
@@ -252,10 +252,10 @@ def test_the_record_is_read_for_nothing_else() -> None:
             return super().read_audit()
 
     cluster = Counting()
-    made(cluster, "orders", 2)
-    plan_for(cluster, declared("orders", 4), declared("new"))
+    create_topic(cluster, "orders", 2)
+    plan_for(cluster, declare_topic("orders", 4), declare_topic("new"))
     assert cluster.asked == 0
-    plan_for(cluster, declared("orders", 2), group("orders"))
+    plan_for(cluster, declare_topic("orders", 2), group("orders"))
     assert cluster.asked == 1
 
 

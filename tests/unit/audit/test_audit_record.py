@@ -423,11 +423,11 @@ def test_the_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -
 
 
 def test_two_copies_are_one_record_in_the_order_of_time() -> None:
-    def at(number: int) -> str:
+    def stamp_line(number: int) -> str:
         (line,) = intent(UPDATE, change_id=f"run{number}.1")
         return line.replace(AT, f"2026-11-03T12:00:0{number}.000Z")
 
-    both = merge_records(read(at(1), at(3)), read(at(1), at(2)))
+    both = merge_records(read(stamp_line(1), stamp_line(3)), read(stamp_line(1), stamp_line(2)))
     assert [entry.run for entry in both.entries] == ["run1", "run2", "run3"]
 
 

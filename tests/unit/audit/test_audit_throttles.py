@@ -21,7 +21,7 @@ from kafkaform.core.errors import AuditError
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import recorded_apply
-from tests.support.plans.scenes import declared, plan_for
+from tests.support.plans.scenes import declare_topic, plan_for
 from tests.support.plans.strategies import examples
 
 KEPT = AuditSettings()
@@ -89,7 +89,7 @@ def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryClust
 
 
 def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
-    run, _ = recorded_apply(plan_for(memory, declared("a")), memory)
+    run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory)
     before = read_record(memory, KEPT)
     throttle_journal(memory, run).announce(SOME)
     log = read_record(memory, KEPT)

@@ -15,7 +15,7 @@ from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story, recorded_apply
-from tests.support.plans.scenes import DAY, WEEK, declared, plan_for, topic
+from tests.support.plans.scenes import DAY, WEEK, declare_topic, plan_for, topic
 
 RETENTION = "config.retention.ms"
 ORDERS = ResourceRef("Topic", "orders")
@@ -150,7 +150,7 @@ def test_what_is_not_kept_is_not_read() -> None:
 def test_an_apply_is_found_in_each_place(tmp_path: Path, topic_too: bool) -> None:
     cluster = MemoryCluster()
     audit = AuditSettings(topic_too, tmp_path / "audit.jsonl")
-    run, _ = recorded_apply(plan_for(cluster, declared("orders", retention_ms=WEEK)), cluster, audit)
+    run, _ = recorded_apply(plan_for(cluster, declare_topic("orders", retention_ms=WEEK)), cluster, audit)
     for where in (audit, AuditSettings(False, audit.file)):
         (setting,) = read_trail(cluster, where, cluster.facts().cluster_id).settings(
             topic("orders"), RETENTION
@@ -162,7 +162,7 @@ def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None
     """One file may be kept for several, and a topic may be mirrored."""
     audit = AuditSettings(False, tmp_path / "audit.jsonl")
     staging, prod = MemoryCluster("staging"), MemoryCluster("prod")
-    recorded_apply(plan_for(staging, declared("orders", retention_ms=WEEK)), staging, audit)
+    recorded_apply(plan_for(staging, declare_topic("orders", retention_ms=WEEK)), staging, audit)
     assert read_trail(prod, audit, "prod").settings(ORDERS, RETENTION) == ()
     assert len(read_trail(staging, audit, "staging").settings(ORDERS, RETENTION)) == 1
     assert len(read_trail(prod, audit, "staging").settings(ORDERS, RETENTION)) == 1

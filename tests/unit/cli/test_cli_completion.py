@@ -57,7 +57,7 @@ def steering(words: str) -> dict[str, str]:
 def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Completed:
     """What bash is offered in the place of the last of some words, in a folder."""
 
-    def offered(folder: Path, words: str) -> list[str]:
+    def offer_completions(folder: Path, words: str) -> list[str]:
         monkeypatch.chdir(folder)
         with patch.dict(os.environ, environment(**steering(words)), clear=True), pytest.raises(SystemExit):
             run([])
@@ -65,7 +65,7 @@ def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         assert err == ""
         return [line.removeprefix("plain,") for line in out.splitlines() if line]
 
-    return offered
+    return offer_completions
 
 
 OFFERED = [

@@ -22,7 +22,7 @@ from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.printable import MAX_LINE_LENGTH
 from kafkaform.report.diagnostics import findings_to_github, findings_to_text
 from kafkaform.report.findings import ReportedFinding, Workspace
-from tests.support.cli.project import Call, Project, called
+from tests.support.cli.project import Call, Project, run_in_process
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
@@ -59,7 +59,7 @@ def test_nobody_there_is_told_in_one_line_and_ends_it(
         ports = [server.getsockname()[1] for server in (silent, refusing)]
         refusing.close()
         for server in (f"127.0.0.1:{ports[1]}", f"127.0.0.1:{ports[0]}", "no-such-host.invalid:9092"):
-            line = one_error(called("plan", "topics", "--bootstrap-server", server, cwd=tmp_path))
+            line = one_error(run_in_process("plan", "topics", "--bootstrap-server", server, cwd=tmp_path))
             assert f"no broker of {server} answered within 1 s" in line
 
 
@@ -155,6 +155,6 @@ NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 def test_invalid_option_is_named(tmp_path: Path, arguments: list[str], words: str) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "")
     project.topic("a")
-    call = called(*arguments, cwd=tmp_path).needs(64)
+    call = run_in_process(*arguments, cwd=tmp_path).needs(64)
     assert call.err.startswith("Error: ")
     assert words in call.err

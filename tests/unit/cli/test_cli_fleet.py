@@ -37,7 +37,7 @@ from kafkaform.report.fleet import (
 from tests.support.cli.project import Call, Project, environment
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
-from tests.support.plans.scenes import declared, plan_for
+from tests.support.plans.scenes import declare_topic, plan_for
 
 DEAD = "127.0.0.1:1"
 
@@ -123,10 +123,10 @@ def test_clusters_are_planned_side_by_side(tmp_path: Path) -> None:
 
 def plan_of(count: int) -> Plan:
     with MemoryCluster() as cluster:
-        return plan_for(cluster, *(declared(f"orders.{n:04d}") for n in range(count)))
+        return plan_for(cluster, *(declare_topic(f"orders.{n:04d}") for n in range(count)))
 
 
-def answered(name: str, plan: Plan, output_format: str = "text") -> ClusterReport:
+def build_cluster_report(name: str, plan: Plan, output_format: str = "text") -> ClusterReport:
     return ClusterReport(name, "prod", plan, partial(render, "plan", output_format, plan, header=HEADER))
 
 
@@ -144,8 +144,8 @@ def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
 
 def test_markdown_holds_every_plan_while_there_is_room() -> None:
     members: list[Member] = [
-        answered("dev", plan_of(0), "markdown"),
-        answered("prod|eu", plan_of(2), "markdown"),
+        build_cluster_report("dev", plan_of(0), "markdown"),
+        build_cluster_report("prod|eu", plan_of(2), "markdown"),
         FailedCluster("x", "test", "no|answer", "wait"),
     ]
     text = fleet_to_markdown(members)
@@ -159,7 +159,7 @@ def test_markdown_holds_every_plan_while_there_is_room() -> None:
 @pytest.mark.parametrize("clusters", [2, 5, 14])
 def test_markdown_stays_within_a_comment(clusters: int) -> None:
     big, small = plan_of(400), plan_of(1)
-    members = [answered(f"c{n}", big if n % 2 else small, "markdown") for n in range(clusters)]
+    members = [build_cluster_report(f"c{n}", big if n % 2 else small, "markdown") for n in range(clusters)]
     text = fleet_to_markdown(members)
     assert len(text) <= 65_536
     shown = text.count("### Changes")
@@ -176,5 +176,5 @@ def test_what_came_from_outside_is_printable_and_the_sum_says_what_is_held_back(
     assert json.loads(fleet_to_json([failed]))["clusters"]["c\x1b[2J"]["error"]["problems"] == ["p\x1b"]
     assert "\x1b" not in fleet_to_json([failed]) + fleet_to_markdown([failed])
     with MemoryCluster() as cluster:
-        plan_ = plan_for(cluster, declared("a", replicas=9))
-    assert fleet_sentence([answered("a", plan_)]) == "1 cluster: 1 change on 1 (1 held back)."
+        plan_ = plan_for(cluster, declare_topic("a", replicas=9))
+    assert fleet_sentence([build_cluster_report("a", plan_)]) == "1 cluster: 1 change on 1 (1 held back)."

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from kafkaform.cli.github import github as github_command
-from tests.support.cli.project import ROOT, called, environment, kafkaform
+from tests.support.cli.project import ROOT, environment, kafkaform, run_in_process
 from tests.support.clusters.certificates import self_signed
 from tests.support.github.job import ARTEFACT, COMMENTS, ISSUES, MERGE, Job
 from tests.support.github.server import REPOSITORY, TOKEN, fake_github
@@ -192,7 +192,7 @@ class TestInput:
 
     def test_without_the_name_of_a_repository_it_is_wrong_usage(self, job: Job, tmp_path: Path) -> None:
         env = {**job.hub.environment(), "GITHUB_REPOSITORY": ""}
-        call = called("github", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
+        call = run_in_process("github", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
         assert "no repository is given" in call.needs(64).err
 
     @pytest.mark.parametrize(
@@ -215,7 +215,10 @@ class TestInput:
 
     def test_help_needs_no_pygithub(self, tmp_path: Path) -> None:
         for name in ("comment", "issue", "reviewed-plan"):
-            assert "Usage: kafkaform github" in called("github", name, "--help", cwd=tmp_path).needs(0).out
+            assert (
+                "Usage: kafkaform github"
+                in run_in_process("github", name, "--help", cwd=tmp_path).needs(0).out
+            )
 
 
 class TestGuide:

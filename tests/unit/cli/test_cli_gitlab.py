@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, called
+from tests.support.cli.project import Call, run_in_process
 from tests.support.gitlab import SOMEBODY, TOKEN, FakeGitLab, fake_gitlab
 
 MARKED = "<!-- kafkaform:plan -->\n"
@@ -29,7 +29,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def comment(gitlab: FakeGitLab, folder: Path, text: str = "a plan", **env: str) -> Call:
     (folder / "plan.md").write_text(text, "utf-8")
-    call = called("gitlab", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
+    call = run_in_process("gitlab", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
     assert TOKEN not in call.both
     return call
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.cli.project import called
+from tests.support.cli.project import run_in_process
 from tests.support.foreign.examples import EXAMPLES
 
 STATE = """\
@@ -16,18 +16,22 @@ topics:
 
 def test_files_become_manifests_that_are_valid(tmp_path: Path) -> None:
     (tmp_path / "state.yaml").write_text(STATE, "utf-8")
-    called("import", "state.yaml", "--match", "ord*", "--label", "team=checkout", cwd=tmp_path).needs(0)
+    run_in_process("import", "state.yaml", "--match", "ord*", "--label", "team=checkout", cwd=tmp_path).needs(
+        0
+    )
     assert [path.name for path in (tmp_path / "topics").iterdir()] == ["orders.yaml"]
     assert "team: checkout" in (tmp_path / "topics" / "orders.yaml").read_text("utf-8")
-    called("validate", cwd=tmp_path).needs(0)
+    run_in_process("validate", cwd=tmp_path).needs(0)
     # What a manifest declares already is left alone, as it is with a cluster.
-    assert "1 topic already declared" in called("import", "state.yaml", cwd=tmp_path).needs(0).out
-    called("import", "state.yaml", "--match", "order", cwd=tmp_path).needs(1)
+    assert "1 topic already declared" in run_in_process("import", "state.yaml", cwd=tmp_path).needs(0).out
+    run_in_process("import", "state.yaml", "--match", "order", cwd=tmp_path).needs(1)
 
 
 def test_standard_input_is_one_of_the_files(tmp_path: Path) -> None:
     state = EXAMPLES["terraform"].read_text("utf-8")
-    done = called("import", "--from", "terraform", "-", "--dry-run", cwd=tmp_path, given=state).needs(1)
+    done = run_in_process("import", "--from", "terraform", "-", "--dry-run", cwd=tmp_path, given=state).needs(
+        1
+    )
     assert "Would write" in done.out
     assert "hunter2" not in done.both
     assert not (tmp_path / "topics").exists()
@@ -38,11 +42,11 @@ def test_the_resources_of_one_of_several_clusters_are_written(tmp_path: Path) ->
     (tmp_path / "t.yaml").write_text(
         f"{topic.replace('NAME', 'dev')}---\n{topic.replace('NAME', 'prod')}", "utf-8"
     )
-    assert "dev, prod" in called("import", "t.yaml", cwd=tmp_path).needs(64).both
-    done = called("import", "t.yaml", "--source-cluster", "prod", cwd=tmp_path).needs(0)
+    assert "dev, prod" in run_in_process("import", "t.yaml", cwd=tmp_path).needs(64).both
+    done = run_in_process("import", "t.yaml", "--source-cluster", "prod", cwd=tmp_path).needs(0)
     assert "cluster: prod" in (tmp_path / "topics" / "orders.yaml").read_text("utf-8")
     assert "note: 1 resource of the cluster dev: skipped" in done.both
-    called("import", "--source-cluster", "prod", cwd=tmp_path).needs(64)
+    run_in_process("import", "--source-cluster", "prod", cwd=tmp_path).needs(64)
 
 
 def test_several_clusters_are_no_error(tmp_path: Path) -> None:
@@ -50,5 +54,5 @@ def test_several_clusters_are_no_error(tmp_path: Path) -> None:
     clusters = "".join(f"  {name}: {{client: {{bootstrap.servers: 'h:1'}}}}\n" for name in ("a", "b"))
     head = "apiVersion: kafkaform/v1\nkind: Config\n"
     (tmp_path / "kafkaform.yaml").write_text(f"{head}clusters:\n{clusters}", "utf-8")
-    called("import", "--from", "auto", "state.yaml", cwd=tmp_path).needs(0)
-    called("import", "state.yaml", "--all-clusters", cwd=tmp_path).needs(64)
+    run_in_process("import", "--from", "auto", "state.yaml", cwd=tmp_path).needs(0)
+    run_in_process("import", "state.yaml", "--all-clusters", cwd=tmp_path).needs(64)

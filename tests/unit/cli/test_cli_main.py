@@ -20,7 +20,7 @@ from kafkaform.core.model import Create, FieldChange, ResourceRef, Status, Updat
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from tests.support.cli.project import BIN, ROOT, called, command, environment, kafkaform
+from tests.support.cli.project import BIN, ROOT, command, environment, kafkaform, run_in_process
 
 HEAVY = ("confluent_kafka", "kafka", "pyspark", "yaml", "rich", "jsonschema")
 
@@ -252,12 +252,12 @@ def test_an_output_that_cannot_hold_an_arrow(plan_file: Path) -> None:
 
 
 def test_show_gives_back_what_was_saved(plan_file: Path) -> None:
-    shown = called("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
+    shown = run_in_process("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
     assert shown.out == plan_file.read_text("utf-8")
-    text = called("show", "plan.json", cwd=plan_file.parent).needs(0)
+    text = run_in_process("show", "plan.json", cwd=plan_file.parent).needs(0)
     assert text.out.startswith("Plan saved 2025-06-01 12:00 UTC by kafkaform 1.0.\n")
     assert "Plan: 1 to create, 500 to update" in text.out
-    markdown = called("show", "plan.json", "--format", "markdown", cwd=plan_file.parent).needs(0)
+    markdown = run_in_process("show", "plan.json", "--format", "markdown", cwd=plan_file.parent).needs(0)
     assert markdown.out.startswith("## kafkaform plan")
     assert (text.err, markdown.err) == ("", "")
 

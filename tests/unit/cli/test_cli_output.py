@@ -20,7 +20,7 @@ from kafkaform.core.model import Diagnostic, Location, Severity
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import printable
 from kafkaform.plan.plan_header import PlanHeader
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 
 HEADER = PlanHeader("0.1", None, None, None, "2026-11-01T00:00:00Z")
 PLAN = Plan(
@@ -65,7 +65,7 @@ def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_f
     project = Project(tmp_path, "127.0.0.1:1", "x.")
     project.topic("a", partitons=3)
     arguments = ("plan", "--bootstrap-server", "127.0.0.1:1", "--format")
-    call = called(*arguments, output_format, cwd=tmp_path).needs(1)
+    call = run_in_process(*arguments, output_format, cwd=tmp_path).needs(1)
     assert call.err == ""
     assert "topics/a.yaml" in call.out
 
@@ -80,7 +80,7 @@ def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_f
         assert annotation.startswith("::error file=topics/a.yaml,line=7,col=3,title=invalid input::")
         assert summary == "1 problem in the input"
     for other in ("text", "markdown"):
-        assert "topics/a.yaml:" in called(*arguments, other, cwd=tmp_path).needs(1).err
+        assert "topics/a.yaml:" in run_in_process(*arguments, other, cwd=tmp_path).needs(1).err
 
 
 RENDERED = [(report, output_format) for report, formats in RENDERERS.items() for output_format in formats]

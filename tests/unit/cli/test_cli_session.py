@@ -14,7 +14,7 @@ import yaml
 
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
-from tests.support.cli.project import Call, called, manifest
+from tests.support.cli.project import Call, manifest, run_in_process
 
 NOWHERE = "127.0.0.1:1"
 
@@ -34,7 +34,7 @@ def two_clusters(folder: Path, servers: str = NOWHERE, **more: Any) -> None:
 
 
 def call(folder: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
-    return called(*arguments, cwd=folder, env=env)
+    return run_in_process(*arguments, cwd=folder, env=env)
 
 
 CONTRADICTIONS = {
@@ -135,12 +135,12 @@ def test_a_repository_of_somebody_else_is_not_searched(
     (below / "topics").mkdir()
     stat, git = Path.stat, tmp_path / ".git"
 
-    def owned(path: Path, **options: bool) -> os.stat_result:
+    def stat_as_other_user(path: Path, **options: bool) -> os.stat_result:
         found = stat(path, **options)
         return os.stat_result((*found[:4], found.st_uid + 1, *found[5:10])) if path == git else found
 
     assert call(below, "validate").err == "configuration ../kafkaform.yaml\n"
-    monkeypatch.setattr(Path, "stat", owned)
+    monkeypatch.setattr(Path, "stat", stat_as_other_user)
     assert "configuration none" in call(below, "validate").err
 
 

@@ -13,7 +13,7 @@ from kafkaform.cli.skew_options import GivenOptions, resolve_options
 from kafkaform.cluster.transport import connection
 from kafkaform.core.values import replace
 from spark_validation.metrics import MetricsTable
-from tests.support.cli.project import ROOT, Call, Project, called, environment
+from tests.support.cli.project import ROOT, Call, Project, environment, run_in_process
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
 def test_wrong_usage_is_told_before_anything_is_read(tmp_path: Path, case: str) -> None:
     arguments, why = WRONG[case]
     (tmp_path / "topics.txt").touch()
-    error, hint = one_error(called("skew", *arguments, *NOBODY, cwd=tmp_path), 64)
+    error, hint = one_error(run_in_process("skew", *arguments, *NOBODY, cwd=tmp_path), 64)
     assert why in error
     assert "hunter2" not in error + hint
 
@@ -128,10 +128,10 @@ def test_a_folder_named_topics_outside_a_repository_stops_no_named_topic(
 ) -> None:
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.1)  # nobody is there, however long it waits
     Project(tmp_path, "", "").topic("a", partitions=1, overrides={"dev": {"partitions": 2}})
-    named = called("skew", "a", *NOBODY, cwd=tmp_path).needs(1)
+    named = run_in_process("skew", "a", *NOBODY, cwd=tmp_path).needs(1)
     assert "not read: the manifests: " in named.err
     assert "127.0.0.1:1" in named.err.splitlines()[-2]
-    assert "problem in the input" in called("skew", *NOBODY, cwd=tmp_path).needs(1).err
+    assert "problem in the input" in run_in_process("skew", *NOBODY, cwd=tmp_path).needs(1).err
 
 
 def test_help_imports_neither_spark_nor_numpy() -> None:
@@ -182,7 +182,7 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
     env = environment(JAVA_HOME=str(tmp_path / "jdk"), PATH="/nonexistent")
-    call = called("skew", "--from", "a.json", cwd=tmp_path, env=env)
+    call = run_in_process("skew", "--from", "a.json", cwd=tmp_path, env=env)
     error, hint = one_error(call)
     assert "Java 17 or later is needed" in error
     assert f"{java} is version 11" in error
@@ -190,10 +190,10 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path: Path) -> None:
-    error, _ = one_error(called("skew", "--from", "a.json", cwd=tmp_path))
+    error, _ = one_error(run_in_process("skew", "--from", "a.json", cwd=tmp_path))
     assert error.startswith("--from a.json: ")
 
 
 def test_nobody_named_is_wrong_usage(tmp_path: Path) -> None:
-    error, _ = one_error(called("skew", "a", cwd=tmp_path), 64)
+    error, _ = one_error(run_in_process("skew", "a", cwd=tmp_path), 64)
     assert error == "no cluster is configured"

@@ -23,7 +23,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from spark_validation import submit
 from spark_validation.errors import JobFailed, ReadingFailed
 from spark_validation.kafka_client import executor_properties
-from tests.support.cli.project import ROOT, Project, called, command, environment, manifest
+from tests.support.cli.project import ROOT, Project, command, environment, manifest, run_in_process
 from tests.support.plans.scenes import topic
 
 
@@ -115,7 +115,7 @@ def test_a_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[
 def test_neither_spark_nor_librdkafka_opens_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     os.mkfifo(tmp_path / "records/a.json")
-    call = called("skew", "--from", "records", cwd=tmp_path).needs(1)
+    call = run_in_process("skew", "--from", "records", cwd=tmp_path).needs(1)
     assert (
         call.said.splitlines()[0] == f"Error: --from records: {tmp_path}/records/a.json is not a regular file"
     )

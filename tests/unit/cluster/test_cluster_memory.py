@@ -114,7 +114,7 @@ def test_executed_holds_what_was_carried_out_and_nothing_else(cluster: MemoryClu
 # --- groups ----------------------------------------------------------------------------------------
 
 
-def seen(cluster: MemoryCluster, name: str = "g") -> Group:
+def read_group(cluster: MemoryCluster, name: str = "g") -> Group:
     return cluster.groups([name]).groups[name]
 
 
@@ -122,7 +122,7 @@ def test_members_join_and_leave_behind_everybodys_back(cluster: MemoryCluster) -
     cluster.commit("g", {("a", 0): 2})
     cluster.write("a", 0, 5)
     cluster.join("g", ["a"], members=5, protocol="consumer")
-    active = seen(cluster)
+    active = read_group(cluster)
     assert (active.protocol, active.state, active.assignor) == ("consumer", "Stable", "uniform")
     assert [sorted(member.assignment) for member in active.members] == [
         [("a", 0)],
@@ -133,7 +133,7 @@ def test_members_join_and_leave_behind_everybodys_back(cluster: MemoryCluster) -
     ]
     assert [p.lag for p in active.positions] == [3, None, None]
     cluster.leave("g")
-    left = seen(cluster)
+    left = read_group(cluster)
     assert (left.active, left.protocol, left.committed) == (False, "consumer", {("a", 0): 2})
     assert cluster.executed == []
 

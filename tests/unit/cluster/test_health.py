@@ -30,9 +30,9 @@ def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch)
         brokers.retry(send)
     refusals = [PermissionDenied("no")]
     with pytest.raises(PermissionDenied):
-        brokers.retry(lambda: _raised(refusals.pop()))
+        brokers.retry(lambda: _raise_error(refusals.pop()))
     assert not refusals
 
 
-def _raised(error: ClusterError) -> str:
+def _raise_error(error: ClusterError) -> str:
     raise error

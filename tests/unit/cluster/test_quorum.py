@@ -40,14 +40,14 @@ class Answering:
         self.patience_s = 0.0
 
     def offers(self, request_type: RequestType[Any]) -> bool:
-        return request_type.is_offered(self._offered())
+        return request_type.is_offered(self._build_versions())
 
-    def _offered(self) -> dict[int, tuple[int, int]]:
+    def _build_versions(self) -> dict[int, tuple[int, int]]:
         return {QUORUM.key: (min(self._versions), max(self._versions))} if self._versions else {}
 
     def send(self, request_type: RequestType[Any], requests: list[Any], *, timeout_s: float) -> list[Any]:
         self.patience_s = timeout_s
-        version = request_type.version(self._offered())
+        version = request_type.version(self._build_versions())
         self.asked += [(version, request_type.write(request, version)) for request in requests]
         if isinstance(self._answer, ClusterError):
             raise self._answer

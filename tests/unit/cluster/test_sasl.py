@@ -45,11 +45,11 @@ class ScramBroker:
         )
         self.user = ""
 
-        def known(user: str) -> tuple[bytes, bytes, bytes, int]:
+        def look_up_user(user: str) -> tuple[bytes, bytes, bytes, int]:
             self.user = user
             return salt, keys[1], keys[2], count
 
-        self.server = scram.make_server(known)
+        self.server = scram.make_server(look_up_user)
         self.messages: list[str] = []
 
     def send(self, message: bytes) -> bytes:

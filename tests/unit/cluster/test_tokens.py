@@ -25,7 +25,7 @@ from kafkaform.config.client_properties.transport import (
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
 from tests.support.clusters.certificates import self_signed
 from tests.support.clusters.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
-from tests.support.plans.scenes import logged
+from tests.support.plans.scenes import read_log_lines
 
 
 def test_plain_http_takes_no_proxy(endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def numbered(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
+def count_tokens(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
     made: list[Token] = []
 
     def fetch() -> Token:
@@ -257,7 +257,7 @@ def numbered(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
 
 
 def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> None:
-    tokens = TokenSource(numbered(clock))
+    tokens = TokenSource(count_tokens(clock))
     assert tokens.token().value == "token 1"
     clock.now += 79.9
     assert tokens.token().value == "token 1"
@@ -284,7 +284,7 @@ def test_a_token_is_used_to_its_end_where_it_cannot_be_renewed(
         for clock.now in (1_080.0, 1_085.0, 1_090.0, 1_098.9):
             assert tokens.token().value == "first"
     assert asked == [1_000.0, 1_080.0, 1_090.0]
-    assert "not renewed" in logged(caplog, "kafkaform.cluster.transport.tokens")[0]
+    assert "not renewed" in read_log_lines(caplog, "kafkaform.cluster.transport.tokens")[0]
     clock.now = 1_099.0
     with pytest.raises(AuthenticationFailed, match="the endpoint is down"):
         tokens.token()
@@ -355,7 +355,7 @@ def test_no_librdkafka_client_is_made_without_a_token(endpoint: TokenEndpoint) -
 def test_a_token_that_librdkafka_does_not_get_is_logged(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = numbered(clock)
+    made = count_tokens(clock)
     fetches = [made]
 
     def fetch() -> Token:
@@ -367,5 +367,5 @@ def test_a_token_that_librdkafka_does_not_get_is_logged(
     clock.now += 200
     with caplog.at_level(logging.WARNING), pytest.raises(AuthenticationFailed):
         current("")
-    (line,) = logged(caplog, "kafkaform.cluster.transport.tokens")
+    (line,) = read_log_lines(caplog, "kafkaform.cluster.transport.tokens")
     assert line.endswith("the endpoint is down")

@@ -49,7 +49,7 @@ from tests.support.clusters.responses import (
     TELLING,
     CountedBytes,
     compact,
-    described,
+    encode_config_response,
     entry,
     read_or_refuse,
     varint,
@@ -89,7 +89,7 @@ def metadata() -> bytes:
 
 def configs(name: str = "t") -> bytes:
     entries = entry("retention.ms", "1", 1, synonyms=2), entry("cleanup.policy", None, 5)
-    topics = [described(name, *entries), described("u", code=29, message="no")]
+    topics = [encode_config_response(name, *entries), encode_config_response("u", code=29, message="no")]
     return pack(">ii", 0, len(topics)) + b"".join(topics)
 
 
@@ -144,13 +144,13 @@ def consumer_protocol() -> bytes:
     return pack(">i", 0) + array(group) + TAGS
 
 
-def committed() -> bytes:
+def encode_commit_response() -> bytes:
     partition = pack(">iqi", 0, 5, 1) + compact(b"") + pack(">h", 0) + TAGS
     group = string(GROUP) + array(string("t") + array(partition, partition) + TAGS) + pack(">h", 0) + TAGS
     return pack(">i", 0) + array(group) + TAGS
 
 
-def deleted() -> bytes:
+def encode_delete_response() -> bytes:
     return pack(">i", 0) + array(string(GROUP) + pack(">h", 0) + TAGS) + TAGS
 
 
@@ -244,9 +244,9 @@ def samples() -> list[tuple[RequestType[Any], int, bytes]]:
         (group_messages.FIND_COORDINATORS, 4, coordinators()),
         (group_messages.DESCRIBE_CLASSIC, 5, classic()),
         (group_messages.DESCRIBE_CONSUMER, 1, consumer_protocol()),
-        (group_messages.OFFSET_FETCHES, 8, committed()),
+        (group_messages.OFFSET_FETCHES, 8, encode_commit_response()),
         (group_messages.OFFSET_COMMIT, 8, commits()),
-        (group_messages.DELETE_GROUPS, 2, deleted()),
+        (group_messages.DELETE_GROUPS, 2, encode_delete_response()),
         (group_messages.DESCRIBE_SHARE, 1, share()),
         (group_messages.DESCRIBE_STREAMS, 0, streams()),
         (group_messages.SHARE_OFFSETS, 0, share_offsets()),
@@ -303,7 +303,7 @@ def test_own_configs_have_their_source() -> None:
     """ConfigSource of Kafka: DYNAMIC_TOPIC_CONFIG is 1, DYNAMIC_BROKER_CONFIG 2, DYNAMIC_GROUP_CONFIG 8."""
 
     def read_own(requests: RequestType[Any], source: int) -> object:
-        answer = described("x", entry("a", "1", source))
+        answer = encode_config_response("x", entry("a", "1", source))
         return requests.read(pack(">ii", 0, 1) + answer, 1)[0].configs
 
     own = read_own(large_responses.TOPIC_CONFIGS, 1)
@@ -461,7 +461,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) * 2 + ints() + TAGS
     topic = pack(">h", 0) + string("n" * 100) + bytes(17) + array(*[partition] * 5) + pack(">i", 0) + TAGS
     assert 2 * 20_000 * len(topic) < large_responses.METADATA.largest
-    described_topic = described(
+    described_topic = encode_config_response(
         "n" * 100, *[entry("leader.replication.throttled.replicas", "x" * 20, 5)] * 30
     )
     assert 10 * 2_000 * len(described_topic) < large_responses.TOPIC_CONFIGS.largest
@@ -471,7 +471,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
+    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + encode_config_response("t")[2:-4] + b"\xff" * 4]
 )
 def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
     assert read_or_refuse(large_responses.TOPIC_CONFIGS, 1, body) is None
@@ -552,7 +552,7 @@ class Damaged:
         return {1: told}
 
 
-def of_topics(connection: Connection) -> None:
+def request_configs(connection: Connection) -> None:
     source = TopicRequests(connection)
     source.descriptions(source.names())
     source.configs(["t", "u"])
@@ -564,7 +564,7 @@ def alter_quota(connection: Connection) -> None:
 
 
 READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
-    "topics": (of_topics, {3: metadata(), 32: configs()}),
+    "topics": (request_configs, {3: metadata(), 32: configs()}),
     "placement": (read_placement, {3: metadata()}),
     "rates": (read_rates, {3: metadata(), 32: configs("1")}),
     "quorum": (lambda c: health.read_quorum(c, 1, 1.0), {55: told_quorum()}),
@@ -582,9 +582,9 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
         lambda c: group_description._describe_consumer(c, [GROUP]),
         {10: coordinators(), 69: consumer_protocol()},
     ),
-    "committed": (lambda c: read_committed(c, [GROUP]), {10: coordinators(), 9: committed()}),
+    "committed": (lambda c: read_committed(c, [GROUP]), {10: coordinators(), 9: encode_commit_response()}),
     "commit": (lambda c: commit(c, GROUP, {("t", 0): 5}, 1.0), {10: coordinators(), 8: commits()}),
-    "delete": (lambda c: delete(c, GROUP, 1.0), {10: coordinators(), 42: deleted()}),
+    "delete": (lambda c: delete(c, GROUP, 1.0), {10: coordinators(), 42: encode_delete_response()}),
     "share": (lambda c: group_description._describe_share(c, [GROUP]), {10: coordinators(), 77: share()}),
     "streams": (
         lambda c: group_description._describe_streams(c, [GROUP]),
@@ -626,16 +626,16 @@ def test_invalid_assignment_fails_its_group_alone() -> None:
     """As Kafka's ConsumerProtocolAssignment is: a version, topics with partitions, and the user's bytes."""
     assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
 
-    def described(raw: bytes) -> GroupResponses[Group]:
+    def describe_damaged(raw: bytes) -> GroupResponses[Group]:
         answers = {10: coordinators(), 15: classic("consumer", raw)}
         return group_description._describe_classic(cast("Connection", Damaged(answers)), [GROUP])
 
-    (member,) = described(assigned).found[GROUP].members
+    (member,) = describe_damaged(assigned).found[GROUP].members
     assert member.assignment == {("t", 0), ("t", 3)}
-    (member,) = described(b"").found[GROUP].members
+    (member,) = describe_damaged(b"").found[GROUP].members
     assert member.assignment == frozenset()
     for damaged in (assigned[:-8], b"assigned"):
-        told = described(damaged)
+        told = describe_damaged(damaged)
         assert told.found == {}
         assert f"its {len(damaged)} bytes end" in told.failed[GROUP].message
 

@@ -696,31 +696,40 @@ BARE = ACCESS.partition("  acls:")[0]
 ACCESS_IN_DEV = BARE + "  overrides: {dev: {acls: [{resource: cluster, operations: [Alter]}]}}\n"
 
 
-def on(topic: str, *, gone: bool = False) -> tuple[str, FieldValue]:
+def build_topic_change(topic: str, *, gone: bool = False) -> tuple[str, FieldValue]:
     return f"allow Read on topic {topic}", None if gone else "granted"
 
 
 ACLS: dict[str, tuple[str, Edits]] = {
-    "added": (ACCESS, [on("z"), ("deny All on cluster from 10.0.0.1", "denied")]),
-    "removed": (ACCESS, [on("x", gone=True)]),
-    "the only one": (BARE + "  acls:\n" + "".join(ACCESS.splitlines(True)[8:9]), [on("x", gone=True)]),
-    "no list": (BARE, [on("z"), on("prefix a.")]),
-    "empty list": (BARE + "  acls: []\n", [on("z")]),
-    "other hosts": (BARE + "  hosts: [10.0.0.1]\n", [on("z")]),
+    "added": (ACCESS, [build_topic_change("z"), ("deny All on cluster from 10.0.0.1", "denied")]),
+    "removed": (ACCESS, [build_topic_change("x", gone=True)]),
+    "the only one": (
+        BARE + "  acls:\n" + "".join(ACCESS.splitlines(True)[8:9]),
+        [build_topic_change("x", gone=True)],
+    ),
+    "no list": (BARE, [build_topic_change("z"), build_topic_change("prefix a.")]),
+    "empty list": (BARE + "  acls: []\n", [build_topic_change("z")]),
+    "other hosts": (BARE + "  hosts: [10.0.0.1]\n", [build_topic_change("z")]),
     "declared": (ACCESS, [("allow Write on topic orders", "granted")]),
-    "several principals": (ACCESS.replace("[User:a]", "[User:b, User:a]") + "---\n" + ACCESS2, [on("z")]),
-    "beside a tombstone": (ACCESS2 + "  state: absent\n---\n" + ACCESS, [on("x", gone=True), on("z")]),
-    "tombstone": (ACCESS + "  state: absent\n", [on("x"), ("state", None)]),
+    "several principals": (
+        ACCESS.replace("[User:a]", "[User:b, User:a]") + "---\n" + ACCESS2,
+        [build_topic_change("z")],
+    ),
+    "beside a tombstone": (
+        ACCESS2 + "  state: absent\n---\n" + ACCESS,
+        [build_topic_change("x", gone=True), build_topic_change("z")],
+    ),
+    "tombstone": (ACCESS + "  state: absent\n", [build_topic_change("x"), ("state", None)]),
 }
 """A text, and the edits of the first principal."""
 
 
 NOT_ALONE: dict[str, tuple[str, str, FieldValue]] = {
-    "operations": (ACCESS, *on("y", gone=True)),
+    "operations": (ACCESS, *build_topic_change("y", gone=True)),
     "right": (ACCESS, "allow Write on topic orders", None),
-    "twice": (ACCESS + "---\n" + ACCESS2, *on("x", gone=True)),
-    "principals": (OF_TWO, *on("x", gone=True)),
-    "principals, added": (OF_TWO, *on("z")),
+    "twice": (ACCESS + "---\n" + ACCESS2, *build_topic_change("x", gone=True)),
+    "principals": (OF_TWO, *build_topic_change("x", gone=True)),
+    "principals, added": (OF_TWO, *build_topic_change("z")),
     "state": (OF_TWO, "state", "absent"),
 }
 
@@ -731,7 +740,7 @@ def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> N
         "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t]}\n"
     )
     Path("t/other.yaml").write_text(ACCESS2)
-    assert diff_edits(BARE + "  consumes: [{group: g}]\n", [on("z")], name="User:a") == [
+    assert diff_edits(BARE + "  consumes: [{group: g}]\n", [build_topic_change("z")], name="User:a") == [
         "+  acls:",
         "+    - {resource: topic, name: z, operations: [Read]}",
     ]
@@ -751,7 +760,10 @@ def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> 
         texts[f"{environment}: {name}"] = diff_edits(OVERRIDDEN, [(path, value)], context)
     for name, (text, edits) in ACLS.items():
         texts[f"ACL, {name}"] = diff_edits(text, edits, name="User:a")
-    for name, (text, edits) in {"removed": ACLS["removed"], "added": (ACCESS_IN_DEV, [on("z")])}.items():
+    for name, (text, edits) in {
+        "removed": ACLS["removed"],
+        "added": (ACCESS_IN_DEV, [build_topic_change("z")]),
+    }.items():
         texts[f"ACL in dev, {name}"] = diff_edits(text, edits, Context(DEV_PROD, "dev"), "User:a")
     lines = [f"{name}\n" + "".join(f"{line}\n" for line in text) for name, text in texts.items()]
     assert "".join(lines) == golden(name="edits.txt")

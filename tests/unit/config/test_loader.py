@@ -423,19 +423,19 @@ def test_a_given_path_may_be_a_link(repository: Path) -> None:
 
 def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     # Denied by the test, because root may read everything.
-    def denied(path: Path, *_: object) -> object:
+    def deny_access(path: Path, *_: object) -> object:
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("kafkaform.config.manifests.files.read_file", denied)
+        patch.setattr("kafkaform.config.manifests.files.read_file", deny_access)
         assert list_problems({}, paths=("t",))[0].startswith("t:1:1: no manifests")
         Path("t/a.yaml").touch()
         assert list_problems({}) == ["t/a.yaml:1:1: cannot be read: Permission denied"]
     with monkeypatch.context() as patch:
-        patch.setattr("os.scandir", denied)
+        patch.setattr("os.scandir", deny_access)
         assert list_problems({}) == ["t:1:1: cannot be read: Permission denied"]
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "is_dir", denied)
+        patch.setattr(Path, "is_dir", deny_access)
         assert list_problems({}) == ["t:1:1: cannot be read: Permission denied"]
 
 

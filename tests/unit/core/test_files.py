@@ -50,10 +50,10 @@ def test_replacing_keeps_the_mode_and_follows_a_link(tmp_path: Path) -> None:
 def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
 
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pathlib.Path.replace", interrupted)
+    monkeypatch.setattr("pathlib.Path.replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_files({tmp_path / "new": "1", tmp_path / "a": "after"}, overwrite=True)
     assert read_tree(tmp_path) == {"a": "before"}
@@ -99,10 +99,10 @@ def test_a_link_that_leads_to_itself_is_one_line(tmp_path: Path) -> None:
 def test_an_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
 
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("os.fsync", interrupted)
+    monkeypatch.setattr("os.fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "a", "after")
     assert read_tree(tmp_path) == {"a": "before"}

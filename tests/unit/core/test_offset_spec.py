@@ -82,14 +82,14 @@ SLIPS = st.sampled_from(PIECES) | st.sampled_from("0123456789")
 
 
 @st.composite
-def edited(draw: st.DrawFn) -> str:
+def edit_offset(draw: st.DrawFn) -> str:
     """What is a place in a log, with a slip: something is put in, left out, or replaced."""
     text = draw(WRITTEN)
     at = draw(st.integers(0, len(text)))
     return text[:at] + draw(st.just("") | SLIPS) + text[at + draw(st.integers(0, 1)) :]
 
 
-TEXTS = st.integers(0, 3).flatmap(lambda one: [st.text(), NEARLY, edited(), edited()][one])
+TEXTS = st.integers(0, 3).flatmap(lambda one: [st.text(), NEARLY, edit_offset(), edit_offset()][one])
 """About a quarter of them are read."""
 
 

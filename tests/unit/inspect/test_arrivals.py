@@ -287,7 +287,7 @@ def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> N
     assert down["notes"] == ["not known, because partition 1 has no leader"]
 
 
-def rendered(found: Sequence[TopicArrivals], width: int | None = None) -> list[str]:
+def render_lines(found: Sequence[TopicArrivals], width: int | None = None) -> list[str]:
     return render_arrivals(found, earlier={"hot": 1.04}, width=width).plain.split("\n")
 
 
@@ -296,7 +296,7 @@ def test_the_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_tell()
         "hot", HOUR, (900, 100, 0), (9_000, 1_000, 70), 0.5, emptied=(2,), transactional=True, until_ms=NOW
     )
     moved = TopicArrivals("ahead", None, (900, 100), (900, 100), since_made=True, unknown="of a reason")
-    head, first, second, _, *notes, _, _ = rendered([hot, moved])
+    head, first, second, _, *notes, _, _ = render_lines([hot, moved])
     assert head.split()[-2:] == ["EVER", "BEFORE"]
     assert first.split()[-3:] == ["2.68", "1.04", "uneven"]
     assert second.split()[-3:] == ["1.80", "-", "uneven"]
@@ -306,7 +306,7 @@ def test_the_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_tell()
     assert "hot: Transactions write to this topic" in text
     assert "ahead: counted since the topic was made, because of a reason" in text
     for width in (72, 80):
-        assert max(map(len, rendered([hot, moved], width))) <= width
+        assert max(map(len, render_lines([hot, moved], width))) <= width
     topic, _ = json.loads(arrivals_to_json([hot, moved], earlier={"hot": 1.04}))["topics"]
     assert (topic["max_over_mean_before"], topic["emptied_partitions"], topic["transactional"]) == (
         1.04,

@@ -28,7 +28,7 @@ from kafkaform.inspect.health_check import (
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, absent, declared, made
+from tests.support.plans.scenes import FakeClock, Watched, absent, create_topic, declare_topic
 
 WARNING = Diagnostic("KF306", Severity.WARNING, "w")
 NOTE = Diagnostic("KF309", Severity.INFO, "i")
@@ -37,7 +37,7 @@ SICK = Diagnostic("KF303", Severity.ERROR, "e")
 
 @pytest.fixture
 def memory(memory: MemoryCluster) -> MemoryCluster:
-    made(memory, "orders", 3, 3, min_insync_replicas="2")
+    create_topic(memory, "orders", 3, 3, min_insync_replicas="2")
     return memory
 
 
@@ -104,14 +104,14 @@ def test_the_verdict_is_that_of_the_worst_finding(
 
 def test_a_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.commit("g", {("orders", 0): 0})
-    report = Examination((declared("orders", 3, 3),), target=target(brokers=3)).examine(memory)
+    report = Examination((declare_topic("orders", 3, 3),), target=target(brokers=3)).examine(memory)
     assert (report.verdict, report.findings, report.unchecked) == (HealthVerdict.HEALTHY, (), ())
     assert list(report.groups) == ["g"]
 
 
 def test_a_stopped_broker_is_seen_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
-    wanted = (declared("orders", 6, 3), group("g", members={"expected": 1}))
+    wanted = (declare_topic("orders", 6, 3), group("g", members={"expected": 1}))
     report = Examination(wanted, target=target(brokers=3)).examine(memory)
     assert codes(report) == ["KF302", "KF303", "KF306", "KF307"]
     assert report.verdict is HealthVerdict.UNHEALTHY
@@ -120,7 +120,7 @@ def test_a_stopped_broker_is_seen_and_the_loudest_comes_first(memory: MemoryClus
 def test_only_the_chosen_rules_run_and_only_what_they_need_is_read(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Watched(memory)
-    chosen = Examination((declared("orders", 6, 3),), target=target(3), only=frozenset({"KF303"}))
+    chosen = Examination((declare_topic("orders", 6, 3),), target=target(3), only=frozenset({"KF303"}))
     assert codes(chosen.examine(watched)) == ["KF303"]
     assert watched.readings == []
     assert codes(replace(chosen, only=frozenset({"KF306"})).examine(watched)) == ["KF306"]
@@ -186,7 +186,7 @@ def test_a_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCl
 
 
 def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory: MemoryCluster) -> None:
-    wanted = (declared("hidden"), group("g", members={"expected": 2}))
+    wanted = (declare_topic("hidden"), group("g", members={"expected": 2}))
     for one in wanted:
         memory.hide(one.ref)
     report = Examination(wanted).examine(memory)
@@ -238,7 +238,7 @@ def test_groups_that_cannot_be_read_at_all(memory: MemoryCluster) -> None:
 
 def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCluster) -> None:
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
-    report = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
+    report = Examination((declare_topic("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
     assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311", "KF313"}
     assert cluster.readings == []
@@ -285,7 +285,7 @@ WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))
 DOWN = Unreachable("no broker answered")
 
 
-def waited(
+def wait_for_cluster(
     *outcomes: HealthReport | ClusterError, timeout_s: float = 300
 ) -> tuple[HealthReport, list[object], FakeClock]:
     """Wait for a cluster that answers so, the last answer again and again."""
@@ -301,21 +301,21 @@ def waited(
 
 
 def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
-    assert (waited(WELL)[0], waited(WELL)[2].naps) == (WELL, [])
-    last, told, clock = waited(ILL, DOWN, ILL, WELL)
+    assert (wait_for_cluster(WELL)[0], wait_for_cluster(WELL)[2].naps) == (WELL, [])
+    last, told, clock = wait_for_cluster(ILL, DOWN, ILL, WELL)
     assert (last, told) == (WELL, [ILL, DOWN, ILL])
     assert clock.naps == [1.0, 1.5, 2.25]
     # Waiting ends with the last reading.
-    last, _, clock = waited(ILL, timeout_s=30)
+    last, _, clock = wait_for_cluster(ILL, timeout_s=30)
     assert last is ILL
     assert sum(clock.naps) == pytest.approx(30)
     assert max(clock.naps) == 5.0
     with pytest.raises(Unreachable):
-        waited(ILL, DOWN, timeout_s=30)
+        wait_for_cluster(ILL, DOWN, timeout_s=30)
 
 
 def test_no_time_is_one_reading_and_other_errors_are_raised() -> None:
-    last, told, clock = waited(ILL, timeout_s=0)
+    last, told, clock = wait_for_cluster(ILL, timeout_s=0)
     assert (last, told, clock.naps) == (ILL, [], [])
 
     # Another error is not waited out.

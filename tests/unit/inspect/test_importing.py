@@ -54,7 +54,7 @@ def plan_of(made: Import, observation: Observation, context: Context, cluster: M
     return plan_from(load([file.path for file in made.files], context), observation, cluster.facts())
 
 
-def seen(name: str, **fields: FieldValue) -> Observed:
+def build_observed(name: str, **fields: FieldValue) -> Observed:
     state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1}
     return Observed(topic(name), "id", state | {k.replace("_", "."): v for k, v in fields.items()})
 
@@ -148,7 +148,7 @@ def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
 
 def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
     context = Context(defaults={"Topic": (layer("Topic", state="absent"),)})
-    read = observation(seen("a"))
+    read = observation(build_observed("a"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         assert plan_of(made, read, context, cluster).unchanged == 1
@@ -156,7 +156,7 @@ def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -
 
 def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(tmp_path: Path) -> None:
     context = Context(undeclared=Undeclared.RESET)
-    read = observation(seen("a", config_future_config="7", config_retention_ms="5"))
+    read = observation(build_observed("a", config_future_config="7", config_retention_ms="5"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         plan = plan_of(made, read, context, cluster)
@@ -171,7 +171,7 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
     hidden = layer("Topic", config={"segment.ms": "1d"})
     context = Context(defaults={"Topic": (hidden,)})
     uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
-    read = observation(seen("secret", config_segment_ms=None), uneven, seen("plain"))
+    read = observation(build_observed("secret", config_segment_ms=None), uneven, build_observed("plain"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(Path("live")))
     assert {ref.name: why for ref, why in made.not_converged.items()} == {
         "secret": "a plan will change segment.ms",
@@ -255,7 +255,7 @@ def test_what_no_manifest_can_declare_is_named_and_the_rest_is_written(
     live = (
         Group(name, "classic", "Empty", positions=(Position("t", 0, 5),)) if kind == "ConsumerGroup" else None
     )
-    read = observation(Observed(ref, None, state, live=live), seen("sound"))
+    read = observation(Observed(ref, None, state, live=live), build_observed("sound"))
     made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
     assert (made.refs, [*made.undeclarable]) == ((topic("sound"),), [ref])
     assert [line for line in list_problems(made) if line.startswith(f"not imported: {ref}: ")]
@@ -277,7 +277,7 @@ def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
     internal = Observed(
         topic("__consumer_offsets"), "id", {"partitions": 50, "replicationFactor": 3}, {}, True
     )
-    read = observation(internal, seen("__kafkaform_audit"), also=[group("__kafkaform_lock")])
+    read = observation(internal, build_observed("__kafkaform_audit"), also=[group("__kafkaform_lock")])
     for selection in (
         Selection(),
         Selection(tuple(ref.name for ref in read.inventory), ignore=NameGlobs(("__*",))),
@@ -292,7 +292,7 @@ def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
 
 
 def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
-    read = observation(seen("a.1"), seen("a.2"), seen("b"))
+    read = observation(build_observed("a.1"), build_observed("a.2"), build_observed("b"))
     declared = {topic("a.1"): Location("live/a.1.yaml"), topic("b"): Location("live/team/b.yaml")}
 
     def names(*, overwrite: bool) -> list[str]:
@@ -313,7 +313,7 @@ def test_a_topic_that_is_gone_meanwhile_is_no_problem() -> None:
 def test_file_is_not_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300
-    read = observation(*(seen(f"orders.v{n}") for n in range(5)))
+    read = observation(*(build_observed(f"orders.v{n}") for n in range(5)))
     assert len(make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).files) == 5
     with pytest.raises(KafkaformError, match=r"live/orders\.yaml would exceed .* with 5 resources"):
         make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), FileGrouping.PREFIX))

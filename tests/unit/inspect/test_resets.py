@@ -19,7 +19,7 @@ from kafkaform.core.transactions import TransactionReading
 from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, made, topic
+from tests.support.plans.scenes import FakeClock, Watched, create_topic, topic
 
 NOW = 1_000_000
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -29,7 +29,7 @@ GROUP = ResourceRef("ConsumerGroup", "g")
 def cluster() -> MemoryCluster:
     """Topic a with 3 partitions of 100 records, of which the first 10 have expired; g stands at 50 in two."""
     memory = MemoryCluster()
-    made(memory, "a", partitions=3)
+    create_topic(memory, "a", partitions=3)
     for number in range(3):
         for step in range(10):
             memory.write("a", number, 10, 100_000 * step)
@@ -120,7 +120,7 @@ def test_no_place_is_outside_of_the_log(cluster: MemoryCluster, place: str, offs
     assert note.message.endswith(f"using {offset}")
 
 
-def skipped(made: Reset) -> list[tuple[str, str | None]]:
+def list_skipped(made: Reset) -> list[tuple[str, str | None]]:
     return [(one.message, one.suggestion) for one in made.plan.diagnostics if one.code == "KF452"]
 
 
@@ -131,15 +131,15 @@ def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: Me
     ):
         with cluster.transaction("a", 1, transactional_id="tx", age_ms=age_ms):
             cluster.write("a", 1, 3)
-            ((message, suggestion),) = skipped(reset(cluster, "latest"))
+            ((message, suggestion),) = list_skipped(reset(cluster, "latest"))
             assert f"transaction 'tx' (producer 1, epoch 0) has been open for {age} in a:1" in message
             assert ending in (suggestion or "")
             # Up to the last stable offset nothing is skipped that could not be read.
             stable = cluster.log_spans([("a", 1)], committed=True)[("a", 1)].end
-            assert skipped(reset(cluster, str(stable))) == []
-            assert len(skipped(reset(cluster, str(stable + 1)))) == 1
-            assert skipped(reset(cluster, "latest", "a:0")) == []
-    assert skipped(reset(cluster, "latest")) == []
+            assert list_skipped(reset(cluster, str(stable))) == []
+            assert len(list_skipped(reset(cluster, str(stable + 1)))) == 1
+            assert list_skipped(reset(cluster, "latest", "a:0")) == []
+    assert list_skipped(reset(cluster, "latest")) == []
 
 
 def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
@@ -154,7 +154,7 @@ def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_
     with cluster.transaction("a", 1):
         cluster.write("a", 1, 3)
         made = make_reset(ResetRequest("g", Latest()), Few(cluster), Settings(), None, NOW)
-        ((message, _),) = skipped(made)
+        ((message, _),) = list_skipped(made)
         assert message.startswith("a transaction has been open in a:1 from offset 100")
 
 

@@ -36,7 +36,7 @@ from tests.support.plans.scenes import topic
 IGNORED = NameGlobs(("__*", "*-changelog"))
 
 
-def declared(ref: ResourceRef, **spec: object) -> Desired:
+def build_desired(ref: ResourceRef, **spec: object) -> Desired:
     return Desired(ref, {}, Intent(labels={"team": "checkout"}, spec=spec))
 
 
@@ -44,9 +44,9 @@ def test_quotas_are_read_where_a_manifest_declares_one() -> None:
     ref = ResourceRef("ClientQuota", "user=ada")
     cluster = MemoryCluster()
     assert cluster.execute([AlterQuota(ref, {"producer_byte_rate": "1000"})]) == [None]
-    assert list_shown_kinds([declared(topic("orders"))]) == ("Topic", "ConsumerGroup")
-    kinds = list_shown_kinds([declared(ref)])
-    report = read_status(cluster, [declared(ref)], Selection(kinds=kinds))
+    assert list_shown_kinds([build_desired(topic("orders"))]) == ("Topic", "ConsumerGroup")
+    kinds = list_shown_kinds([build_desired(ref)])
+    report = read_status(cluster, [build_desired(ref)], Selection(kinds=kinds))
     (quota,) = report.others
     assert (quota.ref, quota.declared, quota.team) == (ref, True, "checkout")
     assert quota.observed is not None
@@ -133,12 +133,12 @@ def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
 
 
 def test_what_is_declared_is_told_from_what_is_there() -> None:
-    desired = [declared(topic("__mine"))]
+    desired = [build_desired(topic("__mine"))]
     made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
     assert [one.name for one in made.topics] == ["__mine"]
     assert made.hidden == 1
     # What is declared and not there is told from what is there and not declared.
-    desired = [declared(topic("gone")), declared(group("none"), members={"expected": 3})]
+    desired = [build_desired(topic("gone")), build_desired(group("none"), members={"expected": 3})]
     made = assemble(live("found", "@some"), reading(("some", "found")), {}, desired, Selection())
     assert [(t.name, t.observed is not None, t.declared, t.team) for t in made.topics] == [
         ("found", True, False, ""),
@@ -183,7 +183,7 @@ def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
     seen = Observation(
         {}, frozenset(), {topic("t"): "not yours"}, (Diagnostic("KF1", Severity.INFO, "note"),)
     )
-    made = assemble(seen, groups, {}, [declared(topic("t"))], Selection(), ["first"])
+    made = assemble(seen, groups, {}, [build_desired(topic("t"))], Selection(), ["first"])
     assert (made.notes, made.topics) == (("note",), ())
     first, many, one, part, unread = made.unread
     assert (first, many) == ("first", "4 groups (a, b, c, …): no right")
@@ -212,7 +212,7 @@ def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
 
 def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
     cluster = Answers(live("a", "@x.a", "@y"), reading())
-    desired = [declared(group("x.b"))]
+    desired = [build_desired(group("x.b"))]
     read_status(cluster, desired, Selection(("x.*", "a")))
     read_status(cluster, desired, Selection(("a",)))
     read_status(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))

@@ -91,20 +91,23 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
         keep(tmp_path / "file", report(1, "a"))
 
 
-def of_partitions(second: int, count: int, cluster_id: str = "memory") -> SkewReport:
+def build_report(second: int, count: int, cluster_id: str = "memory") -> SkewReport:
     return scenes.report(
-        scenes.measured("a", partitions=count),
+        scenes.build_result("a", partitions=count),
         cluster_id=cluster_id,
         created_at=f"2026-11-01T00:00:{second:02}Z",
     )
 
 
 def increases(story: Story, *reports: SkewReport, topic: str = "a") -> list[tuple[int, int, str, str, str]]:
-    def at(milliseconds: int) -> str:
+    def format_time(milliseconds: int) -> str:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%d %H:%M:%S")
 
     found = skew_input.find_recorded_increases(story.entries, reports, "memory", topic)
-    return [(one.before, one.after, at(one.since_ms), at(one.until_ms), one.source) for one in found]
+    return [
+        (one.before, one.after, format_time(one.since_ms), format_time(one.until_ms), one.source)
+        for one in found
+    ]
 
 
 def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() -> None:
@@ -114,8 +117,8 @@ def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() ->
     story.add("update", "b", {"partitions": (1, 2)})
     applied = (6, 12, "03 12:00:00", "03 12:00:00", "the audit record")
     assert [(*one[:2], one[4]) for one in increases(story)] == [(*applied[:2], applied[4])]
-    reports = [of_partitions(1, 3), of_partitions(2, 3), of_partitions(4, 6), of_partitions(5, 9, "other")]
-    found = increases(story, *reports, of_partitions(6, 12))
+    reports = [build_report(1, 3), build_report(2, 3), build_report(4, 6), build_report(5, 9, "other")]
+    found = increases(story, *reports, build_report(6, 12))
     assert found[0] == (3, 6, "01 00:00:02", "01 00:00:04", "earlier skew reports")
     # What the record dates to the second is not told once more.
     assert [one[:2] for one in found] == [(3, 6), (6, 12)]
@@ -126,6 +129,6 @@ def test_what_was_before_a_topic_was_made_again_is_left_out() -> None:
     story = Story()
     story.add("update", "a", {"partitions": (6, 12)})
     story.add("create", "a", {"partitions": (None, 3)})
-    assert increases(story, of_partitions(1, 3), of_partitions(2, 6)) == []
+    assert increases(story, build_report(1, 3), build_report(2, 6)) == []
     story.add("update", "a", {"partitions": (3, 4)})
     assert [one[:2] for one in increases(story)] == [(3, 4)]

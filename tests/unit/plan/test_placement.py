@@ -20,7 +20,7 @@ from kafkaform.plan.placement import (
     rebalance,
 )
 from kafkaform.resources.replicas.layout import Assignment, Layout, Reassignment
-from tests.support.plans.layouts import brokers, large, layout, moved, state_of
+from tests.support.plans.layouts import brokers, large, layout, move_topics, state_of
 
 THREE = brokers(3, ("a", "b", "c"))
 SIX = brokers(6, ("a", "b", "c"))
@@ -33,7 +33,7 @@ def only(result: Placements) -> tuple[tuple[int, ...], ...]:
     return assignment
 
 
-def refused(want: PlacementRequest, found: Layout) -> str:
+def refuse_placement(want: PlacementRequest, found: Layout) -> str:
     """Why it has no place."""
     result = place([want], found)
     assert not result.assignments
@@ -180,7 +180,7 @@ def test_static_placement_is_taken_as_listed_and_counted_first() -> None:
 )
 def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...], message: str) -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
-    assert message in refused(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
+    assert message in refuse_placement(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
 
 
 # --- refusals --------------------------------------------------------------------------------------
@@ -189,20 +189,20 @@ def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...]
 def test_too_few_brokers_and_fewer_partitions_are_refused() -> None:
     # More replicas than brokers.
     found = layout(THREE, {"t": [(1,)]})
-    assert "only 3 brokers are live" in refused(PlacementRequest("t", 1, 4), found)
-    assert "only 3 brokers are live" in refused(PlacementRequest("new", 1, 4), found)
+    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("t", 1, 4), found)
+    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("new", 1, 4), found)
     one_broker = Layout(THREE[:1], found.topics)
-    assert "only 1 broker is live" in refused(PlacementRequest("t", 1, 2), one_broker)
-    assert "at least one replica" in refused(PlacementRequest("t", 1, 0), found)
+    assert "only 1 broker is live" in refuse_placement(PlacementRequest("t", 1, 2), one_broker)
+    assert "at least one replica" in refuse_placement(PlacementRequest("t", 1, 0), found)
     found = layout(THREE, {"t": [(1,), (2,)]})
-    assert "it has 2 partitions" in refused(PlacementRequest("t", 1, 1), found)
+    assert "it has 2 partitions" in refuse_placement(PlacementRequest("t", 1, 1), found)
 
 
 def test_what_is_being_reassigned_is_left_alone() -> None:
     # A topic that is being reassigned is left alone unless nothing of it moves.
     running = {("t", 0): Reassignment((2, 3), frozenset({3}), frozenset({1}))}
     found = layout(THREE, {"t": [(2, 3, 1), (1, 2)], "u": [(1,)]}, reassigning=running)
-    assert "reassigning partition 0 from 2:1 to 2:3" in refused(PlacementRequest("t", 2, 3), found)
+    assert "reassigning partition 0 from 2:1 to 2:3" in refuse_placement(PlacementRequest("t", 2, 3), found)
     assert only(place([PlacementRequest("t", 2, 2)], found)) == ((2, 3), (1, 2))
     assert only(place([PlacementRequest("t", 3, 2)], found))[:2] == ((2, 3), (1, 2))
     result = rebalance(["t", "u"], found)
@@ -210,9 +210,9 @@ def test_what_is_being_reassigned_is_left_alone() -> None:
     running = {("t", number): Reassignment((2,), frozenset({2}), frozenset({1})) for number in range(2)}
     found = layout(THREE, {"t": [(2, 1), (2, 1)]}, reassigning=running)
     both = "partition 0 from 1 to 2, partition 1 from 1 to 2"
-    assert both in refused(PlacementRequest("t", 2, 3), found)
+    assert both in refuse_placement(PlacementRequest("t", 2, 3), found)
     found = replace(layout(THREE, {"t": [(1,)]}), reassigning=None)
-    assert refused(PlacementRequest("t", 1, 2), found).startswith("this account cannot see")
+    assert refuse_placement(PlacementRequest("t", 1, 2), found).startswith("this account cannot see")
     assert only(place([PlacementRequest("t", 2, 1)], found))[0] == (1,)
     assert set(rebalance(["t"], found).refused) == {"t"}
 
@@ -320,7 +320,7 @@ def test_balances_and_moves_are_counted() -> None:
 def raised_and_evened(found: Layout) -> dict[str, Assignment]:
     """Where replicas are once every topic has one more of them, and the brokers have equally many."""
     raised = place([PlacementRequest(topic, 10, 4) for topic in found.topics], found)
-    after = moved(found, raised.assignments)
+    after = move_topics(found, raised.assignments)
     return {**raised.assignments, **rebalance(after.topics, after).assignments}
 
 

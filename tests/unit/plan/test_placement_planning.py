@@ -32,10 +32,10 @@ from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import (
     FakeClock,
     Watched,
+    create_topic,
     declare_placement,
-    declared,
+    declare_topic,
     judge_saved,
-    made,
     plan_for,
     topic,
 )
@@ -94,7 +94,7 @@ class Counting(Watched):
 def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3], [1])
     watched = Counting(memory)
-    plan = plan_for(watched, declared("a", 4, 3))
+    plan = plan_for(watched, declare_topic("a", 4, 3))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert plan.broker_validated
@@ -111,20 +111,23 @@ def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryC
 def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 1])
     watched = Counting(memory)
-    same = declared("a", 2, 2)
+    same = declare_topic("a", 2, 2)
     plan = plan_for(
-        watched, same, declare_placement(declared("new", 3, 3), "rack-aware"), declared("other", 6, 3)
+        watched,
+        same,
+        declare_placement(declare_topic("new", 3, 3), "rack-aware"),
+        declare_topic("other", 6, 3),
     )
     assert [planned.ref.name for planned in plan.changes] == ["new", "other"]
     assert watched.layouts == 0
-    fewer = plan_for(watched, declared("a", 1, 3))
+    fewer = plan_for(watched, declare_topic("a", 1, 3))
     assert fewer.changes[0].status is Status.REFUSED
     assert watched.layouts == 0
 
 
 def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
-    plan = plan_for(memory, declared("a", 4, 2))
+    plan = plan_for(memory, declare_topic("a", 4, 2))
     found = list_fields(plan)
     assert list(found) == ["partitions", "placement"]
     assert read_target(plan)[:2] == ((1, 2), (2, 3))
@@ -148,7 +151,7 @@ class Placing(MemoryCluster):
 def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(cluster, "a", [1, 2], [2, 3])
-    plan = plan_for(cluster, declared("a", 4, 2))
+    plan = plan_for(cluster, declare_topic("a", 4, 2))
     (planned,) = plan.changes
     assert (planned.status, list(list_fields(plan))) == (Status.PLANNED, ["partitions"])
     assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
@@ -160,7 +163,9 @@ def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
 def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(cluster, "a", [1, 2], [2, 3])
-    (planned,) = plan_for(cluster, declare_placement(declared("a", 3, 2), "static", "1:2,2:3,3:1")).changes
+    (planned,) = plan_for(
+        cluster, declare_placement(declare_topic("a", 3, 2), "static", "1:2,2:3,3:1")
+    ).changes
     assert planned.status is Status.REFUSED
     assert "(INVALID_REQUEST)" in str(planned.reason)
 
@@ -169,16 +174,16 @@ def test_what_brokers_refuse_or_do_not_offer_stays_refused() -> None:
     # What brokers refuse without places too stays refused.
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(cluster, "a", [1, 2], [2, 3])
-    bad = declared("a", 4, 2, retention_ms="-7")
+    bad = declare_topic("a", 4, 2, retention_ms="-7")
     (planned,) = plan_for(cluster, bad).changes
     assert planned.status is Status.REFUSED
     # What a cluster does not offer is refused with the reason.
     fixed = Fixed(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(fixed, "a", [1, 2], [2, 3])
-    (moved,) = plan_for(fixed, declared("a", 2, 3)).changes
+    (moved,) = plan_for(fixed, declare_topic("a", 2, 3)).changes
     assert moved.status is Status.REFUSED
     assert "does not support AlterPartitionReassignments" in str(moved.reason)
-    (altered,) = plan_for(fixed, declared("a", 2, 2, retention_ms="9")).changes
+    (altered,) = plan_for(fixed, declare_topic("a", 2, 2, retention_ms="9")).changes
     assert altered.status is Status.REFUSED
     assert "does not support AlterConfigs" in str(altered.reason)
 
@@ -205,7 +210,7 @@ def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
 def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
-    plan = plan_for(memory, declared("a", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2))
     found = list_fields(plan)
     assert found["replicationFactor"].before == "1-2"
     assert [len(replicas) for replicas in read_target(plan)] == [2, 2]
@@ -214,7 +219,7 @@ def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster)
 def test_partitions_that_find_no_place_are_left_to_the_controller(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2, 3])
     memory.stop_broker(3)
-    plan = plan_for(memory, declared("a", 2, 3))
+    plan = plan_for(memory, declare_topic("a", 2, 3))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert KINDS["Topic"].operations(planned.change) == (AddPartitions(topic("a"), 1, 2),)
@@ -225,7 +230,7 @@ def test_partitions_that_find_no_place_are_left_to_the_controller(memory: Memory
 def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
-    (planned,) = plan_for(memory, declared("a", 3, 2)).changes
+    (planned,) = plan_for(memory, declare_topic("a", 3, 2)).changes
     assert planned.status is Status.REFUSED
     assert "its partitions have 1 to 2 replicas" in str(planned.reason)
     assert "declare `partitions: 2` first" in str(planned.reason)
@@ -235,8 +240,8 @@ def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])
     place_topic(memory, "a", [1, 2], [3, 1])
-    assert plan_for(memory, declared("a", 2, 2)).changes == ()
-    plan = plan_for(memory, declare_placement(declared("a", 2, 2), "rack-aware"))
+    assert plan_for(memory, declare_topic("a", 2, 2)).changes == ()
+    plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "rack-aware"))
     assert list(list_fields(plan)) == ["placement"]
     (moved, kept) = read_target(plan)
     assert {racks[broker] for broker in moved} == {"a", "b"}
@@ -245,15 +250,15 @@ def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
 
 def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
-    plan = plan_for(memory, declare_placement(declared("a", 2, 2), "static", "1:2,3:1"))
+    plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,3:1"))
     assert list_fields(plan)["placement"].after == "1:2,3:1"
-    assert plan_for(memory, declare_placement(declared("a", 2, 2), "static", "1:2,2:3")).changes == ()
-    order = plan_for(memory, declare_placement(declared("a", 2, 2), "static", "2:1,2:3"))
+    assert plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,2:3")).changes == ()
+    order = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "2:1,2:3"))
     assert list_fields(order)["placement"].assessment.hazard == ""
 
 
 def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
-    desired = declare_placement(declared("a", 2, 2), "static", "1:3,3:2")
+    desired = declare_placement(declare_topic("a", 2, 2), "static", "1:3,3:2")
     plan = plan_for(memory, desired)
     assert plan.changes[0].status is Status.PLANNED
     carry_out(memory, plan)
@@ -263,7 +268,7 @@ def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> 
 
 def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declared("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
+    plan = plan_for(memory, declare_topic("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
     operations = carry_out(racked_like(memory), plan)
     assert [type(operation) for operation in operations] == [AlterConfigs, Reassign, AlterConfigsInSync]
     assert operations[-1] == AlterConfigsInSync(topic("a"), {"min.insync.replicas": "2"}, least_in_sync=2)
@@ -281,7 +286,7 @@ def racked_like(memory: MemoryCluster) -> MemoryCluster:
 def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [1])
     memory.fill(topic("a"), 2_000_000_000)
-    plan = plan_for(memory, declared("a", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2))
     reason = list_fields(plan)["placement"].assessment.reason
     assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
     assert reason.endswith(" at 50 MB/s per broker)")
@@ -291,21 +296,21 @@ def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
     for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
         place_topic(memory, name, replicas)
         memory.fill(topic(name), 1_000_000_000)
-    plan = plan_for(memory, declared("a", 1, 3), declared("b", 1, 2), declared("c", 1, 2))
+    plan = plan_for(memory, declare_topic("a", 1, 3), declare_topic("b", 1, 2), declare_topic("c", 1, 2))
     (note,) = [found for found in plan.diagnostics if found.code == "KF429"]
     assert "3 replicas are copied (2.8 GiB, about 40 seconds at 50 MB/s per broker)" in note.message
     # Broker 1 sends both of the first topic's; broker 2 sends the second's, or the first's was sent to it.
     assert summary_sentence(plan).startswith(f"Plan: 2 to update, 1 unchanged. {note.message}. ")
     assert list_codes(narrow(plan, ["Topic/a"])) == []
     assert list_codes(narrow(plan, ["Topic/*"])) == ["KF429"]
-    assert list_codes(plan_for(memory, declared("a", 1, 3))) == []
+    assert list_codes(plan_for(memory, declare_topic("a", 1, 3))) == []
 
 
 def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
         place_topic(memory, name, [1], [1])
         memory.fill(topic(name), 2_000_000_000)
-    plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
     text = plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z"))
     assert " at 50 MB/s per broker" in text
     read, _ = plan_from_json(text, "plan.json")
@@ -329,7 +334,7 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
 
 def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declared("a", 3, 2))
+    plan = plan_for(memory, declare_topic("a", 3, 2))
     header = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
     assert plan_from_json(plan_to_json(plan, header), "plan.json")[0].changes == plan.changes
 
@@ -340,7 +345,7 @@ def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
 def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 1])
     memory.stop_broker(3)
-    plan = plan_for(memory, declared("a", 2, 3), declared("b"))
+    plan = plan_for(memory, declare_topic("a", 2, 3), declare_topic("b"))
     assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
     assert plan.changes[0].reason
 
@@ -349,7 +354,7 @@ def test_a_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -
     place_topic(memory, "a", [1], [2])
     place_topic(memory, "b", [1], [2])
     assert not any(memory.reassign({("a", 0): (3,)}).values())
-    plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
     assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
     assert "reassign" in str(plan.changes[0].reason)
     assert list_codes(plan) == ["KF427"]
@@ -363,8 +368,8 @@ def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: M
     place_topic(memory, "a", [1], [2])
     place_topic(memory, "b", [1], [2])
     desired = (
-        declared("a", 4, 2, min_insync_replicas="2"),
-        declare_placement(declared("b", 2, 1), "static", "1,3"),
+        declare_topic("a", 4, 2, min_insync_replicas="2"),
+        declare_placement(declare_topic("b", 2, 1), "static", "1,3"),
     )
     plan = plan_for(Blind(memory), *desired)
     assert list_codes(plan) == ["KF423"]
@@ -387,9 +392,9 @@ def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -
         place_topic(memory, name, [1, 2], [2, 3])
     plan = plan_for(
         Veiled(memory),
-        declared("grows", 3, 2),
-        declared("moves", 2, 3),
-        declare_placement(declared("racks", 2, 2), "rack-aware"),
+        declare_topic("grows", 3, 2),
+        declare_topic("moves", 2, 3),
+        declare_placement(declare_topic("racks", 2, 2), "rack-aware"),
     )
     assert {planned.ref.name: planned.status for planned in plan.changes} == {
         "grows": Status.PLANNED,
@@ -405,7 +410,7 @@ def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryClu
             raise PermissionDenied(f"not for {len(partitions)} of yours")
 
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(Weightless(memory), declared("a", 2, 2))
+    plan = plan_for(Weightless(memory), declare_topic("a", 2, 2))
     assert list_fields(plan)["placement"].assessment.reason == "2 replicas are copied"
     assert list_codes(plan) == ["KF416"]
 
@@ -417,7 +422,7 @@ def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryClu
             return self.cluster.layout(topics)
 
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(Moving(memory), declared("a", 2, 2))
+    plan = plan_for(Moving(memory), declare_topic("a", 2, 2))
     assert "moved while the plan was made" in str(plan.changes[0].reason)
 
 
@@ -426,9 +431,9 @@ def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryClu
 
 def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3])
-    first = read_target(plan_for(memory, declared("a", 3, 2)))
+    first = read_target(plan_for(memory, declare_topic("a", 3, 2)))
     assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
-    plan = plan_for(memory, declared("a", 3, 2))
+    plan = plan_for(memory, declare_topic("a", 3, 2))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert list_fields(plan)["placement"].before == "1,2,3"
@@ -440,16 +445,16 @@ def test_a_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (1, 2)}).values())
     watched = Counting(memory)
-    plan = build_plan(Request([declared("a", 1, 2)], reading=True), watched, Settings(), None)
+    plan = build_plan(Request([declare_topic("a", 1, 2)], reading=True), watched, Settings(), None)
     assert (plan.changes, watched.layouts) == ((), 0)
-    plan = build_plan(Request([declared("a", 1, 2)]), watched, Settings(), None)
+    plan = build_plan(Request([declare_topic("a", 1, 2)]), watched, Settings(), None)
     assert list_fields(plan)["placement"].before == "1"
 
 
 def test_replicas_that_others_move_about_are_no_change(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (2,)}).values())
-    plan = plan_for(memory, declared("a", 1, 1))
+    plan = plan_for(memory, declare_topic("a", 1, 1))
     assert plan.changes == ()
 
 
@@ -468,10 +473,10 @@ def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int
     memory.pace(2)
     desired = []
     for number, (partitions, factor, more, wanted, spread) in enumerate(topics):
-        made(memory, f"t{number}", partitions, factor)
+        create_topic(memory, f"t{number}", partitions, factor)
         least = str(max(1, wanted - 1))
         meant = {f"replication-factor-cut from {factor}": "meant"} if wanted == 1 < factor else None
-        one = declared(f"t{number}", partitions + more, wanted, allow=meant, min_insync_replicas=least)
+        one = declare_topic(f"t{number}", partitions + more, wanted, allow=meant, min_insync_replicas=least)
         desired.append(declare_placement(one, "rack-aware") if spread else one)
     plan = plan_for(memory, *desired)
     assert all(planned.status is Status.PLANNED for planned in plan.changes)

@@ -319,7 +319,7 @@ def build_full_document() -> dict[str, Any]:
     return build_document(whole, replace(HEADER, configuration="kafkaform.yaml", servers="k:9092"))
 
 
-def _tampered(value: object) -> object:
+def _tamper_with(value: object) -> object:
     match value:
         case bool():
             return not value
@@ -342,7 +342,7 @@ def test_the_digest_covers_every_member_but_those_that_are_named() -> None:
             parent = parent[step]
         if isinstance(parent[path[-1]], dict | list):
             continue  # what it consists of is changed
-        parent[path[-1]] = _tampered(parent[path[-1]])
+        parent[path[-1]] = _tamper_with(parent[path[-1]])
         name = "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
         (covered if digest_of(edited) != original["digest"] else uncovered).add(name)
     assert uncovered - {"changes[].source", "diagnostics[].source"} == NOT_IN_THE_DIGEST

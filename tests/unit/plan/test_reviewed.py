@@ -43,7 +43,7 @@ WEEK = "604800000"
 LOSS = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
 
 
-def planned(change: Change, status: Status = Status.PLANNED) -> PlannedChange:
+def build_planned(change: Change, status: Status = Status.PLANNED) -> PlannedChange:
     return PlannedChange(change, status, Location("a.yaml", 1))
 
 
@@ -52,7 +52,7 @@ def update(*fields: FieldChange, name: str = "a", uid: str = "id-a") -> Update:
 
 
 def plan(*changes: Change | PlannedChange) -> Plan:
-    return Plan("c1", tuple(c if isinstance(c, PlannedChange) else planned(c) for c in changes))
+    return Plan("c1", tuple(c if isinstance(c, PlannedChange) else build_planned(c) for c in changes))
 
 
 def declare(name: str = "a", /, **state: FieldValue) -> Desired:
@@ -87,7 +87,7 @@ def test_wording_sizes_places_and_findings_are_no_differences(
     made: Plan, header: PlanHeader, data: st.DataObject
 ) -> None:
     changes = tuple(
-        replace(c, location=None, reason="other words", remedy=None, change=_reworded(c.change))
+        replace(c, location=None, reason="other words", remedy=None, change=_reword(c.change))
         for c in made.changes
     )
     other = replace(
@@ -102,7 +102,7 @@ def test_wording_sizes_places_and_findings_are_no_differences(
     assert compare((made, header), (other, later), ()) == ReviewComparison()
 
 
-def _reworded(change: Change) -> Change:
+def _reword(change: Change) -> Change:
     def other(assessment: RiskAssessment) -> RiskAssessment:
         return replace(assessment, reason="3 GiB less", remedy="wait")
 
@@ -170,7 +170,7 @@ OTHER_PLACEMENT = replace(PLACEMENT, after="1:3:2,2:1:3")
 DEFERRED = replace(FACTOR, deferred="later")
 RISKY = replace(PARTITIONS, assessment=RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "r"))
 ONLY_RETENTION = plan(update(RETENTION))
-REFUSED = plan(planned(update(PARTITIONS), Status.REFUSED))
+REFUSED = plan(build_planned(update(PARTITIONS), Status.REFUSED))
 PLACED = plan(update(FACTOR, PLACEMENT))
 GROWN = plan(update(FACTOR, PLACEMENT, RETENTION))
 WANTED = declare(partitions=3, config_retention_ms=WEEK)
@@ -222,7 +222,7 @@ STOPPED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
     "replicas that are not placed": (GROWN, plan(update(DEFERRED, RETENTION)), (MORE,)),
 }
 NOTED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
-    "a deletion more without consent": (plan(), plan(planned(DELETE, Status.NEEDS_CONSENT)), ()),
+    "a deletion more without consent": (plan(), plan(build_planned(DELETE, Status.NEEDS_CONSENT)), ()),
     "a creation that is done": (plan(CREATE), plan(), (WANTED,)),
     "an update that is done": (plan(update(replace(PARTITIONS, after=3), RETENTION)), plan(), (WANTED,)),
     "a field that is done": (BOTH, ONLY_RETENTION, (declare(partitions=6, config_retention_ms=WEEK),)),
@@ -255,7 +255,7 @@ def test_harmless_difference_is_a_note(
 @pytest.mark.parametrize(
     ("reviewed", "now"),
     [
-        (REFUSED, plan(planned(DELETE, Status.NEEDS_CONSENT))),
+        (REFUSED, plan(build_planned(DELETE, Status.NEEDS_CONSENT))),
         (REFUSED, plan()),
         (plan(update(RISKY)), plan(update(PARTITIONS))),
         (plan(update(PARTITIONS, DEFERRED)), plan(update(PARTITIONS))),
@@ -281,7 +281,7 @@ def test_only_additions_are_beyond_the_review() -> None:
     assert compare_plans(less, BOTH).beyond
     assert not compare_plans(BOTH, less).beyond
     assert not compare_plans(plan(CREATE), plan(DELETE)).beyond
-    assert not compare_plans(plan(), plan(planned(DELETE, Status.NEEDS_CONSENT))).beyond
+    assert not compare_plans(plan(), plan(build_planned(DELETE, Status.NEEDS_CONSENT))).beyond
 
 
 def test_hostile_names_stay_in_their_line() -> None:

@@ -20,24 +20,24 @@ from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
-from tests.support.plans.scenes import DAY, QUIET, WEEK, FakeClock, absent, declared, made, topic
+from tests.support.plans.scenes import DAY, QUIET, WEEK, FakeClock, absent, create_topic, declare_topic, topic
 
 SCREEN = 24
 SCENES = ("create", "cut", "decrease", "delete", "increase")
 
 
-def wanted(scene: str, name: str) -> Desired:
+def build_desired(scene: str, name: str) -> Desired:
     match scene:
         case "create":
-            desired = declared(f"new-{name}", 6, retention_ms=WEEK)
+            desired = declare_topic(f"new-{name}", 6, retention_ms=WEEK)
         case "cut":
-            desired = declared(name, 6, retention_ms=DAY)
+            desired = declare_topic(name, 6, retention_ms=DAY)
         case "decrease":
-            desired = declared(name, 3, retention_ms=WEEK)
+            desired = declare_topic(name, 3, retention_ms=WEEK)
         case "delete":
             desired = absent(name)
         case _:
-            desired = declared(name, 12, retention_ms=WEEK)
+            desired = declare_topic(name, 12, retention_ms=WEEK)
     desired = replace(desired, location=Location(f"topics/{name}.yaml"))
     return replace(desired, intent=replace(desired.intent, keyed=None))
 
@@ -48,12 +48,12 @@ def scene_of(scene: str, number: int, *, sizes: bool = False, allow: str = "") -
     names = [f"orders-{i:03}" for i in range(number)]
     kept = [f"kept-{i:04}" for i in range(number * 4)]
     for name in names:
-        made(memory, name, 6, retention_ms=WEEK)
+        create_topic(memory, name, 6, retention_ms=WEEK)
         if sizes:
             memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
     for name in kept:
-        made(memory, name)
-    desired = [*(wanted(scene, name) for name in names), *map(declared, kept)]
+        create_topic(memory, name)
+    desired = [*(build_desired(scene, name) for name in names), *map(declare_topic, kept)]
     grants = (Grant("*", allow),) if allow else ()
     settings = Settings(rules={**QUIET, "KF401": "off"})
     return build_plan(Request(desired, allow=grants), memory, settings, None), memory
@@ -118,10 +118,10 @@ def different_scene(number: int) -> Plan:
     memory = MemoryCluster()
     names = [f"orders-{i:03}" for i in range(number)]
     for name in names:
-        made(memory, name, 6, retention_ms=WEEK)
+        create_topic(memory, name, 6, retention_ms=WEEK)
         memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
     desired = [
-        replace(declared(name, 7 + i, retention_ms=WEEK), location=Location(f"topics/{name}.yaml"))
+        replace(declare_topic(name, 7 + i, retention_ms=WEEK), location=Location(f"topics/{name}.yaml"))
         for i, name in enumerate(names)
     ]
     desired = [replace(one, intent=replace(one.intent, keyed=None)) for one in desired]

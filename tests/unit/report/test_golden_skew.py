@@ -19,7 +19,7 @@ from spark_validation.results import SkewFinding, SkewReport, SkewVerdict, Topic
 from tests.support.golden import format_value, hide_unstable, shorten_lists
 from tests.support.skew import samples
 from tests.support.skew.analysis import scene
-from tests.support.skew.samples import failing, report, warned
+from tests.support.skew.samples import add_unknown_policy, failing, report
 
 CREATED = "2023-11-14T23:30:00Z"
 SCENES = {
@@ -52,13 +52,13 @@ def build(name: str) -> SkewReport:
 
 def build_overview() -> SkewReport:
     hot, empty, own, balanced = map(scene, ("hot key", "empty", "an own partitioner, many keys", "balanced"))
-    return report(failing(hot), empty, own, warned(balanced), created_at=CREATED)
+    return report(failing(hot), empty, own, add_unknown_policy(balanced), created_at=CREATED)
 
 
 def build_variants() -> list[tuple[TopicResult, TopicResult]]:
     """Return topics that no analysis above has, each with the one that it differs from."""
-    hot, mixed, empty = samples.hot(), samples.mixed("mixed"), samples.empty()
-    apart = replace(mixed, partitions=samples.balanced().partitions, hot_keys=())
+    hot, mixed, empty = samples.hot(), samples.build_mixed("mixed"), samples.empty()
+    apart = replace(mixed, partitions=samples.build_balanced().partitions, hot_keys=())
     own = {"murmur2": 0.08, "crc32": 0.08, "fnv1a": 0.08, "other": 0.77}
     once = [replace(one, sampled_records=one.distinct_keys, null_records=0) for one in apart.partitions]
     unnamed = SkewFinding("KF505", "warning", "null keys on a keyed topic")
@@ -76,7 +76,7 @@ def build_variants() -> list[tuple[TopicResult, TopicResult]]:
         "too few repeats": (apart, {"partitions": tuple(once)}),
         "an own partitioner": (apart, {"partitioners": own}),
         "heavy": (
-            samples.balanced(),
+            samples.build_balanced(),
             {"by_bytes": samples.imbalance([5 / 8, 1 / 8, 1 / 8, 1 / 8]), "causes": ()},
         ),
     }

@@ -25,7 +25,17 @@ from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
 from tests.support.plans.applies import NO, apply_everything
-from tests.support.plans.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    Watched,
+    absent,
+    create_topic,
+    declare_topic,
+    plan_for,
+    topic,
+)
 
 A = topic("a")
 
@@ -65,19 +75,23 @@ def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
 @pytest.mark.parametrize("number", [1, 3])
 def test_the_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
     for name in "abc"[:number]:
-        made(memory, name, retention_ms=WEEK)
-    report = report_of(plan_for(memory, *(declared(n, retention_ms=DAY) for n in "abc"[:number])), memory)
+        create_topic(memory, name, retention_ms=WEEK)
+    report = report_of(
+        plan_for(memory, *(declare_topic(n, retention_ms=DAY) for n in "abc"[:number])), memory
+    )
     assert word_consent_count(number) in summarise_apply(report)
 
 
 def test_lines_fit_a_terminal() -> None:
-    report = report_of(plan_for(MemoryCluster(), declared("t" * 60)), MemoryCluster())
+    report = report_of(plan_for(MemoryCluster(), declare_topic("t" * 60)), MemoryCluster())
     assert max(map(len, render_apply(report, width=80).plain.split("\n"))) <= 80
     memory = MemoryCluster()
-    made(memory, "a")
+    create_topic(memory, "a")
     lines = render_apply(
         report_of(
-            plan_for(memory, declared("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")),
+            plan_for(
+                memory, declare_topic("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")
+            ),
             memory,
         ),
         width=80,
@@ -90,8 +104,10 @@ def test_success_is_short_and_says_that_it_was_proven(
     memory: MemoryCluster, golden: SnapshotAssertion
 ) -> None:
     for name in ("changed", "doomed"):
-        made(memory, name)
-    plan = plan_for(memory, declared("new"), declared("changed", 6, retention_ms=WEEK), absent("doomed"))
+        create_topic(memory, name)
+    plan = plan_for(
+        memory, declare_topic("new"), declare_topic("changed", 6, retention_ms=WEEK), absent("doomed")
+    )
     reports = [
         report_of(plan, memory),
         report_of(plan, memory),
@@ -104,9 +120,9 @@ def test_success_is_short_and_says_that_it_was_proven(
 def test_many_safe_results_are_summed_up_and_every_failure_is_listed() -> None:
     memory = MemoryCluster()
     names = [f"t{i:03}" for i in range(700)]
-    plan = plan_for(memory, *map(declared, names))
+    plan = plan_for(memory, *map(declare_topic, names))
     for name in names[:300]:
-        made(memory, name)
+        create_topic(memory, name)
     failing = names[400:650]
     for name in failing:
         memory.fail_next(NO, topic(name))
@@ -132,8 +148,8 @@ def test_what_was_applied_and_not_tried_is_summed_up_with_the_reason_once() -> N
     doomed = [f"z{i:03}" for i in range(250)]
     kept = [f"kept{i:03}" for i in range(750)]  # or the deletions were too large a share of the cluster
     for name in [*doomed, *kept]:
-        made(memory, name)
-    plan = plan_for(memory, *map(declared, [*names, *kept]), *map(absent, doomed))
+        create_topic(memory, name)
+    plan = plan_for(memory, *map(declare_topic, [*names, *kept]), *map(absent, doomed))
     stop = Event()
     watched = Watched(memory, after=lambda _: stop.set())
     report = apply(plan, watched, ApplyOptions(stop=stop, clock=FakeClock().clock))

@@ -23,7 +23,7 @@ def group(name: str) -> ResourceRef:
     return ResourceRef("ConsumerGroup", name)
 
 
-def declared(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
+def build_desired(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
     labels = {"team": team} if team else {}
     return Desired(ref, {}, Intent(labels=labels, spec={"topics": list(topics)} if topics else {}))
 
@@ -40,10 +40,10 @@ def reader(name: str, *lags: tuple[str, int | None]) -> Group:
 
 CHANGELOGS = NameGlobs(("*-changelog",))
 SHOP = [
-    declared(topic("orders.v1"), team="checkout"),
-    declared(topic("carts.v1")),
-    declared(group("shop"), "orders.v1", "slip.v1", team="shop"),
-    declared(group("audit"), "orders.v1"),
+    build_desired(topic("orders.v1"), team="checkout"),
+    build_desired(topic("carts.v1")),
+    build_desired(group("shop"), "orders.v1", "slip.v1", team="shop"),
+    build_desired(group("audit"), "orders.v1"),
 ]
 
 
@@ -100,7 +100,7 @@ def test_what_the_cluster_has_besides() -> None:
 
 
 def test_a_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
-    desired = [declared(group("g"), "app-changelog")]
+    desired = [build_desired(group("g"), "app-changelog")]
     graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
     assert edges(graph) == [("app-changelog", "g", True, True, 2)]
     assert graph.nodes[0].live
@@ -142,7 +142,7 @@ def test_dot() -> None:
 
 
 def test_json() -> None:
-    data = json.loads(graph_to_json(build_graph([SHOP[0], declared(group("g"), "orders.v1")])))
+    data = json.loads(graph_to_json(build_graph([SHOP[0], build_desired(group("g"), "orders.v1")])))
     assert data == {
         "nodes": [
             {
@@ -167,7 +167,9 @@ def test_json() -> None:
 
 
 def test_names_that_look_alike_stay_apart() -> None:
-    shown = render_mermaid(build_graph([declared(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")]))
+    shown = render_mermaid(
+        build_graph([build_desired(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")])
+    )
     ids = [line.split("[")[0].strip() for line in shown.split("\n")[1:]]
     assert ids == ["topic_p_q", "topic_p_q_2", "topic_p_q_3", "topic_p_q_2_2"]
 
@@ -192,7 +194,7 @@ def mermaid_labels(shown: str) -> list[str]:
 
 @given(st.lists(st.tuples(hostile_text(min_size=1), hostile_text(min_size=1), hostile_text()), max_size=4))
 def test_no_name_breaks_out_of_a_drawing(found: list[tuple[str, str, str]]) -> None:
-    desired = [declared(group(name), read, team=team) for name, read, team in found]
+    desired = [build_desired(group(name), read, team=team) for name, read, team in found]
     graph = build_graph(desired, live([reader(name, (read, 3)) for name, read, _ in found], "other"))
     names = [printable(node.ref.name) for node in graph.nodes]
 

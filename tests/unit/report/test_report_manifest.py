@@ -19,11 +19,11 @@ from kafkaform.plan.planning import plan_from
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.config_values import CONFIG_VALUES
-from tests.support.plans.scenes import made, plan_for, topic
+from tests.support.plans.scenes import create_topic, plan_for, topic
 from tests.support.plans.strategies import hostile_text
 
 
-def observed(**configs: str) -> Observed:
+def build_observed(**configs: str) -> Observed:
     state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 3}
     state |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
     return Observed(topic("orders.v1"), "id", state)
@@ -42,7 +42,7 @@ def read_back(text: str, folder: Path) -> Desired:
 
 def test_a_topic_with_its_own_configs_in_human_units() -> None:
     manifest = build_live_manifest(
-        observed(
+        build_observed(
             retention_ms="604800000",
             retention_bytes="53687091200",
             cleanup_policy="compact,delete",
@@ -86,11 +86,15 @@ def test_a_topic_with_its_own_configs_in_human_units() -> None:
     ],
 )
 def test_the_shorthand_for_retention(configs: dict[str, str], retention: object) -> None:
-    assert spec(observed(**configs)) == {"partitions": 3, "replicationFactor": 3, "retention": retention}
+    assert spec(build_observed(**configs)) == {
+        "partitions": 3,
+        "replicationFactor": 3,
+        "retention": retention,
+    }
 
 
 def test_a_topic_without_own_configs_has_none() -> None:
-    assert spec(observed()) == {"partitions": 3, "replicationFactor": 3}
+    assert spec(build_observed()) == {"partitions": 3, "replicationFactor": 3}
 
 
 def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
@@ -206,7 +210,7 @@ def check_value(value: str, folder: Path) -> None:
     one = Observed(ref, "id", state, state)
     manifest = build_live_manifest(one)
     with MemoryCluster() as cluster:
-        made(cluster, "t", 1)
+        create_topic(cluster, "t", 1)
         seen = cluster.observe([ref])
         facts = cluster.facts()
     as_json = manifest.to_json()

@@ -60,7 +60,7 @@ OUR_HTML = re.compile(
 )
 
 
-def planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:
+def build_planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:
     place = Location("topics/t.yaml", 7)
     match action:
         case "create":
@@ -80,7 +80,7 @@ def section(markdown: str, title: str) -> str:
     return dict(zip(parts[1::2], parts[2::2], strict=True)).get(title, "")
 
 
-def folded(markdown: str, title: str) -> str:
+def read_fold(markdown: str, title: str) -> str:
     """The text of a fold."""
     found = re.search(rf"<summary>{title}[^<]*</summary>\n\n(.*?)\n</details>", markdown, re.DOTALL)
     return found[1] if found else ""
@@ -98,13 +98,13 @@ def left_out(text: str) -> int:
 
 def test_why_a_change_is_risky_is_said_once() -> None:
     found = Diagnostic("KF403", Severity.WARNING, f"a: {CUT.reason}", None, CUT.remedy, ref=topic("a"))
-    plan = Plan("c", (planned("a", "update"),), diagnostics=(found,))
+    plan = Plan("c", (build_planned("a", "update"),), diagnostics=(found,))
     markdown = render_plan_markdown(plan)
     assert section(markdown, "Risks").splitlines()[1] == (
         "- `Topic/a` `retention.ms: 7d → 1d`: destructive `retention-cut`, KF403. Why: what is older than "
         "1d is deleted. Safer: copy it first."
     )
-    held = render_plan_markdown(replace(plan, changes=(planned("a", "update", Status.NEEDS_CONSENT),)))
+    held = render_plan_markdown(replace(plan, changes=(build_planned("a", "update", Status.NEEDS_CONSENT),)))
     assert "Risks" not in parse_markdown(held).headings
     for text in (markdown, held):
         assert text.count(CUT.reason) == 1
@@ -118,21 +118,21 @@ def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
     markdown = render_plan_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
     assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
     assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Risks")
-    assert "`placement: partitions 0, 1, 2, " in folded(markdown, "Changes in full")
-    assert len(folded(markdown, "Changes in full")) < 800
+    assert "`placement: partitions 0, 1, 2, " in read_fold(markdown, "Changes in full")
+    assert len(read_fold(markdown, "Changes in full")) < 800
 
 
 # --- length ----------------------------------------------------------------------------------------
 
 
 def test_5000_changes_fit_and_the_notes_add_up() -> None:
-    changes = [planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
+    changes = [build_planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
     markdown = render_plan_markdown(Plan("c", tuple(changes)), HEADER)
     assert LIMIT * 0.9 < len(markdown) <= LIMIT
     rows = section(markdown, "Changes").partition("\n###")[0].count("`Topic/")
     assert rows > 500
     assert rows + left_out(section(markdown, "Changes")) == 5_000
-    details = folded(markdown, "Changes in full")
+    details = read_fold(markdown, "Changes in full")
     assert details.count("`Topic/") + left_out(details) == 1_666
     risks = section(markdown, "Risks").partition("\n<details>")[0]
     # A reason is said once, with the number of its changes: their names are in the table.
@@ -154,8 +154,8 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
 
 
 def test_what_is_held_back_is_cut_last() -> None:
-    held = [planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
-    others = [planned(f"t{i:04}") for i in range(5_000)]
+    held = [build_planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
+    others = [build_planned(f"t{i:04}") for i in range(5_000)]
     markdown = render_plan_markdown(Plan("c", (*others, *held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
@@ -164,7 +164,7 @@ def test_what_is_held_back_is_cut_last() -> None:
 
 
 def test_more_held_back_than_fits_is_counted() -> None:
-    held = [planned(f"h{i:04}", "update", Status.REFUSED) for i in range(5_000)]
+    held = [build_planned(f"h{i:04}", "update", Status.REFUSED) for i in range(5_000)]
     markdown = render_plan_markdown(Plan("c", tuple(held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
@@ -175,7 +175,7 @@ def test_more_held_back_than_fits_is_counted() -> None:
 
 def test_one_huge_value_is_cut_with_its_length() -> None:
     change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1, "replicationFactor": 1})
-    plan = Plan("c", (PlannedChange(change, Status.PLANNED), planned("u")))
+    plan = Plan("c", (PlannedChange(change, Status.PLANNED), build_planned("u")))
     markdown = render_plan_markdown(plan)
     assert len(markdown) < 3_000
     assert "`partitions: 1`" in markdown
@@ -189,7 +189,7 @@ def test_a_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
         for n in "ab"
     ]
     plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *others))
-    details = folded(render_plan_markdown(plan), "Changes in full")
+    details = read_fold(render_plan_markdown(plan), "Changes in full")
     assert "Topic/a" in details
     assert "Topic/b" in details
     assert "… details of 1 more change left out: 1 create;" in details
@@ -199,7 +199,7 @@ def test_lists_that_do_not_fit_are_counted() -> None:
     many = tuple(topic(f"{'x' * 150}{i:05}") for i in range(5_000))
     plan = Plan(
         "c",
-        (planned("a"),),
+        (build_planned("a"),),
         unmanaged=many,
         unknown=many,
         undeclared=tuple(UndeclaredConfig(ref, "config.k", "1") for ref in many),
@@ -240,7 +240,7 @@ def noisy(count: int) -> Plan:
         team = ("checkout", "payments", "platform")[number % 3]
         changes.append(PlannedChange(change, Status.PLANNED, Location(f"topics/{name}.yaml", 4), team=team))
 
-    def warned(name: str, code: str, severity: Severity) -> Diagnostic:
+    def build_warning(name: str, code: str, severity: Severity) -> Diagnostic:
         return Diagnostic(code, severity, f"{code} on {name}", Location("a.yaml"), "mend it", ref=topic(name))
 
     others = [*names, *(f"other-{i}" for i in range(38))]
@@ -251,11 +251,11 @@ def noisy(count: int) -> Plan:
         unmanaged=tuple(topic(f"unmanaged-{i}") for i in range(40)),
         undeclared=tuple(UndeclaredConfig(topic(f"other-{i}"), "config.k", "1") for i in range(3)),
         diagnostics=(
-            *(warned(name, "KF111", Severity.WARNING) for name in others),
-            *(warned(name, "KF212", Severity.WARNING) for name in others[count:]),
-            *(warned(name, "KF104", Severity.INFO) for name in others[count:]),
+            *(build_warning(name, "KF111", Severity.WARNING) for name in others),
+            *(build_warning(name, "KF212", Severity.WARNING) for name in others[count:]),
+            *(build_warning(name, "KF104", Severity.INFO) for name in others[count:]),
             *(
-                replace(warned(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
+                replace(build_warning(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
                 for name in names[::2]
             ),
         ),
@@ -266,7 +266,7 @@ def noisy(count: int) -> Plan:
     )
 
 
-def seen(markdown: str) -> list[str]:
+def read_visible_lines(markdown: str) -> list[str]:
     """The lines that a reader sees before anything is unfolded, blank ones included."""
     return re.sub(r"</summary>.*?</details>", "", markdown, flags=re.DOTALL).splitlines()
 
@@ -274,7 +274,7 @@ def seen(markdown: str) -> list[str]:
 @pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
 def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
     markdown = render_plan_markdown(noisy(count), HEADER)
-    assert len(seen(markdown)) <= most, markdown
+    assert len(read_visible_lines(markdown)) <= most, markdown
     assert len(markdown.splitlines()) <= most + 45
     for change in noisy(count).changes:
         assert f"`{change.ref}`" in section(markdown, "Changes")
@@ -296,16 +296,16 @@ def test_the_comment_of_one_safe_change_fits_a_screen() -> None:
         diagnostics=tuple(d for d in plan.diagnostics if d.code != "KF401" and d.ref != safe.ref),
     )
     markdown = render_plan_markdown(plan, HEADER)
-    assert len(seen(markdown)) <= 25, markdown
+    assert len(read_visible_lines(markdown)) <= 25, markdown
 
 
 # --- consent, and what is not from the branch -------------------------------------------------------
 
 
 def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
-    own = replace(planned("own"), origin=ChangeOrigin.BRANCH)
-    drift = replace(planned("drifted"), origin=ChangeOrigin.DRIFT)
-    mixed = replace(planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
+    own = replace(build_planned("own"), origin=ChangeOrigin.BRANCH)
+    drift = replace(build_planned("drifted"), origin=ChangeOrigin.DRIFT)
+    mixed = replace(build_planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
     markdown = render_plan_markdown(Plan("c", (drift, mixed, own)))
     foreign = section(markdown, "Not caused by this branch")
     assert "`Topic/drifted`" in foreign
@@ -317,7 +317,7 @@ def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
 
 
 def test_without_a_branch_nothing_is_said_of_one() -> None:
-    assert "branch" not in render_plan_markdown(Plan("c", (planned("a"),)))
+    assert "branch" not in render_plan_markdown(Plan("c", (build_planned("a"),)))
 
 
 # --- what foreign text cannot do -------------------------------------------------------------------

@@ -23,12 +23,12 @@ from tests.support.plans.strategies import examples, hostile_text
 from tests.support.skew import samples
 
 
-def rendered(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Page:
+def render_topics(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Page:
     return render_skew(samples.report(*topics), width=width, verbose=verbose)
 
 
 def lines(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> list[str]:
-    return rendered(*topics, width=width, verbose=verbose).plain.split("\n")
+    return render_topics(*topics, width=width, verbose=verbose).plain.split("\n")
 
 
 def markdown(*topics: TopicResult) -> str:
@@ -80,11 +80,11 @@ def test_a_reason_is_said_once_and_not_lost() -> None:
 def test_colour_follows_the_verdict() -> None:
     for made, style in (
         (samples.failing(samples.hot()), "bold red"),
-        (samples.warned(samples.hot()), "bold yellow"),
+        (samples.add_unknown_policy(samples.hot()), "bold yellow"),
         (samples.passing(samples.hot()), "bold green"),
         (samples.hot(), "bold"),
     ):
-        text = rendered(made).text
+        text = render_topics(made).text
         place = text.plain.index("hot keys")
         assert [str(span.style) for span in text.spans if span.start == place] == [style]
 
@@ -111,13 +111,19 @@ def test_keys_are_shown_only_if_the_report_has_them(render: Callable[[SkewReport
 
 
 def test_figures_are_shown_where_they_are_known_and_differ() -> None:
-    assert body(lines(samples.compacted()), "PARTITION")[0][:5] == ["0", "23.8", "%", "952,381", "1,269,841"]
+    assert body(lines(samples.build_compacted()), "PARTITION")[0][:5] == [
+        "0",
+        "23.8",
+        "%",
+        "952,381",
+        "1,269,841",
+    ]
     assert "OFFSETS" not in "\n".join(lines(samples.hot()))
-    assert "ON DISK" not in "\n".join(lines(samples.compacted()))
+    assert "ON DISK" not in "\n".join(lines(samples.build_compacted()))
     assert "PEAK" not in "\n".join(lines(samples.hot()))
 
 
-@pytest.mark.parametrize(("made", "shown"), [(samples.hot(), True), (samples.compacted(), False)])
+@pytest.mark.parametrize(("made", "shown"), [(samples.hot(), True), (samples.build_compacted(), False)])
 def test_estimates_have_intervals(made: TopicResult, shown: bool) -> None:
     header = next(line for line in lines(made, width=120) if "PARTITION " in line)
     assert ("INTERVAL" in header) == shown
@@ -189,7 +195,7 @@ def test_one_partition_has_one_full_bar() -> None:
 
 def test_nothing_is_shown_as_nan() -> None:
     topics = (*samples.everything(), samples.topic("t", [1, 1e9], population=10**12, read=3))
-    for text in (rendered(*topics, verbose=True).plain, markdown(*topics)):
+    for text in (render_topics(*topics, verbose=True).plain, markdown(*topics)):
         assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
 
 
@@ -233,7 +239,7 @@ def hostile_topic(name: str, prose: str) -> TopicResult:
 @examples(2)
 @given(hostile_text(min_size=1), hostile_text(), st.sampled_from([None, 10, 30, 80]))
 def test_hostile_text_stays_text(name: str, prose: str, width: int | None) -> None:
-    made = samples.report(hostile_topic(name, prose), samples.balanced())
+    made = samples.report(hostile_topic(name, prose), samples.build_balanced())
     made = replace(made, cluster_name=name, cluster_id=prose, created_at=prose)
     shown = render_skew(made, width=width, verbose=True).plain
     text = render_skew_markdown(made)

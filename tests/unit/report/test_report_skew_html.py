@@ -54,7 +54,7 @@ def sections(page: Element) -> dict[str, Element]:
     return {one.all("h2")[0].text: one for one in page.all("section") if one.all("h2")}
 
 
-def of_topic(topic: TopicResult, *history: SkewReport) -> Element:
+def render_topic(topic: TopicResult, *history: SkewReport) -> Element:
     return sections(parse_html(render_skew_html(samples.report(topic), rows(history))))[topic.name]
 
 
@@ -142,7 +142,7 @@ def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
 
 @pytest.mark.parametrize("topic", samples.everything()[1:], ids=lambda topic: topic.diagnosis)
 def test_every_diagnosis_has_its_page(topic: TopicResult) -> None:
-    section = of_topic(topic)
+    section = render_topic(topic)
     for cause in topic.causes:
         assert cause.evidence in section.text
     for line in topic.advice:
@@ -151,13 +151,13 @@ def test_every_diagnosis_has_its_page(topic: TopicResult) -> None:
 
 def test_code_of_advice_is_an_element() -> None:
     advice = "Set `partitioner=murmur2_random`, or declare `keyed: <false>`."
-    section = of_topic(replace(samples.hot(), advice=(advice,)))
+    section = render_topic(replace(samples.hot(), advice=(advice,)))
     assert [one.text for one in section.all("code")][1:3] == ["partitioner=murmur2_random", "keyed: <false>"]
     assert "`" not in section.text
 
 
 def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
-    section = of_topic(samples.hot())
+    section = render_topic(samples.hot())
     for title in ("By records", "By bytes"):
         figure = chart(section, title)
         bars = figure.all("rect")
@@ -180,14 +180,14 @@ def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
 
 
 def test_what_was_counted_whole_has_no_intervals() -> None:
-    section = of_topic(samples.compacted())
+    section = render_topic(samples.build_compacted())
     assert not [one for one in section.all("path", "line") if one.attributes["class"] == "whisker"]
     assert "95 % interval" not in chart(section, "By records").text
 
 
 def test_the_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
     for topic in (samples.hot(), samples.large(partitions=1000)):
-        figure = chart(of_topic(topic), "Lorenz curve")
+        figure = chart(render_topic(topic), "Lorenz curve")
         (line,) = [one for one in figure.all("path") if one.attributes["class"] == "line"]
         numbers = [float(one) for one in re.findall(r"[\d.]+", line.attributes["d"])]
         points = list(zip(numbers[::2], numbers[1::2], strict=True))
@@ -195,12 +195,12 @@ def test_the_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> Non
         assert all(1000 - y <= x + 1 for x, y in points)
         assert [x for x, _ in points] == sorted(x for x, _ in points)
         assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
-    assert "Gini 0.28" in chart(of_topic(samples.hot()), "Lorenz curve").text
+    assert "Gini 0.28" in chart(render_topic(samples.hot()), "Lorenz curve").text
 
 
 def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
     topic = replace(samples.hot(), what_if=samples.what_if(24, 48, 96, ratio=3.0))
-    section = of_topic(topic)
+    section = render_topic(topic)
     figure = chart(section, "Predicted")
     assert "now: 12" in figure.text
     assert [one.text for one in figure.all("circle")] == [
@@ -220,7 +220,7 @@ def test_the_page_names_the_version_that_made_it() -> None:
 
 def test_every_hot_key_and_partitioner_is_on_the_page() -> None:
     topic = samples.bursty()
-    section = of_topic(topic)
+    section = render_topic(topic)
     (table,) = [one for one in section.all("table") if "Key SHA-256" in one.text]
     (row,) = table.all("tbody")[0].all("tr")
     assert [one.text for one in row.all("th", "td")] == [
@@ -228,11 +228,11 @@ def test_every_hot_key_and_partitioner_is_on_the_page() -> None:
         "2 of 10 replicates",
     ]  # fmt: skip
     assert "100 %" in next(one.text for one in section.all("p") if one.text.startswith("Partitioners"))
-    assert len(chart(of_topic(samples.hot()), "Hottest keys").all("rect")) == len(samples.hot().hot_keys)
+    assert len(chart(render_topic(samples.hot()), "Hottest keys").all("rect")) == len(samples.hot().hot_keys)
 
 
 def test_a_topic_without_records_has_no_charts() -> None:
-    section = of_topic(samples.empty())
+    section = render_topic(samples.empty())
     assert not section.all("figure", "table")
 
 
@@ -240,7 +240,7 @@ def test_a_topic_without_records_has_no_charts() -> None:
 
 
 def test_the_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
-    section = of_topic(samples.hot(), *reversed(past(0.1, 0.2, 0.15)))
+    section = render_topic(samples.hot(), *reversed(past(0.1, 0.2, 0.15)))
     figure = chart(section, "Hottest key's")
     dots = figure.all("circle")
     assert [one.text for one in dots] == [
@@ -259,18 +259,18 @@ def test_only_the_past_of_this_topic_on_this_cluster_counts() -> None:
     later = replace(past(0.1)[0], created_at="2027-01-01T00:00:00Z")
     same = replace(past(0.1)[0], created_at=samples.CREATED)
     nothing = samples.report(samples.empty("payments.v1"), created_at="2026-10-05T00:00:00Z")
-    stranger = samples.report(samples.balanced("else"), created_at="2026-10-05T00:00:00Z")
-    section = of_topic(samples.hot(), other, later, same, nothing, stranger)
+    stranger = samples.report(samples.build_balanced("else"), created_at="2026-10-05T00:00:00Z")
+    section = render_topic(samples.hot(), other, later, same, nothing, stranger)
     assert "over time" not in section.text
 
 
 def test_a_long_past_keeps_its_worst_moments() -> None:
     history = []
     for day in range(300):
-        topic = samples.balanced("payments.v1") if day != 137 else samples.few("payments.v1")
+        topic = samples.build_balanced("payments.v1") if day != 137 else samples.few("payments.v1")
         stamp = f"2025-{1 + day // 28:02}-{1 + day % 28:02}T00:00:00Z"
         history.append(samples.report(topic, created_at=stamp))
-    section = of_topic(samples.balanced("payments.v1"), *history)
+    section = render_topic(samples.build_balanced("payments.v1"), *history)
     figure = chart(section, "Fullest / mean")
     (line,) = [one for one in figure.all("path") if one.attributes["class"] == "line"]
     numbers = [float(one) for one in re.findall(r"[\d.]+", line.attributes["d"])]
@@ -284,7 +284,7 @@ def test_a_long_past_keeps_its_worst_moments() -> None:
 
 
 def test_hostile_text_stays_text() -> None:
-    html = render_skew_html(samples.report(samples.hostile(), samples.balanced()), rows(past(0.1)))
+    html = render_skew_html(samples.report(samples.hostile(), samples.build_balanced()), rows(past(0.1)))
     page = parse_html(html)
     assert "<img src=x onerror=alert(1)>" in page.text
     assert not page.all("script", "img")

@@ -116,14 +116,14 @@ def test_times_are_in_utc() -> None:
 
 def test_a_diagnosis_of_a_later_version_is_shown_by_its_name() -> None:
     assert cause("slow_disks\x1b") == r"slow disks\x1b"
-    made = samples.balanced()
+    made = samples.build_balanced()
     assert describe_spread(replace(made, diagnosis="slow_disks")) == describe_spread(made)
 
 
 def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:
     made = samples.hot()
     assert len(notable_keys(made, 10)) == 5
-    assert len(notable_keys(samples.balanced(), 10)) == 2
+    assert len(notable_keys(samples.build_balanced(), 10)) == 2
     assert len(notable_keys(replace(made, hot_keys=made.hot_keys[9:]), 10)) == 3
     equal = replace(made, hot_keys=tuple(samples.key(f"k{number}", 0.02) for number in range(14)))
     assert notable_keys(equal, 10) == equal.hot_keys[:10]

@@ -234,7 +234,7 @@ def test_what_somebody_must_see_is_never_summed_up(
     ]
 
 
-def warned(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:
+def build_warning(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:
     place = Location(f"topics/{name}.yaml", 9, 5)
     return Diagnostic(code, severity, f"{code} on {name}", place, "set segment.ms", ref=topic(name))
 
@@ -245,11 +245,11 @@ def test_findings_of_what_does_not_change_are_one_line() -> None:
         plan_of(update(retention("1", "2", RiskAssessment()))),
         unchanged=39,
         diagnostics=(
-            *(warned(f"other{i}") for i in range(38)),
-            warned("t", "KF105"),
+            *(build_warning(f"other{i}") for i in range(38)),
+            build_warning("t", "KF105"),
             Diagnostic("KF212", Severity.WARNING, "latest", ref=group),
             Diagnostic("KF213", Severity.WARNING, "reads nothing", ref=group),
-            *(warned(f"other{i}", "KF104", Severity.INFO) for i in range(13)),
+            *(build_warning(f"other{i}", "KF104", Severity.INFO) for i in range(13)),
             Diagnostic("KF411", Severity.WARNING, "brokers differ"),
         ),
     )
@@ -278,15 +278,15 @@ def test_findings_of_what_does_not_change_are_one_line() -> None:
 )
 def test_warnings_of_manifests_alone_are_listed_offline(number: int, sentence: str | None) -> None:
     plan = plan_of(update(retention("1", "2", RiskAssessment())))
-    plan = replace(plan, diagnostics=tuple(warned(f"other{i}") for i in range(number)))
+    plan = replace(plan, diagnostics=tuple(build_warning(f"other{i}") for i in range(number)))
     assert [line.strip() for line in lines_of(plan) if "unchanged resource" in line] == [
         text for text in (sentence,) if text
     ]
 
 
 def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
-    errors = [warned(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
-    waived = replace(warned("other", "KF110", Severity.ERROR), waived="TICKET-1")
+    errors = [build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
+    waived = replace(build_warning("other", "KF110", Severity.ERROR), waived="TICKET-1")
     plan = replace(plan_of(update(retention("1", "2", RiskAssessment()))), diagnostics=(*errors, waived))
     lines = lines_of(plan)
     assert all(has_line(lines, "error KF109", found.message) for found in errors)
@@ -612,7 +612,7 @@ def test_prose_is_broken_between_words_and_never_within_a_name_or_code() -> None
 BRAKE = Diagnostic("KF404", Severity.ERROR, "460 of 500 topics would be put at risk", None, "smaller steps")
 
 
-def refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]:
+def build_refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]:
     """Changes of many shapes, so that no two of them are equal but for the name."""
     return [
         PlannedChange(
@@ -640,7 +640,7 @@ def refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]
         ((BRAKE,), f"KF110: too short; KF404: {BRAKE.message}", f"longer; {BRAKE.suggestion}"),
         ((), "retention-cut is forbidden on this cluster", "see `forbid:`"),
         ((), "the cluster is not healthy: KF303: 1 partition has no leader", "wait"),
-        (tuple(warned(f"other{i}", "KF109", Severity.ERROR) for i in range(400)), "no", None),
+        (tuple(build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(400)), "no", None),
     ],
     ids=["brake", "brake and rule", "forbidden", "unhealthy", "errors"],
 )
@@ -650,7 +650,7 @@ def test_what_decides_the_verdict_comes_first_and_once(
     safe = [
         PlannedChange(Create(topic(f"safe{i}"), {"partitions": i + 1}), Status.PLANNED) for i in range(50)
     ]
-    plan = Plan("c", (*safe, *refused(100, reason, remedy)), diagnostics=diagnostics)
+    plan = Plan("c", (*safe, *build_refused(100, reason, remedy)), diagnostics=diagnostics)
     decisive = diagnostics[0].message if diagnostics else reason
     for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
         flat = shown.replace("`", "")

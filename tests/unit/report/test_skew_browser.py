@@ -13,7 +13,7 @@ from kafkaform.core.values import replace
 from kafkaform.report.skew import render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import SkewReport
-from tests.support.browser import Picture, browser, drawn
+from tests.support.browser import Picture, browser, draw_page
 from tests.support.skew import samples
 
 PHONE = 360
@@ -121,7 +121,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     }
     page = folder / "frames.html"
     page.write_text(PAGE.format(frames="\n".join(map(str, frames.values()))), "utf-8")
-    html, whole = drawn(page, folder / "frames.png", width=800 + PHONE, height=3000)
+    html, whole = draw_page(page, folder / "frames.png", width=800 + PHONE, height=3000)
     (answer,) = re.findall(r"<pre>(.*)</pre>", html)
     shots = {
         name: whole.part(*frame.place, frame.width, frame.height)

@@ -41,7 +41,7 @@ from tests.support.markdown import GITHUB
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, Story
 from tests.support.plans.drift import drift_in
-from tests.support.plans.scenes import QUIET, made, topic
+from tests.support.plans.scenes import QUIET, create_topic, topic
 
 HOSTILE = [
     "x;touch p;#",
@@ -132,16 +132,16 @@ def group(name: str) -> ResourceRef:
     return ResourceRef("ConsumerGroup", name)
 
 
-def with_offsets(name: str) -> MemoryCluster:
+def build_cluster_with_offsets(name: str) -> MemoryCluster:
     memory = MemoryCluster()
-    made(memory, "a", partitions=3)
+    create_topic(memory, "a", partitions=3)
     memory.write("a", 0, 10, 0)
     memory.commit(name, {("a", 0): 5})
     return memory
 
 
 def tombstone(name: str) -> tuple[MemoryCluster, Desired]:
-    return with_offsets(name), Desired(group(name), None, Intent())
+    return build_cluster_with_offsets(name), Desired(group(name), None, Intent())
 
 
 @hostile
@@ -162,7 +162,7 @@ def test_the_way_back_of_an_offset(name: str) -> None:
 @hostile
 def test_the_suggestion_of_a_rule(name: str) -> None:
     desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
-    observed = with_offsets(name).observe([group(name), topic("a")]).resources
+    observed = build_cluster_with_offsets(name).observe([group(name), topic("a")]).resources
     scene = rules.RuleContext((desired,), live=observed)
     (found,) = [one for one in rules.check(scene, {}, (rules.Stage.CHANGES,)) if one.code == "KF406"]
     assert name in words_of(str(found.suggestion))
@@ -173,7 +173,7 @@ def deletion(name: str) -> Plan:
     return planning.build_plan(planning.Request([desired]), memory, Settings(rules=QUIET), None)
 
 
-def allowed(text: str) -> list[str]:
+def read_allow_values(text: str) -> list[str]:
     """The values of --allow in a text that has nothing else behind them in the line."""
     lines = [line[line.index("--allow") :] for line in text.splitlines() if "--allow" in line]
     return [word for line in lines for word in shlex.split(line)[1::2]]
@@ -182,11 +182,13 @@ def allowed(text: str) -> list[str]:
 @hostile
 def test_the_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> None:
     plan = deletion(name)
-    (flag,) = allowed(render_plan(plan, width=80).plain)
+    (flag,) = read_allow_values(render_plan(plan, width=80).plain)
     grant = Grant.parse(flag)
     assert grant.covers(group(name), "delete")
     assert not grant.covers(group("other"), "delete")
-    assert flag in [value for span in code_spans(render_plan_markdown(plan)) for value in allowed(span)]
+    assert flag in [
+        value for span in code_spans(render_plan_markdown(plan)) for value in read_allow_values(span)
+    ]
 
 
 @hostile

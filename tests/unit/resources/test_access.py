@@ -822,15 +822,15 @@ def test_pruning_takes_only_owned_principals_and_waits_for_consent() -> None:
     cluster = build_cluster(f"{name} allow Read on topic x" for name in names)
     ignore, protected = NameGlobs((), ("*-ignored",)), ("*-kept",)
 
-    def pruned(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
+    def plan_prune(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
         settings = Settings(owns=owns, ignore=ignore, protected=protected)
         planned = build_plan(Request([], prune=prune), cluster, settings, None)
         return {change.ref.name: (change.status, change.missing) for change in planned.changes}
 
-    assert pruned(NameGlobs(("*",))) == {}, "a list of names is about topics"
+    assert plan_prune(NameGlobs(("*",))) == {}, "a list of names is about topics"
     owned = NameGlobs((), ("User:app-*",))
-    assert pruned(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
-    assert pruned(owned, prune=False) == {}
+    assert plan_prune(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
+    assert plan_prune(owned, prune=False) == {}
     assert not Selection(ignore=ignore).takes(ResourceRef("Access", "User:app-ignored"))
     declared = [Desired(ResourceRef("Access", "User:app-ignored"), None)]
     planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)

@@ -14,14 +14,14 @@ from kafkaform.core.model import Location, Severity
 from kafkaform.resources.groups import PROTOCOLS
 from kafkaform.rules import RuleContext, Stage
 from tests.support.plans.rules import check_rule, group, scene
-from tests.support.plans.scenes import declared
+from tests.support.plans.scenes import declare_topic
 from tests.unit.rules.rows.groups import members, slow
 
 
 @pytest.mark.parametrize("partitions", [5, 7, 9, 12, 17, 60])
 def test_suggested_numbers_of_members_divide_the_partitions(partitions: int) -> None:
     for number in range(2, partitions):
-        for finding in check_rule("KF202", scene(declared("orders", partitions), members(number))):
+        for finding in check_rule("KF202", scene(declare_topic("orders", partitions), members(number))):
             suggested = str(finding.suggestion).partition(" members,")[0]
             for better in map(int, re.findall(r"\d+", suggested)):
                 assert partitions % better == 0 or better == number

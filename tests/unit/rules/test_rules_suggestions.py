@@ -26,7 +26,7 @@ from tests.support.golden import ROOT
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.pasting import check_suggestion, find_commands, find_lines, parse_command
 from tests.support.plans.rules import check_rule, judge_update
-from tests.support.plans.scenes import declared, made
+from tests.support.plans.scenes import create_topic, declare_topic
 
 DAY = 86_400_000
 
@@ -158,7 +158,7 @@ spec:
 def plan_file(file: Path, annotation: str) -> Plan:
     memory = MemoryCluster()
     kept = {"retention_ms": str(DAY), "retention_bytes": str(2**40)}
-    made(memory, "a", 3, 1, min_insync_replicas="2", unclean_leader_election_enable="false", **kept)
+    create_topic(memory, "a", 3, 1, min_insync_replicas="2", unclean_leader_election_enable="false", **kept)
     below = f"\n    {annotation}" if annotation else "{}"
     file.write_text(CUT.format(annotations=below), encoding="utf-8")
     (desired,) = load_all([file], [Context()])
@@ -189,8 +189,8 @@ def test_suggested_annotation_gives_every_consent(tmp_path: Path, given: str) ->
 
 def test_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
     memory = MemoryCluster()
-    made(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
-    desired = declared("a", retention_ms="1", min_insync_replicas="1")
+    create_topic(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
+    desired = declare_topic("a", retention_ms="1", min_insync_replicas="1")
     request = Request((desired,), allow=(Grant.parse("Topic/a:min-isr-cut"),))
     plan = build_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
     (change,) = plan.changes
@@ -214,7 +214,7 @@ def test_suggestion_for_an_idle_consent_can_be_pasted(tmp_path: Path) -> None:
 
 
 def test_suggestion_for_an_idle_waiver_can_be_pasted() -> None:
-    waived = replace(declared("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
+    waived = replace(declare_topic("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
     stages = (rules.Stage.MANIFESTS,)
     found = list(find_idle_waivers(RuleContext((waived,)), (), {}, stages, rules.list_entries()))
     assert [check_suggestion(str(one.suggestion)) for one in found] == [1, 0, 0]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from spark_validation import counting
 from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
 from spark_validation.windows import plan_windows
-from tests.support.skew.records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
-from tests.support.skew.simulation import NULL, compacted, null_keys, sampled, spans, with_sizes
+from tests.support.skew.records import SCHEMA, Record, assert_same, batches, count, is_empty, tally_records
+from tests.support.skew.simulation import NULL, add_sizes, compact_log, count_sample, null_keys, spans
 
 
 @st.composite
@@ -52,10 +52,10 @@ def test_the_counts_are_those_of_a_slow_and_plain_count(
     sample: tuple[list[Record], CountsLayout], batch_size: int
 ) -> None:
     records, layout = sample
-    assert_same(count(batches(records, batch_size), layout), counted(records, layout))
+    assert_same(count(batches(records, batch_size), layout), tally_records(records, layout))
 
 
-def drawn(number: int, keys: int, layout: CountsLayout, seed: int = 5) -> list[Record]:
+def draw_records(number: int, keys: int, layout: CountsLayout, seed: int = 5) -> list[Record]:
     """Records with a key of `keys`, one of ten without; the first key has about a third."""
     place = random.Random(seed)
     return [
@@ -74,17 +74,17 @@ LAYOUT = CountsLayout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (
 
 
 def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = drawn(3_000, 20, LAYOUT)
+    records = draw_records(3_000, 20, LAYOUT)
     groupings: list[int] = []
     compact = counting._compact
 
-    def noted(held: list[Any], schema: Any) -> Any:
+    def record_batch(held: list[Any], schema: Any) -> Any:
         groupings.append(len(held))
         return compact(held, schema)
 
-    monkeypatch.setattr(counting, "_compact", noted)
+    monkeypatch.setattr(counting, "_compact", record_batch)
     monkeypatch.setattr(counting, "_COMPACT_ROWS", 100)
-    assert_same(count(batches(records, 30), LAYOUT), counted(records, LAYOUT))
+    assert_same(count(batches(records, 30), LAYOUT), tally_records(records, LAYOUT))
     assert len(groupings) > 3
 
 
@@ -93,11 +93,11 @@ def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pyt
     sizes: list[int] = []
     compact = counting._compact
 
-    def noted(held: list[Any], schema: Any) -> Any:
+    def record_batch(held: list[Any], schema: Any) -> Any:
         sizes.append(sum(table.num_rows for table in held))
         return compact(held, schema)
 
-    monkeypatch.setattr(counting, "_compact", noted)
+    monkeypatch.setattr(counting, "_compact", record_batch)
     monkeypatch.setattr(counting, "_COMPACT_ROWS", 100)
     assert count(batches(records, 50), LAYOUT).distinct == 6_400
     # 100, 200, 400, …: each row is grouped a few times, not once for every hundred rows.
@@ -107,7 +107,7 @@ def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pyt
 @pytest.mark.parametrize("wanted", [10_000, 30_000])
 @pytest.mark.parametrize("batch_size", [100, 5_000], ids=["short runs", "long runs"])
 def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_size: int) -> None:
-    topic = with_sizes(compacted(null_keys(30_000, 500, 3, share=0.1)))
+    topic = add_sizes(compact_log(null_keys(30_000, 500, 3, share=0.1)))
     plan = plan_windows(spans(topic), records=wanted, seed=1)
     records = []
     for window in plan.windows:
@@ -118,7 +118,7 @@ def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_siz
             Record(at, window.replicate, None if code == NULL else topic.keys[code], size, time)
             for code, size, time in zip(*columns, strict=True)
         ]
-    counts, layout = sampled(topic, plan, (3, 8))
+    counts, layout = count_sample(topic, plan, (3, 8))
     assert_same(counts, count(batches(records, batch_size), layout))
 
 
@@ -131,7 +131,7 @@ def test_no_records_count_nothing() -> None:
 def test_records_without_a_key_are_counted_alone() -> None:
     records = [Record(n % 6, n % 4, None, 7, n) for n in range(120)]
     counts = count(batches(records), LAYOUT)
-    assert_same(counts, counted(records, LAYOUT))
+    assert_same(counts, tally_records(records, LAYOUT))
     assert counts.null_records.sum() == 120
     assert counts.distinct == 0
     assert not counts.fits.any()

@@ -17,26 +17,26 @@ from spark_validation.windows import plan_windows
 from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
+    add_sizes,
+    build_topic,
     bursts,
-    compacted,
-    drawn,
+    compact_log,
+    count_sample,
+    draw_sample,
     empty,
     few_keys,
     hot_key,
-    named,
+    name_keys,
     null_keys,
-    produced,
-    sampled,
     spans,
     uniform,
-    with_sizes,
     zipf,
 )
 
 
 def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> None:
     topic = zipf(60_000)
-    counts, plan, _ = drawn(topic, records=6_000)
+    counts, plan, _ = draw_sample(topic, records=6_000)
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
     assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
     assert [one.share.value for one in found] == pytest.approx((topic.records / 60_000).tolist())
@@ -48,8 +48,8 @@ def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> 
 
 
 def test_records_of_a_compacted_partition_are_estimated() -> None:
-    topic = compacted(uniform(60_000), kept=0.6)
-    counts, plan, _ = drawn(topic, records=12_000)
+    topic = compact_log(uniform(60_000), kept=0.6)
+    counts, plan, _ = draw_sample(topic, records=12_000)
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
     inside = [one.records.low <= n <= one.records.high for one, n in zip(found, topic.records, strict=True)]
     assert sum(inside) >= 10
@@ -59,7 +59,7 @@ def test_records_of_a_compacted_partition_are_estimated() -> None:
 
 def test_a_window_without_a_record_leaves_room_for_some() -> None:
     """All that was read of partition 0 is compacted away; the rest of it was not read."""
-    topic = produced(np.zeros(20_000, np.int64), [b"only"], 1)
+    topic = build_topic(np.zeros(20_000, np.int64), [b"only"], 1)
     gone = replace(
         topic,
         codes=(topic.codes[0][:0],),
@@ -68,7 +68,7 @@ def test_a_window_without_a_record_leaves_room_for_some() -> None:
         offsets=(topic.codes[0][:0],),
     )
     plan = plan_windows(spans(topic), records=2_000, seed=0)
-    counts, _ = sampled(gone, plan)
+    counts, _ = count_sample(gone, plan)
     (found,) = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
     assert (found.records.value, found.records.low) == (0.0, 0.0)
     assert 0 < found.records.high < 20_000
@@ -76,8 +76,8 @@ def test_a_window_without_a_record_leaves_room_for_some() -> None:
 
 
 def test_everything_is_exact_when_everything_was_read() -> None:
-    topic = with_sizes(null_keys(30_000))
-    counts, plan, _ = drawn(topic, records=30_000, candidates=(24,))
+    topic = add_sizes(null_keys(30_000))
+    counts, plan, _ = draw_sample(topic, records=30_000, candidates=(24,))
     weighting = Weighting.from_plan(plan)
     found = estimates.estimate_partitions(counts, plan, weighting)
     assert [one.bytes for one in found] == [Estimate.exact(float(n)) for n in topic.bytes]
@@ -92,8 +92,8 @@ def test_everything_is_exact_when_everything_was_read() -> None:
 
 def test_a_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
     codes = np.concatenate((np.zeros(50_000, np.int64), np.ones(60, np.int64)))
-    topic = with_sizes(produced(codes, [b"a", b"c"], 12))
-    counts, plan, _ = drawn(topic, records=5_000)
+    topic = add_sizes(build_topic(codes, [b"a", b"c"], 12))
+    counts, plan, _ = draw_sample(topic, records=5_000)
     short = int(np.flatnonzero(topic.records == 60)[0])
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))[short]
     assert found.bytes == Estimate.exact(float(topic.bytes[short]))
@@ -101,7 +101,7 @@ def test_a_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
 
 
 def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
-    counts, plan, _ = drawn(uniform(60_000), records=6_000)
+    counts, plan, _ = draw_sample(uniform(60_000), records=6_000)
     found = estimates.estimate_null_share(counts, Weighting.from_plan(plan))
     assert (found.value, found.low) == (0.0, 0.0)
     assert 0.0 < found.high < 0.05
@@ -109,7 +109,7 @@ def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
 
 def test_the_hottest_key_comes_first_with_its_hash_and_place() -> None:
     topic = hot_key(60_000, share=0.3)
-    counts, plan, _ = drawn(topic, records=6_000)
+    counts, plan, _ = draw_sample(topic, records=6_000)
     first, *others = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
     assert first.key_hash == hashlib.sha256(b"customer-0").hexdigest()[:12]
     assert (first.key_length, first.key) == (10, None)
@@ -125,7 +125,7 @@ def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
     topic = hot_key(60_000, share=0.002)
     sizes = tuple(np.where(codes == 0, 100_000, 100) for codes in topic.codes)
     topic = replace(topic, sizes=sizes)
-    counts, plan, _ = drawn(topic, records=6_000)
+    counts, plan, _ = draw_sample(topic, records=6_000)
     wanted = hashlib.sha256(b"customer-0").hexdigest()[:12]
     (found,) = (
         key
@@ -137,17 +137,17 @@ def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
 
 
 def test_a_key_that_comes_in_bursts_has_a_peak() -> None:
-    counts, plan, _ = drawn(bursts(100_000, stretches=2), records=10_000, seed=3)
+    counts, plan, _ = draw_sample(bursts(100_000, stretches=2), records=10_000, seed=3)
     first = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))[0]
     assert first.slices_seen < plan.replicates
     assert first.peak > 2.0
 
 
 def test_a_key_is_text_only_where_it_may_be_shown() -> None:
-    topic = produced([0, 1] * 50, ["größe".encode(), b"\xff\x00"], 3)
+    topic = build_topic([0, 1] * 50, ["größe".encode(), b"\xff\x00"], 3)
     plan = plan_windows(spans(topic), records=100, seed=0)
-    shown, _ = sampled(topic, plan, keep_keys=True)
-    hidden, _ = sampled(topic, plan)
+    shown, _ = count_sample(topic, plan, keep_keys=True)
+    hidden, _ = count_sample(topic, plan)
     assert {key.key for key in estimates.estimate_hot_keys(shown, Weighting.from_plan(plan))} == {
         "größe",
         "\\xff\x00",
@@ -156,7 +156,7 @@ def test_a_key_is_text_only_where_it_may_be_shown() -> None:
 
 
 def test_an_empty_topic_has_zeros() -> None:
-    counts, plan, _ = drawn(empty(), records=100)
+    counts, plan, _ = draw_sample(empty(), records=100)
     weighting, nothing = Weighting.from_plan(plan), Estimate.exact(0.0)
     assert estimates.estimate_null_share(counts, weighting) == nothing
     assert estimates.estimate_hot_keys(counts, weighting) == ()
@@ -168,7 +168,7 @@ def test_an_empty_topic_has_zeros() -> None:
 
 
 def estimate(topic: SimulatedTopic, records: int, seed: int = 0) -> tuple[Estimate, int]:
-    counts, plan, _ = drawn(topic, records=records, seed=seed)
+    counts, plan, _ = draw_sample(topic, records=records, seed=seed)
     return estimate_distinct_keys(counts, Weighting.from_plan(plan)), counts.distinct
 
 
@@ -193,14 +193,14 @@ def test_few_keys_are_found_to_be_few() -> None:
 
 def test_keys_of_one_moment_each_may_be_many_more_than_were_seen() -> None:
     """Each is seen often, in one window: counted by records alone, none would be missing."""
-    topic = produced(np.repeat(np.arange(10_000), 10), named(10_000), 12)
+    topic = build_topic(np.repeat(np.arange(10_000), 10), name_keys(10_000), 12)
     found, seen = estimate(topic, 10_000)
     assert seen < 3_000 < found.value
     assert found.low <= 10_000 <= found.high
 
 
 def test_there_are_no_more_keys_than_records() -> None:
-    topic = produced(np.random.default_rng(1).permutation(50_000), named(50_000), 12)
+    topic = build_topic(np.random.default_rng(1).permutation(50_000), name_keys(50_000), 12)
     found, seen = estimate(topic, 5_000)
     assert seen < found.low <= found.value <= found.high <= 50_000
     assert found.high == pytest.approx(50_000, rel=0.01)
@@ -213,7 +213,7 @@ def test_records_without_a_key_are_no_key() -> None:
 
 
 def test_a_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
-    counts, plan, _ = drawn(uniform(100_000, 5_000), records=10_000)
+    counts, plan, _ = draw_sample(uniform(100_000, 5_000), records=10_000)
     found = estimate_distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
     assert counts.distinct < found.low < 5_000 < found.high < 20_000
 

@@ -21,7 +21,7 @@ from spark_validation.kafka_source import (
 from spark_validation.windows import SamplePlan, Span, plan_windows
 
 
-def planned(lengths: Sequence[int], records: int, log_bytes: int | None = None) -> SamplePlan:
+def plan_sample(lengths: Sequence[int], records: int, log_bytes: int | None = None) -> SamplePlan:
     spans = [Span(number, 10, 10 + length, log_bytes) for number, length in enumerate(lengths)]
     return plan_windows(spans, records=records, seed=1)
 
@@ -45,7 +45,7 @@ def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("spark_validation.kafka_source._MIN_TASK_RECORDS", 60)
         patch.setattr("spark_validation.kafka_source._RANGE_COST", 5)
-        plans = [planned(lengths, records) for lengths in topics]
+        plans = [plan_sample(lengths, records) for lengths in topics]
         found = divide_into_tasks(plans, slots)
     read = offsets_of([one for task in found for one in task])
     wanted = Counter(
@@ -60,7 +60,7 @@ def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records:
 
 
 def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
-    found = divide_into_tasks([planned([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
+    found = divide_into_tasks([plan_sample([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
     assert len(found) == 16  # rounds of four
     costs = [sum(one.cost for one in task) for task in found]
     assert max(costs) < 1.1 * min(costs)
@@ -68,7 +68,7 @@ def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
 
 
 def test_large_records_make_more_tasks() -> None:
-    plan = planned([1_000_000], 10**9, log_bytes=10 * 2**30)
+    plan = plan_sample([1_000_000], 10**9, log_bytes=10 * 2**30)
     sizes = [
         sum(one.end - one.start for one in task) * 10 * 2**30 / 1_000_000
         for task in divide_into_tasks([plan], 2)
@@ -77,7 +77,7 @@ def test_large_records_make_more_tasks() -> None:
 
 
 def test_a_small_sample_is_one_task() -> None:
-    assert [len(task) for task in divide_into_tasks([planned([3_000] * 2, 800)], 8)] == [32]
+    assert [len(task) for task in divide_into_tasks([plan_sample([3_000] * 2, 800)], 8)] == [32]
 
 
 def test_windows_of_one_partition_are_read_one_after_the_other_and_long_ranges_alone() -> None:

@@ -27,12 +27,12 @@ from spark_validation.key_counts import (
     unpack,
 )
 from tests.support.skew.records import Record, assert_same, batches, count, is_empty
-from tests.support.skew.simulation import drawn as drawn_topic
-from tests.support.skew.simulation import named, produced, with_sizes
-from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
+from tests.support.skew.simulation import add_sizes, build_topic, name_keys
+from tests.support.skew.simulation import draw_sample as drawn_topic
+from tests.unit.spark_validation.test_counting import LAYOUT, draw_records, samples
 
 
-def parted(records: list[Record], parts: int) -> list[list[Record]]:
+def split_by_reducer(records: list[Record], parts: int) -> list[list[Record]]:
     """Records by reducer: all of a key, and all without one, in one place."""
     found: list[list[Record]] = [[] for _ in range(parts)]
     hashed = hash_by("crc32", Keys.from_list([record.key or b"" for record in records]))
@@ -41,9 +41,9 @@ def parted(records: list[Record], parts: int) -> list[list[Record]]:
     return found
 
 
-def merged(records: list[Record], layout: CountsLayout, parts: int) -> KeyCounts:
+def merge_parts(records: list[Record], layout: CountsLayout, parts: int) -> KeyCounts:
     total = KeyCounts.empty(layout)
-    for part in parted(records, parts):
+    for part in split_by_reducer(records, parts):
         total.merge(count(batches(part), layout), layout)
     return total
 
@@ -53,14 +53,14 @@ def test_the_counts_of_all_reducers_are_the_counts_of_all_records(
     sample: tuple[list[Record], CountsLayout], parts: int
 ) -> None:
     records, layout = sample
-    assert_same(merged(records, layout, parts), count(batches(records), layout))
+    assert_same(merge_parts(records, layout, parts), count(batches(records), layout))
 
 
 def test_it_is_so_for_many_keys_of_which_few_are_kept() -> None:
     # Each key has its own number of records and of bytes, so that it is clear which are kept.
     many = [Record(k % 6, k % 4, b"k%d" % k, k + at, at) for k in range(300) for at in range(k % 97 + 1)]
-    records = many + drawn(500, 5, LAYOUT)
-    whole, sums = count(batches(records), LAYOUT), merged(records, LAYOUT, 7)
+    records = many + draw_records(500, 5, LAYOUT)
+    whole, sums = count(batches(records), LAYOUT), merge_parts(records, LAYOUT, 7)
     assert whole.distinct == 300
     assert_weighted_alike(whole, sums)
 
@@ -79,7 +79,7 @@ def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
 
 
 def test_merging_nothing_changes_nothing() -> None:
-    records = drawn(1_000, 30, LAYOUT)
+    records = draw_records(1_000, 30, LAYOUT)
     counts = count(batches(records), LAYOUT)
     counts.merge(KeyCounts.empty(LAYOUT), LAYOUT)
     assert_same(counts, count(batches(records), LAYOUT))
@@ -95,7 +95,7 @@ def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
     layout = CountsLayout(4, 1, (1.0,) * 4, (True,) * 4)
     whole = count(batches(records), layout)
     assert len(whole.misfits) == MISFITS
-    np.testing.assert_array_equal(merged(records, layout, 3).misfits, whole.misfits)
+    np.testing.assert_array_equal(merge_parts(records, layout, 3).misfits, whole.misfits)
     np.testing.assert_array_equal(unpack(pack(whole), layout).misfits, whole.misfits)
     # The order favours no partition.
     share = np.bincount(whole.misfits[:, MISFIT_COLUMNS.index("partition")], minlength=4) / MISFITS
@@ -109,7 +109,7 @@ def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
 PLAIN = CountsLayout(12, 1, (1.0,) * 12, (True,) * 12, (12, 24))
 
 
-def placed(partitioner: str, keys: int, count: int = 12) -> list[Record]:
+def place_keys(partitioner: str, keys: int, count: int = 12) -> list[Record]:
     """A record of each key, where a partitioner puts it on so many partitions."""
     names = [b"%d" % number for number in range(keys)]
     at = PARTITIONERS[partitioner](Keys.from_list(names)) % count
@@ -117,11 +117,11 @@ def placed(partitioner: str, keys: int, count: int = 12) -> list[Record]:
 
 
 def test_a_topic_of_one_partitioner_has_no_differences() -> None:
-    assert count(batches(placed("murmur2", 2_000)), PLAIN).differences == {0: {}}
+    assert count(batches(place_keys("murmur2", 2_000)), PLAIN).differences == {0: {}}
 
 
 def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
-    mixed, other = placed("crc32", 2_000, 6), placed("fnv1a", 2_000)
+    mixed, other = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)
     assert [*counts.differences] == [1]
     by_crc32 = hash_by("crc32", Keys.from_list([record.key or b"" for record in mixed]))
@@ -196,7 +196,7 @@ def test_only_plain_text_takes_a_suffix(key: bytes, takes: bool) -> None:
 def test_the_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: float) -> None:
     """Stretches that go on in the next window are less often in two windows: these are no neighbours."""
     codes = np.repeat(np.random.default_rng(0).integers(0, 500, 24_000 // together), together)
-    topic = with_sizes(produced(codes, named(500), 4), sigma=1.5)
+    topic = add_sizes(build_topic(codes, name_keys(500), 4), sigma=1.5)
     sums = np.bincount(topic.all_codes), np.bincount(topic.all_codes, topic.all_sizes)
     truth = np.array([float((of.astype(np.float64) ** 2).sum()) for of in sums])
     found = np.mean([drawn_topic(topic, records=3_000, seed=seed)[0].squares for seed in range(40)], axis=0)

@@ -215,7 +215,7 @@ except SkewError as error:
 """
 
 
-def refused(tmp_path: Path, *, master: str = "", home: Path | str = "", **conf: str) -> list[str]:
+def build_refused(tmp_path: Path, *, master: str = "", home: Path | str = "", **conf: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", STARTS, master, str(home), json.dumps(conf)],
         cwd=tmp_path,
@@ -235,21 +235,21 @@ def test_a_java_that_does_not_start_is_one_line_with_its_reason(
     tmp_path: Path, golden: SnapshotAssertion
 ) -> None:
     home = java(tmp_path / "home", "echo 'Error: could not reserve memory' >&2; exit 1")
-    kind, message, hint = refused(tmp_path, home=home)
+    kind, message, hint = build_refused(tmp_path, home=home)
     assert kind == "SparkUnavailable"
     assert f"{message}\n{hint}\n" == golden(name="java_failed.txt")
 
 
 def test_a_java_that_is_too_old_is_said_so(tmp_path: Path, golden: SnapshotAssertion) -> None:
     text = "echo 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2; exit 1"
-    _, message, hint = refused(tmp_path, home=java(tmp_path / "home", text))
+    _, message, hint = build_refused(tmp_path, home=java(tmp_path / "home", text))
     assert f"{message}\n{hint}\n" == golden(name="java_too_old.txt")
 
 
 def test_a_setting_with_a_sensitive_name_is_on_no_command_line(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     home = java(tmp_path / "home", f"echo \"$@\" >> '{seen}'; env >> '{seen}'; exit 1")
-    refused(tmp_path, home=home, **{"spark.my.password": PASSWORD, "spark.my.colour": "blue"})
+    build_refused(tmp_path, home=home, **{"spark.my.password": PASSWORD, "spark.my.colour": "blue"})
     text = seen.read_text()
     assert "spark.my.colour=blue" in text
     assert "horse" not in text

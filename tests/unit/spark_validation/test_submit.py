@@ -98,7 +98,7 @@ def test_a_file_of_something_else_is_no_policies(
 
 
 def test_each_result_is_judged_and_what_has_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    good, hot = samples.balanced("good"), samples.hot()
+    good, hot = samples.build_balanced("good"), samples.hot()
     strict = SkewLimits(max_partition_ratio=1.5)
     refused = ReadingFailed("this account may not read topic closed", hint="grant it READ")
     outcome: dict[str, TopicResult | SkewError] = {

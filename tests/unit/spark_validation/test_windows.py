@@ -52,7 +52,7 @@ def larger(plan: SamplePlan, part: float, share: float) -> SamplePlan:
 plans = first_plans | st.builds(larger, first_plans, found, st.floats(0.0, 1.0))
 
 
-def by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
+def group_by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
     found = defaultdict(list)
     for window in plan.windows:
         found[window.partition].append(window)
@@ -61,7 +61,7 @@ def by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
 
 @given(plans)
 def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> None:
-    for partition, windows in by_partition(plan).items():
+    for partition, windows in group_by_partition(plan).items():
         span = plan.spans[partition]
         assert span.start <= windows[0].start
         assert windows[-1].end <= span.end
@@ -71,7 +71,7 @@ def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> N
 
 @given(plans)
 def test_a_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> None:
-    for windows in by_partition(plan).values():
+    for windows in group_by_partition(plan).values():
         replicates = [window.replicate for window in windows]
         assert replicates == sorted(set(replicates))
         assert all(0 <= number < plan.replicates for number in replicates)
@@ -79,7 +79,7 @@ def test_a_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> N
 
 @given(plans)
 def test_a_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: SamplePlan) -> None:
-    for partition, windows in by_partition(plan).items():
+    for partition, windows in group_by_partition(plan).items():
         if plan.read_whole[partition]:
             continue
         span = plan.spans[partition]
@@ -93,7 +93,7 @@ def test_a_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: Sam
 
 @given(plans)
 def test_a_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
-    windows = by_partition(plan)
+    windows = group_by_partition(plan)
     for span in plan.spans:
         if plan.read_whole[span.partition] and span.records:
             mine = windows[span.partition]

@@ -43,12 +43,12 @@ def test_group_clusters_are_shared_and_ended(monkeypatch: pytest.MonkeyPatch) ->
     log: list[str] = []
 
     @contextmanager
-    def noted(brokers: int, **_: object) -> Iterator[object]:
+    def note_start(brokers: int, **_: object) -> Iterator[object]:
         log.append(f"start {brokers}")
         yield object()
         log.append(f"end {brokers}")
 
-    monkeypatch.setattr(kafka_fixtures, "guarded", noted)
+    monkeypatch.setattr(kafka_fixtures, "guarded", note_start)
     clusters = kafka_fixtures.GroupClusters()
     first = clusters.running("kafka3", 3)
     assert clusters.running("kafka3", 3) is first

@@ -306,10 +306,10 @@ def test_a_link_with_a_line_break_in_its_name(work: Work) -> None:
 
 def commit_forged(work: Work, *entries: bytes) -> str:
     """A commit of one file in folders of these modes and names."""
-    inner = work.given(b"forged", "hash-object", "-w", "--stdin")
+    inner = work.run_with_input(b"forged", "hash-object", "-w", "--stdin")
     for entry in reversed(entries):
         tree = entry + b"\0" + bytes.fromhex(inner)
-        inner = work.given(tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+        inner = work.run_with_input(tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
     return work.git("commit-tree", inner, "-m", "forged")
 
 

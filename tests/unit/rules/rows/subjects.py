@@ -5,9 +5,9 @@ from __future__ import annotations
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.resources import topic_ref
 from tests.support.plans.rules import Row, is_quiet, scene, trips
-from tests.support.plans.scenes import declared
+from tests.support.plans.scenes import declare_topic
 
-ORDERS = declared("orders", 12)
+ORDERS = declare_topic("orders", 12)
 
 
 def subject(name: str, *references: str, is_absent: bool = False) -> Desired:

@@ -135,7 +135,7 @@ def answer(found: dict[str, object], question: str, figures: dict[str, float]) -
 
 
 def figures(taken: Figures) -> dict[str, float]:
-    """What a process took."""
+    """Return the resources that a process used."""
     return {"seconds": taken.seconds, "cpu_s": taken.cpu, "peak_mb": taken.peak}
 
 
@@ -144,11 +144,11 @@ def create(address: str, topics: Mapping[str, int]) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     # A controller refuses what makes 10,000 records of metadata at once.
     asked = [NewTopic(name, min(count, 5_000), 1) for name, count in topics.items()]
-    more = [NewPartitions(name, count) for name, count in topics.items() if count > 5_000]
+    extra = [NewPartitions(name, count) for name, count in topics.items() if count > 5_000]
     for first in range(0, len(asked), 250):
         for future in admin.create_topics(asked[first : first + 250]).values():
             future.result(60)
-    for future in admin.create_partitions(more).values() if more else ():
+    for future in admin.create_partitions(extra).values() if extra else ():
         future.result(60)
     # Or the producer places records in those that metadata shows.
     while any(len(admin.list_topics(name, 60).topics[name].partitions) < topics[name] for name in topics):
@@ -293,7 +293,6 @@ def cores(address: str, ends: list[int]) -> dict[str, float]:
 
 
 def skew(address: str, topic: str, *more: str) -> list[str]:
-    """The command line."""
     command = [sys.executable, "-m", "kafkaform", "skew", topic, "--bootstrap-server", address]
     return [*command, "--seed", "1", "--out", os.devnull, "--class-archive", "off", *more]
 
@@ -304,8 +303,8 @@ def start(address: str, ends: list[int], rounds: int, cache: Path) -> dict[str, 
     with mock.patch.dict(os.environ, {"KAFKAFORM_CACHE": str(cache)}):
         subprocess.run([sys.executable, "-m", "kafkaform", "skew", "--class-archive", "make"], check=True)
         commands = {
-            f"{what}_{how}": skew(address, "short", *options, "--class-archive", archive)
-            for what, options in (("small", ("--records", "20000")), ("sample", ()), ("full", ("--full",)))
+            f"{label}_{how}": skew(address, "short", *options, "--class-archive", archive)
+            for label, options in (("small", ("--records", "20000")), ("sample", ()), ("full", ("--full",)))
             for how, archive in (("plain", "off"), ("archive", "auto"))
         } | {"consumer": consumer(address, ends, 10_000)}
         taken = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("kafkaform", "spark_validation")
+FOLDERS = ("kafkaform", "spark_validation", "tests", "scripts", "benchmarks")
 VERBS_TOO = frozenset({"read", "put", "set", "cut", "split", "run", "embed", "feed", "need", "seed"})
 """Participles that are imperatives as well."""
 IRREGULAR = re.compile(
@@ -60,7 +60,7 @@ def find_problems(path: Path) -> Iterator[tuple[int, str, str]]:
 def _check_name(node: ast.FunctionDef) -> Iterator[tuple[int, str, str]]:
     decorators = {ast.unparse(decorator).split("(")[0].split(".")[-1] for decorator in node.decorator_list}
     is_test = node.returns is not None and ast.unparse(node.returns) == "bool"
-    if is_test or node.name.startswith("__") or decorators & {"property", "cached_property"}:
+    if is_test or node.name.startswith("__") or decorators & {"property", "cached_property", "fixture"}:
         return
     first, *following = node.name.lstrip("_").split("_")
     if not following and first not in VERBS_TOO and (IRREGULAR.fullmatch(first) or first.endswith("ed")):

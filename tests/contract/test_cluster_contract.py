@@ -1,4 +1,4 @@
-"""What every cluster promises: the same tests on the one in memory and on a real Kafka."""
+"""Contract tests of every cluster, run on the one in memory and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> No
     assert (missing in seen.inventory, seen.invisible) == (False, {})
     assert seen.resources[a].state == {"partitions": 2, "replicationFactor": 1, "config.retention.ms": "1000"}
     assert seen.resources[b].state == {"partitions": 3, "replicationFactor": 1}
-    for one in made[:2]:
-        narrow = seen.resources[one.ref]
-        assert (narrow.uid, narrow.live) == (one.uid, one.live)
-        assert narrow.effective.items() <= one.effective.items()
+    for item in made[:2]:
+        narrow = seen.resources[item.ref]
+        assert (narrow.uid, narrow.live) == (item.uid, item.live)
+        assert narrow.effective.items() <= item.effective.items()
     carry_out(cluster, AddPartitions(b, 3, 5), alter(a.name, "retention.ms"), DeleteTopic(c, made[2].uid))
     eventually(
         lambda: cluster.observe_fields({a: {"config.retention.ms": None}, b: {"partitions": None}, c: {}}),

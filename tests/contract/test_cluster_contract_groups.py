@@ -1,4 +1,4 @@
-"""What every cluster promises of groups and logs: the same tests in memory and on a real Kafka."""
+"""Contract tests of groups and logs, run in memory and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PROTOCOLS = ("classic", "consumer")
 
 
 class Traffic(Protocol):
-    """What producers, consumers and retention do to a cluster."""
+    """The effects of producers, consumers and retention on a cluster."""
 
     def write(self, topic: str, partition: int, records: int, timestamp_ms: int) -> None: ...
 
@@ -169,7 +169,7 @@ def read_offsets(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
 
 
 def is_unknown(cluster: Cluster, name: str) -> bool:
-    """Whether no coordinator knows a group."""
+    """Return whether no coordinator knows a group."""
     reading = cluster.groups([name])
     return not reading.groups and not reading.denied
 
@@ -421,14 +421,14 @@ def test_an_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, p
 
 
 def test_only_partitions_without_an_offset_get_one(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
-    name, other = f"{prefix}a", f"{prefix}b"
+    name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 5)
-    write_logs(cluster, traffic, other, 6)
+    write_logs(cluster, traffic, second, 6)
     traffic.commit(name, {(name, 0): 3})
     carry_out(cluster, AddPartitions(topic(name), 1, 2))
     eventually(lambda: cluster.partition_counts([name]), lambda counts: counts == {name: 2})
-    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest", other: "latest"}))
-    assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (other, 0): 6}
+    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest", second: "latest"}))
+    assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (second, 0): 6}
 
 
 def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: str) -> None:
@@ -498,13 +498,13 @@ def test_a_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traf
 def test_an_active_group_is_left_alone(
     cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
 ) -> None:
-    name, other = f"{prefix}a", f"{prefix}b"
+    name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9)
-    write_logs(cluster, traffic, other, 9)
+    write_logs(cluster, traffic, second, 9)
     traffic.commit(name, {(name, 0): 4})
     carry_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
     operations: list[Operation] = [
-        CommitInitialOffsets(group(name), {other: "latest"}),
+        CommitInitialOffsets(group(name), {second: "latest"}),
         ResetOffsets(group(name), {(name, 0): 2}),
         DeleteGroup(group(name), configs=(SESSION,)),
     ]
@@ -520,18 +520,18 @@ def test_an_active_group_is_left_alone(
     for operation in operations[:2]:
         carry_out(cluster, operation)
     state = {f"config.{SESSION}": "50000", f"offsets.{name}": "committed", f"offsets.{name}:0": 2}
-    wait_for_group(cluster, name, {**state, f"offsets.{other}": "committed", f"offsets.{other}:0": 9})
+    wait_for_group(cluster, name, {**state, f"offsets.{second}": "committed", f"offsets.{second}:0": 9})
     carry_out(cluster, operations[2])
     wait_until_gone(cluster, group(name))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
-    name, other = f"{prefix}a", f"{prefix}b"
+    name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9, 5)
-    write_logs(cluster, traffic, other, 20)
+    write_logs(cluster, traffic, second, 20)
     traffic.expire(name, 0, 2)
-    traffic.commit(name, {(name, 0): 4, (other, 0): 7})
+    traffic.commit(name, {(name, 0): 4, (second, 0): 7})
     with traffic.reading(name, name, members=3, protocol=protocol):
         seen = cluster.groups([name]).groups[name]
     assert seen.name == name
@@ -541,8 +541,8 @@ def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix:
     assert all(member.host and member.client_id for member in seen.members)
     assert seen.assignor == {"classic": "range", "consumer": "uniform"}[protocol]
     assert (seen.protocol_type, seen.unread) == ("consumer", "")
-    told = [(p.topic, p.partition, p.committed, p.start, p.end, p.lag) for p in seen.positions]
-    assert told == [(name, 0, 4, 2, 9, 5), (name, 1, None, 0, 5, None), (other, 0, 7, 0, 20, 13)]
+    positions = [(p.topic, p.partition, p.committed, p.start, p.end, p.lag) for p in seen.positions]
+    assert positions == [(name, 0, 4, 2, 9, 5), (name, 1, None, 0, 5, None), (second, 0, 7, 0, 20, 13)]
     assert seen.lag == 18
 
 
@@ -626,7 +626,7 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: 
     expected = ["OFFSET_OUT_OF_RANGE", None, None, "INVALID_CONFIG", None, None, None]
     assert list_codes(cluster.execute(operations)) == expected
     groups = cluster.groups().groups
-    there = {key: one.committed[name, 0] for key, one in groups.items() if key.startswith(prefix)}
+    there = {key: value.committed[name, 0] for key, value in groups.items() if key.startswith(prefix)}
     assert there == {f"{prefix}1": 4, f"{prefix}2": 1, f"{prefix}3": 9}
     wait_for_group(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
 

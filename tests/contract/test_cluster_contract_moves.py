@@ -1,4 +1,4 @@
-"""What every cluster promises about replicas: the same tests on the one in memory and on three brokers."""
+"""Contract tests of replicas, run on the cluster in memory and on three brokers."""
 
 from __future__ import annotations
 
@@ -171,14 +171,14 @@ def test_the_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> N
 def test_a_part_of_the_layout_has_all_reassignments(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
-    moved, other = f"{prefix}moved", f"{prefix}other"
+    moved, second = f"{prefix}moved", f"{prefix}other"
     place_topic(cluster, moved, (1,))
-    place_topic(cluster, other, (2,))
+    place_topic(cluster, second, (2,))
     fill(moved, 1)
     slow_down(cluster, moved)
     start_moves(cluster, {(moved, 0): (3,)})
-    part = eventually(lambda: cluster.layout({other}), lambda found: bool(found.reassigning))
-    assert part.topics.keys() == {other}
+    part = eventually(lambda: cluster.layout({second}), lambda found: bool(found.reassigning))
+    assert part.topics.keys() == {second}
     assert part.reassigning == {(moved, 0): Reassignment((3,), frozenset({3}), frozenset({1}))}
     start_moves(cluster, {(moved, 0): None})
 
@@ -301,7 +301,7 @@ def test_a_cancelled_reassignment_keeps_the_new_order(
 def test_another_target_meanwhile_never_ends(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
-    """Why the first one is to be cancelled: 3 is added and removed, and Kafka waits for it to be in sync."""
+    """Return the reason to cancel the first: 3 is added and removed, and Kafka waits for it to be in sync."""
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2))
     fill(name, 1)
@@ -423,7 +423,10 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
         {a: replica_lists("0:1,0:2,0:3", "0:3"), b: replica_lists(follower="0:1")},
     )
     assert cluster.throttles([a, b]) == both
-    assert {(one.entity_type, one.name, *sorted(one.values)) for one in cluster.throttle_configs([a, b])} == {
+    assert {
+        (config.entity_type, config.name, *sorted(config.values))
+        for config in cluster.throttle_configs([a, b])
+    } == {
         ("topics", a, FOLLOWER_REPLICAS, LEADER_REPLICAS),
         ("topics", b, FOLLOWER_REPLICAS),
         ("brokers", "1", FOLLOWER_RATE, LEADER_RATE),

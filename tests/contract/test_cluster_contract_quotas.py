@@ -1,4 +1,4 @@
-"""What every cluster promises of quotas: the same tests on the one in memory and on a real Kafka."""
+"""Contract tests of quotas, run on the one in memory and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def apply_limits(cluster: Cluster, *alterations: AlterQuota) -> Iterator[None]:
     try:
         yield
     finally:
-        back = [AlterQuota(one.ref, {}, tuple(one.set)) for one in alterations]
+        back = [AlterQuota(alteration.ref, {}, tuple(alteration.set)) for alteration in alterations]
         assert cluster.execute(back) == [None] * len(back)
-        wait_for_limits(cluster, {one.ref.name: {} for one in back})
+        wait_for_limits(cluster, {item.ref.name: {} for item in back})
 
 
 NAMES = (
@@ -132,10 +132,10 @@ def test_the_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster,
 
 
 def test_what_is_checked_is_not_carried_out(cluster: Cluster, prefix: str) -> None:
-    name, other = f"user={prefix}", f"user={prefix}other"
+    name, second = f"user={prefix}", f"user={prefix}other"
     assert cluster.validate([alter(name, producer_byte_rate=MIB)]) == [None]
-    with apply_limits(cluster, alter(other, producer_byte_rate=MIB)):
-        wait_for_limits(cluster, {other: {"producer_byte_rate": MIB}})
+    with apply_limits(cluster, alter(second, producer_byte_rate=MIB)):
+        wait_for_limits(cluster, {second: {"producer_byte_rate": MIB}})
         assert quota(name) not in cluster.observe([quota(name)]).inventory
 
 

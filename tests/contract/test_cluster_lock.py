@@ -65,17 +65,17 @@ def test_each_step_is_a_line_of_the_log(real_cluster: KafkaCluster, caplog: pyte
 
 
 def test_who_waits_is_told_who_holds_it_and_gets_it(cluster: Cluster) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     with ExitStack() as first:
         first.enter_context(hold(cluster, ALICE))
 
         def tell(line: str) -> None:
-            said.append(line)
+            messages.append(line)
             first.close()
 
         with cluster.lock(BOB, timeout_s=TIMEOUT_S, tell=tell) as guard:
             guard()
-    (line,) = said
+    (line,) = messages
     assert line.startswith("the lock of the cluster is held by alice@ci-3 (")
     assert line.endswith(f"; waiting up to {TIMEOUT_S:.0f}s")
 
@@ -207,8 +207,8 @@ def test_sorts_before_the_loss_keep_their_outcome(
 
 def test_checking_takes_no_proof_and_an_impossible_request_neither(cluster: Cluster, prefix: str) -> None:
     twice = [CreateTopic(topic(f"{prefix}a"), 1, 1, {})] * 2
-    outcomes = cluster.execute([replace(one) for one in twice], Budget(0))
-    assert [isinstance(one, RequestRejected) for one in outcomes] == [True, True]
+    outcomes = cluster.execute([replace(item) for item in twice], Budget(0))
+    assert [isinstance(outcome, RequestRejected) for outcome in outcomes] == [True, True]
     assert cluster.execute([], Budget(0)) == []
 
 

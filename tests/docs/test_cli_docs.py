@@ -115,7 +115,8 @@ def blocks() -> list[Block]:
 
 RUN = [block for block in blocks() if block.name]
 STORIES = {
-    str(name): list(told) for name, told in groupby(RUN, key=lambda block: str(block.name).partition("/")[0])
+    str(name): list(message)
+    for name, message in groupby(RUN, key=lambda block: str(block.name).partition("/")[0])
 }
 """Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
 
@@ -155,17 +156,17 @@ def empty_broker(broker: DevCluster) -> DevCluster:
     with connect(broker.bootstrap_servers) as cluster:
         found = cluster.observe([RECORD], lambda _: True, kinds=("Topic", "ConsumerGroup")).resources
         groups = [
-            DeleteGroup(ref, tuple(p.removeprefix(CONFIG_PREFIX) for p in one.state if CONFIG_PREFIX in p))
-            for ref, one in found.items()
+            DeleteGroup(ref, tuple(p.removeprefix(CONFIG_PREFIX) for p in entry.state if CONFIG_PREFIX in p))
+            for ref, entry in found.items()
             if ref.kind == "ConsumerGroup" and ref.name != LOCK
         ]
         topics = [
-            DeleteTopic(ref, one.uid)
-            for ref, one in found.items()
-            if ref.kind == "Topic" and (ref == RECORD or not one.internal)
+            DeleteTopic(ref, entry.uid)
+            for ref, entry in found.items()
+            if ref.kind == "Topic" and (ref == RECORD or not entry.internal)
         ]
         assert not any((*cluster.execute(groups), *cluster.execute(topics)))
-        gone = {*(one.ref for one in groups), *(one.ref for one in topics)}
+        gone = {*(group.ref for group in groups), *(topic.ref for topic in topics)}
         eventually(lambda: cluster.observe([RECORD, *gone]).inventory, gone.isdisjoint)
     return broker
 
@@ -187,7 +188,7 @@ def end_runs(directory: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("story", [*map(mark_by_weight, STORIES)])
 def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    told = STORIES[story]
+    story_blocks = STORIES[story]
     variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
     if story not in _FROM_NOTHING:
         for folder in ("topics", "schemas"):
@@ -204,7 +205,7 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
         if story in {"hot-key", "skew"}:
             send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
     with end_runs(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
-        for block in told:
+        for block in story_blocks:
             if block.name in _BEFORE:
                 _BEFORE[block.name](Project(tmp_path, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""), ""))
             run_block(block, tmp_path, variables)

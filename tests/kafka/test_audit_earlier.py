@@ -1,4 +1,4 @@
-"""What an apply makes of earlier ones: results that were never written, and plans that are spent."""
+"""Tests of an apply after earlier ones: results that were never written, and plans that are spent."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def killed_apply(project: Project, *arguments: object) -> str:
 
 def history(project: Project, run: str) -> dict[str, tuple[str | None, str | None]]:
     changes = project.run("history", run, "--format", "json").needs(0).json["changes"]
-    return {one["name"].removeprefix(project.prefix): (one["result"], one["message"]) for one in changes}
+    return {
+        change["name"].removeprefix(project.prefix): (change["result"], change["message"])
+        for change in changes
+    }
 
 
 def declare_group(project: Project) -> None:

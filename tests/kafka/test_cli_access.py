@@ -206,9 +206,9 @@ def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Proje
     """Every type of resource with every operation, odd hosts, and principals without a name or a type."""
     principals = [f"User:{prefix}{name}" for name in ("every", "odd", "lost")] + ["User:", ":"]
     grid = {
-        Acl(kind, CLUSTER_NAME if kind is Protected.CLUSTER else f"{prefix}x", *rest)
+        Acl(kind, CLUSTER_NAME if kind is Protected.CLUSTER else f"{prefix}x", *arguments)
         for kind in Protected
-        for rest in product((True, False), [principals[0]], ["*"], ALL_OPERATIONS, (True, False))
+        for arguments in product((True, False), [principals[0]], ["*"], ALL_OPERATIONS, (True, False))
     }
     odd = {
         Acl(Protected.TOPIC, f"{prefix}x", False, principal, host, "Read", True)
@@ -304,8 +304,8 @@ def test_drift_is_adopted_and_a_manifest_that_vanishes_leaves_nothing_behind_sil
         subprocess.run(["git", "-C", project.folder, *identity, *arguments], check=True)
     (project.folder / "topics/app.yaml").unlink()
     project.topic("orders")
-    told = project.run("plan", "--changed-since", "HEAD", "--format", "json").json["diagnostics"]
-    (note,) = [each["message"] for each in told if each["code"] == "KF424"]
+    diagnostics = project.run("plan", "--changed-since", "HEAD", "--format", "json").json["diagnostics"]
+    (note,) = [each["message"] for each in diagnostics if each["code"] == "KF424"]
     for path in (f"allow Read on topic {prefix}by-hand", f"allow Write on topic {prefix}orders"):
         assert path in note
     # Nobody declares the principal any more: it is left alone, unless it is owned and --prune is given.
@@ -613,8 +613,8 @@ def test_a_streams_application_does_its_work_and_nothing_else(
     ) as process:
         read_counts(kafka_acl, f"{prefix}enriched", {"a": "3", "b": "2", "c": "1"})
         assert process.poll() is None
-    other = {**properties, "application_id": f"{prefix}other"}
-    refusals = list_refusals(enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **other)
+    second = {**properties, "application_id": f"{prefix}other"}
+    refusals = list_refusals(enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **second)
     assert refusals, "it was not refused another group"
     assert can_produce(kafka_acl, enricher, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
     assert project.run("plan", "--detailed-exitcode").needs(0)

@@ -53,7 +53,6 @@ def cut(project: Project) -> None:
 
 
 def retentions(project: Project) -> dict[str, int]:
-    """Days by topic."""
     return {name: int(topic["retention.ms"]) // 86_400_000 for name, topic in project.live().items()}
 
 
@@ -75,9 +74,9 @@ def test_a_tombstone_spares_the_next_topic_of_that_name(project: Project) -> Non
     project.topic("a")
     project.apply("topics").needs(0)
     project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": "delete: unused"}})
-    told = " ".join(project.apply("topics").needs(1).out.split())
-    line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', told)
-    assert line is not None, told
+    output = " ".join(project.apply("topics").needs(1).out.split())
+    line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', output)
+    assert line is not None, output
     project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{line[1]}: unused"}})
     project.apply("topics").needs(0)
     assert project.live() == {}
@@ -107,8 +106,8 @@ def test_a_plan_for_another_cluster_is_refused(
     assert kafka.cluster_id in call.err
     assert kafka3.cluster_id in call.err
     assert call.out == ""
-    other = Project(project.folder, kafka3.bootstrap_servers, project.prefix)
-    assert other.live() == project.live() == {}
+    second = Project(project.folder, kafka3.bootstrap_servers, project.prefix)
+    assert second.live() == project.live() == {}
 
 
 # --- nobody there to ask ---------------------------------------------------------------------------
@@ -116,8 +115,8 @@ def test_a_plan_for_another_cluster_is_refused(
 
 def test_apply_without_a_terminal_needs_the_flag(project: Project) -> None:
     save_plan(project)
-    for what in ("topics", "plan.json"):
-        call = project.run("apply", what).needs(1)
+    for target in ("topics", "plan.json"):
+        call = project.run("apply", target).needs(1)
         assert "--auto-approve" in call.err
     assert project.live() == {}
     project.apply("topics").needs(0)

@@ -64,7 +64,7 @@ def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int
     # What is left of the hot partition was written after all others were.
     assert (found[hot]["spread"], found[hot]["records"]) == ("too little data", 99)
     assert found[hot]["max_over_mean_since_made"] == pytest.approx(2.0)
-    assert [one["records_since_made"] for one in found[hot]["partitions"]] == list(COUNTS)
+    assert [item["records_since_made"] for item in found[hot]["partitions"]] == list(COUNTS)
     assert (found[even]["spread"], found[even]["max_over_mean"]) == ("even", 1.0)
     assert (found[even]["since_made"], found[even]["records"]) == (True, 1_800)
 
@@ -76,7 +76,7 @@ def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> Non
     (found,) = call.json["topics"]
     assert OLD_MS - 700 <= found["period_ms"] + 1 < OLD_MS + HOUR_MS
     # After the first old record that partition 2 still has.
-    assert [one["records"] for one in found["partitions"]] == [200, 200, 899]
+    assert [item["records"] for item in found["partitions"]] == [200, 200, 899]
     assert (found["spread"], found["fullest_partition"]) == ("uneven", 2)
     assert found["max_over_mean"] == pytest.approx(899 * 3 / 1_299)
     text = project.run("skew", "--arrivals", hot).needs(0).out
@@ -125,9 +125,9 @@ def test_a_table_without_metrics_is_refused_first(project: Project) -> None:
     (project.folder / "delta" / "_delta_log").mkdir(parents=True)
     call = project.run("skew", "--arrivals", "--metrics", "delta").needs(1)
     assert "is a Delta table" in call.err
-    other = project.folder / "other" / "day=2026-11-01"
-    other.mkdir(parents=True)
-    pq.write_table(pa.table({"a": [1]}), other / "part.parquet")
+    second = project.folder / "other" / "day=2026-11-01"
+    second.mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), second / "part.parquet")
     assert "has other columns" in project.run("skew", "--arrivals", "--history", "other").needs(1).err
 
 
@@ -136,8 +136,8 @@ def test_doctor_and_prometheus_tell_it(project: Project, now_ms: int) -> None:
     project.config(ignore=["other-*"])
     call = project.run("doctor", "--rule", "KF312", "--format", "json")
     assert call.code == 0, "uneven arrivals are information"
-    messages = [one["message"] for one in call.json["diagnostics"] if one["code"] == "KF312"]
-    assert any(f"partition 2 of {hot} gets 2.4 times" in one for one in messages) or len(messages) > 5
+    messages = [item["message"] for item in call.json["diagnostics"] if item["code"] == "KF312"]
+    assert any(f"partition 2 of {hot} gets 2.4 times" in message for message in messages) or len(messages) > 5
     metrics = project.run("doctor", "--rule", "KF312", "--format", "prometheus").out
     assert f'kafkaform_topic_arrivals_max_over_mean{{cluster="dev",topic="{hot}"}} 2.4' in metrics
 

@@ -31,7 +31,7 @@ def stop_broker(kafka: DevCluster, node: int) -> Iterator[None]:
     try:
         yield
     finally:
-        if any(one.id == node and one.pid is None for one in kafka.status().nodes):
+        if any(item.id == node and item.pid is None for item in kafka.status().nodes):
             kafka.start_node(node)
         with connect(kafka.bootstrap_servers) as cluster:
             eventually(
@@ -134,8 +134,8 @@ def test_unreachable_cluster_writes_failed_metrics(nobody: Project) -> None:
     file = nobody.folder / "kafka.prom"
     call = nobody.run("doctor", "--format", "prometheus", "--out", file).needs(1)
     assert "no broker" in call.err
-    told = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
-    assert told["kafkaform_healthy"] == told["kafkaform_doctor_success"] == 0
+    metrics = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
+    assert metrics["kafkaform_healthy"] == metrics["kafkaform_doctor_success"] == 0
 
 
 # --- options ---------------------------------------------------------------------------------------

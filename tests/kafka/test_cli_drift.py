@@ -115,8 +115,8 @@ def test_since_when_by_the_record_of_applies(project: Project) -> None:
     assert re.search(rf"since:? {an_apply} .*; deleted since", words)
     causes = {
         field["path"]: field["since"]["cause"]
-        for one in topics(project)["resources"]
-        for field in one["fields"]
+        for topic in topics(project)["resources"]
+        for field in topic["fields"]
     }
     assert causes == {"config.retention.ms": "cluster_changed", "config.segment.ms": "manifest_changed"}
 
@@ -136,9 +136,9 @@ def test_unmanaged_topics_and_groups(project: Project) -> None:
     def run(*arguments: str) -> Any:
         return project.run("drift", "--format", "json", *arguments)
 
-    told = run().json["unmanaged"]
-    assert {"kind": "Topic", "name": mine} in told
-    assert {"kind": "ConsumerGroup", "name": f"{project.prefix}reader"} in told
+    unmanaged = run().json["unmanaged"]
+    assert {"kind": "Topic", "name": mine} in unmanaged
+    assert {"kind": "ConsumerGroup", "name": f"{project.prefix}reader"} in unmanaged
     assert run().needs(0).json["summary"]["drifted"] == 0
     assert run("--unmanaged", "error").needs(2).json["verdict"] == "drift"
     assert run("--unmanaged", "ignore").needs(0).json["unmanaged"] is None

@@ -22,7 +22,7 @@ def test_live_graph_has_lag(
     project.write("topics/groups.yaml", GROUP.format(name=f"{prefix}shop", topic=orders))
     data = project.run("graph", "--live", "--format", "json").needs(0).json
     nodes = {node["name"]: (node["declared"], node["live"]) for node in data["nodes"]}
-    assert {name: what for name, what in nodes.items() if name.startswith(prefix)} == {
+    assert {name: label for name, label in nodes.items() if name.startswith(prefix)} == {
         found: (False, True),
         orders: (True, False),
         f"{prefix}shop": (True, False),

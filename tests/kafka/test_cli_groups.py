@@ -57,7 +57,7 @@ def test_a_first_apply_of_many_groups(tmp_path: Path, kafka: DevCluster, prefix:
         assert "80 created" in project.apply("topics").needs(0).out
     with connect(kafka.bootstrap_servers) as cluster:
         groups = cluster.groups([f"{prefix}b-{number}" for number in range(20)]).groups
-    assert [len(told.committed) for told in groups.values()] == [48] * 20
+    assert [len(group.committed) for group in groups.values()] == [48] * 20
 
 
 @contextmanager
@@ -214,10 +214,12 @@ def test_reset_is_reverted_by_one_command(project: Project) -> None:
     assert offsets(project) == [10, 10, 10]
 
     (change,) = project.run("history", name, "--format", "json").needs(0).json["changes"]
-    told = [line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line]
+    refusals = [
+        line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line
+    ]
     command = f"kafkaform reset {name} --from-file {name}.csv"
-    what = "no manifest holds offsets (3 partitions)"
-    assert told == [f"not undone: ConsumerGroup/{name}: {what}; go back: `{command}`"]
+    reason = "no manifest holds offsets (3 partitions)"
+    assert refusals == [f"not undone: ConsumerGroup/{name}: {reason}; go back: `{command}`"]
     project.run(*command.split()[1:], "--out", "back.json").needs(1)
     project.apply("back.json", RESET).needs(0)
     assert offsets(project) == [0, 4, 6]

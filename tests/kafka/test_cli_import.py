@@ -89,7 +89,7 @@ def test_shared_values_become_defaults(project: Project, prefix: str) -> None:
     assert not (project.folder / "topics").exists()
     config.write_text(config.read_text() + printed.out)
     project.run("import", *mine).needs(0)
-    assert {name.removeprefix(prefix): one["spec"] for name, one in manifests(project).items()} == {
+    assert {name.removeprefix(prefix): value["spec"] for name, value in manifests(project).items()} == {
         "0": {"partitions": 1},
         "1": {"partitions": 2},
         "2": {"partitions": 3},
@@ -105,7 +105,7 @@ def test_labels_are_written(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}a"), new(f"{prefix}b")])
     project.run("import", "--match", f"{prefix}a", "--label", "team=checkout", "--label", "tier=1").needs(0)
     project.run("import", "--match", f"{prefix}b").needs(0)
-    found = {name.removeprefix(prefix): one["metadata"] for name, one in manifests(project).items()}
+    found = {name.removeprefix(prefix): value["metadata"] for name, value in manifests(project).items()}
     assert found["a"]["labels"] == {"team": "checkout", "tier": "1"}
     assert "labels" not in found["b"]
 
@@ -114,7 +114,7 @@ def test_names_that_collide_are_waived(project: Project, prefix: str) -> None:
     """A broker creates both where one request asks for both; no later one can."""
     create(project, [new(f"{prefix}a.b"), new(f"{prefix}a_b")])
     project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
-    waivers = [[*one["metadata"]["annotations"]] for one in manifests(project).values()]
+    waivers = [[*item["metadata"]["annotations"]] for item in manifests(project).values()]
     assert waivers == [["kafkaform/waive.KF102"]] * 2
     run_in_process("validate", cwd=project.folder).needs(0)
     empty_plan(project, "topics")

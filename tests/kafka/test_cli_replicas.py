@@ -85,7 +85,7 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     assert "1 to update, 0 unchanged" in call.out
     assert "kafkaform apply drain.json " in call.err
     three.apply("drain.json").needs(0)
-    eventually(lambda: replicas(three, "heavy"), lambda places: all(1 not in one for one in places))
+    eventually(lambda: replicas(three, "heavy"), lambda places: all(1 not in place for place in places))
     call = three.run("rebalance", *some, "--remove-broker", 1, "--detailed-exitcode").needs(0)
     assert call.out.endswith("\nNo changes.\n")
 

@@ -80,9 +80,9 @@ def test_a_deletion_without_a_manifest_gets_a_new_file(project: Project) -> None
     project.write("topics/orders.yaml", before.replace("spec:\n", "spec:\n  state: absent\n"))
     change = apply_topics(project, "--allow", "destructive")
     name = f"{project.prefix}orders"
-    other = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: other}\nspec: {state: absent}\n"
-    project.write("topics/orders.yaml", other)
-    taken = project.write(f"topics/{name}.yaml", other.replace("other", "another"))
+    second = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: other}\nspec: {state: absent}\n"
+    project.write("topics/orders.yaml", second)
+    taken = project.write(f"topics/{name}.yaml", second.replace("other", "another"))
     assert "not overwritten" in run_revert(project, change["id"], code=1).err
     taken.unlink()
     call = run_revert(project, change["id"])
@@ -90,7 +90,7 @@ def test_a_deletion_without_a_manifest_gets_a_new_file(project: Project) -> None
     made = yaml.safe_load((project.folder / "topics" / f"{name}.yaml").read_text())
     assert made["spec"] == {"partitions": 3, "replicationFactor": 1, "retention": "7d"}
     run_in_process("validate", cwd=project.folder).needs(0)
-    assert text_of(project) == other
+    assert text_of(project) == second
 
 
 def test_revert_edits_the_environment_of_the_change(project: Project) -> None:

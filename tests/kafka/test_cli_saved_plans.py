@@ -1,4 +1,4 @@
-"""What becomes of saved plans on a real Kafka: shown, stale, half-way, and without secrets."""
+"""Tests of saved plans on a real Kafka: shown, stale, half-way, and without secrets."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_a_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Pat
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
     project.run(*APPLY, "--target", "Topic/*orders").needs(0)
     assert {*project.live()} == {"orders"}
-    told = project.run(*APPLY, "--verify-key", public).needs(0).err
-    assert "not in a Git repository" in told
+    output = project.run(*APPLY, "--verify-key", public).needs(0).err
+    assert "not in a Git repository" in output
     assert {*project.live()} == {"orders", "more"}
 
 

@@ -49,7 +49,7 @@ def test_a_bad_manifest_may_hold_a_policy(project: Project) -> None:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicResult | SkewError]:
-    """What each topic comes to, by its full name."""
+    """Return the result of each topic, by its full name."""
     made: dict[str, TopicResult | SkewError] = {}
 
     @contextmanager

@@ -27,8 +27,8 @@ def orders(project: Project, real_cluster: KafkaCluster) -> str:
 
 
 def only(found: list[Any], name: str) -> Any:
-    (one,) = [one for one in found if one["name"] == name]
-    return one
+    (first,) = [item for item in found if item["name"] == name]
+    return first
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -44,9 +44,11 @@ def test_idle_members_and_lag_to_the_record(project: Project, orders: str, proto
         assert (shown["protocol"], shown["exists"], shown["declared"]) == (protocol, True, None)
         assert shown["assignor"]
         assert len(shown["idle_members"]) == 1
-        held = {(part["topic"], part["partition"]) for one in shown["members"] for part in one["assignment"]}
+        held = {
+            (part["topic"], part["partition"]) for item in shown["members"] for part in item["assignment"]
+        }
         assert held == {(orders, 0), (orders, 1)}
-        assert {one["client_id"] for one in shown["members"]} == {"app-0", "app-1", "app-2"}
+        assert {item["client_id"] for item in shown["members"]} == {"app-0", "app-1", "app-2"}
         assert shown["partitions"] == [
             {"topic": orders, "partition": 0, "committed": 30, "end": 100, "lag": 70},
             {"topic": orders, "partition": 1, "committed": None, "end": 50, "lag": None},
@@ -96,7 +98,7 @@ def test_groups_are_listed_by_lag(project: Project, orders: str) -> None:
 
     def list_names(*options: str) -> list[str]:
         found = project.run("status", mine, *options, "--format", "json").needs(0).json
-        return [one["name"].removeprefix(project.prefix) for one in (*found["topics"], *found["groups"])]
+        return [item["name"].removeprefix(project.prefix) for item in (*found["topics"], *found["groups"])]
 
     assert list_names("--sort", "lag") == ["much", "some", "none"]
     assert list_names("--lagging") == ["much", "some"]
@@ -146,6 +148,6 @@ def test_watching_in_a_pipe_prints_a_block_each_time(project: Project, orders: s
             assert line, seen
             seen += line
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=TIMEOUT_S)
+        _, output = process.communicate(timeout=TIMEOUT_S)
         expected = f"cluster {project.servers} · no kafkaform.yaml found\n"
-        assert (process.returncode, told) == (0, expected if form == "text" else "")
+        assert (process.returncode, output) == (0, expected if form == "text" else "")

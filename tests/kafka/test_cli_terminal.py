@@ -1,4 +1,4 @@
-"""What a person at a terminal sees and types: questions, colours, progress, widths, Ctrl-C."""
+"""Tests at a terminal: questions, colours, progress, widths, Ctrl-C."""
 
 from __future__ import annotations
 

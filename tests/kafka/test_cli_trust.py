@@ -1,4 +1,4 @@
-"""Which saved plans `apply` takes: signature, age, commit, version, and the review; on real Kafka."""
+"""Tests of the saved plans that `apply` accepts: signature, age, commit, version, review; on a real Kafka."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def check_refusal(project: Project, told: str, *arguments: object) -> Call:
 
 def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
     private, public = write_keys(project.folder, "ci")
-    _, others = write_keys(project.folder, "other")
+    _, other_key = write_keys(project.folder, "other")
     project.run("plan", "--out", "plan.json").needs(0)
     check_refusal(project, "the plan is not signed", "--verify-key", public)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
-    check_refusal(project, "which is not trusted here", "--verify-key", others)
+    check_refusal(project, "which is not trusted here", "--verify-key", other_key)
     whole = (project.folder / "plan.json").read_text()
     edit_plan(project, lambda plan: plan.update(created_at="2030-01-01T00:00:00Z"))  # which no digest covers
     check_refusal(project, "the signature does not match", "--verify-key", public)

@@ -292,4 +292,4 @@ def test_a_password_is_rotated_by_a_pull_request(
         team.merge(plain)
         results(apply("third-s3cr3t"), apply="failure", issue="success")
         assert can_log_in(kafka_acl, name, SECOND)
-        assert not [one for one in (FIRST, SECOND, "third-s3cr3t") if one in team.everything_said()]
+        assert not [item for item in (FIRST, SECOND, "third-s3cr3t") if item in team.everything_said()]

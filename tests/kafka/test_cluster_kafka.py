@@ -1,4 +1,4 @@
-"""What only a real Kafka can show: networks, logins, rights, reassignments, and brokers that differ."""
+"""Tests that need a real Kafka: networks, logins, rights, reassignments, and brokers that differ."""
 
 from __future__ import annotations
 

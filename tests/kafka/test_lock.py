@@ -97,7 +97,7 @@ def test_an_apply_that_loses_its_lock_stops(broker: DevCluster, cluster: KafkaCl
     watched.after = remove_lock
     with hold(cluster, ALICE) as guard:
         report = executor.apply(plan, watched, executor.ApplyOptions(guard=guard))
-    results = {one.planned.ref.name.removeprefix(prefix): one.result for one in report.results}
+    results = {result.planned.ref.name.removeprefix(prefix): result.result for result in report.results}
     assert results == {"new": Result.APPLIED, "old": Result.NOT_TRIED}
     assert cluster.partition_counts([old]) == {old: 1}
 

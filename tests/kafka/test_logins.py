@@ -283,20 +283,20 @@ BAD_CERTIFICATES: dict[str, tuple[Mapping[str, str | None], str]] = {
 @pytest.mark.parametrize("name", BAD_CERTIFICATES)
 def test_a_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_path: Path, name: str) -> None:
     """It does not wait for a network that is not the reason."""
-    other = Authority(tmp_path)
-    other.issue("client")
-    other.issue("locked", "secret")
+    authority = Authority(tmp_path)
+    authority.issue("client")
+    authority.issue("locked", "secret")
 
     def fill_placeholders(text: str) -> str:
         return text.replace("OTHER", str(tmp_path)).replace("PORT", str(gate.tls))
 
-    changed, said = BAD_CERTIFICATES[name]
+    changed, message = BAD_CERTIFICATES[name]
     given = {**certificate_login(gate), **changed}
     login = {key: fill_placeholders(value) for key, value in given.items() if value is not None}
     project = logged_in(tmp_path / "project", gate.cluster.bootstrap_servers, names, login)
     project.topic("a")
     call = project.run("plan", "topics")
-    assert_one_error(call, fill_placeholders(said))
+    assert_one_error(call, fill_placeholders(message))
     assert "within 8 s" not in call.both
     assert "hunter2-4711" not in call.both
 
@@ -422,7 +422,7 @@ def logged_in(folder: Path, servers: str, prefix: str, login: dict[str, str]) ->
 
 @pytest.fixture
 def names(gate: Gate) -> Iterator[str]:
-    """What the names of a test start with; they are removed afterwards."""
+    """Return the prefix of a test's names, which are removed afterwards."""
     prefix = f"t{uuid.uuid4().hex[:10]}."
     yield prefix
     remove_topics(gate.cluster.bootstrap_servers, prefix)

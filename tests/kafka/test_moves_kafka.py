@@ -159,15 +159,15 @@ def test_the_next_apply_goes_on_after_a_lost_lock(
     eventually(lambda: len(real.layout().reassigning or {}), lambda running: running == 3)
     again = crew_of(real, throttle_journal_of(real, runs[1]))
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
-    told = " ".join(again.notes.lines)
-    assert "already running: 3 partitions" in told
-    assert "removed the throttles" in told
+    notes = " ".join(again.notes.lines)
+    assert "already running: 3 partitions" in notes
+    assert "removed the throttles" in notes
     check_throttles_off(real)
     await_placement(real, name, TRIPLE)
     assert min(bytes_on(real, name).values()) >= SIZE
-    of_both = [one for one in read_record(real, AuditSettings()).throttles if one.run in runs]
+    of_both = [throttle for throttle in read_record(real, AuditSettings()).throttles if throttle.run in runs]
     assert of_both
-    assert all(one.removed for one in of_both)
+    assert all(item.removed for item in of_both)
 
 
 def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
@@ -191,7 +191,7 @@ def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: Dev
     assert state_of(real, name) == {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2"}
     check_throttles_off(real)
     again = apply(plan, real, ApplyOptions(throttle_journal=throttle_journal))
-    assert {one.result for one in again.results} == {Result.ALREADY}
+    assert {result.result for result in again.results} == {Result.ALREADY}
     assert plan_for(real, declare_topic(name, 6, 3, min_insync_replicas="2")).changes == ()
 
 
@@ -202,7 +202,7 @@ def test_the_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None
     fitting = ThrottledReplicas(frozenset(entries[:-1]))
     real.set_throttles(Throttles({}, {name: fitting}))
     assert real.throttles([name]).replicas == {name: fitting}
-    more = ThrottledReplicas(frozenset(entries[-1:]))
+    replicas = ThrottledReplicas(frozenset(entries[-1:]))
     with pytest.raises(RequestRejected, match="32767 bytes"):
-        real.set_throttles(Throttles({}, {name: more}))
+        real.set_throttles(Throttles({}, {name: replicas}))
     real.clear_throttles(Throttles({}, {name: fitting}))

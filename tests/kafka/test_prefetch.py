@@ -95,7 +95,7 @@ def test_expected_topics_are_read_once(
 
 
 def test_acls_are_read_early_and_once(kafka_acl: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    ref, other = ResourceRef("Access", "User:nobody"), ResourceRef("Topic", "none")
+    ref, second = ResourceRef("Access", "User:nobody"), ResourceRef("Topic", "none")
     early: list[str] = []
 
     def watch(connection: Connection) -> AccessReading:
@@ -105,7 +105,7 @@ def test_acls_are_read_early_and_once(kafka_acl: DevCluster, monkeypatch: pytest
     monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.read_access", watch)
     with connect(kafka_acl.bootstrap_servers) as cluster:
         expect = cluster.prefetch()
-        for expected in (other, ref, ref):
+        for expected in (second, ref, ref):
             expect(expected)
         read = cluster.observe([ref])
         assert early == ["kafkaform-prefetch-access"]

@@ -50,7 +50,7 @@ def read_grants(user: str, prefix: str) -> list[str]:
 
 @dataclass
 class Owned:
-    """What an account is tried on: a project of it, and one of whoever may do everything.
+    """A project of an account under test, and one of an account with all rights.
 
     Attributes:
         owner: The project that logs in nowhere.
@@ -174,12 +174,12 @@ def parse_grant(line: str) -> str:
 
 @pytest.mark.parametrize("right", READING)
 def test_a_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
-    command, said = READING[right]
+    command, message = READING[right]
     grants = read_grants("kafkaform-plan", owned.prefix)
     assert right in grants
     call = command(owned.build_project(*(grant for grant in grants if grant != right)))
     text = call.words
-    named = said.format(prefix=owned.prefix)
+    named = message.format(prefix=owned.prefix)
     assert f"it lacks {named}" in text
     assert {named} == set(re.findall(r"it lacks (\w+ on (?:the cluster|\w+ [\w.]*\w))", text))
     assert "processor=" not in text
@@ -188,7 +188,7 @@ def test_a_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) 
 
 @pytest.mark.parametrize("right", APPLYING)
 def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
-    command, said = APPLYING[right]
+    command, message = APPLYING[right]
     grants = read_grants("kafkaform-apply", owned.prefix)
     missing = right.format(prefix=owned.prefix)
     assert missing in grants
@@ -196,7 +196,7 @@ def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str
     call = command(project)
     call.needs(1)
     text = call.words
-    named = said.format(prefix=owned.prefix)
+    named = message.format(prefix=owned.prefix)
     assert f"it lacks {named}" in text
     assert {named} == set(re.findall(r"it lacks (\w+ on (?:the cluster|\w+ [\w.]*\w))", text))
     operation, resource = named.split(" on ")

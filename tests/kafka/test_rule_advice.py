@@ -1,4 +1,4 @@
-"""What rules advise is carried out on a real Kafka, for live topics too; the rule is silent afterwards."""
+"""The advice of rules is carried out on a real Kafka, for live topics too; the rule is silent afterwards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GROUPS: dict[str, list[Spec]] = {
     "KF206": [{"protocol": "classic", "client": {"session.timeout.ms": 8999, "heartbeat.interval.ms": 3000}}],
     "KF208": [{"downtime": {"max": "9d"}}],
     "KF209": [
-        *({"guarantees": {"delivery": one}} for one in ("at-most-once", "at-least-once", "exactly-once"))
+        *({"guarantees": {"delivery": item}} for item in ("at-most-once", "at-least-once", "exactly-once"))
     ],
     "KF211": [
         {"protocol": "consumer", "client": {"session.timeout.ms": 10000, "heartbeat.interval.ms": 1000}},
@@ -98,10 +98,12 @@ def project3(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
 
 
 def findings(project: Project, code: str, name: str) -> list[dict[str, Any]]:
-    """What a rule says of a resource in a plan."""
+    """Return the findings of a rule about a resource in a plan."""
     plan = project.run("plan", "--no-strict", "--format", "json").needs(0).json
     return [
-        one for one in plan["diagnostics"] if one["code"] == code and (one["about"] or {}).get("name") == name
+        item
+        for item in plan["diagnostics"]
+        if item["code"] == code and (item["about"] or {}).get("name") == name
     ]
 
 
@@ -161,7 +163,7 @@ class Scene:
         )
 
     def findings(self) -> list[dict[str, Any]]:
-        """What the rule says of it."""
+        """Return the findings of the rule."""
         return findings(self._project, self._code, self._about)
 
     def choices(self, finding: dict[str, Any]) -> list[Spec]:
@@ -205,7 +207,7 @@ def test_the_advice_for_a_group_can_be_carried_out(project3: Project, code: str,
         scene.follow(finding, choice)
         if code in STEPS and number < len(choices) - 1:
             continue
-        for other in scene.findings():
-            scene.follow(other, scene.choices(other)[0])
+        for second in scene.findings():
+            scene.follow(second, scene.choices(second)[0])
         assert scene.findings() == [], choice
         project3.apply("--allow", "destructive").needs(0)

@@ -1,4 +1,4 @@
-"""How much data a risky change is about: read for those topics alone, and told in the reason."""
+"""Tests of the data size in the reason of a risky change, which is read for those topics alone."""
 
 from __future__ import annotations
 

@@ -156,7 +156,9 @@ def whole(cluster: KafkaCluster, name: str, wanted: Assignment) -> None:
 def read_copied_bytes(cluster: KafkaCluster, name: str) -> dict[tuple[int, int], int]:
     """The bytes of replicas that are being added, by partition and broker."""
     running = cluster.layout().reassigning or {}
-    adding = {(number, to) for (topic, number), one in running.items() if topic == name for to in one.adding}
+    adding = {
+        (number, to) for (topic, number), value in running.items() if topic == name for to in value.adding
+    }
     sizes = cluster.replica_sizes([(name, number) for number, _ in adding])
     return {(number, to): size for (_, number, to), size in sizes.items() if (number, to) in adding}
 
@@ -214,8 +216,8 @@ def pick_brokers(cluster: KafkaCluster, *, controls: bool) -> tuple[int, int, in
     assert quorum is not None
     assert quorum.leader is not None
     down = quorum.leader if controls else quorum.leader % 3 + 1
-    one, other = sorted({1, 2, 3} - {down})
-    return down, one, other
+    first, second = sorted({1, 2, 3} - {down})
+    return down, first, second
 
 
 either_role = pytest.mark.parametrize("controls", [False, True], ids=["broker", "controller"])
@@ -226,8 +228,8 @@ def test_a_killed_broker_is_waited_for(
     project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
     """Also where it is the one that controls all of it."""
-    down, one, other = pick_brokers(real, controls=controls)
-    before: Assignment = ((one, other), (other, one), (one, other))
+    down, first, second = pick_brokers(real, controls=controls)
+    before: Assignment = ((first, second), (second, first), (first, second))
     name = topic_of(project, real, before)
     applying = Applying(project, "topics", "--throttle", "2MB")
     await_copying(real, name)
@@ -244,12 +246,14 @@ def test_a_killed_broker_is_waited_for(
 def test_nothing_is_begun_while_a_broker_is_down(
     project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
-    down, one, other = pick_brokers(real, controls=controls)
-    before: Assignment = ((one, down), (down, other))
+    down, first, second = pick_brokers(real, controls=controls)
+    before: Assignment = ((first, down), (down, second))
     name = topic_of(project, real, before)
     project.process("plan", "topics", "--out", "plan.json").needs(0)
     brokers.stop_node(down, graceful=False)
-    eventually(lambda: [broker.id for broker in real.layout().brokers], lambda alive: alive == [one, other])
+    eventually(
+        lambda: [broker.id for broker in real.layout().brokers], lambda alive: alive == [first, second]
+    )
     call = run_apply(project, "plan.json").needs(1)
     # Where it was the active controller, KF301 tells first that the quorum lacks one.
     words = " ".join(call.out.split())
@@ -293,12 +297,12 @@ def test_a_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
     project: Project, real: KafkaCluster
 ) -> None:
     name = topic_of(project, real)
-    other = project.topic("b", partitions=len(SINGLE), replicationFactor=3)
-    place_topic(real, other, SINGLE)
-    fill(project.servers, other, len(SINGLE), SIZE)
+    second = project.topic("b", partitions=len(SINGLE), replicationFactor=3)
+    place_topic(real, second, SINGLE)
+    fill(project.servers, second, len(SINGLE), SIZE)
     applying = Applying(project, "topics", "--throttle", "2MB")
     await_copying(real, name)
-    remove_topics(project.servers, other)
+    remove_topics(project.servers, second)
     applying.await_end().needs(1)
     three_each(real, name)
     calm(real)
@@ -311,9 +315,9 @@ def test_a_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
 def test_ctrl_c_does_not_wait_for_a_dead_broker(
     project: Project, real: KafkaCluster, brokers: DevCluster
 ) -> None:
-    """What it cannot take off is named, and the next apply takes it off."""
-    down, one, other = pick_brokers(real, controls=False)
-    before: Assignment = ((one, other), (other, one), (one, other))
+    """Throttles that cannot be removed are named, and the next apply removes them."""
+    down, first, second = pick_brokers(real, controls=False)
+    before: Assignment = ((first, second), (second, first), (first, second))
     name = topic_of(project, real, before)
     applying = Applying(project, "topics", "--throttle", SLOW)
     await_copying(real, name)
@@ -359,9 +363,9 @@ def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCl
     record = read_record(real, AuditSettings())
     of_topic = [entry for entry in record.entries if entry.ref.name == name]
     assert [entry.outcome and entry.outcome.result for entry in of_topic] == [None, "applied"]
-    announced = [one for one in record.throttles if name in one.throttles.replicas]
-    assert {one.run for one in announced} == {entry.run for entry in of_topic}
-    assert all(one.removed for one in announced)
+    announced = [throttle for throttle in record.throttles if name in throttle.throttles.replicas]
+    assert {item.run for item in announced} == {entry.run for entry in of_topic}
+    assert all(item.removed for item in announced)
 
 
 def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluster) -> None:

@@ -1,4 +1,4 @@
-"""What a user installs: the wheel, in an empty environment."""
+"""Tests of the wheel, installed into an empty environment."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for _ in range(2)
     ]
-    told = [maker.communicate() for maker in makers]
-    assert sorted(maker.returncode for maker in makers) == [0, 1], told
-    assert any(b"another process is making the archive" in err for _, err in told)
+    outputs = [maker.communicate() for maker in makers]
+    assert sorted(maker.returncode for maker in makers) == [0, 1], outputs
+    assert any(b"another process is making the archive" in err for _, err in outputs)
     return folder
 
 
@@ -63,7 +63,7 @@ def test_classes_come_from_the_archive_unless_it_is_off(cache: Path, tmp_path: P
     assert call.said == ""
     without, shared = measure(cache, tmp_path, "off")
     assert shared == 0
-    topics = [json.loads(one.out)["topics"][0]["partitions"] for one in (call, without)]
+    topics = [json.loads(item.out)["topics"][0]["partitions"] for item in (call, without)]
     assert topics[0] == topics[1]
 
 

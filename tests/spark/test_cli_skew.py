@@ -76,9 +76,9 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
     assert topic["sample"]["seed"] == 7
     assert topic["hot_keys"][0]["share"]["value"] == pytest.approx(0.5)
     assert topic["hot_keys"][0]["key"] is None
-    assert {5, 8} <= {one["partitions"] for one in topic["what_if"]}
+    assert {5, 8} <= {item["partitions"] for item in topic["what_if"]}
     assert [group["name"] for group in topic["groups"]] == [f"{project.prefix}shop"]
-    assert all(one["log_bytes"] > 0 for one in topic["partitions"] if one["log_records"])
+    assert all(item["log_bytes"] > 0 for item in topic["partitions"] if item["log_records"])
     assert (by_name[empty]["diagnosis"], by_name[empty]["policy"]["status"]) == ("empty", "pass")
     assert hot in call.out
     assert "INFO" in call.err, "Spark's log is shown with --debug"
@@ -158,7 +158,7 @@ def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None
     terminal.type("\x03")
     call = terminal.end().needs(1)
     assert plain(call.out).splitlines()[-1].startswith("Error: interrupted")
-    eventually(lambda: [one for one in spark if one.is_running()], lambda left: not left)
+    eventually(lambda: [item for item in spark if item.is_running()], lambda left: not left)
 
 
 @pytest.mark.usefixtures("one_session")

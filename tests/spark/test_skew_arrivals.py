@@ -1,4 +1,4 @@
-"""What is said of topics that keep only a part of what was written to them, against what was seen before.
+"""Tests of arrivals in topics that keep only a part of their records, against earlier observations.
 
 The command reads every scene twice: all records, and a sample.
 """
@@ -147,7 +147,7 @@ def scenes(servers: str, request: pytest.FixtureRequest) -> Mapping[str, Topic]:
 
 @pytest.fixture(scope="module")
 def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the command says of all scenes, by what it reads."""
+    """Return the report of all scenes, by its options."""
 
     @cache
     def index_results(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
@@ -175,7 +175,7 @@ def test_the_verdict_is_about_what_was_written(
     counts = topic.written.counts(result.sample.since_ms, topic.partitions)
     ratio = max(counts) * topic.partitions / sum(counts)
     assert result.by_records.max_mean_ratio.value == pytest.approx(ratio, rel=expected.near)
-    said = json.dumps(
+    output = json.dumps(
         [
             *(cause.evidence for cause in result.causes),
             result.keys_withheld,
@@ -187,7 +187,7 @@ def test_the_verdict_is_about_what_was_written(
             *(f"{finding.code} {finding.message}" for finding in result.findings),
         ]
     )
-    assert expected.says in said
+    assert expected.says in output
 
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
@@ -195,7 +195,7 @@ def test_the_verdict_is_about_what_was_written(
 def test_recent_periods_are_known_or_withheld(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
-    """What is said of the last hour and day holds for what was written, within its interval."""
+    """The figures of the last hour and day hold for the records written, within their intervals."""
     result, topic = measured(options)[scene], scenes[scene]
     for period in result.arrivals or ():
         if period.name not in {"hour", "day"} or period.unknown is not None:

@@ -106,7 +106,9 @@ def test_a_standalone_cluster_counts_the_same(
     (submitted_result,) = report.topics
     assert submitted_result.arrivals is not None
     assert sum(submitted_result.arrivals[0].counts) == RECORDS
-    partitions = [replace(one, kept_from=None, kept_since_ms=None) for one in submitted_result.partitions]
+    partitions = [
+        replace(partition, kept_from=None, kept_since_ms=None) for partition in submitted_result.partitions
+    ]
     # The job asked for the topic's configs, which this account may not read.
     (note,) = submitted_result.sample.notes
     assert "(DescribeConfigs)" in note
@@ -175,7 +177,7 @@ FINISHED = re.compile(r"Finished task (\d+)\.\d+ in stage 0\.")
 def test_a_killed_worker_changes_no_result(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
-    """What it had read is read again by the other worker, and counted once."""
+    """The spans of the lost worker are read again by the other one, and counted once."""
     topic, properties = f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}
     produce_hot(kafka.bootstrap_servers, topic)
     spans = OffsetReader(properties).spans([topic])[0][topic]
@@ -208,8 +210,8 @@ def test_a_killed_worker_changes_no_result(
             driver.wait()
         assert driver.returncode == 0, errors[-3000:]
         assert lost.process.wait() != 0
-        (other,) = (worker for worker in cluster.workers if worker is not lost)
-        before, after = (set(FINISHED.findall(worker.read_executor_log())) for worker in (lost, other))
+        (second,) = (worker for worker in cluster.workers if worker is not lost)
+        before, after = (set(FINISHED.findall(worker.read_executor_log())) for worker in (lost, second))
     tasks = before | after
     assert tasks == {str(number) for number in range(len(tasks))}
     assert len(before) < len(tasks), "it was killed in the midst"

@@ -69,8 +69,8 @@ def test_metrics_of_a_trend_are_read_back(spark: SparkSession, tmp_path: Path) -
     rows = metric_rows(report(LATE))
     table.append(spark, rows)
     table.append(spark, metric_rows(report(NEXT_DAY)))
-    other = samples.report(samples.hot(), created_at=LATE)
-    table.append(spark, metric_rows(SkewReport("", None, None, other.created_at, other.topics)))
+    second = samples.report(samples.hot(), created_at=LATE)
+    table.append(spark, metric_rows(SkewReport("", None, None, second.created_at, second.topics)))
     found = table.read(spark, rows[0].cluster_id, ["payments.v1", "other"], TREND_METRICS)
     assert len(found) == 2 * len(TREND_METRICS)
     assert {row for row in found if row.sampled_at == rows[0].sampled_at} == {

@@ -74,15 +74,15 @@ def test_progress_is_reported_and_its_thread_ends(
 ) -> None:
     monkeypatch.setattr("spark_validation.job._PAUSE_S", 0.01)  # so few records are read in less than a pause
     fill_topic(kafka.bootstrap_servers, f"{prefix}a")
-    told: list[tuple[int, int, str]] = []
+    progress: list[tuple[int, int, str]] = []
     before = set(threading.enumerate())
     found = count_topic(
-        spark, f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}, lambda *a: told.append(a)
+        spark, f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}, lambda *a: progress.append(a)
     )
     assert int(found.records.sum()) == READ
-    assert told
-    assert {phase for _, _, phase in told} <= {"reading", "counting"}
-    assert all(0 <= done <= total for done, total, _ in told)
+    assert progress
+    assert {phase for _, _, phase in progress} <= {"reading", "counting"}
+    assert all(0 <= done <= total for done, total, _ in progress)
     assert set(threading.enumerate()) <= before
 
 
@@ -179,13 +179,13 @@ def test_a_password_is_in_no_artefact_of_a_run(
         given = {**login, "sasl.username": user, "sasl.password": password}
         return client(cluster.sasl_bootstrap_servers, given)
 
-    good, other = login_of("somebody", PASSWORD), login_of("nobody", PASSWORD + "2")
+    good, second = login_of("somebody", PASSWORD), login_of("nobody", PASSWORD + "2")
     wrong = login_of("somebody", PASSWORD + "3")
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(out)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        input=json.dumps([good, [other, wrong]]),
+        input=json.dumps([good, [second, wrong]]),
         capture_output=True,
         text=True,
         check=False,

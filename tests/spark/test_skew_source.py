@@ -1,4 +1,4 @@
-"""What is read of a real Kafka's logs, also where offsets have gaps."""
+"""Tests of reading a real Kafka's logs, also where offsets have gaps."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Topic:
         return found
 
     def read_expected(self, plan: SamplePlan) -> Read:
-        """What a consumer finds in the windows of a plan."""
+        """Return the records that a consumer finds in the windows of a plan."""
         replicates = {
             (window.partition, offset): window.replicate
             for window in plan.windows
@@ -80,7 +80,7 @@ class Topic:
 
 
 def total(read: Read) -> int:
-    return sum(count for (*_, what), count in read.items() if what == "records")
+    return sum(count for (*_, unit), count in read.items() if unit == "records")
 
 
 Make: TypeAlias = "Callable[..., Topic]"
@@ -88,8 +88,6 @@ Make: TypeAlias = "Callable[..., Topic]"
 
 @pytest.fixture
 def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> Make:
-    """Makes topics."""
-
     def make(partitions: int, **config: str) -> Topic:
         name = f"{prefix}{uuid.uuid4().hex[:6]}"
         create_topic(kafka.bootstrap_servers, name, partitions, **config)
@@ -252,7 +250,7 @@ def test_large_records_and_tombstones_are_measured(topic: Make) -> None:
     for plan in (whole(made.spans()), plan_sample(made.spans())):
         assert made.read(plan) == made.read_expected(plan)
     sizes = {
-        key: count for (_, _, key, what), count in made.read(whole(made.spans())).items() if what == "bytes"
+        key: count for (_, _, key, unit), count in made.read(whole(made.spans())).items() if unit == "bytes"
     }
     assert sizes[b"large-1"] == 2 * 2**20 + len(b"large-1")
     assert sizes[b"gone-1"] == len(b"gone-1")

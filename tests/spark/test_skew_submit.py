@@ -64,7 +64,7 @@ def test_a_missed_precision_reads_more_records(spark: SparkSession, kafka: DevCl
 def test_a_topic_that_was_made_again_during_a_job_fails(
     spark: SparkSession, kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, by: str, partitions: int
 ) -> None:
-    """What was read may be of either topic, however many partitions the new one has."""
+    """The records that were read may be of either topic, however many partitions the new one has."""
     topic, servers = f"{prefix}a", kafka.bootstrap_servers
     fill_topic(servers, topic, RECORDS, BEGIN)
     reader = OffsetReader({"bootstrap.servers": servers})
@@ -197,7 +197,7 @@ def test_policies_decide_the_exit_code(
     assert capsys.readouterr().err.startswith(f"fail: {topic} has 300 ")
     broken = ["--policy", f"{topic}:minDistinctKeys=1000", "--topic", topic, "--topic", f"{prefix}none"]
     assert submit.run([*base, *metrics, *broken]) == 1
-    assert [one.name for one in from_document(json.loads(target.read_text())).topics] == [topic]
+    assert [item.name for item in from_document(json.loads(target.read_text())).topics] == [topic]
     assert f"not read: topic {prefix}none does not exist" in capsys.readouterr().err
     rows = ds.dataset(tmp_path / "metrics", partitioning="hive").to_table().to_pylist()
     assert [row["value"] for row in rows if (row["metric"], row["partition"]) == ("records", None)] == [

@@ -1,4 +1,4 @@
-"""What is said of a topic against what a plain consumer counts of it."""
+"""Analyses of topics are compared with the counts of a plain consumer."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ TABLE: Mapping[str, Expected] = {
 
 
 def mismatches(expected: Expected, result: TopicResult) -> list[str]:
-    """Where a result is not as expected, in words."""
+    """Return where a result is not as expected, in words."""
     text = " ".join([*(cause.evidence for cause in result.causes), *result.advice])
     causes = tuple(cause.name for cause in result.causes)
     found = [] if causes == expected.causes else [f"the causes are {causes}"]
@@ -294,10 +294,10 @@ def test_predictions_are_what_producers_then_do(
 ) -> None:
     """The same keys, by the partitioner that is at work now."""
     scene, servers = skewed[name], kafka.bootstrap_servers
-    more = scene.topic + ".24"
-    create_topic(servers, more, 24)
-    send(servers, more, scene.truth.of_keys.elements(), partitioner)
-    then = consume_truth(servers, more, 24)
+    larger_topic = scene.topic + ".24"
+    create_topic(servers, larger_topic, 24)
+    send(servers, larger_topic, scene.truth.of_keys.elements(), partitioner)
+    then = consume_truth(servers, larger_topic, 24)
     ratio, byte_ratio = (max(n.values()) * 24 / n.total() for n in (then.records, then.sizes))
     newest = newest_partitions(servers, scene.topic)
     moved = [key for key in then.keys if newest[key] not in then.keys[key]]
@@ -390,7 +390,7 @@ def prediction(result: TopicResult, partitions: int) -> WhatIf:
 
 
 def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
-    """Where the newest record of each key lies."""
+    """Return the offset of the newest record of each key."""
     times: dict[Key, int] = {}
     found: dict[Key, int | None] = {}
     for message in messages(servers, topic, PARTITIONS):

@@ -86,7 +86,7 @@ class Picture:
         return {int(colour) for colour in np.unique(self._colours())}
 
     def rows_with(self, colour: int) -> int:
-        """How many rows have a pixel of that colour."""
+        """Count the rows that have a pixel of that colour."""
         return int((self._colours() == colour).any(axis=1).sum())
 
     def _colours(self) -> NDArray[np.uint32]:
@@ -95,8 +95,8 @@ class Picture:
 
 def luminance(*colour: int) -> float:
     """The relative luminance of a colour, https://www.w3.org/TR/WCAG22/#dfn-relative-luminance."""
-    parts = [one / 255 for one in colour]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    parts = [item / 255 for item in colour]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

@@ -1,4 +1,4 @@
-"""What earlier versions wrote is read by this one, as docs/compatibility.md promises."""
+"""Tests of reading files of earlier versions, as docs/compatibility.md promises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 @pytest.fixture(params=sorted(folder.name for folder in DATA.iterdir()))
 def folder(request: pytest.FixtureRequest) -> Path:
-    """What a version wrote: scripts/write_compatibility_files.py."""
+    """Return the files that a version wrote with scripts/write_compatibility_files.py."""
     return DATA / str(request.param)
 
 

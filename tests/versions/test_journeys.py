@@ -37,7 +37,7 @@ TAKEN = [
 
 
 def limits(versions: Sequence[str], name: str) -> dict[str, Limit]:
-    """What brokers of these versions do not do in a journey, by step; the first is the bootstrap server."""
+    """Return the limits of brokers of these versions in a journey, by step; the first bootstraps."""
     oldest, asked = min(map(parse_minor_version, versions)), parse_minor_version(versions[0])
     return {
         step: limit
@@ -103,8 +103,8 @@ def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
 def test_an_error_without_a_change_exits_1(site: Site) -> None:
     """KF216 needs the live cluster, and a group without settings has nothing to change."""
     project = site.project
-    other = project.topic("other")
-    group = site.group("new", protocol="consumer", topics=[other])
+    second = project.topic("other")
+    group = site.group("new", protocol="consumer", topics=[second])
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}}}
     project.config(clusters=clusters)
     for arguments in (["plan"], ["plan", "--all-clusters"], ["plan", "--out", "plan.json"]):
@@ -114,15 +114,15 @@ def test_an_error_without_a_change_exits_1(site: Site) -> None:
     fleet = project.process("plan", "--all-clusters").needs(1).out
     assert fleet.splitlines()[1].split() == ["dev", "1", "error,", "1", "change", "to", "apply"]
     assert fleet.endswith("1 cluster: 1 change on 1, 1 error.\n")
-    for what in (["plan.json"], [], ["plan.json"]):
-        call = project.process("apply", *what, "--auto-approve").needs(1)
+    for target in (["plan.json"], [], ["plan.json"]):
+        call = project.process("apply", *target, "--auto-approve").needs(1)
         assert "1 error of rules. Not complete." in call.out
         assert "next: " in call.out
     found = project.process("apply", "--auto-approve", "--format", "json").needs(1).json
     assert [(error["code"], error["resource"]) for error in found["errors"]] == [
         ("KF216", f"ConsumerGroup/{group}")
     ]
-    site.shows(other.removeprefix(project.prefix), partitions=1)
+    site.shows(second.removeprefix(project.prefix), partitions=1)
 
 
 def test_the_tables_have_every_journey_on_every_version_and_service() -> None:

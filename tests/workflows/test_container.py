@@ -21,12 +21,14 @@ INSTRUCTIONS = [
 
 
 def list_arguments(name: str) -> list[str]:
-    return [rest for instruction, rest in INSTRUCTIONS if instruction == name]
+    return [arguments for instruction, arguments in INSTRUCTIONS if instruction == name]
 
 
 def list_copied() -> list[str]:
-    """What is copied from the repository."""
-    sources = [rest.split()[:-1] for rest in list_arguments("COPY") if not rest.startswith("--from=")]
+    """Return the paths copied from the repository."""
+    sources = [
+        argument.split()[:-1] for argument in list_arguments("COPY") if not argument.startswith("--from=")
+    ]
     return [source for some in sources for source in some]
 
 
@@ -55,7 +57,7 @@ def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
     assert INSTRUCTIONS.index(("USER", "65532:65532")) > max(
         index for index, (instruction, _) in enumerate(INSTRUCTIONS) if instruction in {"RUN", "COPY"}
     )
-    pip = [rest for rest in list_arguments("RUN") if "pip install" in rest]
+    pip = [argument for argument in list_arguments("RUN") if "pip install" in argument]
     assert len(pip) == 2
     assert all("--require-hashes" in line or "--no-index --no-deps" in line for line in pip)
     assert "PIP_NO_CACHE_DIR=1" in list_arguments("ENV")[0]
@@ -81,7 +83,7 @@ def test_installed_package_runs_and_writes_nothing(tmp_path: Path) -> None:
         else:
             place.parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, place)
-    [step] = [rest for rest in list_arguments("RUN") if "--no-index" in rest]
+    [step] = [argument for argument in list_arguments("RUN") if "--no-index" in argument]
     options = step.split("pip install ")[1].split()
     assert options.pop() == "."
     here = [folder for folder in site.getsitepackages() if Path(folder).is_dir()]

@@ -1,4 +1,4 @@
-"""What is shipped, and what must never be in it."""
+"""Tests of the contents of releases, and of files that must never be in them."""
 
 from __future__ import annotations
 
@@ -84,9 +84,11 @@ def test_the_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> 
     assert (metadata.license_expression, metadata.license_files) == ("Apache-2.0", ["LICENSE"])
     assert metadata.description_content_type == "text/markdown"
     requirements = metadata.requires_dist or []
-    base = {one.name for one in requirements if one.marker is None}
+    base = {requirement.name for requirement in requirements if requirement.marker is None}
     spark = {
-        one.name for one in requirements if one.marker and one.marker.evaluate({"extra": "spark"})
+        requirement.name
+        for requirement in requirements
+        if requirement.marker and requirement.marker.evaluate({"extra": "spark"})
     } - base
     assert spark == {"pyspark", "numpy", "pandas", "pyarrow"}
 

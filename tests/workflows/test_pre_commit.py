@@ -67,11 +67,11 @@ def test_a_wrong_file_holds_up_a_commit(project: Project) -> None:
     project.config()
     project.topic("orders")
     stage(project)
-    code, said = commit(project)
-    assert code == 0, said
+    code, output = commit(project)
+    assert code == 0, output
     project.write("topics/again.yaml", (project.folder / "topics/orders.yaml").read_text("utf-8"))
     subprocess.run(["git", "add", "topics/again.yaml"], cwd=project.folder, check=True)
-    code, said = commit(project)
+    code, output = commit(project)
     assert code == 1
-    assert "orders" in said
-    assert "topics/again.yaml" in said
+    assert "orders" in output
+    assert "topics/again.yaml" in output

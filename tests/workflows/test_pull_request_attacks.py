@@ -1,4 +1,4 @@
-"""What a pull request may try: to run code, to learn secrets or send them away, to give orders."""
+"""Tests of attacks by a pull request: to run code, to learn or send secrets, to give orders."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def listening() -> Iterator[tuple[str, list[object]]]:
 
 
 def commands(run: Run) -> list[Command]:
-    """What GitHub acts on, but for what switches it off around the output of a plan."""
+    """Return the commands that GitHub acts on, but for those that stop them around a plan."""
     return [
         command
         for job in run.jobs.values()
@@ -202,9 +202,9 @@ def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
 
     pull = team.push(edit, "mine")
     run = team.plan(pull)
-    said = commands(run)
-    assert {command.name for command in said} <= {"error", "warning", "notice"}, said
-    assert not [command for command in said if command.message == "forged"]
+    issued = commands(run)
+    assert {command.name for command in issued} <= {"error", "warning", "notice"}, issued
+    assert not [command for command in issued if command.message == "forged"]
     if run.jobs["plan"].result == "success":
         assert name in team.comments(pull)[0]
     text = "\n".join([*team.comments(pull), run.summary])
@@ -213,7 +213,7 @@ def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
 
 @pytest.mark.nightly("labels and texts are tried by day")
 def test_no_name_is_taken_for_a_command(team: Team) -> None:
-    """Where such a name is an error, the error's words are read by the runner, too."""
+    """Each such name is an error whose message the runner reads, too."""
     name = "x" + COMMANDS
     manifest = {"apiVersion": "kafkaform/v1", "kind": name, "metadata": {"name": name}, name: {name: name}}
     edit = writing(
@@ -222,9 +222,9 @@ def test_no_name_is_taken_for_a_command(team: Team) -> None:
     pull = team.push(edit, "mine")
     run = team.plan(pull)
     assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
-    said = commands(run)
-    assert {command.name for command in said} == {"error"}, said
-    assert not [command for command in said if command.message == "forged"]
+    issued = commands(run)
+    assert {command.name for command in issued} == {"error"}, issued
+    assert not [command for command in issued if command.message == "forged"]
 
 
 def _outside_of_code(markdown: str) -> str:

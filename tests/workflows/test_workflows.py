@@ -205,8 +205,10 @@ def test_the_pull_request_is_data() -> None:
         assert jobs[name]["env"]["GIT_CONFIG_KEY_0"] == "core.symlinks"
         for step in jobs[name]["steps"]:
             assert "working-directory" not in step
-            rest = step.get("run", "").replace("--manifests-from pr ", "").replace("git -C pr rev-parse ", "")
-            assert not re.search(r"\bpr\b", rest), rest
+            remaining = (
+                step.get("run", "").replace("--manifests-from pr ", "").replace("git -C pr rev-parse ", "")
+            )
+            assert not re.search(r"\bpr\b", remaining), remaining
     assert "checkout" not in " ".join(texts(jobs["comment"]))
 
 
@@ -317,7 +319,9 @@ def test_every_test_is_run_by_ci() -> None:
 
 def test_ci_requires_every_program() -> None:
     sources = [file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py")]
-    wanted = {what for source in sources for what in re.findall(r'\bprogram\("([a-z]+)"', source)}
+    wanted = {
+        program_name for source in sources for program_name in re.findall(r'\bprogram\("([a-z]+)"', source)
+    }
     wanted -= {"sh", "shell"}  # of the test of `program`
     assert set(workflow(OWN)["env"][REQUIRE].split(",")) == wanted
     [here] = re.findall(rf"^export {REQUIRE}=(\S+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
@@ -357,7 +361,7 @@ def test_the_documentation_names_this_release() -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What a release is made of, in a repository of its own."""
+    """Create the files of a release, in a repository of its own."""
     for name in ("kafkaform", "spark_validation", "schemas", "scripts"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore"):
@@ -473,11 +477,11 @@ def test_the_action_locks_all_that_kafkaform_needs() -> None:
 def closure(wanted: list[str]) -> set[str]:
     """The names of these distributions, and of all that they need on this machine."""
     found: set[str] = set()
-    waiting = [Requirement(one) for one in wanted]
+    waiting = [Requirement(item) for item in wanted]
     while waiting:
-        one = waiting.pop()
-        name = canonicalize_name(one.name)
-        if name in found or (one.marker and not one.marker.evaluate({"extra": ""})):
+        entry = waiting.pop()
+        name = canonicalize_name(entry.name)
+        if name in found or (entry.marker and not entry.marker.evaluate({"extra": ""})):
             continue
         found.add(name)
         waiting += [Requirement(text) for text in requires(name) or ()]

@@ -1,4 +1,4 @@
-"""Who writes manifests for an agent, and the agent."""
+"""A team that writes manifests for an agent, and the agent."""
 
 from __future__ import annotations
 

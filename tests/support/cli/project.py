@@ -38,7 +38,7 @@ _LIMIT_S = 180
 
 @dataclass(frozen=True)
 class Call:
-    """What one call of the command line came to."""
+    """The outcome of one call of the command line."""
 
     code: int
     out: str
@@ -55,7 +55,7 @@ class Call:
 
     @property
     def said(self) -> str:
-        """What is on stderr below the lines that name the configuration and the clusters."""
+        """Return stderr below the lines that name the configuration and the clusters."""
         return re.sub(r"\A(?:configuration .*\n|cluster .* · .*\n)+", "", self.err)
 
     @property
@@ -312,7 +312,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def plain(text: str) -> str:
-    """What a terminal shows of a text with colours."""
+    """Return the text with colours as a terminal shows it."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 

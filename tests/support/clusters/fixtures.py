@@ -86,7 +86,7 @@ def _archive_classes() -> None:
 
 
 def _fast() -> Path:
-    """Where files live in memory, if there is room: a broker syncs several to disk for each partition."""
+    """Return a directory in memory, if it has room: a broker syncs several files for each partition."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 * 1024**3
     return memory if roomy else Path(tempfile.gettempdir())
@@ -191,7 +191,7 @@ def acl_cluster(version: str = KAFKA_VERSION) -> DevCluster:
 
 @pytest.fixture
 def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What the names of this test's topics and groups start with; they are removed afterwards."""
+    """Return the prefix of this test's topics and groups, which are removed afterwards."""
     # Without digits: where a test replaces `7d` in a manifest, a name must not contain it.
     mine = f"t{uuid.uuid4().hex[:10].translate(_LETTERS)}."
     yield mine
@@ -328,7 +328,7 @@ def _remove_groups(admin: AdminClient, prefix: str) -> None:
 
 
 def eventually(read: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = TIMEOUT_S) -> T:
-    """What `read` returns once it is as wanted: reads lag behind writes."""
+    """Return the result of `read` once it is as wanted: reads lag behind writes."""
     deadline = time.monotonic() + timeout_s
     pause = 0.005
     while not wanted(value := read()):

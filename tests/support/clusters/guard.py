@@ -43,7 +43,7 @@ def find_processes(directory: Path) -> list[psutil.Process]:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it still does something: until its parent takes note, an ended process is a zombie."""
+    """Return whether it still runs: until its parent takes note, an ended process is a zombie."""
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -34,7 +34,7 @@ from tests.support.clusters.group_clients import ConnectWorker, Running, commit,
 
 @dataclass(frozen=True)
 class Limit:
-    """What a cluster does not do in a step.
+    """A limit of a cluster in a step.
 
     Attributes:
         cell: For the table: a few words, without the subject.
@@ -64,7 +64,7 @@ class Site:
     met: dict[str, Limit] = field(default_factory=dict)
 
     def works(self, step: str, call: Call, code: int = 0) -> bool:
-        """Whether a journey goes on after a step; where the step has a limit, that is what must be seen."""
+        """Return whether a journey goes on after a step; where the step has a limit, it must be reported."""
         limit = self.limits.get(step)
         if limit is None:
             call.needs(code)
@@ -293,9 +293,9 @@ def _status(site: Site) -> None:
         # Brokers list a group that no member has joined as classic, and not all say that none has.
         protocol = None if cluster.groups([group]).groups[group].never_joined else "classic"
     assert (shown["name"], shown["protocol"], shown["lag"]) == (group, protocol, 18)
-    for step, told in (("sizes", found["unread"]), ("notes", found["notes"])):
+    for step, entries in (("sizes", found["unread"]), ("notes", found["notes"])):
         site.works(step, call)
-        assert (step in site.limits) == bool(told)
+        assert (step in site.limits) == bool(entries)
 
 
 @journey("doctor", daily=True)
@@ -550,7 +550,7 @@ def _skew(site: Site) -> None:
 
 
 def read_recorded(table: Path, group: str, column: str, name: str) -> str | None:
-    """What docs/brokers.json says of a journey; None where nothing is recorded."""
+    """Return the outcome of a journey in docs/brokers.json; None where nothing is recorded."""
     content = json.loads(table.read_text("utf-8")) if table.exists() else {}
     found: str | None = content.get(group, {}).get(column, {}).get(name)
     return found

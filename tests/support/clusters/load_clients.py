@@ -27,7 +27,7 @@ _LOG = logging.getLogger("tests.librdkafka")
 
 @dataclass(slots=True)
 class Load:
-    """What a producer wrote, and what a consumer read.
+    """The records that a producer wrote, and those that a consumer read.
 
     Attributes:
         topic: The topic.

@@ -220,7 +220,7 @@ Policy: TypeAlias = "Callable[[dict[str, Any]], Refusal | None]"
 
 @dataclass(frozen=True)
 class Profile:
-    """What a service offers.
+    """The versions and limits of a service.
 
     Attributes:
         name: Its name.
@@ -269,7 +269,7 @@ class VendorProxy:
     """
 
     def __init__(self, ports: Mapping[int, int], direct: str, profile: Profile = EVERYTHING) -> None:
-        """Prepare a proxy.
+        """Prepare a proxy of these brokers.
 
         Args:
             ports: The port of a broker by the port to listen on.
@@ -290,7 +290,7 @@ class VendorProxy:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients reach the brokers."""
+        """Return the address of the brokers for clients."""
         return ",".join(f"{HOST}:{port}" for port in self._ports)
 
     def __enter__(self) -> VendorProxy:
@@ -439,7 +439,7 @@ class _Exchange:
         _send(self._broker, message)
 
     def _judge(self, message: bytes, key: int, version: int, correlation: int) -> bytes:
-        """What is left of a request to be passed on; nothing if all of it was answered."""
+        """Return the part of a request to be passed on; nothing if all of it was answered."""
         api = APIS[key]
         flexible = version >= api.flexible
         (name_length,) = unpack_from(">h", message, 8)

@@ -86,7 +86,7 @@ class HostedRepository:
         return merged
 
     def event(self, pull: PullRequest, *, source: str = REPOSITORY) -> Event:
-        """What GitHub tells a workflow of a pull request; `source` is the fork that it comes from."""
+        """Return the event of a pull request as GitHub sends it; `source` is the fork that it comes from."""
         about: dict[str, Any] = {
             "number": pull.number,
             "head": {"ref": pull.branch, "sha": pull.head, "repo": {"full_name": source}},
@@ -95,11 +95,11 @@ class HostedRepository:
         return Event("pull_request_target", self.main, {"action": "synchronize", "pull_request": about})
 
     def build_push_event(self) -> Event:
-        """What GitHub tells a workflow of a push to `main`."""
+        """Return the event of a push to `main` as GitHub sends it."""
         return Event("push", self.main)
 
     def build_schedule_event(self) -> Event:
-        """What GitHub tells a workflow when its time has come."""
+        """Return the event of a schedule as GitHub sends it."""
         return Event("schedule", self.main)
 
     def _build_merge(self, base: str, head: str) -> str:

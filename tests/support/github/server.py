@@ -40,7 +40,7 @@ class Request:
 
 @dataclass
 class Failure:
-    """What goes wrong instead of, or after, what a request asks for.
+    """A fault instead of, or after, the effect of a request.
 
     Attributes:
         status: Of the answer; None to close the connection without one.
@@ -94,7 +94,7 @@ class FakeGitHub:
         self._hidden: dict[int, int] = {}
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What a job of GitHub Actions has in its environment."""
+        """Return the environment of a job of GitHub Actions."""
         return {
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_REPOSITORY": REPOSITORY,
@@ -111,11 +111,11 @@ class FakeGitHub:
         self.failures.append(Failure(method, path, **how))
 
     def writes(self) -> list[tuple[str, str]]:
-        """What was asked for that changes something."""
+        """Return the requests that change something."""
         return [
-            (one.method, one.path)
-            for one in self.requests
-            if one.method != "GET" and not one.path.endswith("/graphql")
+            (request.method, request.path)
+            for request in self.requests
+            if request.method != "GET" and not request.path.endswith("/graphql")
         ]
 
     def comment(self, number: int, body: str, *, by: int | None = BOT) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class FakeGitHub:
         return f"{self.url}/repos/{REPOSITORY}"
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: Any) -> Answer | None:
-        """What a request is answered; None to hang up."""
+        """Return the answer to a request; None to hang up."""
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         self.before(method, parts.path)
@@ -302,7 +302,7 @@ class FakeGitHub:
         return Answer(201, comment)
 
     def _edit_comment(self, made: int, *, body: Any, **_: Any) -> Answer:
-        for comment in (one for some in self.comments.values() for one in some):
+        for comment in (item for some in self.comments.values() for item in some):
             if comment["id"] == made:
                 if too_long := self._too_long(body):
                     return too_long
@@ -320,7 +320,7 @@ class FakeGitHub:
 
     def _list_issues(self, *, query: Mapping[str, str], **_: Any) -> Answer:
         state = query.get("state", "open")
-        newest_first = [one for one in reversed(self.issues) if state in ("all", one["state"])]
+        newest_first = [issue for issue in reversed(self.issues) if state in ("all", issue["state"])]
         return self._page(self._list_visible(newest_first), "issues", query)
 
     def _get_issue(self, number: int, **_: Any) -> Answer:
@@ -346,12 +346,12 @@ class FakeGitHub:
 
     def _list_artifacts(self, *, query: Mapping[str, str], **_: Any) -> Answer:
         name = query.get("name") if self.knows_names else None
-        found = [one for one in self.artifacts if name in (None, one["name"])]
+        found = [artifact for artifact in self.artifacts if name in (None, artifact["name"])]
         page = self._page(found, "actions/artifacts", query)
         return Answer(200, {"total_count": len(found), "artifacts": page.body}, page.headers)
 
     def _download(self, made: int, **_: Any) -> Answer:
-        if any(one["id"] == made and one["expired"] for one in self.artifacts):
+        if any(artifact["id"] == made and artifact["expired"] for artifact in self.artifacts):
             return _build_refusal(410, "Artifact has expired")
         return Answer(302, None, {"Location": f"{self.url}/blob/{made}?sig=signed"})
 
@@ -385,8 +385,8 @@ class FakeGitHub:
         page = int(query.get("page", 1))
         last = max(1, -(-len(items) // size))
         links = [
-            f'<{self._here}/{path}?{urlencode({**query, "page": other})}>; rel="{name}"'
-            for name, other in (("next", page + 1), ("last", last))
+            f'<{self._here}/{path}?{urlencode({**query, "page": second})}>; rel="{name}"'
+            for name, second in (("next", page + 1), ("last", last))
             if page < last
         ]
         headers = {"Link": ", ".join(links)} if links else {}

@@ -78,7 +78,7 @@ class LockProcess:
         return line.removesuffix("\n")
 
     def await_lock(self) -> list[str]:
-        """What it says until it holds the lock."""
+        """Return the lines that it prints until it holds the lock."""
         lines = []
         while (line := self.read_line()) != "held":
             assert "is held by" in line, line
@@ -97,9 +97,9 @@ class LockProcess:
 
     def end(self) -> str:
         """Let it give the lock back and end; returns the rest of what it says."""
-        rest, _ = self.process.communicate("end\n", timeout=_LIMIT_S)
+        remaining, _ = self.process.communicate("end\n", timeout=_LIMIT_S)
         assert self.process.returncode == 0
-        return rest
+        return remaining
 
 
 def remove_holder(servers: str) -> None:
@@ -148,7 +148,7 @@ def answer(words: Sequence[str], cluster: KafkaCluster, guard: Guard) -> str:
             report = executor.apply(
                 plan_for(cluster, *map(declare_topic, names)), cluster, executor.ApplyOptions(guard=guard)
             )
-            return " ".join(one.result.value for one in report.results)
+            return " ".join(result.result.value for result in report.results)
         case ["flood", prefix]:
             say("flooding")
             return flood(prefix, cluster, guard)

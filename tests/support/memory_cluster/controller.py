@@ -66,8 +66,8 @@ class Move:
 
     def filled_by(self, steps: int, alive: Collection[int]) -> Move:
         """The same after so many more steps, in which only brokers that live got anything."""
-        more = {b: self.filled.get(b, 0) + steps * (b in alive) for b in self.reassignment.adding}
-        return Move(self.reassignment, more)
+        filled = {b: self.filled.get(b, 0) + steps * (b in alive) for b in self.reassignment.adding}
+        return Move(self.reassignment, filled)
 
     def done(self, isr: Collection[int]) -> bool:
         """Return whether it is over: all new replicas are in sync, and at least one of those that stay."""
@@ -239,9 +239,9 @@ def _build_topic(
         raise build_rejection("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
     # The names of metrics have no dots, but underscores in their place.
     metric = name.replace(".", "_")
-    for other in topics if "_" in metric else ():
-        if other.replace(".", "_") == metric:
-            raise build_rejection("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {other}")
+    for topic in topics if "_" in metric else ():
+        if topic.replace(".", "_") == metric:
+            raise build_rejection("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {topic}")
     configs = {config: _store_topic_config(config, value) for config, value in operation.configs.items()}
     if replicas == 0 or replicas < -1:
         raise build_rejection("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")
@@ -270,19 +270,21 @@ def _alter_topic(topics: Mapping[str, Topic], operation: AlterConfigs) -> Topic:
 
 def _extend_topic(topics: Mapping[str, Topic], operation: AddPartitions, brokers: Sequence[int]) -> Topic:
     topic = _existing(topics, operation)
-    more = operation.total - len(topic.replicas)
-    if more <= 0:
+    missing = operation.total - len(topic.replicas)
+    if missing <= 0:
         text = f"the topic {operation.ref.name} currently has {len(topic.replicas)} partition(s)"
         raise build_rejection("INVALID_PARTITIONS", f"{text}; {operation.total} would not be an increase")
     first = topic.replicas[0]
     if operation.assignment:
-        if len(operation.assignment) != more:
+        if len(operation.assignment) != missing:
             text = f"but only {len(operation.assignment)} assignment(s) were specified."
-            raise _refuse_assignment(f"Attempted to add {more} additional partition(s), {text}")
+            raise _refuse_assignment(f"Attempted to add {missing} additional partition(s), {text}")
         _check_assignment(operation.assignment, brokers, len(first))
         return replace(topic, replicas=topic.replicas + operation.assignment)
     following = brokers.index(first[0]) + len(topic.replicas)
-    return replace(topic, replicas=topic.replicas + place_replicas((len(first),) * more, brokers, following))
+    return replace(
+        topic, replicas=topic.replicas + place_replicas((len(first),) * missing, brokers, following)
+    )
 
 
 def _existing(topics: Mapping[str, Topic], operation: Operation) -> Topic:

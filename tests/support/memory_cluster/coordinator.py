@@ -324,12 +324,12 @@ def _store_group_config(name: str, text: str) -> str:
     value = store_config(kafka_configs.group_configs(), "group", name, text)
     if name in _LIMITS:
         least, greatest = _LIMITS[name]
-        protocol, _, rest = name.partition(".")
+        protocol, _, config = name.partition(".")
         for bound, side, beyond in (
             ("greater", "min", int(value) < least),
             ("less", "max", int(value) > greatest),
         ):
             if beyond:
-                limit = f"group.{protocol}.{side}.{rest}"
+                limit = f"group.{protocol}.{side}.{config}"
                 raise build_rejection("INVALID_CONFIG", f"{name} must be {bound} than or equal to {limit}")
     return value

@@ -1,4 +1,4 @@
-"""What only a test can make happen to a cluster in memory, and the lock that it keeps."""
+"""Faults of a cluster in memory that only a test causes, and its lock."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 
 
 class MemoryLock:
-    """Who holds it is all there is to it; each hold is an object of its own."""
+    """A lock that is its holder; each hold is an object of its own."""
 
     def __init__(self) -> None:
         self._holder: Holder | None = None
 
     @contextmanager
     def hold(self, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
-        """See `Cluster.lock`."""
         mine = acquire_lock(partial(self._try, holder), self._occupant, timeout_s=timeout_s, tell=tell)
         try:
             yield partial(self._prove, mine)
@@ -61,7 +60,7 @@ class MemoryLock:
 
 
 def denial(ref: ResourceRef) -> PermissionDenied:
-    """What an account is told that lacks a right on a resource."""
+    """Return the error of an account that lacks a right on a resource."""
     noun = KINDS[ref.kind].words.noun.capitalize() if ref.kind in KINDS else ref.kind
     return PermissionDenied(f"this account is not authorised: {noun} authorization failed.")
 
@@ -163,7 +162,7 @@ class FaultInjection:
         transactional_id: str = "tx",
         age_ms: int = 0,
     ) -> Iterator[None]:
-        """What is written to a partition meanwhile is decided at the end, by a marker of this time.
+        """Leave the records that follow undecided until the end, by a marker of this time.
 
         Args:
             topic: The topic.
@@ -260,7 +259,7 @@ class FaultInjection:
     # --- what the cluster itself makes of them -----------------------------------------------------
 
     def _read_contents(self) -> Contents:
-        """What the next reading shows: what was there before the last change, while it lags behind."""
+        """Return the contents of the next reading: those before the last change, while it lags behind."""
         if not self._stale_reads:
             return self._contents
         self._stale_reads -= 1

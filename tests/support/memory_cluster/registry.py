@@ -1,4 +1,4 @@
-"""What a cluster in memory shows of each kind, and what becomes of each operation: a table of each."""
+"""Readers and effects of each kind in memory: one table of both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What readers and effects may look at.
+    """The contents that readers and effects may look at.
 
     Attributes:
         contents: What the cluster holds.
@@ -70,7 +70,7 @@ class MemoryReader(Protocol):
         """The names of those that there are."""
 
     def observe(self, ref: ResourceRef, world: World) -> Observed:
-        """One of them."""
+        """Return the resource of a reference."""
 
 
 class _TopicReader:
@@ -81,7 +81,6 @@ class _TopicReader:
         return contents.topics.keys()
 
     def observe(self, ref: ResourceRef, world: World) -> Observed:
-        """See `MemoryReader.observed`."""
         topic = world.contents.topics[ref.name]
         own, inherited = _prefix_configs(topic.configs), _prefix_configs(world.defaults[ref.kind])
         moves = world.contents.moves.items()
@@ -110,7 +109,6 @@ class _GroupReader:
         return contents.groups.keys()
 
     def observe(self, ref: ResourceRef, world: World) -> Observed:
-        """See `MemoryReader.observed`."""
         record = world.contents.groups[ref.name]
         group = coordinator.describe_group(ref.name, record) if record.known else None
         effective = _prefix_configs({**world.defaults[ref.kind], **record.configs})
@@ -178,7 +176,7 @@ def _prefix_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 class Accepted(NamedTuple):
-    """What an accepted operation makes of its resource.
+    """The effect of an accepted operation on its resource.
 
     Attributes:
         put: Puts it into the contents.

@@ -43,7 +43,6 @@ class MovingReplicas(FaultInjection):
     """The part of a cluster in memory that knows of replicas; see `Cluster` for what it promises."""
 
     def layout(self, topics: Collection[str] | None = None) -> Layout:
-        """See `Cluster.layout`; each reading is one step of the reassignments that are running."""
         seen = self._read_contents()
         asked = seen.topics.keys() if topics is None else {*topics}
         before = self._contents.copy()
@@ -57,7 +56,6 @@ class MovingReplicas(FaultInjection):
         )
 
     def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
-        """See `Cluster.replica_sizes`; a new replica grows evenly with each step."""
         contents = self._contents
         there = [p for p in partitions if self._sees(p[0]) and p in contents.partitions(p[0])]
         return {
@@ -68,13 +66,11 @@ class MovingReplicas(FaultInjection):
         }
 
     def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
-        """See `Cluster.log_dirs`."""
         return volumes_of(self._alive, self._volumes), {}
 
     def reassign(
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
-        """See `Cluster.reassign`."""
         before = self._contents.copy()
 
         def one(partition: TopicPartition) -> None:
@@ -88,23 +84,20 @@ class MovingReplicas(FaultInjection):
     def elect_leaders(
         self, partitions: Collection[TopicPartition], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
-        """See `Cluster.elect_leaders`."""
         return self._each(partitions, self._elect, guard)
 
     def throttles(self, topics: Collection[str]) -> Throttles:
-        """See `Cluster.throttles`."""
         rates = {b.id: _rates(self._contents.rates.get(b.id, {})) for b in self._alive}
         seen = {name: self._contents.topics[name] for name in topics if self._is_there(name)}
         lists = {
             name: ThrottledReplicas(*map(frozenset, _lists(topic).values())) for name, topic in seen.items()
         }
         return Throttles(
-            {broker: one for broker, one in rates.items() if one != Rates()},
-            {name: one for name, one in lists.items() if one != ThrottledReplicas()},
+            {broker: value for broker, value in rates.items() if value != Rates()},
+            {name: value for name, value in lists.items() if value != ThrottledReplicas()},
         )
 
     def throttle_configs(self, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
-        """See `Cluster.throttle_configs`."""
         own = {name: self._contents.topics[name].configs for name in topics if self._is_there(name)}
         lists = [
             ThrottleConfigs("topics", name, {key: configs[key] or "" for key in _LISTS if key in configs})
@@ -115,7 +108,6 @@ class MovingReplicas(FaultInjection):
         return tuple(entity for entity in (*lists, *of_brokers) if entity.values)
 
     def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
-        """See `Cluster.set_throttles`."""
         self._check_throttle_request(throttles, guard)
         self._raise_for_brokers_down(throttles)
         for name in throttles.replicas:
@@ -124,20 +116,19 @@ class MovingReplicas(FaultInjection):
         rates = self._contents.rates
         for broker, given in throttles.rates.items():
             rates[broker] = {**rates.get(broker, {}), **_texts(given)}
-        for name, one in throttles.replicas.items():
+        for name, value in throttles.replicas.items():
             lists = _lists(self._contents.topics[name])
-            for key, new in one.to_configs().items():
+            for key, new in value.to_configs().items():
                 if ALL not in lists[key]:
                     lists[key] += sorted(new - {*lists[key]})
             self._put_lists(name, lists)
 
     def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
-        """See `Cluster.clear_throttles`."""
         self._check_throttle_request(throttles, guard)
-        for name, one in throttles.replicas.items():
+        for name, value in throttles.replicas.items():
             if self._is_there(name):
                 lists = _lists(self._contents.topics[name])
-                for key, doomed in one.to_configs().items():
+                for key, doomed in value.to_configs().items():
                     lists[key] = [entry for entry in lists[key] if entry not in doomed]
                 self._put_lists(name, lists)
         rates = self._contents.rates
@@ -166,8 +157,8 @@ class MovingReplicas(FaultInjection):
         """The bytes of a partition: those of a topic are spread evenly."""
         topic, number = partition
         size = self._sizes.get(topic_ref(topic), 0)
-        share, rest = divmod(size, len(self._contents.topics[topic].replicas))
-        return share + (number < rest)
+        share, remaining = divmod(size, len(self._contents.topics[topic].replicas))
+        return share + (number < remaining)
 
     def _read_filled(self, partition: TopicPartition, broker: int) -> int:
         """The bytes that one replica holds."""
@@ -239,9 +230,9 @@ class MovingReplicas(FaultInjection):
 
     def _put_lists(self, name: str, lists: Mapping[str, list[str]]) -> None:
         topic = self._contents.topics[name]
-        others = {key: value for key, value in topic.configs.items() if key not in lists}
+        unthrottled = {key: value for key, value in topic.configs.items() if key not in lists}
         given = {key: ",".join(entries) for key, entries in lists.items() if entries}
-        self._contents.topics[name] = replace(topic, configs={**others, **given})
+        self._contents.topics[name] = replace(topic, configs={**unthrottled, **given})
 
 
 _LISTS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)

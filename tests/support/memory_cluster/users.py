@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StoredCredential(NamedTuple):
-    """What brokers keep of a credential."""
+    """A credential as brokers store it."""
 
     iterations: int
     salt: bytes

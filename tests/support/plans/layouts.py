@@ -48,7 +48,7 @@ def _state(topic: str, number: int, replicas: Replicas, live: set[int], leader: 
 
 
 def state_of(found: Layout) -> Mapping[str, Assignment]:
-    """Where all replicas of a layout are."""
+    """Return the places of all replicas of a layout."""
     return {topic: found.assignment(topic) for topic in found.topics}
 
 

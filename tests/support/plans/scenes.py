@@ -131,7 +131,7 @@ def plan_for(
 ) -> Plan:
     """The plan of a repository with these manifests."""
     grants = tuple(map(Grant.parse, (allow or "").split()))
-    grants += tuple(Grant(str(one.ref), "delete") for one in desired if one.state is None)
+    grants += tuple(Grant(str(item.ref), "delete") for item in desired if item.state is None)
     settings = Settings(owns=NameGlobs((prune,) if prune else ()), rules=QUIET)
     return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, target)
 

@@ -181,8 +181,8 @@ def _build_judged() -> TopicResult:
 def _one_part_fuller() -> SimulatedTopic:
     """Every key of partition 3 is three times as frequent as those of others: no single key stands out."""
     codes = _codes()
-    others = _hash_codes("murmur2", codes) % 12 != 3
-    return build_topic(codes[~others | (PART % 0.003 < 0.001)], name_keys(KEYS), 12)
+    remaining = _hash_codes("murmur2", codes) % 12 != 3
+    return build_topic(codes[~remaining | (PART % 0.003 < 0.001)], name_keys(KEYS), 12)
 
 
 def _empty_key() -> SimulatedTopic:

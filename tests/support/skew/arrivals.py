@@ -46,7 +46,7 @@ _VALUE = b"v" * 200
 
 @dataclass(slots=True)
 class Written:
-    """What was written to a topic, in the order of each partition's offsets.
+    """The records written to a topic, in the order of each partition's offsets.
 
     Attributes:
         times: When records were written, by partition, in milliseconds since 1970: as the producer planned
@@ -84,9 +84,9 @@ class Written:
         own = total = 0
         for number in range(partitions):
             part = self.since(time_ms, number)
-            for other, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
+            for second, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
                 total += size
-                own += size if other == key else 0
+                own += size if second == key else 0
         return own / total
 
 
@@ -181,12 +181,11 @@ class Topic:
         self.trim({number: size for number, count in enumerate(counts) if count > size})
 
     def alter(self, **config: str) -> None:
-        """Set configs."""
         given = {name.replace("_", "."): value for name, value in config.items()}
         alter_configs(admin_client(self.servers), ResourceType.TOPIC, [self.name], given)
 
     def count_remaining(self) -> int:
-        """How many records the log still has."""
+        """Count the records that the log still has."""
         return sum(1 for _ in messages(self.servers, self.name, self.partitions))
 
 
@@ -204,7 +203,7 @@ def even_keys(random: np.random.Generator, count: int = RECORDS, keys: int = 20_
 def mix_in_hot_key(keys: list[Key], random: np.random.Generator, share: float, key: Key = HOT) -> list[Key]:
     """The same, but one key has a share of the records."""
     chosen = (random.random(len(keys)) < share).tolist()
-    return [key if is_hot else other for other, is_hot in zip(keys, chosen, strict=True)]
+    return [key if is_hot else second for second, is_hot in zip(keys, chosen, strict=True)]
 
 
 def _send_hot(topic: Topic) -> None:
@@ -551,10 +550,13 @@ def _alone_compacted(topic: Topic) -> None:
     """The key of two fifths of the records is alone on a partition, of which compaction leaves the last."""
     topic.create(segment_ms=str(30 * 60_000))
     chosen = topic.random.random(IN_DAY) < 0.4
-    others = topic.random.integers(0, 2_000, IN_DAY).tolist()
-    keys = [HOT if hot else b"order-%d" % other for hot, other in zip(chosen.tolist(), others, strict=True)]
+    remaining = topic.random.integers(0, 2_000, IN_DAY).tolist()
+    keys = [
+        HOT if hot else b"order-%d" % second for hot, second in zip(chosen.tolist(), remaining, strict=True)
+    ]
     places = [
-        0 if key == HOT else 1 + other % (PARTITIONS - 1) for key, other in zip(keys, others, strict=True)
+        0 if key == HOT else 1 + second % (PARTITIONS - 1)
+        for key, second in zip(keys, remaining, strict=True)
     ]
     topic.send(keys, [*spread_over_hours(IN_DAY, DAY_MS)], partitions=places, batch=100)
     topic.record()

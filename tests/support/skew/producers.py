@@ -45,7 +45,7 @@ Make: TypeAlias = "Callable[[str, str, np.random.Generator], None]"
 
 @dataclass(slots=True)
 class Truth:
-    """What an independent consumer counts of a topic.
+    """The counts of a topic by an independent consumer.
 
     Attributes:
         records: Records by partition.
@@ -61,7 +61,6 @@ class Truth:
 
     @property
     def of_keys(self) -> Counter[bytes]:
-        """Records by key."""
         return Counter({key: at.total() for key, at in self.keys.items()})
 
     @property
@@ -214,7 +213,7 @@ def result_of(
 
 
 def messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
-    """What a plain consumer gets, from the first committed record of each partition to its last."""
+    """Return the records that a consumer gets, from the first committed one of each partition to its last."""
     client = Consumer(
         {
             "bootstrap.servers": servers,
@@ -286,7 +285,7 @@ def _make(servers: str, topic: str, keys: list[Key], partitions: Iterator[int] |
 def _mix_in_key(keys: list[Key], random: np.random.Generator, key: Key, share: float) -> list[Key]:
     """The same keys, but this one for a share of the records."""
     chosen = random.random(len(keys)) < share
-    return [key if is_chosen else other for other, is_chosen in zip(keys, chosen.tolist(), strict=True)]
+    return [key if is_chosen else second for second, is_chosen in zip(keys, chosen.tolist(), strict=True)]
 
 
 def _steady(key: Key, share: float) -> Make:

@@ -59,7 +59,7 @@ def batches(records: Sequence[Record], size: int = 1_000) -> Iterator[Any]:
 
 
 def count(batches: Iterable[Any], layout: CountsLayout) -> KeyCounts:
-    """What the counting finds in Arrow batches of records."""
+    """Return the counts of Arrow batches of records."""
     cells = counting.CellCounts()
     for batch in batches:
         counting.add_batch(cells, batch, layout.replicates)
@@ -68,12 +68,12 @@ def count(batches: Iterable[Any], layout: CountsLayout) -> KeyCounts:
 
 
 def hashes(key: bytes) -> list[int]:
-    """What each partitioner takes modulo the partition count."""
+    """Return the number that each partitioner takes modulo the partition count."""
     return [int(of(Keys.from_list([key]))[0]) for of in PARTITIONERS.values()]
 
 
 def tally_records(records: Iterable[Record], layout: CountsLayout) -> KeyCounts:
-    """What `counting.count` should find, written down as its documentation says it."""
+    """Count as the documentation of `counting.count` describes it."""
     counts = KeyCounts.empty(layout)
     of_key: dict[bytes, list[Record]] = defaultdict(list)
     for record in records:
@@ -230,7 +230,7 @@ def assert_placed_alike(one: KeyPlacement, other: KeyPlacement) -> None:
 
 
 def is_empty(counts: KeyCounts) -> bool:
-    """Whether nothing was counted."""
+    """Return whether nothing was counted."""
     return (
         not counts.records.any()
         and bool((counts.first_ms == NEVER).all())

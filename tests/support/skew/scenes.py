@@ -126,5 +126,7 @@ def declare_policy(
 
 
 def scene(topic: Desired | None, *results: TopicResult) -> rules.RuleContext:
-    """What rules look at."""
-    return rules.RuleContext((topic,) if topic is not None else (), skew={one.name: one for one in results})
+    """Build the context of rules."""
+    return rules.RuleContext(
+        (topic,) if topic is not None else (), skew={result.name: result for result in results}
+    )

@@ -18,7 +18,7 @@ _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
 def spark_home() -> Path:
-    """Where PySpark keeps Spark."""
+    """Return the folder of Spark in PySpark."""
     import pyspark
 
     return Path(pyspark.__file__).parent
@@ -37,7 +37,7 @@ class SparkWorker:
     directory: Path
 
     def read_executor_log(self) -> str:
-        """What its executors have logged so far."""
+        """Return the logs of its executors so far."""
         return "".join(path.read_text(errors="replace") for path in self.directory.glob("app-*/*/stderr"))
 
 

@@ -67,11 +67,11 @@ def carry_out(plan: Plan, cluster: Cluster, time: FakeClock, stop: Event | None 
 
 
 def results(report: ApplyReport) -> dict[str, Result]:
-    return {one.planned.ref.name: one.result for one in report.results}
+    return {result.planned.ref.name: result.result for result in report.results}
 
 
 def result_of(report: ApplyReport, name: str) -> ResourceResult:
-    (found,) = (one for one in report.results if one.planned.ref.name == name)
+    (found,) = (result for result in report.results if result.planned.ref.name == name)
     return found
 
 
@@ -163,7 +163,7 @@ def test_an_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> N
     assert report.complete
     assert set(results(report).values()) == {Result.ALREADY}
     assert memory.executed == done
-    assert all(one.done == one.not_done == () for one in report.results)
+    assert all(result.done == result.not_done == () for result in report.results)
 
 
 def test_a_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
@@ -236,9 +236,9 @@ def test_half_of_a_resource_is_reported(memory: MemoryCluster, time: FakeClock) 
     memory.observe([])
     memory.lag(3)
     report = carry_out(plan, watched, time)
-    one = result_of(report, "a")
-    assert (one.result, one.message) == (Result.FAILED, NO.message)
-    assert (sorts(one.done), sorts(one.not_done)) == ([AlterConfigs], [AddPartitions])
+    item = result_of(report, "a")
+    assert (item.result, item.message) == (Result.FAILED, NO.message)
+    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
     assert len(time.naps) == 3
     memory.lag(0)
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
@@ -254,8 +254,8 @@ def test_half_of_a_resource_is_unverified_while_unreadable(memory: MemoryCluster
             raise Unreachable("nobody there")
 
     watched.reading = fail_when_sent
-    one = result_of(carry_out(plan, watched, time), "a")
-    assert (one.result, one.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
+    item = result_of(carry_out(plan, watched, time), "a")
+    assert (item.result, item.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
     assert sum(time.naps) >= VERIFY_TIMEOUT_S
 
 
@@ -319,18 +319,18 @@ def test_unknown_outcome_is_read_back(
     before = state_of(memory, "a")
     memory.lag(lag)
     memory.fail_next(error, topic("a"), carried_out=carried_out)
-    one = result_of(carry_out(plan, memory, time), "a")
+    item = result_of(carry_out(plan, memory, time), "a")
     memory.lag(0)
     if carried_out:
-        assert one.result is Result.APPLIED
-        assert (sorts(one.done), one.not_done) == ([sort], ())
+        assert item.result is Result.APPLIED
+        assert (sorts(item.done), item.not_done) == ([sort], ())
         assert len(time.naps) == lag
         assert plan_for(memory, desired).changes == ()
     else:
-        assert one.result is Result.FAILED
-        assert (one.done, sorts(one.not_done), sorts(one.in_doubt)) == ((), [sort], [sort])
-        assert one.message.startswith(f"{error.message}; not verified: ")
-        assert one.hint is not None
+        assert item.result is Result.FAILED
+        assert (item.done, sorts(item.not_done), sorts(item.in_doubt)) == ((), [sort], [sort])
+        assert item.message.startswith(f"{error.message}; not verified: ")
+        assert item.hint is not None
         assert sum(time.naps) >= VERIFY_TIMEOUT_S
         assert state_of(memory, "a") == before
 
@@ -355,13 +355,13 @@ def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, ti
     plan = plan_for(memory, *(declare_topic(name, 6, retention_ms=WEEK) for name in "ab"))
     memory.fail_next(LOST, topic("a"), carried_out=True)
     report = carry_out(plan, memory, time)
-    one = result_of(report, "a")
-    assert (one.result, sorts(one.done), sorts(one.not_done)) == (
+    item = result_of(report, "a")
+    assert (item.result, sorts(item.done), sorts(item.not_done)) == (
         Result.FAILED,
         [AlterConfigs],
         [AddPartitions],
     )
-    assert one.message == LOST.message
+    assert item.message == LOST.message
     assert time.naps == []
     assert results(report)["b"] is Result.APPLIED
 
@@ -390,8 +390,8 @@ def test_concurrent_deletion_is_not_ours(memory: MemoryCluster, time: FakeClock)
         memory.execute([DeleteTopic(topic("a"), uid)])
         create_topic(memory, "a", 1)
 
-    one = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
-    assert (one.result, one.done) == (Result.MOVED, ())
+    item = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
+    assert (item.result, item.done) == (Result.MOVED, ())
     assert state_of(memory, "a") == {"partitions": 1, "replicationFactor": 1}
 
 
@@ -404,11 +404,11 @@ def test_topic_recreated_by_a_producer_is_reported(
     if not answered:
         memory.fail_next(LOST, topic("a"), carried_out=True)
     report = carry_out(plan, Watched(memory, after=lambda _: create_topic(memory, "a", 1)), time)
-    one = result_of(report, "a")
-    assert (one.result, sorts(one.done)) == (Result.FAILED, [DeleteTopic])
-    assert one.message.startswith("deleted, ")
-    assert one.hint is not None
-    assert "producer" in one.hint
+    item = result_of(report, "a")
+    assert (item.result, sorts(item.done)) == (Result.FAILED, [DeleteTopic])
+    assert item.message.startswith("deleted, ")
+    assert item.hint is not None
+    assert "producer" in item.hint
     assert not report.complete
 
 
@@ -417,10 +417,10 @@ def test_topic_changed_while_it_is_read_back_is_not_verified(memory: MemoryClust
     plan = plan_for(memory, declare_topic("a", 6))
     later = AddPartitions(topic("a"), 6, 9)
     report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
-    one = result_of(report, "a")
-    assert one.result is Result.FAILED
-    assert one.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
-    assert sorts(one.done) == [AddPartitions]
+    item = result_of(report, "a")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
+    assert sorts(item.done) == [AddPartitions]
 
 
 # --- reads lag writes ------------------------------------------------------------------------------
@@ -472,10 +472,10 @@ def test_reading_ends_after_its_limit(memory: MemoryCluster, time: FakeClock) ->
     plan = plan_for(memory, declare_topic("a"))
     memory.lag(10**6)
     report = carry_out(plan, memory, time)
-    one = result_of(report, "a")
-    assert one.result is Result.FAILED
-    assert one.message.startswith("accepted, not visible: ")
-    assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
+    item = result_of(report, "a")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("accepted, not visible: ")
+    assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
     assert not report.complete
     assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
 
@@ -523,7 +523,7 @@ def test_readings_that_fail_are_repeated(
     results_by_name: dict[str, Result],
     naps: int | None,
 ) -> None:
-    """What was refused needs none."""
+    """A refused request needs none."""
     plan = plan_for(memory, declare_topic("a"), declare_topic("b"))
     memory.fail_next(NO, topic("b"))
     watched = Watched(memory)
@@ -594,12 +594,12 @@ def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, 
     assert report.interrupted
     assert not report.complete
     assert len(watched.requests) == 1
-    one = result_of(report, "a")
+    item = result_of(report, "a")
     if carried_out:
-        assert (one.result, sorts(one.done)) == (Result.APPLIED, [CreateTopic])
+        assert (item.result, sorts(item.done)) == (Result.APPLIED, [CreateTopic])
     else:
-        assert (one.result, one.done) == (Result.FAILED, ())
-        assert one.message.startswith("abandoned while ")
+        assert (item.result, item.done) == (Result.FAILED, ())
+        assert item.message.startswith("abandoned while ")
     assert result_of(report, "z").result is Result.NOT_TRIED
 
 
@@ -647,11 +647,11 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
         Late(memory),
         ApplyOptions(clock=time.clock, stop=stop, throttle_journal=MemoryThrottleJournal()),
     )
-    one = result_of(report, "a")
+    item = result_of(report, "a")
     assert report.interrupted
-    assert (one.result, one.done) == (Result.FAILED, ())
+    assert (item.result, item.done) == (Result.FAILED, ())
     unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
-    assert one.message == f"stopped; 0 of 3 partitions in place{unproven}"
+    assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
 
 
 def test_moves_that_go_on_are_read_once(memory: MemoryCluster, time: FakeClock) -> None:
@@ -681,7 +681,7 @@ def test_moves_that_go_on_are_read_once(memory: MemoryCluster, time: FakeClock) 
             return super().layout(topics)
 
     report = apply(plan, Unstoppable(memory), ApplyOptions(clock=time.clock, stop=stop))
-    assert [one.result for one in report.results] == [Result.APPLIED] * 3
+    assert [result.result for result in report.results] == [Result.APPLIED] * 3
     assert readings == [{*names}]
 
 
@@ -696,12 +696,12 @@ def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -
 
     watched.reading = interrupt
     report = carry_out(plan, watched, time)
-    one = result_of(report, "a")
+    item = result_of(report, "a")
     assert report.interrupted
-    assert one.result is Result.FAILED
-    assert one.message.startswith("not verified: abandoned")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not verified: abandoned")
     # It was acknowledged, and no reading showed it.
-    assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
+    assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
 
 
 # --- what is not to be done ------------------------------------------------------------------------
@@ -738,9 +738,9 @@ def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryClust
     desired = declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
     plan = plan_for(unmap(memory), desired)
     report = carry_out(plan, memory, time)
-    one = result_of(report, "a")
-    assert one.result is Result.APPLIED
-    assert [field.path for field in one.deferred] == ["replicationFactor", "config.min.insync.replicas"]
+    item = result_of(report, "a")
+    assert item.result is Result.APPLIED
+    assert [field.path for field in item.deferred] == ["replicationFactor", "config.min.insync.replicas"]
     assert not report.complete
     assert state_of(memory, "a") == {"partitions": 6, "replicationFactor": 1, "retention.ms": WEEK}
     again = result_of(carry_out(plan, memory, time), "a")
@@ -828,10 +828,10 @@ def test_min_insync_waits_for_the_moves(memory: MemoryCluster, time: FakeClock) 
     plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
     memory.pace(10_000)
     report = apply(plan, memory, ApplyOptions(clock=time.clock, moves=MoveOptions(timeout_s=120)))
-    one = result_of(report, "a")
-    assert one.result is Result.FAILED
-    assert one.message.startswith("not finished within 2m; 0 of 3 ")
-    assert sorts(one.not_done) == [Reassign, AlterConfigsInSync]
+    item = result_of(report, "a")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not finished within 2m; 0 of 3 ")
+    assert sorts(item.not_done) == [Reassign, AlterConfigsInSync]
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1}
     assert not memory.throttles(["a"])
 
@@ -1154,7 +1154,7 @@ def test_resource_is_as_planned_or_as_before_or_half_done(
     memory, time, stop = MemoryCluster(), FakeClock(), Event()
     assert set(memory.execute(list(live.values()))) <= {None}
     before = memory.observe(list(map(topic, NAMES))).resources
-    consents = " ".join(f"{one.ref}:{hazard}" for one in desired for hazard in one.intent.allow)
+    consents = " ".join(f"{item.ref}:{hazard}" for item in desired for hazard in item.intent.allow)
     plan = plan_for(memory, *desired, allow=consents)
     started = len(memory.executed)
     memory.lag(lag)
@@ -1180,26 +1180,26 @@ def test_resource_is_as_planned_or_as_before_or_half_done(
     for _ in range(lag):
         memory.observe([])
     after = memory.observe(list(map(topic, NAMES))).resources
-    assert [one.planned for one in report.results] == list(plan.changes)
-    for one in report.results:
-        ref = one.planned.ref
-        says_what_was_done(one, carried_out_on(memory, started, ref.name))
+    assert [result.planned for result in report.results] == list(plan.changes)
+    for entry in report.results:
+        ref = entry.planned.ref
+        says_what_was_done(entry, carried_out_on(memory, started, ref.name))
         # What is being moved goes on where the lock is lost.
-        if not one.done and Reassign not in sorts(one.not_done):
+        if not entry.done and Reassign not in sorts(entry.not_done):
             assert after.get(ref) == before.get(ref)
-    for ref in set(map(topic, NAMES)) - {one.planned.ref for one in report.results}:
+    for ref in set(map(topic, NAMES)) - {result.planned.ref for result in report.results}:
         assert after.get(ref) == before.get(ref)
 
     throttle_journal.run = 2
     finished = apply(plan, memory, ApplyOptions(clock=time.clock, throttle_journal=throttle_journal))
     assert not memory.throttles(NAMES)
-    for one in finished.results:
-        if one.planned.status is Status.PLANNED:
-            assert one.result in {Result.APPLIED, Result.ALREADY}
+    for entry in finished.results:
+        if entry.planned.status is Status.PLANNED:
+            assert entry.result in {Result.APPLIED, Result.ALREADY}
     left = plan_for(memory, *desired, allow=consents)
     assert {c.ref for c in left.changes if c.status is Status.PLANNED} == set()
     assert finished.complete == (
-        not any(one.deferred or one.planned.status is not Status.PLANNED for one in finished.results)
+        not any(result.deferred or result.planned.status is not Status.PLANNED for result in finished.results)
     )
 
 
@@ -1242,11 +1242,11 @@ def test_missing_proof_sends_nothing(memory: MemoryCluster, time: FakeClock) -> 
     watched, before = Watched(memory), list(memory.executed)
     report = apply(plan, watched, ApplyOptions(clock=time.clock, guard=LimitedGuard(0)))
     assert set(results(report).values()) == {Result.NOT_TRIED}
-    for one in report.results:
-        assert one.message.endswith("bob has it")
-        assert "run the same apply again" in (one.hint or "")
-        assert one.done == ()
-        assert one.not_done != ()
+    for result in report.results:
+        assert result.message.endswith("bob has it")
+        assert "run the same apply again" in (result.hint or "")
+        assert result.done == ()
+        assert result.not_done != ()
     assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
     assert not report.complete
     assert not report.interrupted
@@ -1269,9 +1269,9 @@ def test_moves_that_end_after_the_lost_lock_are_done(memory: MemoryCluster, time
     report = apply(
         plan, watched, ApplyOptions(clock=time.clock, guard=guard, throttle_journal=MemoryThrottleJournal())
     )
-    one = result_of(report, "a")
-    assert (one.result, sorts(one.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
-    assert (one.not_done, one.in_doubt) == ((), ())
+    item = result_of(report, "a")
+    assert (item.result, sorts(item.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
+    assert (item.not_done, item.in_doubt) == ((), ())
 
 
 def test_changes_before_the_lost_lock_are_read_back(memory: MemoryCluster, time: FakeClock) -> None:

@@ -1,4 +1,4 @@
-"""What stands against moving replicas, and why a batch does not move any more."""
+"""Tests of the obstacles to moving replicas, and of the reasons why a batch does not move any more."""
 
 from __future__ import annotations
 

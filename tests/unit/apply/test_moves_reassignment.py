@@ -140,7 +140,7 @@ def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
     rates = dict.fromkeys((1, 2, 3), Rates(MB, MB))
     assert during == [Throttles(rates, {"a": ThrottledReplicas(leaders, followers)})]
     assert not memory.throttles(["a"])
-    assert [one.throttles for one in crew.throttle_journal.announced.values()] == during
+    assert [item.throttles for item in crew.throttle_journal.announced.values()] == during
     assert crew.throttle_journal.gone == list(crew.throttle_journal.announced)
 
 
@@ -150,7 +150,7 @@ def test_progress_has_partitions_and_bytes(memory: MemoryCluster) -> None:
     last = crew.notes.progress[-1]
     assert (last.batch, last.batches, last.partitions_done, last.partitions) == (1, 1, 3, 3)
     assert (last.bytes_done, last.bytes_total, last.throttle) == (60 * MB, 60 * MB, MB)
-    copied = [one.bytes_done for one in crew.notes.progress]
+    copied = [item.bytes_done for item in crew.notes.progress]
     assert copied == sorted(copied)
     assert len(set(copied)) > 3
 
@@ -159,8 +159,8 @@ def test_progress_of_growing_topics_stays_within_the_total(memory: MemoryCluster
     crew = Crew(memory)
     crew.notes.on_progress = act_at(1, lambda: memory.fill(A, 300 * MB))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    copied = [one.bytes_done for one in crew.notes.progress]
-    assert {one.bytes_total for one in crew.notes.progress} == {60 * MB}
+    copied = [item.bytes_done for item in crew.notes.progress]
+    assert {item.bytes_total for item in crew.notes.progress} == {60 * MB}
     assert copied == sorted(copied)
     assert copied[-1] == 60 * MB
 
@@ -186,7 +186,7 @@ def test_a_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) ->
     crew = Crew(watched, MoveOptions(throttle=MB, batch_partitions=1))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert [list(request) for request in watched.reassigned] == [[("a", 0)], [("a", 1)], [("a", 2)]]
-    running = [(one.batch, one.partitions_done) for one in crew.notes.progress]
+    running = [(item.batch, item.partitions_done) for item in crew.notes.progress]
     assert running == sorted(running)
     assert {batch: max(d for b, d in running if b == batch) for batch, _ in running} == {1: 1, 2: 2, 3: 3}
 
@@ -355,7 +355,7 @@ def test_lost_lock_leaves_moves_and_throttles(
 
 @pytest.mark.parametrize("end", ["stopped", "timeout"])
 def test_lock_lost_at_the_cancellation_is_reported(memory: MemoryCluster, end: str) -> None:
-    """What was to end it cancelled nothing: the report must not say that it did."""
+    """An apply that ended without cancelling anything must not report that it did."""
     memory.pace(10_000)
     guard = LimitedGuard(2)  # the throttles and the first batch
     crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None), guard=guard)
@@ -387,8 +387,8 @@ def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseExcept
     assert report.interrupted
     assert "0 of 3 partitions in place" in str(failure(report))
     assert failure(report).is_partial
-    told = "the running moves could not be cancelled, and may continue: nobody answers"
-    assert (told in crew.notes.lines) == isinstance(error, Unreachable)
+    message = "the running moves could not be cancelled, and may continue: nobody answers"
+    assert (message in crew.notes.lines) == isinstance(error, Unreachable)
 
 
 @pytest.mark.parametrize("filled", [True, False])
@@ -729,7 +729,7 @@ def test_broker_that_stops_meanwhile_is_waited_for(memory: MemoryCluster) -> Non
 
     crew.notes.on_progress = step
     assert crew.move(work("a", ((1,), (2,)), ((1, 2), (2, 3)))).outcomes == {A: None}
-    stalled = {one.stalled for one in crew.notes.progress}
+    stalled = {item.stalled for item in crew.notes.progress}
     assert stalled == {"", "broker 3 down, the target of a-1: start it again"}
     assert sum(crew.time.naps) > STALL_S
     assert not memory.throttles(["a"])
@@ -776,8 +776,8 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     assert error.message == "nobody answers; 0 of 3 partitions in place"
     assert "run the same apply again" in (error.hint or "")
     assert sum(crew.time.naps) >= PATIENCE_S
-    told = "the running moves could not be cancelled, and may continue: nobody answers"
-    assert told in crew.notes.lines
+    message = "the running moves could not be cancelled, and may continue: nobody answers"
+    assert message in crew.notes.lines
     assert not memory.throttles(["a"])
 
 

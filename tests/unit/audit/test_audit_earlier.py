@@ -1,4 +1,4 @@
-"""What an apply makes of earlier ones: results that were never written, and plans that are spent."""
+"""Tests of an apply after earlier ones: results that were never written, and plans that are spent."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
     for _ in range(LONG):
         memory.observe([])
     entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
-    assert {name: [one.path for one in entry.in_doubt] for name, entry in entries.items()} == {
+    assert {name: [item.path for item in entry.in_doubt] for name, entry in entries.items()} == {
         "fine": ["partitions", "replicationFactor"],  # accepted, and not visible
         "a": ["config.segment.ms"],
         "b": ["config.segment.ms"],
@@ -150,7 +150,7 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
     assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "applied"}
     entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
     assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
-    assert [one.path for one in entries["a"].carried_out] == ["config.segment.ms"], (
+    assert [item.path for item in entries["a"].carried_out] == ["config.segment.ms"], (
         "6 partitions were not tried"
     )
     lines = memory.read_audit()
@@ -177,8 +177,8 @@ def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -
     assert looked_at(first, tried) == [("run0", [RETENTION])]
     again = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
     assert looked_at(first, second, again) == [("run3", [RETENTION])], "there was none"
-    other = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
-    assert looked_at(first, second, other) == [], "it was another topic by then"
+    alternative = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
+    assert looked_at(first, second, alternative) == [], "it was another topic by then"
     deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid=live.uid)
     assert looked_at(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
 

@@ -116,7 +116,7 @@ def test_a_change_that_failed_half_way_says_which_half_was_done(memory: MemoryCl
     entry = entries_of(memory, journal.run)["a"]
     assert entry.outcome is not None
     assert entry.outcome.result == "failed"
-    assert [one.path for one in entry.carried_out] == ["config.retention.ms"]
+    assert [item.path for item in entry.carried_out] == ["config.retention.ms"]
     assert entry.took_place
 
 
@@ -169,7 +169,7 @@ def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
     places = [f"topic {AUDIT_TOPIC.name}", str(both.file)]
     lines = [re.sub(r" in \d+ ms$", "", line) for line in read_log_lines(caplog, "kafkaform.audit")]
     wrote, read = (
-        [f"audit: {what} {place}" for place in places] for what in ("wrote 1 lines to", "read 2 lines from")
+        [f"audit: {act} {place}" for place in places] for act in ("wrote 1 lines to", "read 2 lines from")
     )
     assert lines == [*wrote, *wrote, *read]
 
@@ -229,7 +229,7 @@ def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan, kept)
     report = carry_out(plan, memory, journal)
-    assert [one.result for one in report.results] == [Result.APPLIED]
+    assert [result.result for result in report.results] == [Result.APPLIED]
     (folder / "audit.jsonl").unlink()
     folder.rmdir()
     with pytest.raises(AuditError, match=f"the result of apply {journal.run} is not recorded: "):

@@ -59,7 +59,7 @@ def plan_for(
 def commit_first(cluster: Cluster, *desired: Desired) -> str:
     """Commit first offsets by an apply that is recorded."""
     run, report = recorded_apply(plan_for(cluster, *desired), cluster)
-    assert {one.result for one in report.results} == {Result.APPLIED}
+    assert {result.result for result in report.results} == {Result.APPLIED}
     return run
 
 

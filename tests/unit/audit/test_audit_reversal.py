@@ -21,7 +21,7 @@ GROUP = ResourceRef("ConsumerGroup", "g")
 def plan_undo(
     story: Story, *changes: AuditEntry, desired: tuple[Desired, ...] = (), force: bool = False
 ) -> Reversal:
-    return plan_reversal(changes, story.entries, {one.ref: one for one in desired}, force=force)
+    return plan_reversal(changes, story.entries, {item.ref: item for item in desired}, force=force)
 
 
 def get_refusal(found: Reversal) -> str:

@@ -1,4 +1,4 @@
-"""Who set what: as far back as the resource has been the same."""
+"""Tests of the authors of values: as far back as the resource has been the same."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
     story.add("delete", "orders", {RETENTION: (WEEK, None)}, result=None)
     story.add("create", "orders", {RETENTION: (None, DAY)}, result=None)
     trail = Trail(story.entries)
-    assert [(one.value, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
+    assert [(setting.value, setting.certain) for setting in trail.settings(ORDERS, RETENTION)] == [
         (DAY, False),
         (WEEK, True),
     ]
@@ -78,12 +78,10 @@ def test_the_half_that_no_answer_came_for_may_have_been_carried_out(story: Story
     story.add("update", "orders", half, result="failed", done=["partitions"], in_doubt=[RETENTION])
     story.add("update", "orders", half, result="failed", in_doubt=[RETENTION])
     trail = Trail(story.entries)
-    assert [(one.value, one.run, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
-        (DAY, "run2", False),
-        (DAY, "run1", False),
-        (WEEK, "run0", True),
-    ]
-    assert [(one.value, one.certain) for one in trail.settings(ORDERS, "partitions")] == [
+    assert [
+        (setting.value, setting.run, setting.certain) for setting in trail.settings(ORDERS, RETENTION)
+    ] == [(DAY, "run2", False), (DAY, "run1", False), (WEEK, "run0", True)]
+    assert [(setting.value, setting.certain) for setting in trail.settings(ORDERS, "partitions")] == [
         (6, True),
         (3, True),
     ]
@@ -180,9 +178,9 @@ def test_a_topic_that_cannot_be_read_is_told(error: ClusterError, hint: str) -> 
         def read_audit(self) -> Sequence[str]:
             raise error
 
-    with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as told:
+    with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as caught:
         read_trail(Closed(), AuditSettings(), "any")
-    assert re.match(hint, told.value.hint or "")
+    assert re.match(hint, caught.value.hint or "")
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an apply accepts, and what it refuses before it changes anything."""
+"""Tests of the plans that an apply accepts, and of refusals before it changes anything."""
 
 from __future__ import annotations
 

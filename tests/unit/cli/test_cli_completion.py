@@ -45,7 +45,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def steering(words: str) -> dict[str, str]:
-    """What bash sets so that the last of these words is completed."""
+    """Return the variables of bash for completing the last of these words."""
     return {
         "_KAFKAFORM_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
@@ -55,7 +55,7 @@ def steering(words: str) -> dict[str, str]:
 
 @pytest.fixture
 def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Completed:
-    """What bash is offered in the place of the last of some words, in a folder."""
+    """Return a function that lists the completions of the last of some words, in a folder."""
 
     def offer_completions(folder: Path, words: str) -> list[str]:
         monkeypatch.chdir(folder)

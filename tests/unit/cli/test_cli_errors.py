@@ -1,4 +1,4 @@
-"""What a person reads when something is wrong: one line, a hint, no secret, no traceback unless asked for."""
+"""Tests of errors on the command line: one line, a hint, no secret, no traceback unless asked for."""
 
 from __future__ import annotations
 

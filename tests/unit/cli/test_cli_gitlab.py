@@ -21,7 +21,7 @@ def gitlab() -> Iterator[FakeGitLab]:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long would have been waited."""
+    """Return the time that would have been waited."""
     waited: list[float] = []
     monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
     return waited
@@ -39,10 +39,10 @@ def writes(gitlab: FakeGitLab) -> list[str]:
 
 
 def test_there_is_one_note_which_is_kept_up_to_date(gitlab: FakeGitLab, tmp_path: Path) -> None:
-    others = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
-    before = [note["body"] for note in others]
-    told = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
-    assert told == [
+    remaining = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
+    before = [note["body"] for note in remaining]
+    outputs = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
+    assert outputs == [
         "note created: !12#note_105\n",
         "note unchanged: !12#note_105\n",
         "note updated: !12#note_105\n",

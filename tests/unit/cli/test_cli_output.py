@@ -79,8 +79,8 @@ def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_f
         annotation, summary = call.out.splitlines()
         assert annotation.startswith("::error file=topics/a.yaml,line=7,col=3,title=invalid input::")
         assert summary == "1 problem in the input"
-    for other in ("text", "markdown"):
-        assert "topics/a.yaml:" in run_in_process(*arguments, other, cwd=tmp_path).needs(1).err
+    for second in ("text", "markdown"):
+        assert "topics/a.yaml:" in run_in_process(*arguments, second, cwd=tmp_path).needs(1).err
 
 
 RENDERED = [(report, output_format) for report, formats in RENDERERS.items() for output_format in formats]

@@ -27,7 +27,7 @@ def test_policies_are_listed_and_severities_are_those_in_force(project: Project)
 
 def test_the_json_of_the_list(project: Project) -> None:
     project.config(policies=[POLICY], rules={"policy/wide": "warning"})
-    entries = {one["code"]: one for one in list_rules(project, "--format", "json").json}
+    entries = {item["code"]: item for item in list_rules(project, "--format", "json").json}
     assert set(entries) == {*rules.list_entries(), "policy/wide"}
     wide = entries["policy/wide"]
     assert "partitions is at least 3" in wide["explanation"]
@@ -41,7 +41,7 @@ def test_the_json_of_the_list(project: Project) -> None:
         "origin": "kafkaform.yaml",
         "summary": "Topics are wide.",
     }
-    kinds = {code: (one["kind"], one["stage"], one["waivable"]) for code, one in entries.items()}
+    kinds = {code: (entry["kind"], entry["stage"], entry["waivable"]) for code, entry in entries.items()}
     assert kinds["KF101"] == ("rule", "manifests", False)
     assert kinds["KF404"] == ("rule", "changes", entries["KF404"]["waivable"])
     assert kinds["KF410"] == ("note", None, False)

@@ -1,4 +1,4 @@
-"""Which cluster, address, environment and configuration a call uses, and what contradicts."""
+"""Tests of the cluster, address, environment and configuration of a call, and of contradictions."""
 
 from __future__ import annotations
 

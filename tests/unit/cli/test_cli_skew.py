@@ -161,9 +161,9 @@ def test_without_the_spark_extra_one_line_says_so(tmp_path: Path) -> None:
         "main()\n"
     )
     (tmp_path / "a.json").write_text("{}")
-    for more in (("a", *NOBODY), ("--from", "a.json")):
+    for arguments in (("a", *NOBODY), ("--from", "a.json")):
         done = subprocess.run(
-            [sys.executable, "-c", script, "skew", *more],
+            [sys.executable, "-c", script, "skew", *arguments],
             cwd=tmp_path,
             env=environment(PYTHONPATH=str(ROOT)),
             capture_output=True,

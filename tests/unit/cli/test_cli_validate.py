@@ -35,8 +35,8 @@ def test_one_line_when_all_is_well(project: Project, validate: Callable[..., Cal
     call = validate()
     assert (call.code, call.out, call.said) == (0, "1 resource: valid.\n", "")
     project.topic("b")
-    told = "configuration none (no kafkaform.yaml found)\n"
-    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", told)
+    message = "configuration none (no kafkaform.yaml found)\n"
+    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", message)
 
 
 def test_the_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Callable[..., Call]) -> None:
@@ -59,7 +59,7 @@ def test_no_stage_hides_the_problems_of_another(project: Project, validate: Call
     assert "topics/wrong.yaml:3:12: error: KF101 'bad name'" in call.out
     assert "topics/wrong.yaml:4:8: unknown field 'partitons'" in call.err
     found = json.loads(validate("--format", "json").out)["diagnostics"]
-    assert [(one["code"], one["source"]["file"]) for one in found] == [
+    assert [(item["code"], item["source"]["file"]) for item in found] == [
         (None, "topics/wrong.yaml"),
         ("KF101", "topics/sound.yaml"),
         ("KF101", "topics/wrong.yaml"),
@@ -227,7 +227,7 @@ def test_a_finding_of_some_environments_names_them(project: Project, validate: C
     lines = [line for line in validate().out.splitlines() if "KF109" in line]
     assert [("topics/a.yaml" in line, "(in dev)" in line) for line in lines] == [(True, False), (False, True)]
     found = validate("--format", "json").json["diagnostics"]
-    assert [one["environments"] for one in found if one["code"] == "KF109"] == [None, ["dev"]]
+    assert [item["environments"] for item in found if item["code"] == "KF109"] == [None, ["dev"]]
     assert "(in " not in validate("-e", "dev").out
 
 
@@ -275,12 +275,12 @@ def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Callable
     call = validate("--format", "sarif")
     assert (call.code, call.err) == (0, "")
     (run,) = call.json["runs"]
-    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("KF109", "warning")]
+    assert [(item["ruleId"], item["level"]) for item in run["results"]] == [("KF109", "warning")]
     project.topic("b", partitons=3)
     call = validate("--format", "sarif")
     assert (call.code, call.err) == (1, "")
     (run,) = call.json["runs"]
-    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [
+    assert [(item["ruleId"], item["level"]) for item in run["results"]] == [
         ("invalid-input", "error"),
         ("KF109", "warning"),
     ]
@@ -413,7 +413,7 @@ def test_findings_of_the_branch_come_first_and_others_are_counted(validate: Call
         "::notice file=topics/b.yaml"
     ] * 2
     found = json.loads(validate("--changed-since", "main", "--format", "json").out)["diagnostics"]
-    files = [one["source"]["file"] for one in found]
+    files = [item["source"]["file"] for item in found]
     assert files == sorted(files, reverse=True), "programs are told everything, the branch's own first"
     assert {"topics/a.yaml", "topics/b.yaml"} == set(files)
 
@@ -472,8 +472,8 @@ def test_a_default_that_every_manifest_replaces_is_told_at_its_line(
     project.topic("b", config={"retention.ms": "2d"})
     call = validate()
     assert call.code == 0
-    told = "the default of retention has no effect: 2 topics, and each manifest sets its own value"
-    assert f"kafkaform.yaml:5:5: info: KF117 {told.replace('retention', 'retention.ms', 1)}" in call.out
+    message = "the default of retention has no effect: 2 topics, and each manifest sets its own value"
+    assert f"kafkaform.yaml:5:5: info: KF117 {message.replace('retention', 'retention.ms', 1)}" in call.out
     assert call.out.count("KF117") == 1
     assert "KF117" not in validate("topics/a.yaml").out, "the other manifests may take it"
     project.topic("c")

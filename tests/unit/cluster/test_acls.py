@@ -81,7 +81,7 @@ def test_a_lost_lock_sends_nothing_more() -> None:
 
 
 def test_a_deletion_that_matched_another_acl_is_an_error() -> None:
-    other = {
+    second = {
         **DONE,
         "resource_type": 2,
         "resource_name": "y",
@@ -91,7 +91,7 @@ def test_a_deletion_that_matched_another_acl_is_an_error() -> None:
         "operation": 3,
         "permission_type": 3,
     }
-    controller = Controller([DONE], [{**DONE, "matches": [other]}])
+    controller = Controller([DONE], [{**DONE, "matches": [second]}])
     (outcome,) = write(controller, "a").values()
     assert isinstance(outcome, RequestRejected)
 

@@ -177,9 +177,9 @@ def socket_to(
 ) -> Iterator[tuple[Broker, BrokerSocket]]:
     """A broker, and a connection to it."""
     with broker(answer, **options) as server:
-        one = open_socket(server)
-        yield server, one
-        one.close()
+        item = open_socket(server)
+        yield server, item
+        item.close()
 
 
 @contextmanager
@@ -195,19 +195,19 @@ def start_cluster(answer: Callable[[int, bytes], object], **options: Any) -> Ite
 
 
 def test_requests_and_answers() -> None:
-    with socket_to(lambda _, body: body.upper()) as (server, one):
+    with socket_to(lambda _, body: body.upper()) as (server, first):
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
-        assert one.offered == VERSIONS
-        assert one.send(ECHO, bodies) == [body.upper() for body in bodies]
-        assert one.send(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
-        assert one.send(ECHO, []) == []
+        assert first.offered == VERSIONS
+        assert first.send(ECHO, bodies) == [body.upper() for body in bodies]
+        assert first.send(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
+        assert first.send(ECHO, []) == []
     assert server.heard[0] == (1_000, 3, b"kafkaform", b"request 0")
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
 def test_large_responses_come_whole() -> None:
-    with socket_to(lambda _, body: body * 3_000_000) as (_, one):
-        assert one.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
+    with socket_to(lambda _, body: body * 3_000_000) as (_, first):
+        assert first.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_large_responses_come_whole() -> None:
     ],
 )
 def test_failed_request_has_the_address(answer: object, said: str) -> None:
-    with socket_to(lambda *_: answer) as (server, one), pytest.raises(ClusterError) as caught:
-        one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
+    with socket_to(lambda *_: answer) as (server, first), pytest.raises(ClusterError) as caught:
+        first.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
     assert caught.value.message.startswith(f"{server.name}: ")
     assert "Echo v3" in caught.value.message
     assert said in caught.value.message
@@ -236,22 +236,22 @@ def test_failed_request_has_the_address(answer: object, said: str) -> None:
 def test_closed_connection_hints_at_security_protocol() -> None:
     answers: list[object] = [b"A", None, None]
     with broker(lambda *_: answers.pop(0)) as server:
-        accepted, other = open_socket(server), open_socket(server)
+        accepted, second = open_socket(server), open_socket(server)
         assert accepted.send(ECHO, [b"a"]) == [b"A"]
         # Later, it has another reason.
-        for one, hinted in ((accepted, False), (other, True)):
+        for value, hinted in ((accepted, False), (second, True)):
             with pytest.raises(HungUpError) as caught:
-                one.send(ECHO, [b"a"])
+                value.send(ECHO, [b"a"])
             assert ("security.protocol" in (caught.value.hint or "")) is hinted
-            one.close()
+            value.close()
     with broker(lambda *_: b"", versions=lambda: None) as server, pytest.raises(HungUpError) as caught:
         open_socket(server)
     assert "security.protocol" in (caught.value.hint or "")
 
 
 def test_version_response_has_the_connect_timeout() -> None:
-    told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
-    with broker(lambda *_: b"", versions=Drip) as server, told:
+    caught = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
+    with broker(lambda *_: b"", versions=Drip) as server, caught:
         BrokerSocket(server.address, NOBODY, connect_s=0.2)
 
 
@@ -298,24 +298,24 @@ def test_only_addresses_of_the_asked_family_are_used() -> None:
 
 def test_memory_grows_with_received_bytes() -> None:
     with broker(lambda *_: Raw(pack(">ii", ECHO.largest, 1) + bytes(100_000))) as server:
-        one = open_socket(server)
+        item = open_socket(server)
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         try:
             with pytest.raises(OutcomeUnknown):
-                one.send(ECHO, [b""], timeout_s=0.3)
+                item.send(ECHO, [b""], timeout_s=0.3)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-            one.close()
+            item.close()
     assert peak - before < ECHO.largest / 3
 
 
 def test_a_header_with_fields_that_nobody_defined() -> None:
     damaged = Raw(pack(">ii", 6, 1) + b"\x01\x00")
-    with socket_to(lambda *_: damaged) as (_, one), pytest.raises(MalformedResponse, match="tagged fields"):
-        one.send(TAGGED, [b""])
+    with socket_to(lambda *_: damaged) as (_, first), pytest.raises(MalformedResponse, match="tagged fields"):
+        first.send(TAGGED, [b""])
 
 
 def test_a_request_that_is_not_taken_off_our_hands() -> None:
@@ -325,15 +325,15 @@ def test_a_request_that_is_not_taken_off_our_hands() -> None:
             client, _ = server.accept()
             taken.append(client)
             client.recv(1_000)
-            told = told_versions()
-            client.sendall(pack(">ii", 4 + len(told), 0) + told)
+            versions = told_versions()
+            client.sendall(pack(">ii", 4 + len(versions), 0) + versions)
 
         taken: list[socket.socket] = []
         Thread(target=answer_once, daemon=True).start()
-        one = BrokerSocket(server.getsockname(), NOBODY)
+        brokersocket = BrokerSocket(server.getsockname(), NOBODY)
         with pytest.raises(OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
-            one.send(ECHO, [bytes(20_000_000)], timeout_s=0.2)
-        one.close()
+            brokersocket.send(ECHO, [bytes(20_000_000)], timeout_s=0.2)
+        brokersocket.close()
         taken[0].close()
 
 
@@ -349,10 +349,10 @@ def test_addresses_that_are_none(place: tuple[str, int]) -> None:
 def test_requests_are_logged_without_their_content(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.broker_socket")
     answers: list[object] = [b"a secret", b"another", ..., ...]
-    with socket_to(lambda *_: answers.pop(0)) as (server, one):
-        assert one.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
+    with socket_to(lambda *_: answers.pop(0)) as (server, first):
+        assert first.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
         with pytest.raises(OutcomeUnknown):
-            one.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
+            first.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
     with pytest.raises(ClusterError):
         open_socket(server)
     # Threads of earlier tests may still try to connect elsewhere.
@@ -435,8 +435,8 @@ def test_silent_bootstrap_server_leaves_time_for_others(monkeypatch: pytest.Monk
 
 def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
     each = b"".join(
-        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", one.address[1]) + b"\x00\x00"
-        for number, one in brokers
+        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", value.address[1]) + b"\x00\x00"
+        for number, value in brokers
     )
     no_topics, no_tags = b"\x01", b"\x00"
     return (
@@ -458,10 +458,10 @@ def test_broker_that_is_down_is_named() -> None:
         broker(lambda key, _: metadata((1, first), (2, second), (3, gone)) if key == 3 else b"one") as first,
     ):
         cluster = brokers(first)
-        told = cluster.send_to_each(ECHO, b"", 1.0)
-        assert (told[1], told[2]) == (b"one", b"two")
-        assert isinstance(told[3], Unreachable)
-        assert told[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
+        responses = cluster.send_to_each(ECHO, b"", 1.0)
+        assert (responses[1], responses[2]) == (b"one", b"two")
+        assert isinstance(responses[3], Unreachable)
+        assert responses[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
         assert cluster.send(ECHO, [b""], 2) == [b"two"]
         with pytest.raises(Unreachable, match="broker 4 is down"):
             cluster.send(ECHO, [b""], 4)
@@ -491,7 +491,7 @@ def test_many_requests_are_spread_and_ordered(count: int) -> None:
 
 
 def test_controller_is_asked_directly() -> None:
-    """Where ZooKeeper elects it."""
+    """ZooKeeper elects the leader."""
     tags = b"\x00"
     refused = pack(">ih", 0, 41) + b"\x00\x01" + tags
     moving = b"\x02t" + b"\x02" + pack(">i", 0)
@@ -529,10 +529,10 @@ def test_empty_cluster_and_malformed_response_are_errors() -> None:
         broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
     ):
         cluster = brokers(first)
-        told = cluster.send_to_each(request_type, b"", 1.0)
-        assert told[1] == "one"
-        assert isinstance(told[2], MalformedResponse)
-        assert told[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
+        responses = cluster.send_to_each(request_type, b"", 1.0)
+        assert responses[1] == "one"
+        assert isinstance(responses[2], MalformedResponse)
+        assert responses[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
         cluster.close()
 
 
@@ -716,8 +716,8 @@ def test_a_mechanism_that_the_broker_does_not_offer() -> None:
 
 
 def test_listener_without_logins_is_reported() -> None:
-    told = pytest.raises(AuthenticationFailed, match="has no SASL login")
-    with asking_for_logins(lambda *_: handshake(34)) as server, told as caught:
+    message = pytest.raises(AuthenticationFailed, match="has no SASL login")
+    with asking_for_logins(lambda *_: handshake(34)) as server, message as caught:
         logging_in(server).read_api_versions()
     assert "security.protocol: PLAINTEXT" in (caught.value.hint or "")
 
@@ -771,9 +771,9 @@ def test_bootstrap_connection_serves_its_broker() -> None:
 
 def test_large_requests_and_responses_do_not_deadlock() -> None:
     """A broker takes up no further request before its answer is read."""
-    with socket_to(lambda _, body: body * 3) as (_, one):
+    with socket_to(lambda _, body: body * 3) as (_, first):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
-        assert one.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
+        assert first.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
 
 
 def test_abandoned_connection_is_opened_again() -> None:
@@ -787,7 +787,7 @@ def test_abandoned_connection_is_opened_again() -> None:
 
 
 def test_election_follows_the_controller() -> None:
-    """Where ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
+    """ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
 
     def encode_election(error: bytes) -> bytes:
         return bytes(6) + b"\x02\x02t\x02" + bytes(4) + error + b"\x00" + bytes(3)
@@ -847,12 +847,12 @@ def test_request_after_a_failed_one_has_a_new_connection() -> None:
         cluster,
     ):
         cluster.read_api_versions(1)
-        told: list[object] = []
+        messages: list[object] = []
 
         def ask_first() -> None:
             with pytest.raises(OutcomeUnknown):
                 cluster.send(ECHO, [b""], 1, timeout_s=0.5)
-            told.append("first")
+            messages.append("first")
 
         thread = Thread(target=ask_first, daemon=True)
         thread.start()
@@ -860,7 +860,7 @@ def test_request_after_a_failed_one_has_a_new_connection() -> None:
             time.sleep(0.01)
         assert cluster.send(ECHO, [b""], 1) == [b"second"]
         thread.join(60)
-        assert told == ["first"]
+        assert messages == ["first"]
 
 
 def test_malformed_response_leaves_a_change_unknown() -> None:
@@ -884,8 +884,8 @@ def test_a_login_has_one_deadline_for_all_of_its_answers(
         ahead[0] += 59.5
         return handshake(0)
 
-    told = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
-    with asking_for_logins(answer) as server, told:
+    caught = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
+    with asking_for_logins(answer) as server, caught:
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
 
 

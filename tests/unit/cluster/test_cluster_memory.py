@@ -1,4 +1,4 @@
-"""What a test can make the cluster in memory do; what every cluster does is in the contract tests."""
+"""Tests of the faults of the cluster in memory; its common behaviour is in the contract tests."""
 
 from __future__ import annotations
 

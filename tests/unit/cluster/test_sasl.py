@@ -23,7 +23,7 @@ LATER = time.time() + 3600
 
 
 def failure(settings: SaslSettings, send: Callable[[bytes], bytes], tokens: TokenSource | None = None) -> str:
-    """What is said when this login fails."""
+    """Return the message of a login that fails."""
     with pytest.raises(AuthenticationFailed) as caught:
         log_in(settings, BROKER, tokens, send)
     assert "\n" not in caught.value.message
@@ -169,7 +169,7 @@ def test_refused_token_is_hidden(end: Exception) -> None:
 
 
 class Kerberos:
-    """What is used of the package gssapi; tried with the real one and a real broker, with MIT's Kerberos."""
+    """The part of the package gssapi that is used; tried with the real one, a broker and MIT's Kerberos."""
 
     class GSSError(Exception):
         maj_code, min_code = 851968, 2529638919

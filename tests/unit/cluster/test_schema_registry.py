@@ -135,8 +135,8 @@ def test_registry_that_does_not_answer_is_noted_and_hides_its_subjects_only() ->
     reading = services.observe({REF: {}}, none_besides, ["Subject"])
     assert [*reading.invisible] == [REF]
     assert [note.code for note in reading.diagnostics] == ["KF430"]
-    other = ResourceRef("Topic", "orders")
-    assert services.exclude({REF: {}, other: {}}) == {other: {}}
+    second = ResourceRef("Topic", "orders")
+    assert services.exclude({REF: {}, second: {}}) == {second: {}}
 
 
 def test_secrets_are_in_no_error() -> None:

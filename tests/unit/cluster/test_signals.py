@@ -1,4 +1,4 @@
-"""What a signal handler raises while librdkafka's client is at work."""
+"""Tests of exceptions that a signal handler raises while librdkafka's client is at work."""
 
 from __future__ import annotations
 

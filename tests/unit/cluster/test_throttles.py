@@ -26,7 +26,7 @@ class Lagging:
 
     def send(self, _: object, requests: Sequence[Any], **__: object) -> list[dict[str, Any]]:
         (request,) = requests
-        changes = {one["name"]: one["configs"] for one in request["resources"]}
+        changes = {item["name"]: item["configs"] for item in request["resources"]}
         self.unset |= {
             name
             for name, configs in changes.items()

@@ -53,7 +53,7 @@ def oidc(endpoint: TokenEndpoint, secret: str = SECRET, scope: str | None = None
 
 
 def failure(tokens: TokenSource, hint: str = "") -> str:
-    """What is said when there is no token."""
+    """Return the message of a missing token."""
     with pytest.raises(AuthenticationFailed) as caught:
         tokens.token()
     message = caught.value.message
@@ -89,11 +89,11 @@ def test_secret_in_an_endpoint_error_is_hidden(endpoint: TokenEndpoint) -> None:
 
 
 def test_the_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
-    with token_endpoint() as other:
-        endpoint.headers["Location"] = other.url
+    with token_endpoint() as second:
+        endpoint.headers["Location"] = second.url
         endpoint.answer = lambda: (302, b"")
         assert failure(source(oidc(endpoint))).endswith("HTTP 302: redirects are not followed")
-        assert (other.asked, other.refused) == ([], 0)
+        assert (second.asked, second.refused) == ([], 0)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def string(text: str) -> bytes:
 
 def versions() -> bytes:
     each = [(18, 0, 4), (3, 0, 13), (32, 1, 4)]
-    return pack(">hi", 0, len(each)) + b"".join(pack(">hhh", *one) for one in each) + bytes(4)
+    return pack(">hi", 0, len(each)) + b"".join(pack(">hhh", *item) for item in each) + bytes(4)
 
 
 def metadata() -> bytes:
@@ -262,16 +262,16 @@ VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 
 def test_config_requests_have_the_numbers_of_kafka() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
-    one = pack(">i", 1)
-    key = one + pack(">h", 1) + b"k"
+    item = pack(">i", 1)
+    key = item + pack(">h", 1) + b"k"
     of_topic = large_responses.TOPIC_CONFIGS.write({"t": ["k"]}, 1)
-    assert of_topic == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
+    assert of_topic == item + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
     of_broker = large_responses.BROKER_CONFIGS.write({"7": ["k"]}, 1)
-    assert of_broker == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
+    assert of_broker == item + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
     of_group = large_responses.GROUP_CONFIGS.write({"g": ["k"]}, 1)
-    assert of_group == one + b"\x20" + pack(">h", 1) + b"g" + key + b"\x00"
+    assert of_group == item + b"\x20" + pack(">h", 1) + b"g" + key + b"\x00"
     every = large_responses.TOPIC_CONFIGS.write({"t": None}, 1)
-    assert every == one + b"\x02" + pack(">h", 1) + b"t" + b"\xff" * 4 + b"\x00"
+    assert every == item + b"\x02" + pack(">h", 1) + b"t" + b"\xff" * 4 + b"\x00"
 
 
 @pytest.mark.parametrize(
@@ -291,12 +291,12 @@ def test_metadata_requests_create_no_topic(version: int, every: bytes, none: byt
 
 def test_metadata_reader_agrees_with_its_schema() -> None:
     body = metadata()
-    told = large_responses.METADATA.read(body, 12)
-    assert told == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
-    assert told.brokers == {1: ("localhost", 9092, "rack")}
-    assert (told.cluster_id, told.controller) == ("cluster", 1)
-    assert [(topic.name, topic.topic_id) for topic in told.topics] == [("t", bytes(range(16)))]
-    assert told.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
+    response = large_responses.METADATA.read(body, 12)
+    assert response == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
+    assert response.brokers == {1: ("localhost", 9092, "rack")}
+    assert (response.cluster_id, response.controller) == ("cluster", 1)
+    assert [(topic.name, topic.topic_id) for topic in response.topics] == [("t", bytes(range(16)))]
+    assert response.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
 
 
 def test_own_configs_have_their_source() -> None:
@@ -332,13 +332,13 @@ def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     partition = pack(">hii", 0, 0, 1) + epoch + numbers(1, 2, 3) + numbers(1) + offline
     described = pack(">h", 0) + text("t") + b"\0" + pack(">i", 1) + partition + operations
     body = pack(">ii", 0, 1) + broker + text("cluster") + pack(">ii", 1, 1) + described + operations
-    told = large_responses.METADATA.read(body, version)
-    assert (told.brokers, told.cluster_id, told.controller) == (
+    response = large_responses.METADATA.read(body, version)
+    assert (response.brokers, response.cluster_id, response.controller) == (
         {1: ("localhost", 9092, "rack")},
         "cluster",
         1,
     )
-    assert [(topic.name, topic.partitions) for topic in told.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
+    assert [(topic.name, topic.partitions) for topic in response.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
 
 
 def test_unsupported_isolation_level_is_refused() -> None:
@@ -358,7 +358,7 @@ def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
     # The highest version that both sides know is chosen.
     log_dirs = messages.LOG_DIRS
     assert [log_dirs.version({35: most}) for most in ((0, 9), (0, 3), (1, 1))] == [4, 3, 1]
-    for offered, said in (
+    for offered, message in (
         ({}, "this cluster does not support DescribeLogDirs"),
         ({35: (5, 7)}, "this cluster does not support DescribeLogDirs in version 1 to 4, only in 5 to 7"),
         ({35: (0, 0)}, "this cluster does not support DescribeLogDirs in version 1 to 4, only in 0"),
@@ -366,7 +366,7 @@ def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
         assert not log_dirs.is_offered(offered)
         with pytest.raises(NotOffered) as caught:
             log_dirs.version(offered)
-        assert (caught.value.message, caught.value.request) == (said, "DescribeLogDirs")
+        assert (caught.value.message, caught.value.request) == (message, "DescribeLogDirs")
     assert group_messages.LIST_GROUPS.write({}, 3) == b"\x00"
     with pytest.raises(NotOffered, match="ListGroups with types"):
         group_messages.LIST_GROUPS.write({"types": ["share"]}, 4)
@@ -546,10 +546,10 @@ class Damaged:
         self, request_type: RequestType[T], request: Any, _: float
     ) -> dict[int, T | ClusterError]:
         try:
-            (told,) = self.send(request_type, [request])
+            (response,) = self.send(request_type, [request])
         except MalformedResponse as error:
             return {1: error}
-        return {1: told}
+        return {1: response}
 
 
 def request_configs(connection: Connection) -> None:
@@ -616,10 +616,10 @@ def test_readers_of_damaged_responses_fail_plainly(name: str) -> None:
             body[at : at + 1] = chance.choice([bytes([chance.randrange(256)]), *TELLING[:5]])
         try:
             reader(cast("Connection", Damaged({**answers, key: bytes(body)})))
-            told = ""
+            message = ""
         except KafkaformError as error:
-            told = error.message
-        assert "\n" not in told
+            message = error.message
+        assert "\n" not in message
 
 
 def test_invalid_assignment_fails_its_group_alone() -> None:
@@ -635,19 +635,19 @@ def test_invalid_assignment_fails_its_group_alone() -> None:
     (member,) = describe_damaged(b"").found[GROUP].members
     assert member.assignment == frozenset()
     for damaged in (assigned[:-8], b"assigned"):
-        told = describe_damaged(damaged)
-        assert told.found == {}
-        assert f"its {len(damaged)} bytes end" in told.failed[GROUP].message
+        response = describe_damaged(damaged)
+        assert response.found == {}
+        assert f"its {len(damaged)} bytes end" in response.failed[GROUP].message
 
 
 def test_answers_about_others_than_were_asked_about_are_errors() -> None:
     answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
-    told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
-    assert told.found == {}
-    assert told.failed[GROUP].message.startswith("broker 1 returned a group")
+    response = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
+    assert response.found == {}
+    assert response.failed[GROUP].message.startswith("broker 1 returned a group")
     answers = {10: coordinators().replace(string(GROUP), string("h")), 77: share()}
-    told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
-    assert "returned the coordinator of a group" in told.failed[GROUP].message
+    response = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
+    assert "returned the coordinator of a group" in response.failed[GROUP].message
     answers = {3: metadata(), 32: configs("2")}
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)

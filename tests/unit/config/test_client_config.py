@@ -31,7 +31,7 @@ JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 
 
 def find_librdkafka_error(settings: Mapping[str, Any]) -> str | None:
-    """What librdkafka says against settings; None if nothing."""
+    """Return librdkafka's objection to settings; None if it has none."""
     quiet = {"logger": logging.getLogger("tests.client_config")}
     try:
         Consumer({**settings, **quiet}).close()

@@ -322,11 +322,11 @@ def test_missing_references_are_listed_without_values(tmp_path: Path) -> None:
     }
     with pytest.raises(InvalidInput) as caught:
         resolve_properties(raw)
-    said = [str(problem) for problem in caught.value.problems]
-    assert len(said) == 4
-    assert "NO_SUCH is not set" in said[0]
-    assert "No such file" in said[1]
-    assert "hunter2" not in "".join(said)
+    problems = [str(problem) for problem in caught.value.problems]
+    assert len(problems) == 4
+    assert "NO_SUCH is not set" in problems[0]
+    assert "No such file" in problems[1]
+    assert "hunter2" not in "".join(problems)
     assert caught.value.__cause__ is None
 
 
@@ -393,12 +393,12 @@ def test_librdkafka_takes_every_connection_property(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in PROPERTIES if n not in OWN])
 def test_librdkafka_knows_every_name(name: str) -> None:
     # A name it does not know is reported before any value is looked at.
-    said = ""
+    message = ""
     try:
         librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: "\x01"})
     except KafkaException as error:
-        said = str(error)
-    assert "No such configuration property" not in said
+        message = str(error)
+    assert "No such configuration property" not in message
 
 
 @pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)

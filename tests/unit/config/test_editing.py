@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def try_edits(text: str, edits: Edits, context: Context | None = None, name: str = "") -> EditResult:
-    """What edits of the first (or named) resource make of one file."""
+    """Return one file after edits of the first (or named) resource."""
     Path("t/m.yaml").write_bytes(text.encode())
     context = context or Context()
     desired = load([Path("t")], context)
@@ -91,7 +91,7 @@ def diff_edits(text: str, edits: Edits, context: Context | None = None, name: st
 def read_refusal(
     text: str, path: str, value: FieldValue, context: Context | None = None, name: str = ""
 ) -> str:
-    """Why an edit is refused, which then leaves the file alone."""
+    """Return why an edit is refused, which then leaves the file alone."""
     result = try_edits(text, [(path, value)], context, name)
     assert result.files == ()
     ((refused, reason),) = result.refused
@@ -343,7 +343,7 @@ def test_deletion_is_reverted_with_required_fields() -> None:
     # All or nothing: half of a manifest helps nobody.
     result = try_edits(tombstone, edits[:2])
     assert result.files == ()
-    assert [one.path for one, _ in result.refused] == ["state", "replicationFactor"]
+    assert [value.path for value, _ in result.refused] == ["state", "replicationFactor"]
     shared = Context(DEV_PROD, "dev")
     assert diff_edits(topic(COUNTS + "state: absent"), [("state", None)], shared) == [
         "+  overrides:",
@@ -512,14 +512,14 @@ IMPOSSIBLE: Edits = [
 
 def test_refused_edit_stops_no_other() -> None:
     result = try_edits(topic(COUNTS), [("config.nope", "1"), ("partitions", 6), ("replicationFactor", None)])
-    assert [one.path for one, _ in result.refused] == ["config.nope", "replicationFactor"]
+    assert [value.path for value, _ in result.refused] == ["config.nope", "replicationFactor"]
     assert result.files[0].after == topic(COUNTS.replace("3", "6"))
     result = try_edits(topic(COUNTS), [("partitions", 6), ("partitions", 6), ("partitions", 7)])
     ((second, reason),) = result.refused
     assert second.value == 7
     assert reason.endswith("partitions is also requested: 6")
-    one = Edit(ResourceRef("Topic", "nowhere"), "partitions", 3)
-    assert edit_manifests([one], [], Context()).refused == ((one, "no manifest declares it"),)
+    edit = Edit(ResourceRef("Topic", "nowhere"), "partitions", 3)
+    assert edit_manifests([edit], [], Context()).refused == ((edit, "no manifest declares it"),)
 
 
 @pytest.mark.parametrize(

@@ -453,8 +453,8 @@ def test_a_whole_number_written_as_a_fraction_is_refused_with_the_plain_one(text
     assert f"t/a.yaml:4:20: spec.partitions {wrong} (write {plain})" in found
     deep = topic(f"{{{COUNTS}, overrides: {{dev: {{partitions: {text}}}}}}}")
     assert any(
-        f"spec.overrides.dev.partitions {wrong} (write {plain})" in one
-        for one in list_problems({"a.yaml": deep})
+        f"spec.overrides.dev.partitions {wrong} (write {plain})" in problem
+        for problem in list_problems({"a.yaml": deep})
     )
 
 

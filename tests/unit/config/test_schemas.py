@@ -79,8 +79,8 @@ def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
             "policies": [{"name": "p", "kind": kind, "message": "No.", "require": {"labels": ["team"]}}],
         }
         assert list(config.iter_errors(document)) == []
-        others = json.loads(json.dumps(document).replace(f'"{kind}"', f'"{kind}s"'))
-        assert len(list(config.iter_errors(others))) == 2
+        remaining = json.loads(json.dumps(document).replace(f'"{kind}"', f'"{kind}s"'))
+        assert len(list(config.iter_errors(remaining))) == 2
     # A quotas limits can be defaults and its entity cannot.
     config = Draft202012Validator(read("config"))
     document = {"apiVersion": "kafkaform/v1", "kind": "Config"}

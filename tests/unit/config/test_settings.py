@@ -341,8 +341,8 @@ def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
     with pytest.raises(UsageError, match="'prd'") as near:
         two.select_cluster("prd")
     assert near.value.hint == "did you mean 'prod'?"
-    one = write_settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
-    assert one.select_cluster(None) == one.clusters["dev"]
+    settings = write_settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
+    assert settings.select_cluster(None) == settings.clusters["dev"]
     assert Settings().select_cluster(None) is None
     with pytest.raises(UsageError) as none:
         Settings().select_cluster("x")

@@ -14,10 +14,10 @@ CLOSED = AuthorizerSettings(frozenset(), False)
 
 def acl(text: str) -> Acl:
     """An ACL such as `-User:a Read orders. prefixed 10.0.0.1`; `-` denies."""
-    principal, operation, name, *more = text.removeprefix("-").split()
-    hosts = [word for word in more if word != "prefixed"]
+    principal, operation, name, *extra = text.removeprefix("-").split()
+    hosts = [word for word in extra if word != "prefixed"]
     return Acl(
-        TOPIC, name, "prefixed" in more, principal, hosts[0] if hosts else "*", operation, text[0] != "-"
+        TOPIC, name, "prefixed" in extra, principal, hosts[0] if hosts else "*", operation, text[0] != "-"
     )
 
 

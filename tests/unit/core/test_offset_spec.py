@@ -83,7 +83,7 @@ SLIPS = st.sampled_from(PIECES) | st.sampled_from("0123456789")
 
 @st.composite
 def edit_offset(draw: st.DrawFn) -> str:
-    """What is a place in a log, with a slip: something is put in, left out, or replaced."""
+    """Draw a place in a log, with a slip: something is put in, left out, or replaced."""
     text = draw(WRITTEN)
     at = draw(st.integers(0, len(text)))
     return text[:at] + draw(st.just("") | SLIPS) + text[at + draw(st.integers(0, 1)) :]

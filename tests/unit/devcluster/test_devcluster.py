@@ -97,8 +97,8 @@ def test_an_archive_of_classes_is_used_once_it_is_whole(
     Path(f"{archive}.2").write_bytes(b"header and classes")
     assert processes.find_class_archive(java, [tmp_path / "a.jar"]) == archive
     assert {*tmp_path.iterdir()} == {archive, killed}
-    for other in (Java(java.path, "21.0.2"), Java(tmp_path / "other", "21.0.1")):
-        assert processes.find_class_archive(other, [tmp_path / "a.jar"]) is None
+    for second in (Java(java.path, "21.0.2"), Java(tmp_path / "other", "21.0.1")):
+        assert processes.find_class_archive(second, [tmp_path / "a.jar"]) is None
     assert processes.find_class_archive(java, [tmp_path / "b.jar"]) is None
 
 

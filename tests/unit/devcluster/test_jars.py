@@ -68,12 +68,12 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
 
 
 def test_jars_are_fetched_once(mirror: Mirror) -> None:
-    told: list[str] = []
-    jars = fetch_kafka_classpath(progress=told.append)
+    messages: list[str] = []
+    jars = fetch_kafka_classpath(progress=messages.append)
     assert [jar.read_bytes() for jar in jars] == [mirror.jars[path] for path in PATHS]
-    assert fetch_kafka_classpath(progress=told.append) == jars
+    assert fetch_kafka_classpath(progress=messages.append) == jars
     assert sorted(mirror.asked) == PATHS
-    assert len(told) == 1
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])

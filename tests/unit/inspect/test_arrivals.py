@@ -1,4 +1,4 @@
-"""How arrivals spread: the period that is chosen, what is even, and how topics are ranked."""
+"""Tests of the spread of arrivals: the period that is chosen, evenness, and the ranking of topics."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Logs:
         assert not committed
         assert at_ms is None
         self.requests += 1
-        logs = {one: self._logs[one] for one in partitions if one in self._logs}
-        return {one: LogSpan(log.start, len(log.times)) for one, log in logs.items()}
+        logs = {partition: self._logs[partition] for partition in partitions if partition in self._logs}
+        return {value: LogSpan(log.start, len(log.times)) for value, log in logs.items()}
 
     def offsets_at(self, times: Mapping[Partition, int]) -> Mapping[Partition, TimedOffset]:
         self.requests += 1

@@ -48,9 +48,9 @@ def test_what_is_as_declared_is_no_drift(memory: MemoryCluster) -> None:
 def test_a_field_is_told_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
-    (one,) = drifted.fields
-    assert (one.change.path, one.change.before, one.change.after) == (RETENTION, DAY, WEEK)
-    assert (one.declared, one.left_alone) == (True, False)
+    (first,) = drifted.fields
+    assert (first.change.path, first.change.before, first.change.after) == (RETENTION, DAY, WEEK)
+    assert (first.declared, first.left_alone) == (True, False)
 
 
 def test_missing_and_present_are_drift_of_the_whole(memory: MemoryCluster) -> None:
@@ -66,13 +66,18 @@ def test_a_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCl
     create_topic(memory, "b", segment_ms=DAY)
     drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b"), declare_topic("c", 3))
     a, b, _ = drift.resources
-    assert [(one.change.path, one.left_alone) for one in a.fields] == [
+    assert [(field.change.path, field.left_alone) for field in a.fields] == [
         (RETENTION, False),
         ("config.segment.ms", True),
     ]
     assert a.planned is not None
-    (one,) = b.fields
-    assert (one.change.before, one.change.after, one.declared, one.left_alone) == (DAY, None, False, True)
+    (first,) = b.fields
+    assert (first.change.before, first.change.after, first.declared, first.left_alone) == (
+        DAY,
+        None,
+        False,
+        True,
+    )
     assert b.planned is None
     assert drift.unchanged == 0
     assert has_drift(drift.plan)
@@ -88,7 +93,7 @@ def test_undeclared_configs_by_what_the_manifest_says_of_them(
     drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
     assert drift.verdict is verdict
     for drifted in drift.resources:
-        assert [(one.declared, one.left_alone) for one in drifted.fields] == [(False, False)]
+        assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
 
 
 def test_what_cannot_be_applied_is_drift_all_the_same(memory: MemoryCluster) -> None:
@@ -132,7 +137,7 @@ def test_what_could_not_be_seen_comes_before_what_drifted(
     unmanaged: tuple[ResourceRef, ...] | None,
     counts: bool,
 ) -> None:
-    """What could not be seen comes first: it may have drifted, whatever else did."""
+    """A reading that failed comes first: it may have drifted, whatever else did."""
     resources = drift_in(memory, declare_topic("a")).resources if drifted else ()
     plan = Plan("memory", unknown=(REF,) if unknown else ())
     verdict = Drift(plan, resources, unmanaged, counts).verdict
@@ -168,8 +173,8 @@ def test_a_resource_that_cannot_be_seen_is_not_told_as_missing(memory: MemoryClu
 
 
 def test_findings_about_manifests_are_left_to_the_plan() -> None:
-    said = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
-    drift = find_drift(Plan("memory", diagnostics=said), [], NO_RECORD)
+    diagnostics = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
+    drift = find_drift(Plan("memory", diagnostics=diagnostics), [], NO_RECORD)
     assert [note.code for note in drift.notes] == ["KF411"]
 
 
@@ -193,11 +198,11 @@ def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, 
 @given(strategies.plans())
 def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
     drift = find_drift(plan, declared_in(plan), NO_RECORD)
-    told = [drifted.ref for drifted in drift.resources]
-    assert len(set(told)) == len(told)
-    assert {*told} == {c.ref for c in plan.changes} | {u.ref for u in plan.undeclared}
+    refs = [drifted.ref for drifted in drift.resources]
+    assert len(set(refs)) == len(refs)
+    assert {*refs} == {c.ref for c in plan.changes} | {u.ref for u in plan.undeclared}
     assert bool(drift.resources) == has_drift(plan)
-    assert drift.unrecorded == (NO_RECORD if told else None)
+    assert drift.unrecorded == (NO_RECORD if refs else None)
 
 
 @given(drifts())
@@ -349,7 +354,7 @@ def placing(desired: Desired, strategy: str, static: str | None = None) -> Desir
 def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 2, 2)
     (drifted,) = drift_in(memory, declare_topic("a", 2, 3)).resources
-    assert [one.change.path for one in drifted.fields] == ["replicationFactor"]
+    assert [field.change.path for field in drifted.fields] == ["replicationFactor"]
     (listed,) = drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3")).resources
-    assert [one.change.path for one in listed.fields] == ["placement"]
+    assert [field.change.path for field in listed.fields] == ["placement"]
     assert plan_adoption(drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3"))).edits == ()

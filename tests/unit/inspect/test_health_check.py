@@ -1,4 +1,4 @@
-"""What a health report reads, what it says where it could not read, and how it waits."""
+"""Tests of health reports: their requests, their words where reading failed, and their waits."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ def test_a_part_that_is_not_told_matters_if_its_rule_would(
     assert {untold.what for untold in report.unchecked} == {f"{part}: denied"}
     assert report.verdict is (HealthVerdict.UNKNOWN if any(told.values()) else HealthVerdict.HEALTHY)
     # Whoever has not asked for the rule need not know.
-    other = Examination(only=frozenset({"KF302"})).examine(cluster)
-    assert (other.unchecked, other.verdict) == ((), HealthVerdict.HEALTHY)
+    second = Examination(only=frozenset({"KF302"})).examine(cluster)
+    assert (second.unchecked, second.verdict) == ((), HealthVerdict.HEALTHY)
 
 
 def test_a_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCluster) -> None:
@@ -187,8 +187,8 @@ def test_a_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCl
 
 def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory: MemoryCluster) -> None:
     wanted = (declare_topic("hidden"), group("g", members={"expected": 2}))
-    for one in wanted:
-        memory.hide(one.ref)
+    for item in wanted:
+        memory.hide(item.ref)
     report = Examination(wanted).examine(memory)
     assert report.findings == ()
     assert [untold.code for untold in report.unchecked] == ["KF306", "KF307"]
@@ -215,7 +215,7 @@ def test_transactions_that_cannot_be_read(memory: MemoryCluster) -> None:
     assert report.unchecked == (UncheckedRule("KF311", "open transactions: denied", matters=True),)
     assert report.verdict is HealthVerdict.UNKNOWN
     silent = Saying(memory, changes={"quorum": Quorum(None)}, transactionless=Unreachable("asked"))
-    (unchecked,) = [one for one in Examination().examine(silent).unchecked if one.code == "KF311"]
+    (unchecked,) = [item for item in Examination().examine(silent).unchecked if item.code == "KF311"]
     assert unchecked.what.startswith("open transactions: ")
 
 
@@ -289,7 +289,7 @@ def wait_for_cluster(
     *outcomes: HealthReport | ClusterError, timeout_s: float = 300
 ) -> tuple[HealthReport, list[object], FakeClock]:
     """Wait for a cluster that answers so, the last answer again and again."""
-    left, told, clock = list(outcomes), list[object](), FakeClock()
+    left, progress, clock = list(outcomes), list[object](), FakeClock()
 
     def examine() -> HealthReport:
         outcome = left.pop(0) if len(left) > 1 else left[0]
@@ -297,13 +297,13 @@ def wait_for_cluster(
             raise outcome
         return outcome
 
-    return await_health(examine, timeout_s, told.append, clock.clock), told, clock
+    return await_health(examine, timeout_s, progress.append, clock.clock), progress, clock
 
 
 def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
     assert (wait_for_cluster(WELL)[0], wait_for_cluster(WELL)[2].naps) == (WELL, [])
-    last, told, clock = wait_for_cluster(ILL, DOWN, ILL, WELL)
-    assert (last, told) == (WELL, [ILL, DOWN, ILL])
+    last, progress, clock = wait_for_cluster(ILL, DOWN, ILL, WELL)
+    assert (last, progress) == (WELL, [ILL, DOWN, ILL])
     assert clock.naps == [1.0, 1.5, 2.25]
     # Waiting ends with the last reading.
     last, _, clock = wait_for_cluster(ILL, timeout_s=30)
@@ -315,8 +315,8 @@ def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
 
 
 def test_no_time_is_one_reading_and_other_errors_are_raised() -> None:
-    last, told, clock = wait_for_cluster(ILL, timeout_s=0)
-    assert (last, told, clock.naps) == (ILL, [], [])
+    last, progress, clock = wait_for_cluster(ILL, timeout_s=0)
+    assert (last, progress, clock.naps) == (ILL, [], [])
 
     # Another error is not waited out.
     def examine() -> HealthReport:

@@ -60,7 +60,7 @@ def build_observed(name: str, **fields: FieldValue) -> Observed:
 
 
 def observation(*resources: Observed, also: Collection[ResourceRef] = ()) -> Observation:
-    found = {one.ref: one for one in resources}
+    found = {resource.ref: resource for resource in resources}
     return Observation(found, frozenset([*found, *also]))
 
 
@@ -160,7 +160,7 @@ def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(tmp_path: Path)
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         plan = plan_of(made, read, context, cluster)
-    assert (plan.changes, [one.path for one in plan.undeclared]) == ((), ["config.future.config"])
+    assert (plan.changes, [item.path for item in plan.undeclared]) == ((), ["config.future.config"])
     assert [(str(ref), line.partition(":")[0]) for ref, line in made.partial] == [
         ("Topic/a", "future.config = 7")
     ]
@@ -177,9 +177,9 @@ def test_what_a_plan_will_change_all_the_same_is_told() -> None:
         "secret": "a plan will change segment.ms",
         "uneven": "a plan will change replicationFactor",
     }
-    secret, other = list_problems(made)
+    secret, second = list_problems(made)
     assert secret.endswith("(segment.ms: Kafka does not return its value)")
-    assert "partitions have 1-3 replicas" in other
+    assert "partitions have 1-3 replicas" in second
 
 
 def test_what_several_resources_lack_is_one_line() -> None:

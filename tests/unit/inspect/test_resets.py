@@ -121,7 +121,11 @@ def test_no_place_is_outside_of_the_log(cluster: MemoryCluster, place: str, offs
 
 
 def list_skipped(made: Reset) -> list[tuple[str, str | None]]:
-    return [(one.message, one.suggestion) for one in made.plan.diagnostics if one.code == "KF452"]
+    return [
+        (diagnostic.message, diagnostic.suggestion)
+        for diagnostic in made.plan.diagnostics
+        if diagnostic.code == "KF452"
+    ]
 
 
 def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: MemoryCluster) -> None:
@@ -231,39 +235,45 @@ def test_a_group_that_may_not_be_seen(cluster: MemoryCluster) -> None:
 def test_it_is_carried_out_once(cluster: MemoryCluster) -> None:
     clock = FakeClock().clock
     plan = reset(cluster, "earliest", allow="destructive").plan
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.APPLIED]
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+        Result.APPLIED
+    ]
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 10, ("a", 1): 10, ("a", 2): 10}
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.ALREADY]
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+        Result.ALREADY
+    ]
     cluster.commit("g", {("a", 0): 20, ("a", 1): 20})
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.MOVED]
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+        Result.MOVED
+    ]
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
 
 
 def test_what_is_done_needs_no_consent_any_more(cluster: MemoryCluster) -> None:
     clock = FakeClock().clock
     plan = reset(cluster, "earliest").plan
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
         Result.NEEDS_CONSENT
     ]
     cluster.commit("g", {("a", 0): 10, ("a", 1): 10, ("a", 2): 10})
     report = apply(plan, cluster, ApplyOptions(clock=clock))
-    assert [one.result for one in report.results] == [Result.ALREADY]
+    assert [result.result for result in report.results] == [Result.ALREADY]
     assert report.complete
 
 
 def test_a_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", allow="destructive").plan
     cluster.join("g")
-    (one,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert one.result is Result.MOVED
-    assert "member" in one.message
+    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert first.result is Result.MOVED
+    assert "member" in first.message
 
 
 def test_a_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", "a:0", allow="destructive").plan
     cluster.expire("a", 0, 60)
-    (one,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert one.result is Result.FAILED
+    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert first.result is Result.FAILED
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
 
 

@@ -1,4 +1,4 @@
-"""How topics and groups stand: what is chosen, and what a reading is put together from."""
+"""Tests of the status of topics and groups: which are chosen, and the readings behind them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Answers(MemoryCluster):
         declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,  # noqa: ARG002
     ) -> Observation:
         wanted = {ref for ref in self.observation.inventory if ref in refs or also(ref)}
-        seen = {ref: one for ref, one in self.observation.resources.items() if ref in wanted}
+        seen = {ref: value for ref, value in self.observation.resources.items() if ref in wanted}
         inventory = frozenset(ref for ref in self.observation.inventory if ref.kind in kinds)
         return Observation(seen, inventory, self.observation.invisible, self.observation.diagnostics)
 
@@ -105,7 +105,7 @@ class Answers(MemoryCluster):
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         if isinstance(self.size, Exception):
             raise self.size
-        return {} if self.size is None else {one.ref: DataSize(self.size, 1) for one in resources}
+        return {} if self.size is None else {resource.ref: DataSize(self.size, 1) for resource in resources}
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
         None,
         selection,
     )
-    assert [one.name for one in made.topics] + [f"@{one.name}" for one in made.groups] == names
+    assert [item.name for item in made.topics] + [f"@{item.name}" for item in made.groups] == names
 
 
 def test_what_is_declared_is_told_from_what_is_there() -> None:
     desired = [build_desired(topic("__mine"))]
     made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
-    assert [one.name for one in made.topics] == ["__mine"]
+    assert [item.name for item in made.topics] == ["__mine"]
     assert made.hidden == 1
     # What is declared and not there is told from what is there and not declared.
     desired = [build_desired(topic("gone")), build_desired(group("none"), members={"expected": 3})]
@@ -185,11 +185,11 @@ def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
     )
     made = assemble(seen, groups, {}, [build_desired(topic("t"))], Selection(), ["first"])
     assert (made.notes, made.topics) == (("note",), ())
-    first, many, one, part, unread = made.unread
+    first, many, item, part, unread = made.unread
     assert (first, many) == ("first", "4 groups (a, b, c, …): no right")
-    assert (one, part) == ("group e: no answer", "a part of group f: the ends of its logs")
+    assert (item, part) == ("group e: no answer", "a part of group f: the ends of its logs")
     assert unread == "topic t: not yours"
-    assert [one.denied for one in made.groups] == ["no right"] * 4 + ["no answer", ""]
+    assert [entry.denied for entry in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
 def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
@@ -197,11 +197,11 @@ def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
     seen = live("a", "b")
     made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
     assert made.unread == ("the sizes of topics: not authorised",)
-    assert [one.size for one in made.topics] == [None, None]
+    assert [item.size for item in made.topics] == [None, None]
     made = read_status(Answers(seen, reading(), None), None, Selection())
     (unread,) = made.unread
     assert unread.startswith("the size of 2 topics (a, b): ")
-    assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [
+    assert [item.size for item in read_status(Answers(seen, reading()), None, Selection()).topics] == [
         DataSize(7, 1)
     ] * 2
     cluster = Answers(live("a"), Unreachable("nobody answered"))

@@ -228,7 +228,7 @@ def test_a_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
     topic = made.topics[0]
     assert topic.policy is not None
     assert topic.policy.status == status
-    assert topic.policy.reasons == tuple(one.message for one in topic.findings)
+    assert topic.policy.reasons == tuple(finding.message for finding in topic.findings)
     assert len(topic.findings) == (status != "pass")
     assert is_beyond_policy(made) == (status == "fail")
 
@@ -260,16 +260,16 @@ def test_without_a_limit_or_records_there_is_no_verdict() -> None:
     )
     (topic,) = made.topics
     assert topic.policy is None
-    assert [(one.code, one.severity, one.message) for one in topic.findings] == [
+    assert [(finding.code, finding.severity, finding.message) for finding in topic.findings] == [
         ("KF504", "warning", "a: Keys moved")
     ]
-    for one in (declare_topic("a"), declare_policy(by="bytes"), absent("a")):
-        assert verdict(one, report(build_result(ratio=SURE))) is None
+    for item in (declare_topic("a"), declare_policy(by="bytes"), absent("a")):
+        assert verdict(item, report(build_result(ratio=SURE))) is None
     # KF503 has something to say of a topic that declares no least number of keys.
     few = build_result(distinct=Estimate.exact(2.0))
     made = judge_report(report(few), [LIMITED], Settings(rules={"KF503": "error"}))
     assert made.topics[0].policy == SkewVerdict("pass")
-    assert [one.severity for one in made.topics[0].findings] == ["error"]
+    assert [finding.severity for finding in made.topics[0].findings] == ["error"]
     assert is_beyond_policy(made)
     strict = declare_policy(maxPartitionRatio=1.0, maxKeyShare=0.01, minDistinctKeys=9)
     assert verdict(strict, report(empty())) == SkewVerdict("pass", ("there is no record to judge",))
@@ -285,8 +285,8 @@ def test_findings_are_of_this_judgement_and_topic() -> None:
     made = report(build_result("a", ratio=SURE), build_result("b", ratio=SURE))
     desired = [LIMITED, declare_policy("b", maxPartitionRatio=3.0)]
     assert [len(topic.findings) for topic in judge_report(made, desired, Settings()).topics] == [1, 0]
-    (one,) = skew_diagnostics(made, desired, Settings())
-    assert (str(one.ref), one.code) == ("Topic/a", "KF501")
+    (first,) = skew_diagnostics(made, desired, Settings())
+    assert (str(first.ref), first.code) == ("Topic/a", "KF501")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which topics are analysed, how far their logs reach, and what manifests say of them."""
+"""Tests of the topics that are analysed, the reach of their logs, and their policies in manifests."""
 
 from __future__ import annotations
 

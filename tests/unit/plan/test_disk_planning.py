@@ -127,11 +127,11 @@ def test_bytes_that_a_rebalance_frees_do_not_count(memory: MemoryCluster) -> Non
     places = {"a": "3", "b": "1"}
     fixed = [
         replace(
-            one,
-            state={**(one.state or {}), "placement": places[one.ref.name]},
-            intent=replace(one.intent, spec={"placement": {"strategy": "static"}}),
+            item,
+            state={**(item.state or {}), "placement": places[item.ref.name]},
+            intent=replace(item.intent, spec={"placement": {"strategy": "static"}}),
         )
-        for one in fixed
+        for item in fixed
     ]
     assert verdicts(plan_for(memory, *fixed)) == {"a": Status.REFUSED, "b": Status.PLANNED}
 

@@ -34,7 +34,7 @@ def only(result: Placements) -> tuple[tuple[int, ...], ...]:
 
 
 def refuse_placement(want: PlacementRequest, found: Layout) -> str:
-    """Why it has no place."""
+    """Return why it has no place."""
     result = place([want], found)
     assert not result.assignments
     return result.refused[want.topic]
@@ -318,7 +318,7 @@ def test_balances_and_moves_are_counted() -> None:
 
 
 def raised_and_evened(found: Layout) -> dict[str, Assignment]:
-    """Where replicas are once every topic has one more of them, and the brokers have equally many."""
+    """Place one more replica of every topic, so that the brokers have equally many."""
     raised = place([PlacementRequest(topic, 10, 4) for topic in found.topics], found)
     after = move_topics(found, raised.assignments)
     return {**raised.assignments, **rebalance(after.topics, after).assignments}

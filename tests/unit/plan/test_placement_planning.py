@@ -1,4 +1,4 @@
-"""Where replicas are to be, in plans for a cluster of three racks, and what stands against it."""
+"""Tests of placement in plans for a cluster of three racks, and of the obstacles to it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def read_target(plan: Plan) -> Assignment:
 
 
 def list_codes(plan: Plan) -> list[str]:
-    """What the plan says of its own making."""
+    """Return the provenance of the plan."""
     return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
 
 
@@ -156,8 +156,8 @@ def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
     assert (planned.status, list(list_fields(plan))) == (Status.PLANNED, ["partitions"])
     assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
     (note,) = [found for found in plan.diagnostics if found.code == "KF441"]
-    said = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
-    assert note.message == said
+    message = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
+    assert note.message == message
 
 
 def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
@@ -200,7 +200,7 @@ class Fixed(MemoryCluster):
 
 
 def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
-    """What a plan asks for; what can be done at once is done."""
+    """Return the requests of a plan; the possible ones are carried out."""
     operations = [o for p in plan.changes for o in KINDS[p.ref.kind].operations(p.change)]
     for operation in operations:
         assert isinstance(operation, Reassign) or memory.execute([operation]) == [None]
@@ -277,10 +277,10 @@ def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryC
 
 def racked_like(memory: MemoryCluster) -> MemoryCluster:
     """A cluster of the same contents, in which a test may do what a plan would not."""
-    other = build_cluster()
+    cluster = build_cluster()
     for name, partitions in memory.layout().topics.items():
-        place_topic(other, name, *(partition.replicas for partition in partitions))
-    return other
+        place_topic(cluster, name, *(partition.replicas for partition in partitions))
+    return cluster
 
 
 def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
@@ -314,7 +314,7 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
     text = plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z"))
     assert " at 50 MB/s per broker" in text
     read, _ = plan_from_json(text, "plan.json")
-    for moves, said in (
+    for moves, message in (
         (MoveOptions(throttle=5_000_000), "(1.9 GiB, about 6 minutes at 5 MB/s per broker)"),
         (MoveOptions(throttle=None), "(1.9 GiB, without a throttle)"),
     ):
@@ -324,7 +324,7 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
         assert isinstance(first.change, Update)
         assert isinstance(second.change, Update)
         assert [field.assessment.reason for field in (*first.change.fields, *second.change.fields)].count(
-            f"2 replicas are copied {said}"
+            f"2 replicas are copied {message}"
         ) == 2
         (note,) = [found for found in now.diagnostics if found.code == "KF429"]
         rate = "at 5 MB/s per broker)" if moves.throttle else "without a throttle)"
@@ -472,19 +472,19 @@ def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int
     memory = build_cluster(4)
     memory.pace(2)
     desired = []
-    for number, (partitions, factor, more, wanted, spread) in enumerate(topics):
+    for number, (partitions, factor, extra, wanted, spread) in enumerate(topics):
         create_topic(memory, f"t{number}", partitions, factor)
         least = str(max(1, wanted - 1))
         meant = {f"replication-factor-cut from {factor}": "meant"} if wanted == 1 < factor else None
-        one = declare_topic(f"t{number}", partitions + more, wanted, allow=meant, min_insync_replicas=least)
-        desired.append(declare_placement(one, "rack-aware") if spread else one)
+        item = declare_topic(f"t{number}", partitions + extra, wanted, allow=meant, min_insync_replicas=least)
+        desired.append(declare_placement(item, "rack-aware") if spread else item)
     plan = plan_for(memory, *desired)
     assert all(planned.status is Status.PLANNED for planned in plan.changes)
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    assert [one.message for one in report.results if one.result is not Result.APPLIED] == []
+    assert [result.message for result in report.results if result.result is not Result.APPLIED] == []
     assert plan_for(memory, *desired).changes == ()
     again = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    assert {one.result for one in again.results} <= {Result.ALREADY}
+    assert {result.result for result in again.results} <= {Result.ALREADY}
     for planned in plan.changes:
         wanted_there = {f.path: f.after for f in getattr(planned.change, "fields", ())}.get("placement")
         if wanted_there is not None:

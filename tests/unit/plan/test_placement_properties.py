@@ -34,7 +34,7 @@ def scenes(
 
 
 def place_all(found: Layout, wants: Sequence[PlacementRequest]) -> Mapping[str, Assignment]:
-    """What is placed; every want is either placed or refused."""
+    """Return the placed topics; every request is either placed or refused."""
     result = place(wants, found)
     assert {want.topic for want in wants} == {*result.assignments, *result.refused}
     assert not set(result.assignments) & set(result.refused)
@@ -56,7 +56,7 @@ def partitions(
 
 
 def count_racks(found: Layout, replicas: Replicas) -> int:
-    """How many racks live replicas use; brokers are racks where not all have one."""
+    """Count the racks that live replicas use; brokers are racks where not all have one."""
     racks = {broker.id: broker.rack for broker in found.brokers}
     if not all(racks.values()):
         return len(set(replicas) & set(racks))
@@ -64,7 +64,7 @@ def count_racks(found: Layout, replicas: Replicas) -> int:
 
 
 def rack_count(found: Layout) -> int:
-    """How many racks there are to use."""
+    """Count the racks there are to use."""
     racks = [broker.rack for broker in found.brokers]
     return len(set(racks)) if all(racks) else len(racks)
 
@@ -160,10 +160,10 @@ def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataO
     for _, state, before, after in partitions(found, [want]):
         assert state is not None
         if len(before) > factor:
-            others = set(before) - {state.leader}
-            choices = itertools.combinations(sorted(others), factor - 1)
+            remaining = set(before) - {state.leader}
+            choices = itertools.combinations(sorted(remaining), factor - 1)
             assert count_racks(found, after) == max(
-                count_racks(found, (*rest, state.leader or 0)) for rest in choices
+                count_racks(found, (*remainder, state.leader or 0)) for remainder in choices
             )
 
 
@@ -301,9 +301,9 @@ def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) 
     before = balance(layouts.state_of(found), found.brokers)
     after, _ = rebalance_all(found)
     assert balance(after, found.brokers).replica_spread <= 1
-    share, more = divmod(sum(before.replicas.values()), len(found.brokers))
+    share, extra = divmod(sum(before.replicas.values()), len(found.brokers))
     fullest = sorted(before.replicas.values(), reverse=True)
-    excess = sum(max(0, count - share - (rank < more)) for rank, count in enumerate(fullest))
+    excess = sum(max(0, count - share - (rank < extra)) for rank, count in enumerate(fullest))
     assert moves(layouts.state_of(found), after).replicas == excess
 
 

@@ -513,10 +513,10 @@ def test_reader_and_schema_refuse_the_same(data: st.DataObject) -> None:
     node = d
     for step in parents:
         node = node[step]
-    what = data.draw(st.sampled_from(["set", "remove", "add"]))
-    if what == "remove":
+    mutation = data.draw(st.sampled_from(["set", "remove", "add"]))
+    if mutation == "remove":
         del node[key]
-    elif what == "add" and isinstance(node, dict):
+    elif mutation == "add" and isinstance(node, dict):
         node["extra"] = data.draw(JUNK)
     else:
         node[key] = data.draw(JUNK)

@@ -219,7 +219,7 @@ def test_a_plan_that_readers_would_see_differently_is_refused(which: str) -> Non
 
 
 def test_openssl_and_jq_verify_it_too(tmp_path: Path) -> None:
-    """What docs/saved-plans.md shows: nobody needs to take kafkaform's word for it."""
+    """Anybody can check the signature without kafkaform, as docs/saved-plans.md shows."""
     (tmp_path / "plan.json").write_text(SIGNED)
     pem = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "verify.pem").write_bytes(pem)

@@ -66,7 +66,7 @@ KEYS = (KEY.public_key(),)
 
 
 def sign_header(purpose: Purpose, made: PlanHeader = MADE, ref: str | None = "refs/heads/main") -> PlanHeader:
-    """What a plan with this header says once it is signed."""
+    """Return the signature of a plan with this header."""
     return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, SignedFor(purpose, ref)), "plan.json")[1]
 
 

@@ -104,7 +104,7 @@ def plan_change(desired: Desired, *topics: Observed, facts: Facts = FACTS, **pol
 
 
 def judge_again(plan: Plan, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
-    """What becomes of an earlier plan when it is judged again."""
+    """Return an earlier plan after it is judged again."""
     return judge_by(plan, build_reading(*topics), facts, Policy(**policy))
 
 
@@ -115,7 +115,7 @@ def plan_update(desired: Desired, *topics: Observed, **policy: Any) -> Update:
 
 
 def list_operations(plan: Plan) -> list[object]:
-    """What an apply of the plan asks the cluster for."""
+    """Return the operations of an apply of the plan."""
     return [
         operation
         for planned in plan.select_by_status(Status.PLANNED)
@@ -163,8 +163,8 @@ def test_delete_needs_consent() -> None:
     assert (change.status, change.missing) == (Status.NEEDS_CONSENT, ("delete",))
     allowed = plan_change(tombstone(allow={"delete of id-t": "unused"}), live())
     assert allowed.status is Status.PLANNED
-    for other in ("delete", "delete of id-u", "delete from id-t"):  # of a topic that was there before
-        assert plan_change(tombstone(allow={other: "unused"}), live()).status is Status.NEEDS_CONSENT
+    for second in ("delete", "delete of id-u", "delete from id-t"):  # of a topic that was there before
+        assert plan_change(tombstone(allow={second: "unused"}), live()).status is Status.NEEDS_CONSENT
     assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
 
 
@@ -294,7 +294,7 @@ def test_brake_refuses_disruptive_and_destructive_changes() -> None:
         declare({"retention.ms": 14 * DAY}, "safe"),
         declare(name="new"),
     ]
-    topics = [live(name=one.ref.name) for one in desired[:3]]
+    topics = [live(name=item.ref.name) for item in desired[:3]]
     changes = {change.ref.name: change for change in build_plan(desired, *topics, brake=brake).changes}
     assert {name: risk_of(change.change) for name, change in changes.items()} == {
         "disruptive": Risk.DISRUPTIVE,
@@ -672,10 +672,14 @@ def test_a_consent_covers_the_value_and_the_place_that_it_names() -> None:
     assert [consent.reason for consent in plan.consents] == ["T-2; T-1"]
     # Counts are what a consent can be for.
     compacted = live({"partitions": 6, "cleanup.policy": "compact"})
-    for said, status in (("6", Status.PLANNED), ("3", Status.NEEDS_CONSENT), ("x", Status.NEEDS_CONSENT)):
-        allow = {f"partition-increase-compacted from {said}": "T-1"}
-        more = declare({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
-        assert plan_change(more, compacted).status is status
+    for consented, status in (
+        ("6", Status.PLANNED),
+        ("3", Status.NEEDS_CONSENT),
+        ("x", Status.NEEDS_CONSENT),
+    ):
+        allow = {f"partition-increase-compacted from {consented}": "T-1"}
+        extra = declare({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
+        assert plan_change(extra, compacted).status is status
 
 
 # --- a saved plan --------------------------------------------------------------------------------------

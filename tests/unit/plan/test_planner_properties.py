@@ -111,7 +111,7 @@ def build_observed(ref: ResourceRef, own: State) -> Observed:
 
 
 def canonical(state: State) -> dict[str, FieldValue]:
-    """What a manifest that says the same holds."""
+    """Return the contents of a manifest that declares the same."""
     known = kafka_configs.topic_configs()
     return {
         path: kafka_configs.canonical(known.get(path.removeprefix(CONFIG_PREFIX)), str(value))
@@ -146,7 +146,7 @@ def draw_desired(draw: DrawFn, name: str, like: Observed | None) -> Desired:
 
 @st.composite
 def situations(draw: DrawFn) -> tuple[list[Desired], Observation]:
-    """What is wanted, and what is: topics of either, of both, and of neither."""
+    """Draw declared and observed topics: of either, of both, and of neither."""
     live = [draw(draw_observed(name)) for name in draw(st.lists(st.sampled_from(NAMES), unique=True))]
     by_name = {topic.ref.name: topic for topic in live}
     names = draw(st.lists(st.sampled_from(NAMES), unique=True))
@@ -159,7 +159,7 @@ def reading(live: list[Observed]) -> Observation:
 
 
 def apply_plan(plan: Plan, before: Observation) -> Observation:
-    """What is there once an apply has carried out a plan: a model of executor and cluster in one."""
+    """Return the state after an apply has carried out a plan: a model of executor and cluster in one."""
     live = dict(before.resources)
     for planned in plan.select_by_status(Status.PLANNED):
         match planned.change:
@@ -260,10 +260,10 @@ def test_the_order_of_the_input_does_not_matter(
     ]
     plan = plan_from(wanted, there, known, policy)
     turned_facts = replace(known, config_defaults={"Topic": dict(reversed(DEFAULTS.items()))})
-    other = plan_from(declared, reading(topics), turned_facts, policy)
-    assert other == plan
+    second = plan_from(declared, reading(topics), turned_facts, policy)
+    assert second == plan
     header = PlanHeader("1", None, None, None, "2025-01-01T00:00:00Z")
-    assert plan_to_json(other, header) == plan_to_json(plan, header)
+    assert plan_to_json(second, header) == plan_to_json(plan, header)
 
 
 @many

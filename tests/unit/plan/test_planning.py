@@ -244,11 +244,11 @@ def test_topic_in_creation_is_read_again_and_never_refused(
     monkeypatch.setattr(validation, "_MIN_PAUSE_S", 0.0)
     monkeypatch.setattr(validation, "SHOWN_TIMEOUT_S", 600.0 if shown else 0.0)
     create_topic(memory, "new", 3)
-    told: list[str] = []
+    messages: list[str] = []
     cluster = Creating(memory, new=frozenset({topic("new")}), shown_at=shown_at)
     request = Request((declare_topic("new", 6), declare_topic("mine", 1)), inventory=())
-    plan = build_plan(request, cluster, Settings(rules=QUIET), None, tell=told.append)
-    assert [(one.ref.name, type(one.change), one.status) for one in plan.changes] == [
+    plan = build_plan(request, cluster, Settings(rules=QUIET), None, tell=messages.append)
+    assert [(change.ref.name, type(change.change), change.status) for change in plan.changes] == [
         ("mine", Create, Status.PLANNED),
         *([("new", Update, Status.PLANNED)] if shown else []),
     ]
@@ -256,7 +256,7 @@ def test_topic_in_creation_is_read_again_and_never_refused(
     assert [finding.code for finding in findings] == ([] if shown else ["KF410"])
     assert all("is being created" in finding.message for finding in findings)
     assert plan.unknown == (() if shown else (topic("new"),))
-    (note,) = told
+    (note,) = messages
     assert "1 new topic" in note
     assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 

@@ -49,7 +49,7 @@ def plan_for(cluster: Cluster, *desired: Desired, **settings: object) -> Plan:
 
 def carry_out(plan: Plan, cluster: Cluster) -> dict[str, Result]:
     report = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock))
-    return {one.planned.ref.name: one.result for one in report.results}
+    return {result.planned.ref.name: result.result for result in report.results}
 
 
 def read_committed(cluster: Cluster) -> dict[tuple[str, int], int]:
@@ -200,7 +200,7 @@ def test_a_topic_that_could_not_be_made_fails_its_group_and_says_so(memory: Memo
     plan = plan_for(memory, declare_topic("new"), declare_reader("new"))
     memory.fail_next(RequestRejected("no", code="POLICY_VIOLATION"), topic("new"))
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    assert {one.planned.ref.name: one.result for one in report.results} == {
+    assert {result.planned.ref.name: result.result for result in report.results} == {
         "new": Result.FAILED,
         "g": Result.FAILED,
     }
@@ -280,8 +280,8 @@ def test_nobody_waits_where_no_group_is_to_go(memory: MemoryCluster, monkeypatch
 
 def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
     memory.commit("g", {})
-    other = Desired(ResourceRef("ConsumerGroup", "h"), {})
-    request = Request([other], prune=True, allow=(Grant.parse("destructive"),))
+    desired = Desired(ResourceRef("ConsumerGroup", "h"), {})
+    request = Request([desired], prune=True, allow=(Grant.parse("destructive"),))
     plan = build_plan(request, memory, Settings(owns=NameGlobs(("*",)), rules=QUIET), None)
     assert plan.unmanaged == (GROUP,)
     assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
@@ -391,7 +391,7 @@ def test_an_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> N
     )
     memory.fail_next(RequestRejected("it is loading", code="COORDINATOR_LOAD_IN_PROGRESS"), GROUP)
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    results = {one.planned.ref.name: one.result for one in report.results}
+    results = {result.planned.ref.name: result.result for result in report.results}
     assert results["a"] is Result.APPLIED
     assert carry_out(plan, memory)["g"] in {Result.APPLIED, Result.ALREADY}
     assert read_committed(memory) == {("a", number): 0 for number in range(6)}

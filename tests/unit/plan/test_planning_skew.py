@@ -1,4 +1,4 @@
-"""What a skew report adds to a plan: predictions, refusals, findings, and what it does not say."""
+"""Tests of a skew report in a plan: predictions, refusals, findings, and the limits of each."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def only_change(plan: Plan) -> PlannedChange:
 
 
 def read_reason(plan: Plan) -> str:
-    """What the plan says of the partition count."""
+    """Return the plan's findings about the partition count."""
     change = only_change(plan).change
     assert isinstance(change, Update)
-    (field,) = [one for one in change.fields if one.path == "partitions"]
+    (field,) = [item for item in change.fields if item.path == "partitions"]
     return field.assessment.reason
 
 
 def list_skew_findings(plan: Plan) -> list[Diagnostic]:
-    return [one for one in plan.diagnostics if one.code.startswith("KF5")]
+    return [diagnostic for diagnostic in plan.diagnostics if diagnostic.code.startswith("KF5")]
 
 
 def list_codes(plan: Plan) -> list[tuple[str, str]]:
-    return [(one.code, one.severity.value) for one in list_skew_findings(plan)]
+    return [(finding.code, finding.severity.value) for finding in list_skew_findings(plan)]
 
 
 # --- the prediction ----------------------------------------------------------------------------------
@@ -138,10 +138,10 @@ def test_missing_prediction_is_reported_with_the_command_that_computes_it(
 ) -> None:
     plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=1.0), *results)
     assert "as measured" not in read_reason(plan)
-    (one,) = [one for one in list_skew_findings(plan) if one.code == "KF507"]
-    assert one.severity is Severity.WARNING
-    assert missing in one.message
-    assert one.suggestion == "`kafkaform skew a --what-if 6`"
+    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF507"]
+    assert first.severity is Severity.WARNING
+    assert missing in first.message
+    assert first.suggestion == "`kafkaform skew a --what-if 6`"
     assert only_change(plan).status is Status.PLANNED
 
 
@@ -150,9 +150,9 @@ def test_withheld_prediction_has_its_reason(memory: MemoryCluster) -> None:
     topic = replace(build_result(), what_if_withheld=reason_given)
     plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=1.0), topic)
     assert "as measured" not in read_reason(plan)
-    (one,) = [one for one in list_skew_findings(plan) if one.code == "KF507"]
-    assert f"no prediction holds for it: {reason_given.removesuffix('.')}" in one.message
-    assert one.suggestion is None
+    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF507"]
+    assert f"no prediction holds for it: {reason_given.removesuffix('.')}" in first.message
+    assert first.suggestion is None
     assert only_change(plan).status is Status.PLANNED
 
 
@@ -244,16 +244,16 @@ def test_refusal_because_of_a_hot_key_suggests_no_count(memory: MemoryCluster) -
     )
     change = only_change(plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic))
     assert "split the hot key first: no partition count divides it" in str(change.remedy)
-    other = build_result(what_ifs=[what_if(6, SURE)])
-    change = only_change(plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), other))
+    result = build_result(what_ifs=[what_if(6, SURE)])
+    change = only_change(plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), result))
     assert "kafkaform skew a --what-if" in (change.remedy or "")
 
 
 def test_increase_that_helps_too_little_is_refused(memory: MemoryCluster) -> None:
     topic = build_result(ratio=Estimate.exact(4.0), what_ifs=[what_if(6, SURE)])
     plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic)
-    (one,) = [one for one in list_skew_findings(plan) if one.code == "KF506"]
-    assert "the policy allows 2, and it has 4 with 3 now, which is worse" in one.message
+    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF506"]
+    assert "the policy allows 2, and it has 4 with 3 now, which is worse" in first.message
 
 
 def test_an_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(memory: MemoryCluster) -> None:
@@ -265,22 +265,25 @@ def test_an_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(me
 def test_a_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory: MemoryCluster) -> None:
     create_topic(memory, "b", retention_ms=DAY)
     grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
-    other = declare_policy("b", configs={"config.retention.ms": WEEK})
-    request = Request([grown, other], skew=report(build_result(what_ifs=[what_if(6, SURE)])))
+    policy = declare_policy("b", configs={"config.retention.ms": WEEK})
+    request = Request([grown, policy], skew=report(build_result(what_ifs=[what_if(6, SURE)])))
     plan = build_plan(request, memory, Settings(rules=QUIET), None)
-    assert {one.ref.name: one.status for one in plan.changes} == {"a": Status.REFUSED, "b": Status.PLANNED}
+    assert {change.ref.name: change.status for change in plan.changes} == {
+        "a": Status.REFUSED,
+        "b": Status.PLANNED,
+    }
 
 
 def test_the_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
     topic = build_result(what_ifs=[what_if(6, SURE)])
     grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT)
-    for severity, said in {"warning": [("KF506", "warning")], "off": []}.items():
+    for severity, expected in {"warning": [("KF506", "warning")], "off": []}.items():
         plan = plan_topic(memory, grown, topic, rules={"KF506": severity})
-        assert (only_change(plan).status, list_codes(plan)) == (Status.PLANNED, said)
+        assert (only_change(plan).status, list_codes(plan)) == (Status.PLANNED, expected)
     waived = declare_policy(partitions=6, maxPartitionRatio=LIMIT, waivers={"KF506": "TICKET-1"})
     plan = plan_topic(memory, waived, topic)
     assert only_change(plan).status is Status.PLANNED
-    assert [(one.code, one.waived) for one in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
+    assert [(finding.code, finding.waived) for finding in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
 
 
 # --- the topic as it is ------------------------------------------------------------------------------
@@ -310,7 +313,7 @@ def test_a_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
 ) -> None:
     topic = declare_policy(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
     plan = plan_topic(memory, topic, build_result())
-    assert [one.code for one in plan.diagnostics] == []
+    assert [diagnostic.code for diagnostic in plan.diagnostics] == []
 
 
 # --- which report ------------------------------------------------------------------------------------

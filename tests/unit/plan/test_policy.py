@@ -1,4 +1,4 @@
-"""What an unhealthy cluster holds back, and what a rule can."""
+"""Tests of the changes that an unhealthy cluster, or a rule, holds back."""
 
 from __future__ import annotations
 

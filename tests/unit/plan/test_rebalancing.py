@@ -42,7 +42,7 @@ def list_messages(made: Rebalance) -> list[str]:
 
 
 def places(made: Rebalance) -> dict[str, tuple[str, str]]:
-    """Where the replicas of each topic are, and where the plan has them."""
+    """Return the replicas of each topic, before and after the plan."""
     found = {}
     for planned in made.plan.changes:
         assert isinstance(planned.change, Update)
@@ -63,7 +63,7 @@ def test_replicas_and_leaders_are_spread(cluster: MemoryCluster) -> None:
         assert [len(replicas) for replicas in parse_assignment(after)] == [2] * 4
         assert before != after
     report = apply(made.plan, cluster, ApplyOptions(clock=FakeClock().clock))
-    assert [one.result for one in report.results] == [Result.APPLIED] * len(made.plan.changes)
+    assert [result.result for result in report.results] == [Result.APPLIED] * len(made.plan.changes)
     again = run_rebalance(cluster)
     assert (again.plan.changes, again.before, again.moves.replicas) == ((), made.after, 0)
 

@@ -156,7 +156,7 @@ def test_apply_uses_the_reading_of_the_judgement(memory: MemoryCluster) -> None:
     watched = Watched(memory)
     made_again = judge_saved(plan, watched, settings=Settings(rules=QUIET))
     report = apply(made_again.plan, watched, observation=made_again.observation)
-    assert [one.result for one in report.results] == [Result.REFUSED]
+    assert [result.result for result in report.results] == [Result.REFUSED]
     assert watched.requests == []
     assert len(watched.readings) == 1
 
@@ -287,7 +287,7 @@ def test_done_change_is_not_judged(memory: MemoryCluster) -> None:
     now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
     assert now.plan == plan
     report = apply(now.plan, memory, observation=now.observation)
-    assert [one.result for one in report.results] == [Result.ALREADY]
+    assert [result.result for result in report.results] == [Result.ALREADY]
 
 
 def test_the_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:

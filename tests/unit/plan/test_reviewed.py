@@ -90,7 +90,7 @@ def test_wording_sizes_places_and_findings_are_no_differences(
         replace(c, location=None, reason="other words", remedy=None, change=_reword(c.change))
         for c in made.changes
     )
-    other = replace(
+    second = replace(
         made,
         changes=changes,
         unchanged=made.unchanged + 1,
@@ -99,7 +99,7 @@ def test_wording_sizes_places_and_findings_are_no_differences(
         broker_validated=not made.broker_validated,
     )
     later = replace(data.draw(strategies.headers()), environment=header.environment)
-    assert compare((made, header), (other, later), ()) == ReviewComparison()
+    assert compare((made, header), (second, later), ()) == ReviewComparison()
 
 
 def _reword(change: Change) -> Change:
@@ -128,7 +128,7 @@ def _edits(change: PlannedChange) -> st.SearchStrategy[PlannedChange]:
     """The change with another status, action, identity, or one other value in a field."""
     ref = change.ref
     actions: list[Change] = [Create(ref, {"partitions": 1}), Delete(ref, None, {"partitions": 1}, LOSS)]
-    actions = [other for other in actions if type(other) is not type(change.change)]
+    actions = [action for action in actions if type(action) is not type(change.change)]
     found = [
         st.sampled_from([Status.REFUSED, Status.NEEDS_CONSENT]).map(lambda s: replace(change, status=s)),
         st.sampled_from(actions).map(lambda other: replace(change, change=other)),
@@ -137,10 +137,10 @@ def _edits(change: PlannedChange) -> st.SearchStrategy[PlannedChange]:
     if isinstance(inner, Update | Delete):
         found.append(st.just(replace(change, change=replace(inner, uid="another"))))
     if isinstance(inner, Update):
-        first, *rest = inner.fields
+        first, *remaining = inner.fields
         if first.deferred is None:
             sides = (replace(first, before=_other(first.before)), replace(first, after=_other(first.after)))
-            edits = (replace(inner, fields=(side, *rest)) for side in sides)
+            edits = (replace(inner, fields=(side, *remaining)) for side in sides)
             found += [st.just(replace(change, change=edit)) for edit in edits]
     elif inner.state:
         path = min(inner.state)
@@ -156,10 +156,10 @@ def _other(value: FieldValue) -> FieldValue:
 @given(st.booleans(), strategies.names(), strategies.hostile_text(min_size=1))
 def test_any_other_consent_is_a_difference(is_changing: bool, name: str, reason: str) -> None:
     made = plan(Create(topic(name if is_changing else f"not {name}"), {"partitions": 3}))
-    more = replace(made, consents=(Consent(str(topic(name)), "delete", reason),))
-    (line,) = list_differences(made, more)
+    extra = replace(made, consents=(Consent(str(topic(name)), "delete", reason),))
+    (line,) = list_differences(made, extra)
     assert line.endswith(" was not given when the plan was reviewed")
-    assert bool(list_differences(more, made)) == is_changing  # one that nothing needs any more is no loss
+    assert bool(list_differences(extra, made)) == is_changing  # one that nothing needs any more is no loss
 
 
 # --- differences -----------------------------------------------------------------------------------

@@ -171,9 +171,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_several_public_keys_with_words_between_them(tmp_path: Path) -> None:
-    other = Ed25519PrivateKey.generate()
-    text = f"the new one\r\n{public_pem()}\nthe old one, until 2027\n{public_pem(other)}"
-    assert read_public_keys(write_key_file(tmp_path, text)) == (KEY.public_key(), other.public_key())
+    second = Ed25519PrivateKey.generate()
+    text = f"the new one\r\n{public_pem()}\nthe old one, until 2027\n{public_pem(second)}"
+    assert read_public_keys(write_key_file(tmp_path, text)) == (KEY.public_key(), second.public_key())
 
 
 @pytest.mark.parametrize(

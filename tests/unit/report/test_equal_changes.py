@@ -124,7 +124,7 @@ def different_scene(number: int) -> Plan:
         replace(declare_topic(name, 7 + i, retention_ms=WEEK), location=Location(f"topics/{name}.yaml"))
         for i, name in enumerate(names)
     ]
-    desired = [replace(one, intent=replace(one.intent, keyed=None)) for one in desired]
+    desired = [replace(item, intent=replace(item.intent, keyed=None)) for item in desired]
     settings = Settings(rules={**QUIET, "KF401": "off", "KF404": "off"})
     return build_plan(Request(desired), memory, settings, None)
 
@@ -216,7 +216,7 @@ def test_20_equal_results_that_were_held_back_fit_one_screen(scene: str) -> None
 def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None:
     lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
     planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
-    others = [
+    remaining = [
         replace(planned, status=Status.NEEDS_CONSENT),
         replace(planned, reason="because"),
         replace(planned, remedy="instead"),
@@ -225,8 +225,8 @@ def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None
         replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, reason="some of a is lost"))),
         replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, remedy=None))),
     ]
-    for other in others:
-        assert len(equal_changes([planned, other])) == 2
+    for second in remaining:
+        assert len(equal_changes([planned, second])) == 2
     equal = Delete(topic("b"), "2", {}, replace(lost, reason="all of b is lost", remedy="copy b"))
     (entry,) = equal_changes([planned, PlannedChange(equal, Status.PLANNED)])
     assert isinstance(entry.shown.change, Delete)

@@ -375,13 +375,13 @@ def status_scenes() -> dict[str, Scene]:
         GroupStatus("hidden", None, denied="not authorized"),
     )
     quota = ResourceRef("ClientQuota", "user=alice")
-    others: tuple[ResourceStatus, ...] = (
+    remaining: tuple[ResourceStatus, ...] = (
         ResourceStatus(quota, Observed(quota, None, {"config.producer_byte_rate": "1048576"}), True, "shop"),
     )
-    others += (ResourceStatus(ResourceRef("ClientQuota", "user=ada"), None, True),)
+    remaining += (ResourceStatus(ResourceRef("ClientQuota", "user=ada"), None, True),)
     empty = GroupStatus("g", Group("g", "classic", "Empty"))
     lagging = StatusReport(groups=(groups[0], empty)).only_lagging()
-    report = StatusReport(topics, groups, ("sizes of broker 3",), ("a note",), hidden=3, others=others)
+    report = StatusReport(topics, groups, ("sizes of broker 3",), ("a note",), hidden=3, others=remaining)
     return {
         "status": Scene("status", report, {"globs": ("shop",)}),
         "status_none": Scene("status", StatusReport(without_lag=2)),

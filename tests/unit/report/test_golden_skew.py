@@ -60,7 +60,10 @@ def build_variants() -> list[tuple[TopicResult, TopicResult]]:
     hot, mixed, empty = samples.hot(), samples.build_mixed("mixed"), samples.empty()
     apart = replace(mixed, partitions=samples.build_balanced().partitions, hot_keys=())
     own = {"murmur2": 0.08, "crc32": 0.08, "fnv1a": 0.08, "other": 0.77}
-    once = [replace(one, sampled_records=one.distinct_keys, null_records=0) for one in apart.partitions]
+    once = [
+        replace(partition, sampled_records=partition.distinct_keys, null_records=0)
+        for partition in apart.partitions
+    ]
     unnamed = SkewFinding("KF505", "warning", "null keys on a keyed topic")
     changes: dict[str, tuple[TopicResult, dict[str, Any]]] = {
         "breaks its policy, empty": (empty, {"sample": replace(empty.sample, notes=("all was deleted",))}),
@@ -80,7 +83,7 @@ def build_variants() -> list[tuple[TopicResult, TopicResult]]:
             {"by_bytes": samples.imbalance([5 / 8, 1 / 8, 1 / 8, 1 / 8]), "causes": ()},
         ),
     }
-    variants = [(base, replace(base, name=name, **more)) for name, (base, more) in changes.items()]
+    variants = [(base, replace(base, name=name, **extra)) for name, (base, extra) in changes.items()]
     return [(base, failing(topic) if base is empty else topic) for base, topic in variants]
 
 
@@ -102,7 +105,7 @@ def test_text_markdown_and_json(name: str, golden: SnapshotAssertion) -> None:
 
 
 def test_the_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
-    """What stands above the topics, each of which is shown as in a report of its own."""
+    """Return the lines above the topics, each of which is shown as in a report of its own."""
     made = build_overview()
     text, markdown = render_skew(made, width=80).plain, render_skew_markdown(made)
     assert text.partition("\n\nhot-key: ")[0] + "\n" == golden(name="overview.txt")

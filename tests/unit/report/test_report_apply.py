@@ -1,4 +1,4 @@
-"""What became of an apply, for a reader in the middle of the night and for programs."""
+"""Tests of the report of an apply, for a reader in the middle of the night and for programs."""
 
 from __future__ import annotations
 
@@ -153,15 +153,15 @@ def test_what_was_applied_and_not_tried_is_summed_up_with_the_reason_once() -> N
     stop = Event()
     watched = Watched(memory, after=lambda _: stop.set())
     report = apply(plan, watched, ApplyOptions(stop=stop, clock=FakeClock().clock))
-    created = sum(one.result is Result.APPLIED for one in report.results)
+    created = sum(result.result is Result.APPLIED for result in report.results)
     assert 201 < created < 2_799
     lines = lines_of(report)
-    more = next(number for number, line in enumerate(lines) if "more created" in line)
-    assert lines[more] == (
+    extra = next(number for number, line in enumerate(lines) if "more created" in line)
+    assert lines[extra] == (
         f"  … {created - 200:,} more created: topics t0200 to t{created - 1:04} (--verbose lists them)"
     )
-    more = next(number for number, line in enumerate(lines) if "more not tried" in line)
-    assert lines[more : more + 2] == [
+    extra = next(number for number, line in enumerate(lines) if "more not tried" in line)
+    assert lines[extra : extra + 2] == [
         f"  … {2_800 - created:,} more not tried: topics t{created + 200:04} to t2999 (--verbose lists them)",
         "      stopped before it was applied",
     ]
@@ -210,7 +210,7 @@ def operations() -> st.SearchStrategy[Operation]:
 
 
 def reports() -> st.SearchStrategy[ApplyReport]:
-    one = builds(
+    item = builds(
         ResourceResult,
         strategies.planned_changes(),
         st.sampled_from(Result),
@@ -221,7 +221,7 @@ def reports() -> st.SearchStrategy[ApplyReport]:
         st.lists(operations(), max_size=2).map(tuple),
         st.lists(strategies.field_changes(), max_size=2).map(tuple),
     )
-    return builds(ApplyReport, st.lists(one, max_size=4).map(tuple), st.booleans())
+    return builds(ApplyReport, st.lists(item, max_size=4).map(tuple), st.booleans())
 
 
 @given(reports())
@@ -237,12 +237,12 @@ def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
     data = json.loads(apply_to_json(report))
     assert sum(data["summary"].values()) == len(report.results) == len(data["results"])
     assert data["complete"] is report.complete
-    for one, result in zip(data["results"], report.results, strict=True):
-        assert (one["name"], one["result"]) == (result.planned.ref.name, result.result)
+    for value, result in zip(data["results"], report.results, strict=True):
+        assert (value["name"], value["result"]) == (result.planned.ref.name, result.result)
     fine = {"applied", "already_done"}
     assert report.complete == (
         not report.interrupted
-        and all(one["result"] in fine and not one["not_carried_out"] for one in data["results"])
+        and all(item["result"] in fine and not item["not_carried_out"] for item in data["results"])
     )
 
 

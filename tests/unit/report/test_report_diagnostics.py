@@ -68,7 +68,7 @@ def test_a_finding_of_every_environment_is_told_once_and_others_say_where() -> N
 def test_findings_are_in_the_order_of_their_places_and_those_without_one_are_last() -> None:
     later = replace(ERROR, location=Location("topics/a.yaml", 70))
     found = merge_environments({None: [WHOLE, WARNING, later, ERROR]})
-    assert [one.diagnostic for one in found] == [ERROR, later, WARNING, WHOLE]
+    assert [item.diagnostic for item in found] == [ERROR, later, WARNING, WHOLE]
 
 
 def test_waived_findings_count_for_nothing() -> None:
@@ -256,13 +256,13 @@ def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
 
     moved = replace(ERROR, location=PLACE._replace(line=70, column=1))
     assert prints(moved) == prints(ERROR)
-    others = [
+    remaining = [
         moved,
         replace(ERROR, code="KF108"),
         replace(ERROR, message="far too few"),
         replace(ERROR, location=Location("topics/b.yaml", 7, 5)),
     ]
-    assert len(set(prints(ERROR, *others))) == 5
+    assert len(set(prints(ERROR, *remaining))) == 5
 
 
 @pytest.mark.parametrize("output_format", RENDERERS["findings"])

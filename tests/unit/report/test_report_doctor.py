@@ -123,7 +123,7 @@ def test_json_says_null_where_it_is_not_known() -> None:
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """What Prometheus makes of it: names and labels (in order, without `cluster`) to values."""
+    """Return the metrics as Prometheus reads them: names and labels (without `cluster`) to values."""
     return {
         (sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "cluster")): sample.value
         for family in text_string_to_metric_families(text)

@@ -200,7 +200,7 @@ def test_foreign_text_stays_text_in_html(document: ReportDocument) -> None:
     assert all(char == "\n" or is_plain(char) for char in written)
     page = parse_html(written)
     assert len(re.findall(r"<[a-z]", written)) == len(page.all(*TAGS, "pre"))
-    assert {name for one in page.all(*TAGS) for name in one.attributes} <= ATTRIBUTES
+    assert {name for item in page.all(*TAGS) for name in item.attributes} <= ATTRIBUTES
 
 
 def build_blocks(text: Inline) -> list[Block]:

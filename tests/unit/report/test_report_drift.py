@@ -218,8 +218,8 @@ def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
     story = Story()
     story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    said = describe_field_since(drifted.ref, drifted.fields[0])
-    assert said == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
+    since = describe_field_since(drifted.ref, drifted.fields[0])
+    assert since == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster
     story = Story()
     story.add("update", "a", {"config.segment.ms": (None, DAY)})
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    said = describe_field_since(drifted.ref, drifted.fields[0])
-    assert said == "unknown: no recorded apply set it"
+    since = describe_field_since(drifted.ref, drifted.fields[0])
+    assert since == "unknown: no recorded apply set it"
 
 
 @pytest.mark.parametrize(
@@ -457,5 +457,5 @@ def test_metrics_say_nothing_of_what_nobody_looked_for() -> None:
 
 @pytest.mark.parametrize("drift", [None, Drift(Plan("memory", unknown=(topic("a"),)))])
 def test_a_run_that_could_not_tell_is_no_success(drift: Drift | None) -> None:
-    told = samples(drift_metrics(drift, "prod", 1))
-    assert told["kafkaform_drift_success", "prod"] == 0
+    metrics = samples(drift_metrics(drift, "prod", 1))
+    assert metrics["kafkaform_drift_success", "prod"] == 0

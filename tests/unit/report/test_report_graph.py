@@ -29,7 +29,7 @@ def build_desired(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
 
 
 def live(groups: Iterable[Group], *topics: str) -> LiveGraph:
-    lags = {group(one.name): one.lags for one in groups}
+    lags = {group(item.name): item.lags for item in groups}
     return LiveGraph(frozenset([*map(topic, topics), *lags]), lags)
 
 
@@ -210,8 +210,8 @@ def test_no_name_breaks_out_of_a_drawing(found: list[tuple[str, str, str]]) -> N
     matches = [DOT_LINE.fullmatch(line) for line in lines[4:-1]]
     assert all(matches), lines
     labels = [match[1] for match in matches if match is not None and match[1] is not None]
-    told = [re.split(r"(?<!\\)((?:\\\\)*)\\n", label) for label in labels]
-    first_lines = ["".join(parts[:2]) for parts in told]
+    label_lines = [re.split(r"(?<!\\)((?:\\\\)*)\\n", label) for label in labels]
+    first_lines = ["".join(parts[:2]) for parts in label_lines]
     assert [html.unescape(re.sub(r"\\(.)", r"\1", line)) for line in first_lines] == names
 
     nodes = json.loads(graph_to_json(graph))["nodes"]

@@ -35,10 +35,10 @@ def words(story: Story, earlier: int = 0, width: int | None = None) -> list[str]
 def test_equal_changes_of_an_apply_are_one_entry_with_every_name(story: Story, number: int) -> None:
     names = [f"orders-{n:02}" for n in range(number)]
     changes = [story.add("update", name, {RETENTION: (WEEK, DAY)}) for name in names]
-    other = story.add("update", "other", {RETENTION: (WEEK, DAY), "partitions": (1, 2)})
+    second = story.add("update", "other", {RETENTION: (WEEK, DAY), "partitions": (1, 2)})
     story.entries = [
-        replace(entry, id=f"run0.{n}", run="run0", at=other.at)
-        for n, entry in enumerate([*changes, other], 1)
+        replace(entry, id=f"run0.{n}", run="run0", at=second.at)
+        for n, entry in enumerate([*changes, second], 1)
     ]
     lines = render_history(story.entries[::-1], 0, verbose=False, width=80).plain.splitlines()
     assert lines[1] == f"  ~ run0.1-{number}  {number} topics  updated: retention.ms 7d → 1d"

@@ -207,8 +207,8 @@ def check_value(value: str, folder: Path) -> None:
     """A vendor's config can hold anything: then the plan is empty, and nothing reaches the terminal raw."""
     ref = topic("t")
     state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1, "config.confluent.x": value}
-    one = Observed(ref, "id", state, state)
-    manifest = build_live_manifest(one)
+    observed = Observed(ref, "id", state, state)
+    manifest = build_live_manifest(observed)
     with MemoryCluster() as cluster:
         create_topic(cluster, "t", 1)
         seen = cluster.observe([ref])
@@ -220,19 +220,19 @@ def check_value(value: str, folder: Path) -> None:
     for text in (manifest.to_yaml(), *(() if beyond else (as_json,))):
         assert all(printable(line) == line for line in text.split("\n"))
         desired = read_back(text, folder)
-        plan = plan_from([desired], type(seen)({ref: one}, seen.inventory), facts)
+        plan = plan_from([desired], type(seen)({ref: observed}, seen.inventory), facts)
         assert (plan.changes, plan.undeclared) == ((), ())
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names_come_back_as_they_were_in_either_yaml(name: str) -> None:
-    one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
-    text = build_live_manifest(one).to_yaml()
+    observed = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
+    text = build_live_manifest(observed).to_yaml()
     assert yaml.safe_load(text)["metadata"]["name"] == name
-    assert json.loads(build_live_manifest(one).to_json())["metadata"]["name"] == name
+    assert json.loads(build_live_manifest(observed).to_json())["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize("name", [name for name in ODD if name])
 def test_odd_names_come_back_as_they_were_through_the_loader(name: str, tmp_path: Path) -> None:
-    one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
-    assert read_back(build_live_manifest(one).to_yaml(), tmp_path).ref.name == name
+    observed = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
+    assert read_back(build_live_manifest(observed).to_yaml(), tmp_path).ref.name == name

@@ -87,7 +87,7 @@ def read_fold(markdown: str, title: str) -> str:
 
 
 def left_out(text: str) -> int:
-    """How many things the notes of a section say were left out."""
+    """Count the items that the notes of a section report as left out."""
     return sum(
         int(n.replace(",", "")) for n in re.findall(r"^… (?:details of )?([0-9,]+) more", text, re.MULTILINE)
     )
@@ -155,8 +155,8 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
 
 def test_what_is_held_back_is_cut_last() -> None:
     held = [build_planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
-    others = [build_planned(f"t{i:04}") for i in range(5_000)]
-    markdown = render_plan_markdown(Plan("c", (*others, *held)))
+    remaining = [build_planned(f"t{i:04}") for i in range(5_000)]
+    markdown = render_plan_markdown(Plan("c", (*remaining, *held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
     assert left_out(text) == 0
@@ -184,11 +184,11 @@ def test_one_huge_value_is_cut_with_its_length() -> None:
 
 def test_a_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
     wide = Create(topic("wide"), {f"config.key{i}": "v" * 200 for i in range(400)})
-    others = [
+    remaining = [
         PlannedChange(replace(wide, ref=topic(n), state={"config.huge": "v" * 99}), Status.PLANNED)
         for n in "ab"
     ]
-    plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *others))
+    plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *remaining))
     details = read_fold(render_plan_markdown(plan), "Changes in full")
     assert "Topic/a" in details
     assert "Topic/b" in details
@@ -243,7 +243,7 @@ def noisy(count: int) -> Plan:
     def build_warning(name: str, code: str, severity: Severity) -> Diagnostic:
         return Diagnostic(code, severity, f"{code} on {name}", Location("a.yaml"), "mend it", ref=topic(name))
 
-    others = [*names, *(f"other-{i}" for i in range(38))]
+    remaining = [*names, *(f"other-{i}" for i in range(38))]
     return Plan(
         "c",
         tuple(changes),
@@ -251,9 +251,9 @@ def noisy(count: int) -> Plan:
         unmanaged=tuple(topic(f"unmanaged-{i}") for i in range(40)),
         undeclared=tuple(UndeclaredConfig(topic(f"other-{i}"), "config.k", "1") for i in range(3)),
         diagnostics=(
-            *(build_warning(name, "KF111", Severity.WARNING) for name in others),
-            *(build_warning(name, "KF212", Severity.WARNING) for name in others[count:]),
-            *(build_warning(name, "KF104", Severity.INFO) for name in others[count:]),
+            *(build_warning(name, "KF111", Severity.WARNING) for name in remaining),
+            *(build_warning(name, "KF212", Severity.WARNING) for name in remaining[count:]),
+            *(build_warning(name, "KF104", Severity.INFO) for name in remaining[count:]),
             *(
                 replace(build_warning(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
                 for name in names[::2]

@@ -1,4 +1,4 @@
-"""How far moves have come, in words."""
+"""Tests of the progress of moves in words."""
 
 from __future__ import annotations
 

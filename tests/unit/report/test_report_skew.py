@@ -64,7 +64,7 @@ def table(text: str, header: str) -> list[list[str]]:
 def test_a_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
     made = samples.failing(samples.hot())
     shown = lines(made, width=None)
-    assert shown[-len(made.advice) :] == [f"  Advice: {one}" for one in made.advice]
+    assert shown[-len(made.advice) :] == [f"  Advice: {item}" for item in made.advice]
     text = markdown(made)
     assert text.index(made.advice[0].split()[0]) < text.index("- Read:") < text.index("| Partition |")
 
@@ -98,7 +98,7 @@ def test_keys_are_shown_only_if_the_report_has_them(render: Callable[[SkewReport
     hidden = replace(samples.hot(), hot_keys=(samples.key("tenant-0", 0.3, [4]),))
     known = replace(hidden, hot_keys=(samples.key("tenant-0", 0.3, [4], shown=True),))
     empty = replace(hidden, hot_keys=(samples.key("", 0.2, [4]),))
-    assert [("tenant-0" in show(one), "--show-keys" in show(one)) for one in (hidden, known, empty)] == [
+    assert [("tenant-0" in show(item), "--show-keys" in show(item)) for item in (hidden, known, empty)] == [
         (False, True),
         (True, False),
         (False, False),
@@ -150,7 +150,7 @@ def test_of_many_partitions_the_fullest_and_the_emptiest_are_shown() -> None:
     cells = table(markdown(made), "Partition")
     assert [row[0] for row in cells[12:]] == ["… 104 more", "46", "69", "92", "115"]
     records = sum(int(row[3].replace(",", "")) for row in cells)
-    assert records == pytest.approx(sum(one.records.value for one in made.partitions), abs=100)
+    assert records == pytest.approx(sum(partition.records.value for partition in made.partitions), abs=100)
 
 
 def test_verbose_shows_every_partition_member_and_key() -> None:
@@ -158,7 +158,7 @@ def test_verbose_shows_every_partition_member_and_key() -> None:
     assert [row[0] for row in body(shown, "PARTITION")] == [str(number) for number in range(120)]
     assert len(body(shown, "MEMBER")) == 122
     assert body(shown, "MEMBER")[-1] == ["122", "0", "%", "-", MARK]
-    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{one}", 0.02) for one in range(14)))
+    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{item}", 0.02) for item in range(14)))
     for verbose, number in ((False, 10), (True, 14)):
         rows = body(lines(made, verbose=verbose), "KEY SHA-256")
         assert len([row for row in rows if "B" in row]) == number
@@ -169,7 +169,7 @@ def test_keys_with_their_texts_and_peaks_fit_80_columns() -> None:
     keys = [
         samples.key(f"customer-{4711 + number}", 0.006, range(9), shown=True, peak=48.1) for number in (1, 2)
     ]
-    for shown in (keys, [replace(one, key=None) for one in keys]):
+    for shown in (keys, [replace(key, key=None) for key in keys]):
         made = lines(replace(samples.bursty(), hot_keys=tuple(shown)))
         assert "PEAK" in "".join(made)
         assert [line for line in made if len(line) > 80] == []

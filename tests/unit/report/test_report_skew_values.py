@@ -1,4 +1,4 @@
-"""How figures of a skew report are worded."""
+"""Tests of the wording of figures in a skew report."""
 
 from __future__ import annotations
 
@@ -143,5 +143,10 @@ def test_verdicts_are_summed_up_the_worst_first() -> None:
     assert summary((samples.hot(), samples.large(), samples.empty())) == "3 topics: hot keys (2), empty (1)"
     assert summary((samples.hot(),)) == "1 topic: hot keys"
     assert summary(()) == "0 topics"
-    assert [verdict(one) for one in sorted(topics, key=severity)] == ["fail", "warn", *["none"] * 7, "pass"]
-    assert next(one.name for one in sorted(topics[:3], key=severity)) == "events.v1"
+    assert [verdict(topic) for topic in sorted(topics, key=severity)] == [
+        "fail",
+        "warn",
+        *["none"] * 7,
+        "pass",
+    ]
+    assert next(topic.name for topic in sorted(topics[:3], key=severity)) == "events.v1"

@@ -1,4 +1,4 @@
-"""How topics and groups are shown: as tables and as JSON."""
+"""Tests of the status of topics and groups: as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ GROUP = Group(
 
 def text(*ones: TopicStatus | GroupStatus, width: int | None = None, globs: tuple[str, ...] = ()) -> str:
     report = StatusReport(
-        tuple(one for one in ones if isinstance(one, TopicStatus)),
-        tuple(one for one in ones if isinstance(one, GroupStatus)),
+        tuple(item for item in ones if isinstance(item, TopicStatus)),
+        tuple(item for item in ones if isinstance(item, GroupStatus)),
     )
     return render_status(report, globs, width=width).plain
 
@@ -185,8 +185,8 @@ def test_what_is_not_known_is_sorted_last() -> None:
         tuple(TopicStatus(name, build_observed(), size=size) for name, size in sizes.items()),
         tuple(GroupStatus(name, group) for name, group in groups.items()),
     )
-    assert [one.name for one in report.sorted_by(Order.LAG).groups] == ["much", "none", "unknown"]
-    assert [one.name for one in report.sorted_by(Order.SIZE).topics] == ["large", "empty", "unknown"]
+    assert [item.name for item in report.sorted_by(Order.LAG).groups] == ["much", "none", "unknown"]
+    assert [item.name for item in report.sorted_by(Order.SIZE).topics] == ["large", "empty", "unknown"]
     assert report.sorted_by(Order.NAME) == report
 
 

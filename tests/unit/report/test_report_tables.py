@@ -68,11 +68,11 @@ def test_names_in_other_columns_stand_below_their_row() -> None:
 
 @pytest.mark.parametrize("width", [None, 100])
 def test_one_long_name_does_not_widen_the_rows_of_the_others(width: int | None) -> None:
-    others = [(f"orders-{number}", "3", "-") for number in range(5)]
+    remaining = [(f"orders-{number}", "3", "-") for number in range(5)]
     for names in (("n" * 249, "3", "-"), ("orders-5", "3", "n" * 249)):
-        shown = table(COLUMNS, [*others, names], width).plain.split("\n")
+        shown = table(COLUMNS, [*remaining, names], width).plain.split("\n")
         assert all(cell_len(line) <= 80 for line in shown if "n" * 249 not in line)
-        assert shown[1].split() == [*others[0]]
+        assert shown[1].split() == [*remaining[0]]
         assert sum(line.count("n" * 249) for line in shown) == 1
         # A pipe has one line for each row.
         assert width is not None or len(shown) == 7

@@ -77,9 +77,9 @@ def has_line(lines: list[str], *parts: str) -> bool:
 
 
 def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
-    other = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
+    second = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
     change = update(
-        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=other)
+        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=second)
     )
     plan = replace(
         plan_of(change, Status.NEEDS_CONSENT), consents=(Consent("Topic/t", "retention-cut", "yes"),)
@@ -189,9 +189,9 @@ def test_names_that_are_summed_up_are_printable_and_cut() -> None:
     assert all(map(is_plain, "".join(lines)))
     assert sum(line.startswith("  + ") for line in lines) == 1
     assert "\n".join(lines).count("more characters), ") == 199
-    (more,) = (line for line in lines if line.startswith("  …"))
-    assert r"topics \x1b[31m\n  + Topic/x200y" in more
-    assert len(more) < 400
+    (extra,) = (line for line in lines if line.startswith("  …"))
+    assert r"topics \x1b[31m\n  + Topic/x200y" in extra
+    assert len(extra) < 400
 
 
 LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
@@ -537,10 +537,10 @@ def test_what_happens_to_replicas_is_said_in_words(before: str, after: str, told
 
 def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
     plan = plan_of(update(FieldChange("placement", BEFORE, AFTER, BEFORE, AFTER)))
-    told = "11 partitions: 11 replicas added; 1 new partition placed"
-    assert has_line(lines_of(plan), "placement", told)
+    message = "11 partitions: 11 replicas added; 1 new partition placed"
+    assert has_line(lines_of(plan), "placement", message)
     verbose = lines_of(plan, verbose=True)
-    assert has_line(verbose, "placement", told)
+    assert has_line(verbose, "placement", message)
     assert [line.strip() for line in verbose if "→" in line] == [
         "partitions 0, 3, 6, 9: 1 → 1:2",
         "partitions 1, 4, 7, 10: 2 → 2:3",

@@ -77,9 +77,9 @@ class Frame:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a browser makes of all frames: it is started once, as that takes longer than all the rest."""
+    """The measurements of all frames in a browser, which is started once: that takes longer than the rest."""
 
-    told: dict[str, dict[str, Any]]
+    measurements: dict[str, dict[str, Any]]
     shots: dict[str, Picture]
 
 
@@ -134,16 +134,16 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @pytest.mark.parametrize("scene", reports())
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_makes_the_page_scroll_sideways(seen: Seen, scene: str, width: int) -> None:
-    told = seen.told[f"{scene} at {width}"]
-    assert told == {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
+    measured = seen.measurements[f"{scene} at {width}"]
+    assert measured == {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
 
 
 def test_the_measure_sees_what_sticks_out(seen: Seen) -> None:
-    told = seen.told["what sticks out"]
-    assert told["scroll"] > PHONE
-    assert told["wide"] == ["P."]
-    assert told["cut"] == ["t"]
-    assert told["hidden"] == 1
+    measured = seen.measurements["what sticks out"]
+    assert measured["scroll"] > PHONE
+    assert measured["wide"] == ["P."]
+    assert measured["cut"] == ["t"]
+    assert measured["hidden"] == 1
 
 
 def test_the_page_is_light_or_dark_as_the_reader_likes(seen: Seen) -> None:

@@ -164,7 +164,7 @@ def test_the_suggestion_of_a_rule(name: str) -> None:
     desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
     observed = build_cluster_with_offsets(name).observe([group(name), topic("a")]).resources
     scene = rules.RuleContext((desired,), live=observed)
-    (found,) = [one for one in rules.check(scene, {}, (rules.Stage.CHANGES,)) if one.code == "KF406"]
+    (found,) = [item for item in rules.check(scene, {}, (rules.Stage.CHANGES,)) if item.code == "KF406"]
     assert name in words_of(str(found.suggestion))
 
 

@@ -298,14 +298,14 @@ def test_other_paths_are_no_acls(path: str) -> None:
 @given(st.lists(ACLS, max_size=4), ACLS, st.sampled_from(["a", "ab", "x", "*"]))
 def test_covered_acl_changes_no_decision(others: list[Acl], extra: Acl, name: str) -> None:
     """Covered by one that allows: removing it changes nothing, whatever else there is."""
-    broad = next((other for other in others if other.is_allowed and covers(other, extra)), None)
+    broad = next((second for second in others if second.is_allowed and covers(second, extra)), None)
     if broad is None or broad == extra:
         return
     for operation in OPERATIONS[extra.resource_type]:
         request = AccessRequest(USER, operation, extra.resource_type, name)
         decisions = [
             Authorizer(acls, CLOSED).decide(request, "10.0.0.1").is_allowed
-            for acls in ([*others, extra], [other for other in others if other != extra])
+            for acls in ([*others, extra], [second for second in others if second != extra])
         ]
         assert decisions[0] == decisions[1]
 
@@ -661,12 +661,12 @@ def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
 def test_the_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), True, OWN)
     own = manifest("own", principals=[OWN], acls=[EVERYTHING])
-    other = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])
+    second = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])
     (change,) = plan(load_manifests(tmp_path, own), [], settings).changes
     assert change.missing == ("closes-access",)
-    both = {c.ref.name: c.status for c in plan(load_manifests(tmp_path, own, other), [], settings).changes}
+    both = {c.ref.name: c.status for c in plan(load_manifests(tmp_path, own, second), [], settings).changes}
     assert both == {OWN: Status.NEEDS_CONSENT, USER: Status.REFUSED}, "one may be applied without the other"
-    applied = plan(load_manifests(tmp_path, other), [f"{OWN} allow All on cluster"], settings)
+    applied = plan(load_manifests(tmp_path, second), [f"{OWN} allow All on cluster"], settings)
     assert applied.changes[0].status is Status.PLANNED
     too_little = {"resource": "cluster", "operations": ["Describe"]}
     (change,) = plan(

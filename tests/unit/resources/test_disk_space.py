@@ -1,4 +1,4 @@
-"""Which copies of replicas fit into log directories, as brokers report them."""
+"""Tests of the copies of replicas that fit into log directories, as brokers report them."""
 
 from __future__ import annotations
 

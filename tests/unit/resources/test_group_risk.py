@@ -58,9 +58,9 @@ def judge_config(
     name: str, before: FieldValue, after: FieldValue, others: Mapping[str, FieldValue] = {}
 ) -> RiskAssessment:
     """Judge a change of a config; `others` are in force, too."""
-    rest = {f"config.{key}": value for key, value in others.items()}
+    remaining = {f"config.{key}": value for key, value in others.items()}
     path = f"config.{name}"
-    context = UpdateContext(REF, {path: before, **rest}, {path: after, **rest}, Intent(), FACTS)
+    context = UpdateContext(REF, {path: before, **remaining}, {path: after, **remaining}, Intent(), FACTS)
     return judge(path, context)
 
 
@@ -202,7 +202,9 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     gone = Facts("c").add_part(
         RecordFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
     )
-    assessments = [judge_config(name, before, after, others) for name, before, after, _, others in CASES]
+    assessments = [
+        judge_config(name, before, after, remaining) for name, before, after, _, remaining in CASES
+    ]
     assessments += [judge_reset(before, after) for before, after in RESETS]
     assessments += [*DELETIONS.values(), judge_create(REF, {"offsets.orders": "earliest"}, gone)]
     assert {assessment.hazard for assessment in assessments} - {""} == HAZARDS

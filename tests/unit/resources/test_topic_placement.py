@@ -178,7 +178,7 @@ def test_remaining_part_of_a_replication_factor(
 
 @st.composite
 def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
-    """Where a topic is and where it is to be, partitions added included."""
+    """Return the live and the planned replicas of a topic, added partitions included."""
 
     def assignment(partitions: int, factors: list[int]) -> Assignment:
         return tuple(
@@ -186,8 +186,8 @@ def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
             for _ in range(partitions)
         )
 
-    there, more = draw(st.integers(1, 4)), draw(st.integers(0, 2))
-    return assignment(there, [1, 2, 3]), assignment(there + more, [draw(st.integers(1, 4))])
+    there, extra = draw(st.integers(1, 4)), draw(st.integers(0, 2))
+    return assignment(there, [1, 2, 3]), assignment(there + extra, [draw(st.integers(1, 4))])
 
 
 @given(moves(), st.data())

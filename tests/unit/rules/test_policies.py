@@ -43,7 +43,7 @@ def write_settings(policies: str) -> Settings:
 def check_policies(
     policies: str, manifest: str = TOPIC, *, environment: str | None = "prod", facts: Facts | None = None
 ) -> list[Diagnostic]:
-    """What the policies alone say about a manifest."""
+    """Return the findings of the policies alone about a manifest."""
     read = write_settings(policies)
     Path("a.yaml").write_text(manifest)
     scene = RuleContext(
@@ -83,8 +83,8 @@ def test_policy_is_a_rule_with_a_severity_and_a_place() -> None:
 
 def test_severities_and_waivers_hold_for_policies() -> None:
     policy = "- {name: p, message: No, require: {labels: [owner]}}\n"
-    assert [one.severity for one in check_policies(policy)] == [Severity.ERROR]
-    assert [one.severity for one in check_policies(policy + "rules: {policy/p: info}\n")] == [Severity.INFO]
+    assert [item.severity for item in check_policies(policy)] == [Severity.ERROR]
+    assert [item.severity for item in check_policies(policy + "rules: {policy/p: info}\n")] == [Severity.INFO]
     assert check_policies(policy + "rules: {policy/p: off}\n") == []
     manifest = TOPIC.replace("  labels", "  annotations: {kafkaform/waive.policy/p: it has none}\n  labels")
     (waived,) = check_policies(policy, manifest)
@@ -202,7 +202,7 @@ def test_manifest_does_not_have_what_is_required(require: str, manifest: str, fa
 
 
 def test_messages_of_policies(golden: SnapshotAssertion) -> None:
-    texts = [(require, list_failures(require, *rest)) for require, *rest in FAILS]  # type: ignore[arg-type]
+    texts = [(require, list_failures(require, *remaining)) for require, *remaining in FAILS]  # type: ignore[arg-type]
     assert "".join(list_texts({require: found}) for require, found in texts) == golden(name="messages.txt")
 
 

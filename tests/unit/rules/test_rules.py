@@ -36,12 +36,12 @@ def test_severities_can_be_chosen_and_rules_switched_off() -> None:
 def test_every_code_is_explained(code: str) -> None:
     entry = rules.list_entries()[code]
     assert entry.code == code
-    first, empty, *rest = entry.explanation.split("\n")
+    first, empty, *remaining = entry.explanation.split("\n")
     assert entry.summary == first
     assert first.endswith(".")
     assert not re.search(r"[.!?] ", first)
     assert empty == ""
-    assert len(" ".join(rest)) > 60
+    assert len(" ".join(remaining)) > 60
 
 
 def test_every_code_is_unique_emitted_and_in_the_catalogue() -> None:

@@ -1,4 +1,4 @@
-"""What the rules about groups suggest is right, and where they point in a manifest."""
+"""Tests of the suggestions of rules about groups, and of their places in a manifest."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_findings_of_a_manifest_have_their_lines_and_waivers(tmp_path: Path) -> 
     file = tmp_path / "g.yaml"
     file.write_text(MANIFEST, "utf-8")
     context = RuleContext(tuple(load([file], Context())))
-    findings = {one.code: (one.location, one.severity, one.waived) for one in rules.check(context, {})}
+    findings = {item.code: (item.location, item.severity, item.waived) for item in rules.check(context, {})}
     assert findings == {
         "KF203": (Location(str(file), 10, 5), Severity.INFO, "a nightly batch"),
         "KF210": (Location(str(file), 7, 3), Severity.INFO, "another team's"),

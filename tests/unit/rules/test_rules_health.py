@@ -1,4 +1,4 @@
-"""What the rules of health have in common, and where a finding about a topic points."""
+"""Tests of the parts that rules of health share, and of the places of findings about topics."""
 
 from __future__ import annotations
 

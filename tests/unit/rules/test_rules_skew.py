@@ -111,6 +111,6 @@ def test_policy_is_about_the_period_or_about_now(
     severities = {finding.severity.value for finding in findings}
     assert max(severities, key=["warning", "error"].index, default=None) == severity
     assert not severities or "warning" in severities, "the two disagree"
-    other = "period" if of == "now" else "now"
+    second = "period" if of == "now" else "now"
     doubts = [finding.suggestion for finding in findings if finding.severity is Severity.WARNING]
-    assert all(f"write `skew: {{of: {other}}}` " in str(hint) for hint in doubts)
+    assert all(f"write `skew: {{of: {second}}}` " in str(hint) for hint in doubts)

@@ -66,7 +66,10 @@ def check_file(
 
 def list_lines(diagnostics: list[Diagnostic]) -> dict[str, tuple[str, int]]:
     """The severity and the line of each finding, by code."""
-    return {one.code: (one.severity.value, one.location.line if one.location else 0) for one in diagnostics}
+    return {
+        diagnostic.code: (diagnostic.severity.value, diagnostic.location.line if diagnostic.location else 0)
+        for diagnostic in diagnostics
+    }
 
 
 @pytest.fixture
@@ -102,8 +105,8 @@ def test_brokers_and_limits_add_findings(orders: Path) -> None:
 
 
 def test_waived_finding_has_its_reason(orders: Path) -> None:
-    (one,) = check_file(orders, "dev")
-    assert (one.code, one.waived) == ("KF113", "clicks may be lost, TICKET-7")
+    (first,) = check_file(orders, "dev")
+    assert (first.code, first.waived) == ("KF113", "clicks may be lost, TICKET-7")
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -112,7 +115,7 @@ def test_example_manifests_have_no_findings(environment: str) -> None:
     (desired,) = load_all(settings.manifests, [settings.build_context(environment)])
     for brokers in (None, 1 if environment == "dev" else 3):
         scene = RuleContext(tuple(desired), environment=environment, brokers=brokers)
-        assert [one for one in rules.check(scene, select_rule("KF1")) if one.waived is None] == []
+        assert [item for item in rules.check(scene, select_rule("KF1")) if item.waived is None] == []
 
 
 def suggest_partitions(count: int, brokers: int | None = None, live: int | None = None) -> int | None:

@@ -169,8 +169,8 @@ def hot_by_records_and_bytes(share: float, byte_share: float, seed: int) -> Simu
     at_random = random.random(len(codes))
     codes[at_random < share] = 0
     codes[at_random > 0.985] = 1
-    rest = 200 * np.count_nonzero(codes != 1)
-    size = byte_share / (1 - byte_share) * rest / np.count_nonzero(codes == 1)
+    remaining = 200 * np.count_nonzero(codes != 1)
+    size = byte_share / (1 - byte_share) * remaining / np.count_nonzero(codes == 1)
     return build_topic(codes, name_keys(KEYS), 12, sizes=np.where(codes == 1, round(size), 200))
 
 
@@ -306,12 +306,12 @@ def test_chosen_suffixes_are_a_few_where_random_ones_are_many() -> None:
     split = read_salted_keys(find_advice(analyse_with_limits(topic), "split key"), digests(topic))
     assert [len(into) for into in split.values()] == [5]
     random = np.random.default_rng(0)
-    others = np.bincount(hash_keys("murmur2", name_keys(KEYS)[1:]) % 12, minlength=12) * 0.7 / (KEYS - 1)
+    remaining = np.bincount(hash_keys("murmur2", name_keys(KEYS)[1:]) % 12, minlength=12) * 0.7 / (KEYS - 1)
 
     def measure_kept_share(count: int) -> float:
         salts = tuple(b"customer-0/%d" % number for number in random.integers(0, 10**6, 60 * count))
         placed = (hash_keys("murmur2", salts) % 12).reshape(60, count)
-        loads = [others + np.bincount(at, minlength=12) * 0.3 / count for at in placed]
+        loads = [remaining + np.bincount(at, minlength=12) * 0.3 / count for at in placed]
         return float(np.mean([load.max() * 12 <= 1.5 for load in loads]))
 
     assert measure_kept_share(5) < 0.5
@@ -321,7 +321,7 @@ def test_chosen_suffixes_are_a_few_where_random_ones_are_many() -> None:
 def test_keys_that_would_take_too_many_salts_get_a_topic_of_their_own() -> None:
     limits = SkewLimits(max_key_share=0.005)
     (sentence,) = (
-        one for one in analyse_with_limits(hot_key(300_000, KEYS), limits).advice if "salts" in one
+        item for item in analyse_with_limits(hot_key(300_000, KEYS), limits).advice if "salts" in item
     )
     assert sentence.startswith("Splitting key ")
 
@@ -392,9 +392,9 @@ def test_a_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() ->
     worse = replace(better, partitions=36, max_mean_ratio=Estimate(1.6, 1.5, 1.7))
     limits = SkewLimits()
     (sentence,) = (
-        one
-        for one in advise(replace(result, what_if=(better, worse)), limits, NO_KEYS)
-        if "counts tried" in one
+        item
+        for item in advise(replace(result, what_if=(better, worse)), limits, NO_KEYS)
+        if "counts tried" in item
     )
     assert f": 1.2 (1.1 to 1.3) instead of {figures.ratio(now)}; 50 % of the keys " in sentence
     assert sentence.startswith("Of the counts tried, 18 partitions")
@@ -402,7 +402,7 @@ def test_a_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() ->
     fewer = replace(better, partitions=6)
     for what_if in ((unsure,), (fewer,), (replace(better, max_mean_ratio=Estimate.exact(now - 0.05)),)):
         assert not [
-            one for one in advise(replace(result, what_if=what_if), limits, NO_KEYS) if "counts" in one
+            item for item in advise(replace(result, what_if=what_if), limits, NO_KEYS) if "counts" in item
         ]
 
 
@@ -451,7 +451,7 @@ def test_a_partition_increase_is_told_what_it_affects() -> None:
     result = analyse_with_limits(repartition(200_000, KEYS, 12, before=6))
     assert "25" in find_advice(result, "Until retention has")
     # The ratio that old records leave is no reason for more partitions.
-    assert not [one for one in result.advice if "counts tried" in one]
+    assert not [item for item in result.advice if "counts tried" in item]
 
 
 def test_a_burst_points_at_its_key() -> None:
@@ -496,7 +496,7 @@ def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
     even = tuple(MemberShare((number,), 1 / 12) for number in range(12))
     group = GroupResult("checkout", "range", (*even, MemberShare((), 0.0)), 1.0)
     skewed = advise(replace(result, groups=(group,)), SkewLimits(), NO_KEYS)
-    idle, useful = (one for one in skewed if "Group checkout: " in one)
+    idle, useful = (item for item in skewed if "Group checkout: " in item)
     assert idle.startswith("Group checkout: 1 of ")
     parallelism = result.by_records.effective_parallelism.value
     assert useful.startswith(f"Group checkout: only {int(np.ceil(parallelism))} of its 13")
@@ -528,7 +528,7 @@ def test_no_advice_shows_a_key() -> None:
         build_topic([0, 1], [b"customer-1", b"customer-2"], 3),
     )
     for topic in topics:
-        assert not [one for one in analyse_with_limits(topic).advice if "customer-" in one]
+        assert not [item for item in analyse_with_limits(topic).advice if "customer-" in item]
 
 
 HOUR = 3_600_000

@@ -125,7 +125,7 @@ def test_what_was_read_is_told() -> None:
     assert sample.notes == ("retention moved",)
     widths = [key.share.high - key.share.low for key in result.hot_keys]
     widths += [key.byte_share.high - key.byte_share.low for key in result.hot_keys]
-    widths += [one.byte_share.high - one.byte_share.low for one in result.partitions]
+    widths += [partition.byte_share.high - partition.byte_share.low for partition in result.partitions]
     assert sample.achieved == max(widths) / 2
 
 
@@ -149,7 +149,7 @@ def test_members_of_groups_get_their_shares() -> None:
 
 def test_every_candidate_is_a_what_if() -> None:
     result, _ = analyse_sample(TOPICS["uniform"])
-    assert [one.partitions for one in result.what_if] == [*candidate_counts(12, ())]
+    assert [item.partitions for item in result.what_if] == [*candidate_counts(12, ())]
 
 
 def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:

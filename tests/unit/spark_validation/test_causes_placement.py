@@ -128,7 +128,7 @@ def test_several_increases_are_a_chain_with_times(
     assert "mixed_partitioners" not in names(result), result.causes
     assert names(result)[0] == "repartitioned"
     increases = repartition(result).increases
-    assert [(one.earlier, one.later) for one in increases] == [*itertools.pairwise(counts)]
+    assert [(item.earlier, item.later) for item in increases] == [*itertools.pairwise(counts)]
     assert " before the last increase" in result.advice[0]
     for increase, until in zip(increases, parts, strict=False):
         assert_between(increase, until)
@@ -141,7 +141,7 @@ def test_an_increase_is_not_dated_by_records_that_a_later_count_placed(
 ) -> None:
     result = analyse_placement(grow_topic(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
     increases = repartition(result).increases
-    assert [(one.earlier, one.later) for one in increases] == [(3, 6), (6, 12)]
+    assert [(item.earlier, item.later) for item in increases] == [(3, 6), (6, 12)]
     for increase, at in zip(increases, (0.8, 0.88), strict=True):
         assert_between(increase, at)
         assert increase.first_after_ms is not None
@@ -182,7 +182,7 @@ def test_a_partitioner_that_was_changed_ended_and_nobody_is_to_change(
     assert (facts.ended_after_ms or 0) <= START_MS + at * RECORDS <= (facts.ended_before_ms or 0)
     assert not re.search(r"\([^)]*\(", result.causes[0].evidence), result.causes[0].evidence
     assert "No producer needs to change" in result.advice[0]
-    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
 
 
 @READ
@@ -219,7 +219,7 @@ def test_two_partitioners_at_work_now_are_told_to_agree(
 def test_five_increases_are_all_found(by: str, counts: dict[float, int], records: int, seed: int) -> None:
     result = analyse_placement(grow_topic(by, counts, seed), records, seed)
     assert names(result) == ("repartitioned",), result.causes
-    assert [one.earlier for one in repartition(result).increases] == [*counts.values()][:-1]
+    assert [increase.earlier for increase in repartition(result).increases] == [*counts.values()][:-1]
     assert repartition(result).explained > 0.999
     assert result.what_if
     assert result.what_if_withheld is None
@@ -240,7 +240,7 @@ def test_the_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_sec
         lying(hash_codes(by, codes) % count, codes, name_keys(KEYS), 12), records, seed
     )
     assert names(result) == ("repartitioned", "hot_keys"), result.causes
-    assert [one.earlier for one in repartition(result).increases] == [6]
+    assert [increase.earlier for increase in repartition(result).increases] == [6]
     assert repartition(result).explained > 0.999
     assert result.what_if_withheld is None
 
@@ -264,7 +264,7 @@ def test_an_increase_after_which_nothing_was_written_is_the_only_cause(
     assert "mixed_partitioners" not in names(result), result.causes
     assert result.causes[0].name == "repartitioned"
     assert result.what_if
-    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
 
 
 @READ
@@ -280,7 +280,7 @@ def test_each_way_to_take_fnv1a_is_one_partitioner(by: str, partitions: int, rec
     assert result.causes[0].placement is not None
     assert result.partitioners[result.causes[0].placement.partitioner or "other"] == 1.0
     assert result.what_if
-    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
 
 
 @READ
@@ -305,9 +305,9 @@ def test_strays_on_one_partition_are_said_to_be_there(
     at = np.where(stray, partition, hash_codes(by, codes) % 12)
     result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert mix(result).stray_partitions == (partition,)
-    told = re.search(rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0])
-    assert told is not None, result.advice
-    assert float(told.group(1)) == pytest.approx(100 * share, rel=0.15)
+    match = re.search(rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0])
+    assert match is not None, result.advice
+    assert float(match.group(1)) == pytest.approx(100 * share, rel=0.15)
     assert "repartitioned" not in names(result)
 
 
@@ -321,7 +321,7 @@ def test_strays_that_ended_need_no_producer_and_are_no_increase_from_one_partiti
     result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert "repartitioned" not in names(result), result.causes
     assert mix(result).now == "murmur2"
-    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
 
 
 @READ
@@ -340,7 +340,7 @@ def test_a_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, s
     assert "repartitioned" not in names(result)
     assert result.causes[0].placement == OwnPlacement(None, None, 0)
     assert result.keys_stay is True
-    assert not [one for one in result.advice if "partitioner=" in one or "Find" in one], result.advice
+    assert not [item for item in result.advice if "partitioner=" in item or "Find" in item], result.advice
     assert result.advice[0] == wording.OWN_PARTITIONER
 
 
@@ -359,7 +359,7 @@ def test_a_few_keys_do_not_say_who_placed_them(keys: int, records: int, seed: in
         result = analyse_placement(lying(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed)
         assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
         assert result.causes[0].placement is None
-        assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+        assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
 
 
 @READ
@@ -371,7 +371,7 @@ def test_a_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(recor
     result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert "hot_keys" in names(result)
     assert not isinstance(result.causes[0].facts, MixedFacts) or "crc32" not in mix(result).partitioner_shares
-    assert not [one for one in result.advice if "partitioner=" in one], result.advice
+    assert not [item for item in result.advice if "partitioner=" in item], result.advice
 
 
 @READ
@@ -381,7 +381,7 @@ def test_an_increase_beside_a_change_of_the_partitioner_names_both(records: int,
     result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert names(result) == ("repartitioned",)
     assert repartition(result).newer == "murmur2"
-    assert not [one for one in result.advice if CHANGES_PRODUCERS.search(one)], result.advice
+    assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
 
 
 @READ
@@ -392,7 +392,7 @@ def test_two_partitioners_that_went_on_after_an_increase_are_both_causes(records
     at = np.where(second, hash_codes("crc32", codes), hash_codes("murmur2", codes)) % count
     result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert {*names(result)} == {"repartitioned", "mixed_partitioners"}, result.causes
-    assert [one for one in result.advice if "partitioner=murmur2_random" in one]
+    assert [item for item in result.advice if "partitioner=murmur2_random" in item]
 
 
 RECORDED = PartitionChange(6, 12, START_MS + 60_000, START_MS + 60_000, "the audit record")
@@ -442,7 +442,7 @@ def test_a_partitioner_of_ones_own_is_never_an_increase_nor_a_known_partitioner(
     codes = uniform_codes(seed)
     result = analyse_placement(lying(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
     assert "repartitioned" not in names(result), result.causes
-    assert not [one for one in result.advice if "partitioner=" in one], result.advice
+    assert not [item for item in result.advice if "partitioner=" in item], result.advice
     if isinstance(result.causes[0].facts, MixedFacts):
         assert [*mix(result).partitioner_shares] == ["other"]
     else:

@@ -44,7 +44,7 @@ def samples(draw: st.DrawFn) -> tuple[list[Record], CountsLayout]:
         )
     )
     times = draw(st.permutations(range(len(drawn))))
-    return [Record(*rest, at) for rest, at in zip(drawn, times, strict=True)], layout
+    return [Record(*remaining, at) for remaining, at in zip(drawn, times, strict=True)], layout
 
 
 @given(samples(), st.integers(1, 60))

@@ -164,8 +164,8 @@ def test_a_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_say(
     topic = zipf(many, KEYS, partitions, s=s, seed=seed)
     codes = topic.all_codes
     # Counted record by record: the ratio with all keys, and without the ten most frequent.
-    rest = np.bincount(murmur2_of(codes[codes >= 10]) % partitions, minlength=partitions)
-    ratio, without = topic.ratio(), float(rest.max() / rest.mean())
+    remaining = np.bincount(murmur2_of(codes[codes >= 10]) % partitions, minlength=partitions)
+    ratio, without = topic.ratio(), float(remaining.max() / remaining.mean())
     assert abs(ratio - EVEN_RATIO) > 0.01
     expected = "balanced" if ratio < EVEN_RATIO else "hot_keys"
     if expected == "hot_keys":
@@ -186,8 +186,8 @@ def test_one_partition_is_balanced_whatever_its_keys() -> None:
 def test_the_part_that_a_key_explains_is_what_goes_with_it() -> None:
     topic = hot_key(200_000, KEYS)
     codes = topic.all_codes
-    rest = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
-    ratio, without = topic.ratio(), float(rest.max() / rest.mean())
+    remaining = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
+    ratio, without = topic.ratio(), float(remaining.max() / remaining.mean())
     (cause,) = analyse_topic(topic).causes
     assert cause.explains == pytest.approx((ratio - without) / (ratio - 1))
     facts = facts_of(cause, HotKeysFacts)
@@ -293,8 +293,8 @@ def test_the_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
     for _ in range(200):
         loads = np.sort(random.lognormal(5, 1.5, 5_000))
         ratio = np.bincount(random.integers(0, 100, 5_000), loads, 100).max() * 100 / loads.sum()
-        rest, large = loads[:-50], loads[-50:]
-        limit = chance_limit(large, rest.sum() ** 2 / (rest**2).sum(), rest.sum(), 100)
+        remaining, large = loads[:-50], loads[-50:]
+        limit = chance_limit(large, remaining.sum() ** 2 / (remaining**2).sum(), remaining.sum(), 100)
         part_of_limit.append(ratio / limit)
     assert 0.9 < np.quantile(part_of_limit, 0.99) < 1.1
 
@@ -325,12 +325,12 @@ def test_larger_keys_on_a_partition_are_told_from_more_keys() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, MANY)
     mine = murmur2_of(codes) % 12 == 3
     larger = analyse_topic(build_topic(codes, name_keys(KEYS), 12, sizes=np.where(mine, 600, 200))).causes[0]
-    more = analyse_topic(
+    extra = analyse_topic(
         place_codes(codes, np.where((codes % 10 < 2) & ~mine, 3, murmur2_of(codes) % 12), 12)
     ).causes[0]
     assert facts_of(larger, UnexplainedFacts).key_ratio == pytest.approx(1.0, abs=0.15)
     assert "times as large" in larger.evidence
-    assert more.name == "mixed_partitioners"
+    assert extra.name == "mixed_partitioners"
 
 
 def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
@@ -703,7 +703,7 @@ def test_a_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
 
 @pytest.mark.parametrize("keys", [1, 4])
 def test_a_late_key_has_its_peak_where_several_burst_together(keys: int) -> None:
-    """What other partitions got in the burst is counted by offsets: windows do not show where it began."""
+    """The burst in other partitions is counted by offsets: windows do not show where it began."""
     random = np.random.default_rng(0)
     codes = random.integers(10, KEYS, MANY)
     late = (np.arange(MANY) >= 0.95 * MANY) & (random.random(MANY) < 0.8)

@@ -69,7 +69,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def from_worker(text: str, version: str) -> FromJavaError | RuntimeError:
-    """What PySpark raises of it: seen with 4.0.0 and 4.3.0, by a JVM of its own and by Spark Connect."""
+    """Build the exception of PySpark 4.0.0 and 4.3.0, of a JVM of its own and of Spark Connect."""
     match version:
         case "4.0":
             return RuntimeError(f"\n  An exception was thrown from the Python worker. Please see…\n{text}")
@@ -87,8 +87,8 @@ def from_worker(text: str, version: str) -> FromJavaError | RuntimeError:
 
 @pytest.mark.parametrize("version", ["4.0", "4.3", "data source", "java"])
 def test_what_a_worker_says_comes_back_as_it_was_said(version: str) -> None:
-    said = ReadingFailed(f"no broker: {PASSWORD}", hint="check the addresses")
-    found = translate_error(from_worker(traceback_of(said), version), topic="t", secrets={PASSWORD})
+    error = ReadingFailed(f"no broker: {PASSWORD}", hint="check the addresses")
+    found = translate_error(from_worker(traceback_of(error), version), topic="t", secrets={PASSWORD})
     assert isinstance(found, ReadingFailed)
     assert (found.message, found.hint) == ("no broker: [hidden]", "check the addresses")
     bare = translate_error(from_worker(traceback_of(JobFailed("no room")), version), topic="t")
@@ -131,10 +131,10 @@ def test_a_worker_that_was_killed_is_told_with_its_likely_reason() -> None:
 
 def test_the_class_decides_and_not_the_words() -> None:
     words = "java.lang.OutOfMemoryError: Java heap space"
-    said = translate_error(
+    error = translate_error(
         FromJavaError(JavaThrowable("java.lang.IllegalStateException", message=words)), topic="t"
     )
-    assert said.message == f"Spark could not count topic t: IllegalStateException: {words}"
+    assert error.message == f"Spark could not count topic t: IllegalStateException: {words}"
     found = translate_error(FromJavaError(JavaThrowable("x.Mine", "java.lang.OutOfMemoryError")), topic="t")
     assert found.message == "Spark's Java ran out of memory"
 

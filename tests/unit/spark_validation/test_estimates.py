@@ -38,11 +38,11 @@ def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> 
     topic = zipf(60_000)
     counts, plan, _ = draw_sample(topic, records=6_000)
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
-    assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
-    assert [one.share.value for one in found] == pytest.approx((topic.records / 60_000).tolist())
-    assert all(one.share.low == one.share.high for one in found)
-    assert [one.sampled_records for one in found] == counts.records.sum(axis=1).tolist()
-    assert [(one.log_records, one.log_bytes) for one in found] == [
+    assert [item.records for item in found] == [Estimate.exact(float(n)) for n in topic.records]
+    assert [item.share.value for item in found] == pytest.approx((topic.records / 60_000).tolist())
+    assert all(item.share.low == item.share.high for item in found)
+    assert [item.sampled_records for item in found] == counts.records.sum(axis=1).tolist()
+    assert [(item.log_records, item.log_bytes) for item in found] == [
         (int(n), int(size)) for n, size in zip(topic.records, topic.bytes, strict=True)
     ]
 
@@ -51,10 +51,12 @@ def test_records_of_a_compacted_partition_are_estimated() -> None:
     topic = compact_log(uniform(60_000), kept=0.6)
     counts, plan, _ = draw_sample(topic, records=12_000)
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
-    inside = [one.records.low <= n <= one.records.high for one, n in zip(found, topic.records, strict=True)]
+    inside = [
+        value.records.low <= n <= value.records.high for value, n in zip(found, topic.records, strict=True)
+    ]
     assert sum(inside) >= 10
-    assert all(one.sampled_records < one.records.value < one.log_records for one in found)
-    assert sum(one.records.value for one in found) == pytest.approx(36_000, rel=0.05)
+    assert all(item.sampled_records < item.records.value < item.log_records for item in found)
+    assert sum(item.records.value for item in found) == pytest.approx(36_000, rel=0.05)
 
 
 def test_a_window_without_a_record_leaves_room_for_some() -> None:
@@ -80,8 +82,8 @@ def test_everything_is_exact_when_everything_was_read() -> None:
     counts, plan, _ = draw_sample(topic, records=30_000, candidates=(24,))
     weighting = Weighting.from_plan(plan)
     found = estimates.estimate_partitions(counts, plan, weighting)
-    assert [one.bytes for one in found] == [Estimate.exact(float(n)) for n in topic.bytes]
-    assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
+    assert [item.bytes for item in found] == [Estimate.exact(float(n)) for n in topic.bytes]
+    assert [item.records for item in found] == [Estimate.exact(float(n)) for n in topic.records]
     assert estimates.estimate_null_share(counts, weighting) == Estimate.exact(topic.share(NULL))
     for key in estimates.estimate_hot_keys(counts, weighting):
         assert key.share.low == key.share.value == key.share.high
@@ -110,15 +112,15 @@ def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
 def test_the_hottest_key_comes_first_with_its_hash_and_place() -> None:
     topic = hot_key(60_000, share=0.3)
     counts, plan, _ = draw_sample(topic, records=6_000)
-    first, *others = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
+    first, *remaining = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
     assert first.key_hash == hashlib.sha256(b"customer-0").hexdigest()[:12]
     assert (first.key_length, first.key) == (10, None)
     assert first.share.low < topic.share(0) < first.share.high
     assert first.partitions == (int(topic.records.argmax()),)
     assert first.slices_seen == plan.replicates
     assert 1.0 <= first.peak < 1.2
-    assert len(others) == 19
-    assert all(first.share.value > key.share.value for key in others)
+    assert len(remaining) == 19
+    assert all(first.share.value > key.share.value for key in remaining)
 
 
 def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
@@ -160,8 +162,8 @@ def test_an_empty_topic_has_zeros() -> None:
     weighting, nothing = Weighting.from_plan(plan), Estimate.exact(0.0)
     assert estimates.estimate_null_share(counts, weighting) == nothing
     assert estimates.estimate_hot_keys(counts, weighting) == ()
-    for one in estimates.estimate_partitions(counts, plan, weighting):
-        assert one.records == one.share == one.bytes == one.byte_share == nothing
+    for partition in estimates.estimate_partitions(counts, plan, weighting):
+        assert partition.records == partition.share == partition.bytes == partition.byte_share == nothing
 
 
 # --- the number of distinct keys of a topic ---------------------------------------------------------

@@ -159,8 +159,8 @@ def test_hashes_of_different_names_agree_by_chance_alone() -> None:
     """kafkajs's rounded murmur2 has nothing of Java's, but its name."""
     keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])
     hashes = [hashed.astype(np.int64) % 12 for hashed in hash_all(keys)]
-    for one, other in itertools.combinations(hashes, 2):
-        assert (one == other).mean() == pytest.approx(1 / 12, abs=4 * (11 / 144 / len(keys)) ** 0.5)
+    for first, second in itertools.combinations(hashes, 2):
+        assert (first == second).mean() == pytest.approx(1 / 12, abs=4 * (11 / 144 / len(keys)) ** 0.5)
 
 
 def test_the_three_of_fnv1a_differ_by_the_sign_alone() -> None:

@@ -97,6 +97,6 @@ def test_every_figure_is_finite_and_in_its_range(replicates: list[list[int]]) ->
     found, most = measure_imbalance(totals), len(replicates)
     ranges = {"max_mean_ratio": most, "cv": math.inf, "gini": 1, "entropy": 1, "effective_parallelism": most}
     for name, high in ranges.items():
-        one: Estimate = getattr(found, name)
-        assert all(math.isfinite(number) for number in (one.value, one.low, one.high))
-        assert 0 <= one.low <= one.value <= one.high <= high * (1 + 1e-9), name
+        item: Estimate = getattr(found, name)
+        assert all(math.isfinite(number) for number in (item.value, item.low, item.high))
+        assert 0 <= item.low <= item.value <= item.high <= high * (1 + 1e-9), name

@@ -197,8 +197,8 @@ def test_a_partition_of_which_windows_found_nothing_may_have_some() -> None:
     nothing = intervals.share_interval((records / records.sum)[0])
     assert (nothing.value, nothing.low) == (0.0, 0.0)
     assert 0.05 < nothing.high < 0.3
-    other = intervals.share_interval((weighting.estimate_partitions(2 * counts) / records.sum)[1])
-    assert other == Estimate.exact(1.0)
+    interval = intervals.share_interval((weighting.estimate_partitions(2 * counts) / records.sum)[1])
+    assert interval == Estimate.exact(1.0)
     assert intervals.positive_interval(records[0]).high > 8_000
 
 

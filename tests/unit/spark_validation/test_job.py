@@ -1,4 +1,4 @@
-"""How far a count is, by what Spark's status tracker says of its one job."""
+"""Tests of the progress of a count, by Spark's status tracker of its one job."""
 
 from __future__ import annotations
 

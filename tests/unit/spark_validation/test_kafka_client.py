@@ -1,4 +1,4 @@
-"""What Spark's clients of Kafka are made with: files, tokens and what is said where one is missing."""
+"""Tests of the settings of Spark's Kafka clients: files, tokens, and messages where one is missing."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_a_topic_of_one_partitioner_has_no_differences() -> None:
 
 
 def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
-    mixed, other = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
+    mixed, second = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)
     assert [*counts.differences] == [1]
     by_crc32 = hash_by("crc32", Keys.from_list([record.key or b"" for record in mixed]))
@@ -130,7 +130,7 @@ def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
     )
     assert counts.placed_by(24, "fnv1a") is counts.placements[24]
     for total in (counts, unpack(pack(counts), PLAIN)):
-        total.merge(count(batches(other), PLAIN), PLAIN)
+        total.merge(count(batches(second), PLAIN), PLAIN)
         assert total.differences == {}
         assert unpack(pack(total), PLAIN).differences == {}
         assert total.placed_by(24, "crc32") is total.placements[24]

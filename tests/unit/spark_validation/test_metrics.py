@@ -57,7 +57,7 @@ def test_partitions_have_their_own_rows_and_add_up_to_the_topics() -> None:
     assert per_partition[0].keys() == {"records", "share", "bytes", "byte_share", "log_records", "log_bytes"}
     whole = index_by_metric(rows)
     for kind in ("records", "bytes"):
-        assert sum(one[kind].value for one in per_partition) == whole[kind].value
+        assert sum(item[kind].value for item in per_partition) == whole[kind].value
         assert whole[kind].low < whole[kind].value < whole[kind].high
     unknown = replace(topic, partitions=(replace(topic.partitions[0], log_bytes=None),))
     assert "log_bytes" not in index_by_metric(metric_rows(samples.report(unknown)), 0)

@@ -162,7 +162,7 @@ def test_causes_of_each_kind_have_their_times_and_advice_while_they_last(
     topic, advice = kinds(began)[name]
     result = analyse_newest(topic, records)
     cause = next(cause for cause in result.causes if cause.name == name)
-    held, other = (cause.since_ms, cause.until_ms) if began else (cause.until_ms, cause.since_ms)
-    assert other is None
+    held, second = (cause.since_ms, cause.until_ms) if began else (cause.until_ms, cause.since_ms)
+    assert second is None
     assert held == pytest.approx(START_MS + 12 * HOUR, abs=1.6 * HOUR)
     assert (advice in " ".join(result.advice)) is began

@@ -33,7 +33,9 @@ from tests.support.skew.scenes import build_result, empty, hot, report, what_if
 SCHEMA = load_schema("skew")
 VALIDATOR = Draft202012Validator(SCHEMA)
 ACCEPTOR = Acceptor(SCHEMA)
-CLASSES = {name: one for name, one in vars(results).items() if is_dataclass(one) and name != "SkewLimits"}
+CLASSES = {
+    name: value for name, value in vars(results).items() if is_dataclass(value) and name != "SkewLimits"
+}
 
 
 def full() -> SkewReport:
@@ -45,7 +47,9 @@ def full() -> SkewReport:
         advice=["Split it."],
     )
     sample = replace(topic.sample, since_ms=1_760_000_000_000, precision=0.01)
-    partitions = [replace(one, kept_from=5, kept_since_ms=1_760_000_000_000) for one in topic.partitions]
+    partitions = [
+        replace(partition, kept_from=5, kept_since_ms=1_760_000_000_000) for partition in topic.partitions
+    ]
     topic = replace(
         topic,
         sample=sample,
@@ -70,7 +74,7 @@ def bare() -> SkewReport:
     """A report in which every field that can be null is."""
     topic = build_result(hot_keys=[hot("a", Estimate.exact(0.3))])
     nothing = replace(topic.sample, since_ms=None, precision=None, achieved=None, notes=())
-    partitions = tuple(replace(one, log_bytes=None) for one in topic.partitions)
+    partitions = tuple(replace(partition, log_bytes=None) for partition in topic.partitions)
     causes = tuple(replace(cause, explains=None) for cause in topic.causes)
     return report(replace(topic, sample=nothing, partitions=partitions, causes=causes), cluster_id=None)
 
@@ -93,7 +97,7 @@ def draw_of_type(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a type as the dataclasses annotate it."""
     if isinstance(hint, types.UnionType):
         return st.one_of(
-            [st.none() if one is types.NoneType else draw_of_type(one) for one in get_args(hint)]
+            [st.none() if arg is types.NoneType else draw_of_type(arg) for arg in get_args(hint)]
         )
     if get_origin(hint) is tuple:
         return st.lists(draw_of_type(get_args(hint)[0]), max_size=2).map(tuple)
@@ -101,7 +105,7 @@ def draw_of_type(hint: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(st.text(max_size=4), draw_of_type(get_args(hint)[1]), max_size=2)
     if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
-        parts = {one.name: field(hint.__name__, one.name, hints[one.name]) for one in fields(hint)}
+        parts = {item.name: field(hint.__name__, item.name, hints[item.name]) for item in fields(hint)}
         return st.builds(hint, **parts)
     numbers = st.floats(allow_nan=False, allow_infinity=False)
     plain = {str: st.text(max_size=6), int: st.integers(0, 2**63 - 1), float: numbers, bool: st.booleans()}
@@ -131,11 +135,11 @@ def test_schema_and_dataclasses_have_the_same_fields() -> None:
     assert set(SCHEMA["$defs"]) == CLASSES.keys() - {"SkewReport"}
     for name, kind in CLASSES.items():
         schema = SCHEMA["$defs"].get(name, SCHEMA)
-        expected = [one.name for one in fields(kind)]
+        expected = [item.name for item in fields(kind)]
         expected = ["format_version", *expected] if name == "SkewReport" else expected
         assert list(schema["properties"]) == expected
         optional = {field.name for field in fields(CLASSES[name]) if field.metadata == results.OMITTED}
-        assert schema["required"] == [one for one in expected if one not in optional]
+        assert schema["required"] == [item for item in expected if item not in optional]
         assert schema["additionalProperties"] is False
 
 

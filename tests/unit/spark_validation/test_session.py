@@ -1,4 +1,4 @@
-"""What a Spark session is started with, and what is said where none can start; nothing here starts one."""
+"""Tests of the settings of a Spark session, and of messages where none can start; nothing here starts one."""
 
 from __future__ import annotations
 

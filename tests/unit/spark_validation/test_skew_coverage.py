@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth: over many samples each, of topics whose truth is known."""
+"""Tests of the coverage of 95 % intervals: over many samples each, of topics whose truth is known."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ Judged = list[tuple[float, Estimate]]
 
 @pytest.fixture(params=DRAWS)
 def draws(request: pytest.FixtureRequest) -> int:
-    """How many samples are drawn; by day enough for an interval that is wrong to be seen."""
+    """Return the number of samples; by day enough for an interval that is wrong to be seen."""
     return int(request.param)
 
 
 def measure_coverage(judged: Judged) -> float:
-    """How often the truth is in the interval, but for rounding."""
+    """Return how often the truth is in the interval, but for rounding."""
     return sum(found.low * (1 - 1e-9) <= truth <= found.high * (1 + 1e-9) for truth, found in judged) / len(
         judged
     )
@@ -77,7 +77,7 @@ def key_share(counts: KeyCounts, plan: SamplePlan, topic: SimulatedTopic, code: 
 
 
 def binomial(counts: KeyCounts, share: float) -> Estimate:
-    """What the formula for independent draws would say."""
+    """Return the interval by the formula for independent draws."""
     half = 1.96 * math.sqrt(share * (1.0 - share) / int(counts.records.sum()))
     return Estimate(share, share - half, share + half)
 
@@ -187,7 +187,7 @@ def test_the_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) 
 
 @SIMULATION
 def test_the_binomial_formula_does_not_hold_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
-    """Why intervals come from slices: neighbouring records are no independent draws."""
+    """Intervals come from slices, as neighbouring records are no independent draws."""
     assert measure_coverage(burst_draws(draws)["binomial"]) < 0.5
 
 
@@ -391,7 +391,7 @@ SPARSE = ("aborted", "compacted")
 @SIMULATION
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
-    """What few windows meet is neither a hot partition nor a burst, even before reading goes on."""
+    """A key in few windows is neither a hot partition nor a burst, even before reading goes on."""
     topic = topic_of(name)
     whole, _ = analyse_coverage(topic, plan_windows(spans(topic), records=10**9, seed=0), 24)
     assert whole.diagnosis == "balanced"

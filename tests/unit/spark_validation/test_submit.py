@@ -109,7 +109,7 @@ def test_each_result_is_judged_and_what_has_none_is_told(capsys: pytest.CaptureF
     }
     results, failed = _judge(outcome, {"good": strict, "payments.v1": strict, "closed": strict})
     assert failed
-    assert [(one.policy and one.policy.status) for one in results] == [None, "pass", "fail"]
+    assert [(result.policy and result.policy.status) for result in results] == [None, "pass", "fail"]
     refusal, broken = capsys.readouterr().err.splitlines()
     assert refusal == "not read: this account may not read topic closed (grant it READ)"
     assert broken.startswith("fail: payments.v1: partition ")
@@ -260,4 +260,4 @@ def test_nothing_is_said_about_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submit, "write_report", lambda *_: 0)
     with pytest.warns(FutureWarning) as warned:
         assert submit.run(["--topic", "a", "--output", "a.json"]) == 0
-    assert [str(one.message) for one in warned] == ["another warning"]
+    assert [str(item.message) for item in warned] == ["another warning"]

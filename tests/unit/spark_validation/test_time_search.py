@@ -1,4 +1,4 @@
-"""What is counted since a time, in logs whose times mislead a search, against what was written since then."""
+"""Tests of counts since a time, in logs whose times mislead a search, against the records written since."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Log:
     bytes: int | None = None
 
     def first(self, since_ms: int) -> tuple[int, int] | None:
-        """What a broker finds."""
+        """Return the offset that a broker finds."""
         kept = (n for n in range(self.start, len(self.times)) if n not in self.removed)
         return next(((n, self.times[n]) for n in kept if self.times[n] >= since_ms), None)
 
     def read(self, offset: int) -> list[tuple[int, int]]:
-        """What a consumer gets."""
+        """Return the records that a consumer gets."""
         hidden = self.removed | self.markers
         kept = (n for n in range(max(offset, self.start), len(self.times)) if n not in hidden)
         return [(n, self.times[n]) for n, _ in zip(kept, range(16), strict=False)]
 
     def count(self, since_ms: int) -> int:
-        """What was written, markers included."""
+        """Return the records written, markers included."""
         return sum(1 for at in self.written if at >= since_ms)
 
 

@@ -66,7 +66,7 @@ def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> N
         assert span.start <= windows[0].start
         assert windows[-1].end <= span.end
         assert all(window.start < window.end for window in windows)
-        assert all(one.end <= other.start for one, other in itertools.pairwise(windows))
+        assert all(first.end <= second.start for first, second in itertools.pairwise(windows))
 
 
 @given(plans)
@@ -98,7 +98,7 @@ def test_a_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
         if plan.read_whole[span.partition] and span.records:
             mine = windows[span.partition]
             assert (mine[0].start, mine[-1].end) == (span.start, span.end)
-            assert all(one.end == other.start for one, other in itertools.pairwise(mine))
+            assert all(first.end == second.start for first, second in itertools.pairwise(mine))
 
 
 @given(plans)
@@ -195,19 +195,21 @@ def test_a_short_partition_is_read_whole_beside_long_ones() -> None:
 def test_a_larger_sample_has_more_of_every_partition_within_bounds(
     plan: SamplePlan, part: float, share: float
 ) -> None:
-    more = larger(plan, part, share)
-    assert more.spans == plan.spans
-    assert plan.replicates <= more.replicates <= min(2 * plan.replicates, MAX_PER_PARTITION_LATER)
-    for span, before, after in zip(plan.spans, plan.offsets_read, more.offsets_read, strict=True):
+    larger_part = larger(plan, part, share)
+    assert larger_part.spans == plan.spans
+    assert plan.replicates <= larger_part.replicates <= min(2 * plan.replicates, MAX_PER_PARTITION_LATER)
+    for span, before, after in zip(plan.spans, plan.offsets_read, larger_part.offsets_read, strict=True):
         # The windows are of equal length, so that a few offsets less than wanted are read.
-        assert after >= min(span.records, min(before * MAX_GROWTH, span.records * share) - more.replicates)
-        assert after > before - more.replicates
+        assert after >= min(
+            span.records, min(before * MAX_GROWTH, span.records * share) - larger_part.replicates
+        )
+        assert after > before - larger_part.replicates
         assert after <= max(MAX_GROWTH * before / 0.9, before) + 1
 
 
 def test_windows_with_few_records_grow_more() -> None:
     plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 10**6)], records=20_000, seed=1)
-    more = larger_plan(plan, [10_000, 40], share=0.02)
-    assert more.offsets_read[0] == 2 * plan.offsets_read[0]
-    assert more.replicates == 2 * plan.replicates
-    assert more.offsets_read[1] == (SMALLEST * more.replicates) / 40 * plan.offsets_read[1]
+    enlarged = larger_plan(plan, [10_000, 40], share=0.02)
+    assert enlarged.offsets_read[0] == 2 * plan.offsets_read[0]
+    assert enlarged.replicates == 2 * plan.replicates
+    assert enlarged.offsets_read[1] == (SMALLEST * enlarged.replicates) / 40 * plan.offsets_read[1]

@@ -181,8 +181,8 @@ def test_only_a_unit_test_is_kept_from_starting_a_jvm(tmp_path: Path) -> None:
     conftest = ROOT.joinpath("tests/unit/conftest.py").read_text()
     files = {"tests/unit/conftest.py": conftest}
     files |= {f"tests/{folder}/test_{folder}.py": STARTS_JAVA for folder in ("kafka", "unit")}
-    said = pytest_in(tmp_path, files, "-rA", "--tb=line").stdout
-    outcomes = {line.split(" - ")[0] for line in said.splitlines() if line.startswith(("PASSED", "FAILED"))}
+    output = pytest_in(tmp_path, files, "-rA", "--tb=line").stdout
+    outcomes = {line.split(" - ")[0] for line in output.splitlines() if line.startswith(("PASSED", "FAILED"))}
     assert outcomes == {
         "PASSED tests/kafka/test_kafka.py::test_by_name",
         "PASSED tests/kafka/test_kafka.py::test_by_path",
@@ -190,8 +190,8 @@ def test_only_a_unit_test_is_kept_from_starting_a_jvm(tmp_path: Path) -> None:
         "FAILED tests/unit/test_unit.py::test_by_name",
         "FAILED tests/unit/test_unit.py::test_by_path",
         "PASSED tests/unit/test_unit.py::test_a_script_of_that_name",
-    }, said
-    assert "JavaStartedError: tests/unit/test_unit.py::test_by_name starts a JVM" in said
+    }, output
+    assert "JavaStartedError: tests/unit/test_unit.py::test_by_name starts a JVM" in output
 
 
 DRAWING = """

@@ -1,4 +1,4 @@
-"""What the proxy before a broker lets through, hides and refuses; the broker here is a few lines."""
+"""Tests of the proxy before a broker: it passes on, hides and refuses; the broker here is a few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes a branch asks for, and which would be there without it."""
+"""Tests of the changes that a branch asks for, apart from those that exist without it."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def test_removed_manifest_is_noted(memory: MemoryCluster) -> None:
 def test_without_edits_all_is_drift(live: list[object], declared_: list[object]) -> None:
     memory = _living(live)
     plan = plan_for(memory, *declared_)  # type: ignore[arg-type]
-    told = attribute_changes(plan, declared_, declared_, UNREAD)  # type: ignore[arg-type]
-    assert all(change.origin is ChangeOrigin.DRIFT for change in told.changes)
-    assert [change.change for change in told.changes] == [change.change for change in plan.changes]
+    changes = attribute_changes(plan, declared_, declared_, UNREAD)  # type: ignore[arg-type]
+    assert all(change.origin is ChangeOrigin.DRIFT for change in changes.changes)
+    assert [change.change for change in changes.changes] == [change.change for change in plan.changes]
 
 
 @given(SETS, SETS)
@@ -149,15 +149,15 @@ def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
     before: list[object], declared_: list[object]
 ) -> None:
     memory = _living(before)
-    told = attribute_changes(plan_for(memory, *declared_), before, declared_, UNREAD)  # type: ignore[arg-type]
-    assert all(change.origin is ChangeOrigin.BRANCH for change in told.changes)
+    changes = attribute_changes(plan_for(memory, *declared_), before, declared_, UNREAD)  # type: ignore[arg-type]
+    assert all(change.origin is ChangeOrigin.BRANCH for change in changes.changes)
 
 
 def merge(
     before: list[Desired], since: list[Desired], mine: list[Desired]
 ) -> tuple[dict[str, object], list[str], list[str]]:
     desired, taken, conflicts = merge_declarations(before, since, mine)
-    return {one.ref.name: one.state for one in desired}, taken, conflicts
+    return {item.ref.name: item.state for item in desired}, taken, conflicts
 
 
 def test_both_sides_are_merged_and_the_branch_wins() -> None:
@@ -183,7 +183,7 @@ def test_both_sides_are_merged_and_the_branch_wins() -> None:
         declare_topic("new"),
         declare_topic("mine"),
     ]
-    assert states == {one.ref.name: one.state for one in [*expected, declare_topic("d")]}
+    assert states == {item.ref.name: item.state for item in [*expected, declare_topic("d")]}
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
     # Where both sides changed a field the branch is kept and named.
     before = [declare_topic("a", 3), declare_topic("gone"), declare_topic("kept")]
@@ -195,7 +195,7 @@ def test_both_sides_are_merged_and_the_branch_wins() -> None:
 
 @given(SETS, SETS)
 def test_merging_nothing_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
-    desired = {one.ref: one for one in mine}
+    desired = {item.ref: item for item in mine}
     assert {d.ref: d for d in merge_declarations(before, before, mine)[0]} == desired
     assert {d.ref: d for d in merge_declarations(before, mine, before)[0]} == desired
     assert {d.ref: d for d in merge_declarations(before, mine, mine)[0]} == desired
@@ -203,11 +203,11 @@ def test_merging_nothing_changes_nothing(before: list[Desired], mine: list[Desir
 
 def _living(wanted: list[object]) -> MemoryCluster:
     memory = MemoryCluster()
-    for one in wanted:
-        state = one.state  # type: ignore[attr-defined]
+    for item in wanted:
+        state = item.state  # type: ignore[attr-defined]
         if state is not None:
             configs = {"retention_ms": value} if (value := state.get("config.retention.ms")) else {}
-            create_topic(memory, one.ref.name, state["partitions"], **configs)  # type: ignore[attr-defined]
+            create_topic(memory, item.ref.name, state["partitions"], **configs)  # type: ignore[attr-defined]
     return memory
 
 
@@ -252,7 +252,7 @@ def attribute(memory: MemoryCluster, before: Desired, now: Desired) -> Plan:
 
 
 def find_notes(plan: Plan) -> list[str]:
-    return [one.message for one in plan.diagnostics if one.code == "KF451"]
+    return [diagnostic.message for diagnostic in plan.diagnostics if diagnostic.code == "KF451"]
 
 
 @pytest.mark.parametrize("variables", [{}, {"NEW": "b"}, {"OLD": "c"}, {"OLD": "a", "NEW": "a"}])

@@ -58,7 +58,7 @@ class TestComment:
         oldest = job.hub.comments[12][0]["id"]
         job.hub.comments[12].reverse()
         job.comment().needs(0)
-        assert [one["id"] for one in job.hub.comments[12]] == [oldest]
+        assert [comment["id"] for comment in job.hub.comments[12]] == [oldest]
         assert job.hub.bodies(12)[0].startswith(f"{MARKED}## Plan")
 
     def test_duplicate_deleted_meanwhile_is_no_error(self, job: Job) -> None:

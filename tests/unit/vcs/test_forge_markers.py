@@ -44,11 +44,11 @@ def test_no_body_is_longer_than_github_takes(line: str, times: int, end: str) ->
 def test_a_cut_text_is_whole_lines_of_the_text_and_says_how_many(lines: list[str]) -> None:
     many = lines * (LIMIT // sum(units(line) + 1 for line in lines) + 1)
     body = PLAN.render_body("\n".join(many))
-    first, rest = body.split("\n", 1)
+    first, remaining = body.split("\n", 1)
     assert first == PLAN.line
-    note = NOTE.match(rest)
+    note = NOTE.match(remaining)
     assert note is not None
-    shown = rest[note.end() :].split("\n")
+    shown = remaining[note.end() :].split("\n")
     assert shown == many[: len(shown)]
     assert note[1] == f"{len(shown):,}"
     assert note[2] == f"{len(many):,}"

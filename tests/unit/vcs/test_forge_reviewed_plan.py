@@ -107,7 +107,7 @@ class TestReviewedPlan:
         monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_ARCHIVE_BYTES", 100_000)
         job.hub.plan(ARTEFACT, random.Random(1).randbytes(300_000), size=None if told else 10)
         assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", job.plan().needs(1).err)
-        assert any("/blob/" in one.path for one in job.hub.requests) is not told
+        assert any("/blob/" in request.path for request in job.hub.requests) is not told
 
     def test_a_damaged_archive(self, job: Job) -> None:
         (job.folder / "plan.json").write_text("an earlier one")

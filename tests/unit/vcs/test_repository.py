@@ -118,10 +118,10 @@ def test_the_folder_decides_and_not_the_environment_of_a_hook(
     work: Work, tmp_path_factory: Temporary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = work.commit()
-    other = Work(tmp_path_factory.mktemp("other"))
-    other.commit(**{"x.yaml": "another repository"})
-    monkeypatch.setenv("GIT_DIR", str(other.folder / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other.folder))
+    second = Work(tmp_path_factory.mktemp("other"))
+    second.commit(**{"x.yaml": "another repository"})
+    monkeypatch.setenv("GIT_DIR", str(second.folder / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(second.folder))
     assert work.repository.read_head() == here
 
 
@@ -159,13 +159,13 @@ def test_export_writes_the_files_as_they_were(work: Work, tmp_path_factory: Temp
         "topics/sp ace\t\xe4.yaml": b"odd name",
         "kafkaform.yaml": b"config",
     }
-    others = {
+    remaining = {
         "topics/kafkaform.yaml": b"n",
         "topics/.hidden.yaml": b"n",
         "topics/readme.md": b"n",
         "x.yaml": b"n",
     }
-    for path, content in {**then, **others}.items():
+    for path, content in {**then, **remaining}.items():
         work.write(path, content)
     commit = work.commit()
     work.git("rm", "-rqf", "topics")
@@ -279,9 +279,9 @@ def test_a_link_that_leads_away_is_refused(work: Work, target: str) -> None:
 
 
 def test_a_submodule_is_refused(work: Work, tmp_path_factory: Temporary) -> None:
-    other = Work(tmp_path_factory.mktemp("other"))
-    other.commit(**{"a.yaml": "a"})
-    work.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(other.folder), "topics/sub")
+    second = Work(tmp_path_factory.mktemp("other"))
+    second.commit(**{"a.yaml": "a"})
+    work.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(second.folder), "topics/sub")
     work.commit()
     with pytest.raises(RepositoryError, match=r"topics/sub at commit .* is a submodule"):
         work.repository.export("HEAD", TOPICS, work.folder / ".out")
@@ -407,7 +407,7 @@ def test_exported_files_are_unchanged(tmp_path_factory: Temporary, files: dict[s
     folder = tmp_path_factory.mktemp("law")
     work = Work(folder)
     for path, content in files.items():
-        if not any(other.startswith(f"{path}/") for other in files):
+        if not any(file.startswith(f"{path}/") for file in files):
             work.write(f"topics/{path}", content)
     commit = work.commit()
     repository, into = work.repository, tmp_path_factory.mktemp("into")

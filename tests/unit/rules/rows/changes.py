@@ -129,7 +129,7 @@ def build_position(topic_name: str, partition: int, committed: int | None = 5) -
 
 
 def build_reading_groups(change: PlannedChange, *groups: Group) -> RuleContext:
-    return scene(declare_topic("a"), changes=(change,), groups={one.name: one for one in groups})
+    return scene(declare_topic("a"), changes=(change,), groups={item.name: item for item in groups})
 
 
 def running(*names: str) -> list[Group]:

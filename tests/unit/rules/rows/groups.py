@@ -42,7 +42,7 @@ def members(expected: int | None = None, most: int | None = None, **spec: Any) -
 
 def sharing(topics: list[Desired], expected: int, **spec: Any) -> RuleContext:
     """Build the context of a group with members that read these topics."""
-    return scene(*topics, members(expected, topics=[one.ref.name for one in topics], **spec))
+    return scene(*topics, members(expected, topics=[item.ref.name for item in topics], **spec))
 
 
 LIVE_ORDERS = {topic("orders"): Observed(topic("orders"), "id", {"partitions": 3})}

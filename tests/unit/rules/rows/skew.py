@@ -169,8 +169,8 @@ def kept_unevenly(retention_bytes: int | None, records: int = 20) -> RuleContext
     result = build_result("a", partitions=4)
     times = (NOW - HOUR, *(NOW - DAY,) * 3)
     partitions = tuple(
-        replace(one, kept_from=100, end_offset=100 + records, kept_since_ms=time)
-        for one, time in zip(result.partitions, times, strict=True)
+        replace(value, kept_from=100, end_offset=100 + records, kept_since_ms=time)
+        for value, time in zip(result.partitions, times, strict=True)
     )
     arrivals = (ArrivalPeriod("common", NOW - HOUR, NOW, (900, 100, 100, 100)),)
     result = replace(result, partitions=partitions, arrivals=arrivals, retention_bytes=retention_bytes)

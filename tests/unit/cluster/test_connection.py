@@ -57,7 +57,7 @@ def test_threads_share_one_result() -> None:
     for thread in threads:
         thread.join(60)
     assert seen == ["1 below"] * 8
-    assert (worker.slow, Worker.slow.__doc__) == (1, "What takes its time.")
+    assert (worker.slow, Worker.slow.__doc__) == (1, "Let the time of a call pass.")
 
 
 def test_properties_load_independently() -> None:

@@ -64,13 +64,13 @@ def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) 
     assert list(cluster.read_audit()) == [*first, *second]
 
 
-def test_a_line_of_the_largest_size_fits(cluster: Cluster) -> None:
+def test_line_of_the_largest_size_fits(cluster: Cluster) -> None:
     large = [line("a", 899_900), line("b", 899_900), line("c", 899_900)]
     cluster.append_audit(large)
     assert list(cluster.read_audit()) == large
 
 
-def test_the_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
+def test_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
     cluster.append_audit([line("a")])
     observed = eventually(
         lambda: cluster.observe([AUDIT_TOPIC]), lambda o: AUDIT_TOPIC in o.resources
@@ -174,7 +174,7 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
         delete_topic(kafka)
 
 
-def test_the_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+def test_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     delete_topic(kafka)
     real_cluster.append_audit([line("a")])
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit-end"})
@@ -204,7 +204,7 @@ def kept(kafka_acl: DevCluster) -> None:
         eventually(append, bool)
 
 
-def test_an_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
+def test_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
     """And no right on any group: none is used."""
     writer, reader = account(f"TOPIC:{AUDIT_TOPIC.name}:WRITE"), account(f"TOPIC:{AUDIT_TOPIC.name}:READ")
     writer.cluster.append_audit([line("written")])
@@ -212,7 +212,7 @@ def test_an_account_needs_no_more_than_write_and_read(kept: None, account: Calla
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "READ"])
-def test_an_account_that_may_not_write_is_told(
+def test_account_that_may_not_write_is_reported(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
     right: str | None,
@@ -222,7 +222,7 @@ def test_an_account_that_may_not_write_is_told(
         account(*grants).cluster.append_audit([line("a")])
 
 
-def test_an_account_refused_early_is_told_why(
+def test_account_refused_early_gets_the_reason(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
 ) -> None:
@@ -244,7 +244,7 @@ def test_an_account_refused_early_is_told_why(
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "WRITE"])
-def test_an_account_that_may_not_read_gets_a_hint(
+def test_account_that_may_not_read_gets_a_hint(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
     right: str | None,

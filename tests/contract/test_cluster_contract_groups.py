@@ -185,7 +185,7 @@ def write_logs(cluster: Cluster, traffic: Traffic, name: str, *ends: int) -> Non
 # --- which there are -------------------------------------------------------------------------------
 
 
-def test_a_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: str) -> None:
+def test_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: str) -> None:
     missing = group(f"{prefix}missing")
     observation = cluster.observe([missing])
     assert missing not in observation.resources
@@ -194,7 +194,7 @@ def test_a_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: s
     assert is_unknown(cluster, missing.name)
 
 
-def test_the_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
+def test_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
@@ -221,7 +221,7 @@ def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: 
 # --- configs ---------------------------------------------------------------------------------------
 
 
-def test_a_group_of_configs_alone_has_no_coordinator(cluster: Cluster, prefix: str) -> None:
+def test_group_of_configs_alone_has_no_coordinator(cluster: Cluster, prefix: str) -> None:
     carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     observed = wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     assert observed.live is None
@@ -326,7 +326,7 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
     assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
 
 
-def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> None:
+def test_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     mixed = [
         AlterConfigs(observed.ref, {"retention.ms": "1000"}),
@@ -361,7 +361,7 @@ def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> 
         ("2999-01-01T00:00:00Z", 12),
     ],
 )
-def test_a_group_starts_within_the_log(
+def test_group_starts_within_the_log(
     cluster: Cluster, traffic: Traffic, prefix: str, start: str, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -373,7 +373,7 @@ def test_a_group_starts_within_the_log(
     assert read_offsets(cluster, name) == {(name, 0): offset}
 
 
-def test_a_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name, now = f"{prefix}a", time.time_ns() // 1_000_000
     write_logs(cluster, traffic, name, 5)
     traffic.write(name, 0, 4, now - 3_600_000)
@@ -383,7 +383,7 @@ def test_a_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: 
         assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}
 
 
-def test_a_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
     write_logs(cluster, traffic, a, 5, 0)
     write_logs(cluster, traffic, b, 7)
@@ -410,7 +410,7 @@ def test_a_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefi
     assert known.topics == {a, b}
 
 
-def test_an_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 5)
     carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
@@ -431,14 +431,14 @@ def test_only_partitions_without_an_offset_get_one(cluster: Cluster, traffic: Tr
     assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (second, 0): 6}
 
 
-def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: str) -> None:
+def test_topic_that_was_just_created_can_be_started_in(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     carry_out(cluster, new_topic(name, 3))
     carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
     assert read_offsets(cluster, name) == {(name, number): 0 for number in range(3)}
 
 
-def test_a_missing_topic_is_no_start(
+def test_missing_topic_is_no_start(
     cluster: Cluster, traffic: Traffic, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
@@ -468,7 +468,7 @@ def test_offsets_are_moved_exactly_and_others_stay(cluster: Cluster, traffic: Tr
 @pytest.mark.parametrize(
     ("partition", "offset"), [(0, 3), (0, 10), (0, -1), (1, 1), (2, 0)], ids=lambda value: str(value)
 )
-def test_an_offset_outside_of_the_log_moves_none(
+def test_offset_outside_of_the_log_moves_none(
     cluster: Cluster, traffic: Traffic, prefix: str, partition: int, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -484,7 +484,7 @@ def test_an_offset_outside_of_the_log_moves_none(
     assert read_offsets(cluster, name) == before
 
 
-def test_a_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9)
     carry_out(cluster, ResetOffsets(group(name), {(name, 0): 4}))
@@ -495,9 +495,7 @@ def test_a_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traf
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_active_group_is_left_alone(
-    cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
-) -> None:
+def test_active_group_is_left_alone(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
     name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9)
     write_logs(cluster, traffic, second, 9)
@@ -632,7 +630,7 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: 
 
 
 @pytest.mark.parametrize("sort", ["alter", "commit", "reset", "delete"])
-def test_a_group_twice_in_a_request_is_refused(
+def test_group_twice_in_a_request_is_refused(
     cluster: Cluster, traffic: Traffic, prefix: str, sort: str
 ) -> None:
     name = f"{prefix}a"
@@ -759,7 +757,7 @@ def test_partition_counts(cluster: Cluster, prefix: str) -> None:
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-def test_a_healthy_cluster_says_so(cluster: Cluster, prefix: str) -> None:
+def test_healthy_cluster_is_reported(cluster: Cluster, prefix: str) -> None:
     create_topics(cluster, new_topic(f"{prefix}a", 2), new_topic(f"{prefix}b", min_insync_replicas="2"))
     health = cluster.health()
     alive = {broker.id for broker in health.brokers}

@@ -145,7 +145,7 @@ def wait_for_assignment(cluster: Cluster, name: str, assignment: Assignment) -> 
 # --- places that are asked for -----------------------------------------------------------------------
 
 
-def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: str) -> None:
+def test_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: str) -> None:
     place_topic(cluster, f"{prefix}b", (3, 1), (1, 2))
     place_topic(cluster, f"{prefix}a", (2,))
     layout = cluster.layout()
@@ -158,7 +158,7 @@ def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, pref
     assert layout.assignment(f"{prefix}b") == ((3, 1), (1, 2))
 
 
-def test_the_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> None:
+def test_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> None:
     for name, *assignment in (("a", (1, 2), (2, 3)), ("b", (3,)), ("c", (2,))):
         place_topic(cluster, prefix + name, *assignment)
     whole = cluster.layout()
@@ -168,7 +168,7 @@ def test_the_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> N
     assert cluster.layout(()).topics == {}
 
 
-def test_a_part_of_the_layout_has_all_reassignments(
+def test_part_of_the_layout_has_all_reassignments(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     moved, second = f"{prefix}moved", f"{prefix}other"
@@ -183,7 +183,7 @@ def test_a_part_of_the_layout_has_all_reassignments(
     start_moves(cluster, {(moved, 0): None})
 
 
-def test_a_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
+def test_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (3, 1), (1, 2))
     observed = wait_for_assignment(cluster, name, ((3, 1), (1, 2)))
@@ -234,7 +234,7 @@ def test_places_of_added_partitions_are_checked(
         wait_for_replicas(cluster, name, (1, 2), (2, 3), (3, 1))
 
 
-def test_a_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefix: str) -> None:
+def test_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefix: str) -> None:
     move = Reassign(topic(f"{prefix}a"), {0: (1,)}, {0: (2,)})
     assert cluster.validate([move]) == [None]
     with pytest.raises(TypeError):
@@ -255,7 +255,7 @@ def test_replicas_are_moved_added_and_taken_away(cluster: Cluster, prefix: str) 
     assert observed.state["replicationFactor"] == "1-3"
 
 
-def test_a_running_reassignment_shows_both_sides(
+def test_running_reassignment_shows_both_sides(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -281,7 +281,7 @@ def test_a_running_reassignment_shows_both_sides(
     wait_for_replicas(cluster, name, (3, 1), (2, 3))
 
 
-def test_a_cancelled_reassignment_keeps_the_new_order(
+def test_cancelled_reassignment_keeps_the_new_order(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -352,7 +352,7 @@ def test_preferred_leaders_are_elected(cluster: Cluster, prefix: str) -> None:
     eventually(lambda: [s.leader for s in read_states(cluster, name)], lambda leaders: leaders == [2, 1])
 
 
-def test_the_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None:
+def test_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1,))
     lost = LockLost("the lock went to another apply")
@@ -444,7 +444,7 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
     cluster.clear_throttles(both)  # all of it is gone: no error
 
 
-def test_a_list_is_longer_than_one_request_names(cluster: Cluster, prefix: str) -> None:
+def test_list_is_longer_than_one_request_names(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2))
     many = ThrottledReplicas(frozenset(f"{number}:1" for number in range(2_500)), frozenset({"0:2"}))
@@ -467,7 +467,7 @@ def test_what_somebody_else_has_set_stays(cluster: Cluster, prefix: str) -> None
     cluster.clear_throttles(Throttles({}, {name: replica_lists(follower="0:3")}))
 
 
-def test_a_list_of_all_replicas_stays_one(cluster: Cluster, prefix: str) -> None:
+def test_list_of_all_replicas_stays_one(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2))
     carry_out(cluster, AlterConfigs(topic(name), {LEADER_REPLICAS: "*"}))
@@ -532,7 +532,7 @@ def broker_3_down(
     return down
 
 
-def test_a_broker_that_is_down(
+def test_broker_that_is_down(
     cluster: Cluster, prefix: str, broker_3_down: Callable[[], AbstractContextManager[None]]
 ) -> None:
     name = f"{prefix}a"

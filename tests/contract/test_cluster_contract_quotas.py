@@ -91,7 +91,7 @@ def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, pref
 @pytest.mark.parametrize(
     "name", ["user=<default>", "client-id=<default>", "user=<default>,client-id=<default>"]
 )
-def test_a_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
+def test_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
     named = name.replace("<default>", "%3Cdefault%3E")
     high = "9000000000000000000"
     with apply_limits(cluster, alter(name, producer_byte_rate=high), alter(named, consumer_byte_rate=high)):
@@ -106,7 +106,7 @@ def test_addresses_have_a_limit_of_their_own(cluster: Cluster, name: str) -> Non
         assert list_codes(wrong) == ["INVALID_REQUEST"]
 
 
-def test_the_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, prefix: str) -> None:
+def test_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, prefix: str) -> None:
     user, both = f"user={prefix}", f"user={prefix},client-id={prefix}"
     fallback = f"user={prefix},client-id=<default>"
     with apply_limits(
@@ -154,7 +154,7 @@ def test_each_objection_is_that_of_its_entity(cluster: Cluster, prefix: str) -> 
         wait_for_limits(cluster, {f"user={prefix}": {"producer_byte_rate": MIB}, f"user={prefix}bad": {}})
 
 
-def test_an_entity_that_comes_twice_is_refused_twice(cluster: Cluster, prefix: str) -> None:
+def test_entity_that_comes_twice_is_refused_twice(cluster: Cluster, prefix: str) -> None:
     twice = [alter(f"user={prefix}", producer_byte_rate=MIB), alter(f"user={prefix}", consumer_byte_rate=MIB)]
     assert list_codes(cluster.execute(twice)) == ["INVALID_REQUEST"] * 2
     assert quota(f"user={prefix}") not in cluster.observe([quota(f"user={prefix}")]).inventory

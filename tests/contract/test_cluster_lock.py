@@ -40,13 +40,13 @@ class Budget:
 # --- holding it ------------------------------------------------------------------------------------
 
 
-def test_a_holder_can_prove_it_as_often_as_it_likes(cluster: Cluster) -> None:
+def test_holder_can_prove_it_as_often_as_it_likes(cluster: Cluster) -> None:
     with hold(cluster, ALICE) as guard:
         for _ in range(20):
             guard()
 
 
-def test_a_second_one_is_told_who_holds_it(cluster: Cluster) -> None:
+def test_second_one_is_shown_the_holder(cluster: Cluster) -> None:
     with hold(cluster, ALICE) as guard:
         with pytest.raises(LockHeld) as caught, hold(cluster, BOB):
             raise AssertionError
@@ -64,7 +64,7 @@ def test_each_step_is_a_line_of_the_log(real_cluster: KafkaCluster, caplog: pyte
     assert steps == ["lock: acquired", "lock: held by another", "lock: left", "lock: proven", "lock: left"]
 
 
-def test_who_waits_is_told_who_holds_it_and_gets_it(cluster: Cluster) -> None:
+def test_who_waits_is_shown_the_holder_and_gets_it(cluster: Cluster) -> None:
     messages: list[str] = []
     with ExitStack() as first:
         first.enter_context(hold(cluster, ALICE))
@@ -228,7 +228,7 @@ def test_each_retry_of_one_operation_alone_has_its_proof(real_cluster: KafkaClus
     assert [type(outcome) for outcome in outcomes[1:]] == [LockLost, LockLost]
 
 
-def test_a_group_deleted_without_its_configs_is_told(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_group_deleted_without_its_configs_is_reported(real_cluster: KafkaCluster, prefix: str) -> None:
     ref, read = group(f"{prefix}a"), f"{prefix}read"
     create_topic(real_cluster, read)
     before: list[Operation] = [

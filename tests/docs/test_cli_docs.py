@@ -187,7 +187,7 @@ def end_runs(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("story", [*map(mark_by_weight, STORIES)])
-def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_blocks_do_as_described(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     story_blocks = STORIES[story]
     variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
     if story not in _FROM_NOTHING:
@@ -326,14 +326,14 @@ def test_commands_of_the_docs_run_on_macos() -> None:
         ("plan --format pdf", "'pdf' is not one of"),
     ],
 )
-def test_a_command_that_kafkaform_does_not_take_is_found(line: str, wrong: str) -> None:
+def test_command_that_kafkaform_does_not_take_is_found(line: str, wrong: str) -> None:
     [found] = calls(f'x=$(kafkaform {line}) && echo "kafkaform is done"  # kafkaform fails')
     assert found == line.split()
     with pytest.raises(AssertionError, match=wrong):
         parse(found, "a page")
 
 
-def test_an_announced_exit_code_is_checked() -> None:
+def test_announced_exit_code_is_checked() -> None:
     for code, text in {
         0: "false   # exits 1\ntrue  # all is well: exits 0, else 2\ntrue",
         70: "true    # exits 2",

@@ -36,7 +36,7 @@ def test_all_four_examples_are_there() -> None:
     assert len({file for file, _ in find_shown_lines()}) >= 8
 
 
-def test_the_rooms_of_contributing_are_the_rooms_of_the_package() -> None:
+def test_rooms_of_contributing_are_the_rooms_of_the_package() -> None:
     listed = re.findall(r"^\| `(\w+)/` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
     rooms = {folder.name for folder in (ROOT / "kafkaform").iterdir() if (folder / "__init__.py").exists()}
     assert rooms <= set(listed)

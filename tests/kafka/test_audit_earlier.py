@@ -87,7 +87,7 @@ def test_offsets_that_a_killed_apply_committed_are_guarded(kafka: DevCluster, pr
     assert "offset-recommit" in plan.out
 
 
-def test_an_apply_killed_before_its_commit_asks_nothing(kafka: DevCluster, project: Project) -> None:
+def test_apply_killed_before_its_commit_asks_nothing(kafka: DevCluster, project: Project) -> None:
     """Seconds later the offsets cannot have expired: a group that is not there never had any."""
     project.topic("orders")
     project.run("apply", "topics", "--auto-approve").needs(0)
@@ -111,14 +111,14 @@ def applied(project: Project) -> Project:
     return project
 
 
-def test_an_applied_plan_is_a_no_op_while_its_changes_stand(applied: Project) -> None:
+def test_applied_plan_is_a_no_op_while_its_changes_stand(applied: Project) -> None:
     again = applied.run("apply", "plan.json", env=AUDITED).needs(0)
     assert "was applied on " in again.err
     assert "already in place" in again.out
     assert "needs consent" not in again.both
 
 
-def test_a_plan_that_was_applied_is_not_applied_again(applied: Project) -> None:
+def test_plan_that_was_applied_is_not_applied_again(applied: Project) -> None:
     applied.set_config("a", "retention.ms", WEEK)
     for env in (AUDITED, None):
         again = applied.run("apply", "plan.json", "--auto-approve", env=env).needs(1)

@@ -164,7 +164,7 @@ def can_consume(
         consumer.close()
 
 
-def test_an_application_can_do_what_its_access_declares_and_nothing_else(
+def test_application_can_do_what_its_access_declares_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     writer, reader = account(), account()
@@ -273,7 +273,7 @@ def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Proje
             eventually(read_acls, lambda acls: not acls)
 
 
-def test_the_account_that_applies_keeps_its_rights(
+def test_account_that_applies_keeps_its_rights(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     admin = account("CLUSTER:kafka-cluster:ALTER", "CLUSTER:kafka-cluster:DESCRIBE", f"TOPIC:{prefix}*:READ")
@@ -406,7 +406,7 @@ def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[
 
 
 @pytest.mark.nightly("forty applies are killed, each at another moment")
-def test_an_apply_that_is_killed_locks_nobody_out(
+def test_apply_that_is_killed_locks_nobody_out(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     """Every apply grants one topic, takes away another, and lifts one denial for the next."""
@@ -453,7 +453,7 @@ def test_an_apply_that_is_killed_locks_nobody_out(
     assert killed >= 20, "too few were killed to show anything"
 
 
-def test_the_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:
+def test_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:
     properties = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:ANONYMOUS"}
     with start_guarded(
         1, heap_mb=256, sasl_users={"ui": "b", "stranger": "b"}, properties=properties
@@ -587,7 +587,7 @@ def read_counts(kafka: DevCluster, topic: str, expected: dict[str, str]) -> None
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
-def test_a_streams_application_does_its_work_and_nothing_else(
+def test_streams_application_does_its_work_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
 ) -> None:
     enricher = account()
@@ -621,7 +621,7 @@ def test_a_streams_application_does_its_work_and_nothing_else(
 
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
-def test_a_member_of_a_share_group_does_its_work_and_nothing_else(
+def test_member_of_a_share_group_does_its_work_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     auditor = account()
@@ -640,7 +640,7 @@ def test_a_member_of_a_share_group_does_its_work_and_nothing_else(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_transactional_application_does_its_work_and_nothing_else(
+def test_transactional_application_does_its_work_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
 ) -> None:
     copier = account()

@@ -89,7 +89,7 @@ def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.check_refusal("the plan is not the one that was reviewed")
 
 
-def test_a_plan_of_the_past_is_not_applied_again(team: Team) -> None:
+def test_plan_of_the_past_is_not_applied_again(team: Team) -> None:
     team.release(a=3)
     team.run().needs(0)
     delete_topic(team.work.servers, f"{team.work.prefix}a")
@@ -101,7 +101,7 @@ def test_a_plan_of_the_past_is_not_applied_again(team: Team) -> None:
     team.check_refusal("and these changed since")
 
 
-def test_a_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
+def test_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
     team.release(a=3)
     team.release(b=1)
     team.run().needs(0)

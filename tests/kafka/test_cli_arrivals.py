@@ -54,7 +54,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int) -> None:
+def test_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int) -> None:
     hot = write_topic(project, "hot", COUNTS, now_ms)
     even = write_topic(project, "even", (600, 600, 600), now_ms)
     # As retention.bytes leaves it: each partition holds 300 records.
@@ -69,7 +69,7 @@ def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int
     assert (found[even]["since_made"], found[even]["records"]) == (True, 1_800)
 
 
-def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> None:
+def test_period_is_what_all_logs_cover(project: Project, now_ms: int) -> None:
     hot = write_topic(project, "hot", COUNTS, now_ms)
     delete_records(project.servers, {(hot, 2): 700})
     call = project.run("skew", "--arrivals", hot, "--format", "json").needs(0)
@@ -121,7 +121,7 @@ def test_figures_are_kept_as_rows_without_spark(project: Project, now_ms: int) -
     assert {row["cluster_id"] for row in rows} != {None}
 
 
-def test_a_table_without_metrics_is_refused_first(project: Project) -> None:
+def test_table_without_metrics_is_refused_first(project: Project) -> None:
     (project.folder / "delta" / "_delta_log").mkdir(parents=True)
     call = project.run("skew", "--arrivals", "--metrics", "delta").needs(1)
     assert "is a Delta table" in call.err
@@ -131,7 +131,7 @@ def test_a_table_without_metrics_is_refused_first(project: Project) -> None:
     assert "has other columns" in project.run("skew", "--arrivals", "--history", "other").needs(1).err
 
 
-def test_doctor_and_prometheus_tell_it(project: Project, now_ms: int) -> None:
+def test_doctor_and_prometheus_report_it(project: Project, now_ms: int) -> None:
     hot = write_topic(project, "hot", (400, 400, 3_200), now_ms)
     project.config(ignore=["other-*"])
     call = project.run("doctor", "--rule", "KF312", "--format", "json")

@@ -84,7 +84,7 @@ def test_promotion_shows_what_the_manifests_do_not_explain(project: Project, pre
     project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--no-manifests").needs(2)
 
 
-def test_a_cluster_that_does_not_answer_is_named(
+def test_cluster_that_does_not_answer_is_named(
     project: Project, kafka_acl: DevCluster, kafka: DevCluster
 ) -> None:
     strange = {

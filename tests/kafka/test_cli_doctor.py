@@ -51,7 +51,7 @@ def findings(call_json: dict[str, list[dict[str, str]]]) -> dict[str, str]:
 
 
 @pytest.mark.nightly("a broker is stopped and started")
-def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevCluster) -> None:
+def test_stopped_broker_is_reported_and_awaited(three: Project, kafka3: DevCluster) -> None:
     three.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
     three.run("doctor").needs(0)
     with stop_broker(kafka3, 3):
@@ -115,7 +115,7 @@ def test_drift_is_located_by_doctor(project: Project) -> None:
     project.run("doctor", "--rule", "KF306", "--fail-on", "error").needs(0)
 
 
-def test_a_broken_manifest_is_not_passed_over(project: Project) -> None:
+def test_broken_manifest_is_not_passed_over(project: Project) -> None:
     project.write("topics/a.yaml", "kind: Topic\n")
     assert "problems in the input" in project.run("doctor").needs(1).err
 
@@ -141,7 +141,7 @@ def test_unreachable_cluster_writes_failed_metrics(nobody: Project) -> None:
 # --- options ---------------------------------------------------------------------------------------
 
 
-def test_a_terminal_shows_how_long_is_left(project: Project) -> None:
+def test_terminal_shows_how_long_is_left(project: Project) -> None:
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={"dev": {"client": client, "brokers": 2}})
     project.topic("a")

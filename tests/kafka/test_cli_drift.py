@@ -66,7 +66,7 @@ def delete(project: Project, name: str) -> None:
 # --- what is told ----------------------------------------------------------------------------------
 
 
-def test_the_command_that_restores_does(drifted: Project) -> None:
+def test_command_that_restores_does(drifted: Project) -> None:
     command = topics(drifted)["resources"][0]["restore"]["command"]
     program, *words = command.split()
     assert program == "kafkaform"
@@ -188,7 +188,7 @@ def test_one_resource_of_a_file_is_adopted(drifted: Project) -> None:
 # --- failure ---------------------------------------------------------------------------------------
 
 
-def test_a_broken_manifest_is_no_success(project: Project) -> None:
+def test_broken_manifest_is_no_success(project: Project) -> None:
     project.write("topics/a.yaml", "kind: Topic\n")
     call = project.run("drift", "--format", "prometheus").needs(1)
     assert 'kafkaform_drift_success{cluster="dev"} 0.0' in call.out

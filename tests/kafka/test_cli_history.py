@@ -59,7 +59,7 @@ def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
     assert "--limit" in limited
 
 
-def test_a_file_needs_no_cluster(project: Project) -> None:
+def test_file_needs_no_cluster(project: Project) -> None:
     project.topic("orders")
     project.config(clusters={"dev": {"client": {"bootstrap.servers": project.servers}, "lock": False}})
     project.run("apply", "--auto-approve", "--no-audit", "--audit-file", "audit.jsonl").needs(0)
@@ -81,7 +81,7 @@ def test_empty_history_is_no_error(project: Project) -> None:
     assert project.run("history", "Topic/none.such").needs(0).out == "No matching change is recorded.\n"
 
 
-def test_a_missing_record_is_named(project: Project) -> None:
+def test_missing_record_is_named(project: Project) -> None:
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}, "audit": {"topic": False}}}
     project.config(clusters=clusters)
     assert "not recorded" in project.run("history").needs(1).err

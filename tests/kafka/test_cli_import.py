@@ -123,7 +123,7 @@ def test_names_that_collide_are_waived(project: Project, prefix: str) -> None:
 # --- 200 varied topics -----------------------------------------------------------------------------
 
 
-def test_the_plan_of_200_imported_topics_is_empty(project3: Project, prefix: str) -> None:
+def test_plan_of_200_imported_topics_is_empty(project3: Project, prefix: str) -> None:
     topics = [
         NewTopic(f"{prefix}{number:03}", 1 + number % 3, 1 + number % 2, config=VARIED[number % len(VARIED)])
         for number in range(200)
@@ -170,7 +170,7 @@ def test_one_file_for_each_prefix(project: Project, prefix: str) -> None:
         remove_topics(project.servers, mine)
 
 
-def test_a_group_with_topics_protocol_and_configs(
+def test_group_with_topics_protocol_and_configs(
     project: Project, prefix: str, group_configs: Callable[..., None]
 ) -> None:
     create(project, [new(f"{prefix}orders"), new(f"{prefix}carts")])
@@ -233,7 +233,7 @@ def test_left_out_resources_are_counted(project: Project, prefix: str) -> None:
     assert "__consumer_offsets" in call.out
 
 
-def test_a_group_that_reads_nothing_is_left_out(
+def test_group_that_reads_nothing_is_left_out(
     project: Project, prefix: str, group_configs: Callable[..., None]
 ) -> None:
     group_configs(f"{prefix}idle", {"consumer.session.timeout.ms": "50000"})
@@ -243,7 +243,7 @@ def test_a_group_that_reads_nothing_is_left_out(
     assert f"({prefix}idle)" in call.out
 
 
-def test_a_glob_that_matches_nothing_is_an_error(project: Project, prefix: str) -> None:
+def test_glob_that_matches_nothing_is_an_error(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}payments")])
     call = project.run("import", "--match", f"{prefix}payment").needs(1)
     assert f"'{prefix}payment'; nothing was written" in call.err

@@ -11,7 +11,7 @@ from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S
 
 
-def test_a_plan_without_a_login_imports_no_client(project: Project) -> None:
+def test_plan_without_a_login_imports_no_client(project: Project) -> None:
     project.topic("a")
     names = {"confluent_kafka", "scramp", "botocore", "gssapi", "cryptography", "http.client"}
     script = (
@@ -22,7 +22,7 @@ def test_a_plan_without_a_login_imports_no_client(project: Project) -> None:
     subprocess.run([sys.executable, "-c", script], cwd=project.folder, timeout=TIMEOUT_S, check=True)
 
 
-def test_a_plan_changes_nothing(project: Project) -> None:
+def test_plan_changes_nothing(project: Project) -> None:
     """Nor does it create topics by asking for them: this broker would."""
     project.topic("a")
     project.topic("gone", state="absent")

@@ -37,7 +37,7 @@ def write_report(project: Project, made: SkewReport) -> str:
     return str(project.write("report.json", to_json(made)))
 
 
-def test_a_saved_plan_needs_no_report(project: Project) -> None:
+def test_saved_plan_needs_no_report(project: Project) -> None:
     file = write_report(project, measurement(project, FINE))
     project.run("plan", "topics", "--skew", file, "--out", "plan.json").needs(0)
     (project.folder / "report.json").unlink()
@@ -46,7 +46,7 @@ def test_a_saved_plan_needs_no_report(project: Project) -> None:
     assert project.live()["a"]["partitions"] == 6
 
 
-def test_a_plan_with_a_report_loads_neither_spark_nor_numpy(project: Project) -> None:
+def test_plan_with_a_report_loads_neither_spark_nor_numpy(project: Project) -> None:
     file = write_report(project, measurement(project, FINE))
     arguments = [
         "plan",

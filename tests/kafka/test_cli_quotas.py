@@ -91,7 +91,7 @@ def limited(prefix: str, tmp_path: Path, account: Callable[..., Account]) -> Cal
 CLUSTER = "CLUSTER:kafka-cluster"
 
 
-def test_the_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> None:
+def test_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE")
     call = project.run("plan").needs(1)
     assert "lacks DescribeConfigs on the cluster" in call.words
@@ -104,7 +104,7 @@ def test_the_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> No
         assert "it lacks DescribeConfigs" in output
 
 
-def test_the_right_to_change_quotas_is_named(limited: Callable[..., Project]) -> None:
+def test_right_to_change_quotas_is_named(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE", f"{CLUSTER}:DESCRIBE_CONFIGS")
     call = project.run("plan").needs(0)
     assert "lacks AlterConfigs on the cluster" in call.words

@@ -28,7 +28,7 @@ def replicas(project: Project, name: str) -> Assignment:
         return now_on(cluster, project.prefix + name)
 
 
-def test_a_replication_factor_is_changed_as_it_was_reviewed(three: Project) -> None:
+def test_replication_factor_is_changed_as_it_was_reviewed(three: Project) -> None:
     three.topic("a", partitions=4, replicationFactor=1)
     three.topic("b", replicationFactor=1)
     three.apply("topics").needs(0)
@@ -74,7 +74,7 @@ def pairs(before: Assignment, after: Assignment) -> list[tuple[list[int], list[i
     return [([*old], [*new]) for old, new in zip(before, after, strict=True)]
 
 
-def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
+def test_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     name = f"{three.prefix}heavy"
     with connect(three.servers) as cluster:
         place_topic(cluster, name, ((1, 2),) * 6)

@@ -40,7 +40,7 @@ def check_refusal(call: Call, message: str) -> None:
 # --- stale plans -----------------------------------------------------------------------------------
 
 
-def test_a_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Path]) -> None:
+def test_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Path]) -> None:
     private, public = keys
     project.topic("more", partitions=1)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
@@ -124,7 +124,7 @@ def called_safe(project: Project) -> None:
 @pytest.mark.parametrize(
     "wanted", [{"state": "absent"}, {"retention": "1d"}, {"config": {"cleanup.policy": "compact"}}]
 )
-def test_a_plan_that_was_edited_to_be_safe_destroys_nothing(project: Project, wanted: dict[str, Any]) -> None:
+def test_plan_that_was_edited_to_be_safe_destroys_nothing(project: Project, wanted: dict[str, Any]) -> None:
     project.topic("orders", retention="7d")
     project.apply("topics").needs(0)
     project.topic("orders", **wanted)

@@ -18,7 +18,6 @@ from spark_validation.results import Estimate, TopicResult
 from tests.support.cli.project import Project
 from tests.support.skew import scenes
 from tests.support.skew.producers import produce_keys
-from tests.unit.cli.test_cli_skew import one_error, policy
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
@@ -26,19 +25,19 @@ BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
 
 def test_missing_topics_are_reported_before_spark(project: Project, real_cluster: KafkaCluster) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 1, ["a"])
-    error, hint = one_error(project.run("skew", name[:-1]))
+    error, hint = project.run("skew", name[:-1]).read_error()
     assert error == f"there is no topic {name[:-1]!r} on the cluster"
     assert hint == f"did you mean {name}?"
-    error, _ = one_error(project.run("skew", f"{project.prefix}x*"))
+    error, _ = project.run("skew", f"{project.prefix}x*").read_error()
     assert error == f"no topic matches '{project.prefix}x*'"
-    error, hint = one_error(project.run("skew"))
+    error, hint = project.run("skew").read_error()
     assert error.startswith("no declared topic")
     project.topic("new", partitions=3, skew={"maxPartitionRatio": 2.0})
-    error, _ = one_error(project.run("skew"))
+    error, _ = project.run("skew").read_error()
     assert error == f"there is no topic '{project.prefix}new' on the cluster"
 
 
-def test_a_bad_manifest_may_hold_a_policy(project: Project) -> None:
+def test_bad_manifest_may_hold_a_policy(project: Project) -> None:
     project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
     call = project.run("skew", "a").needs(1)
     assert "topics/bad.yaml:1:1" in call.err
@@ -74,7 +73,7 @@ def test_only_a_surely_broken_policy_exits_2(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
-    policy(project, "orders", 3, maxPartitionRatio=2.0)
+    project.topic("orders", partitions=3, skew={"maxPartitionRatio": 2.0})
     codes = {
         "pass": (scenes.build_result(), 0),
         "warn": (replace(scenes.build_result(), by_records=scenes.imbalance(Estimate(2.1, 1.9, 2.3))), 0),
@@ -119,13 +118,13 @@ def test_increases_come_from_the_audit_record(project: Project, monkeypatch: pyt
     assert seen[1:] == [[]]
 
 
-def test_a_topic_that_fails_spares_the_others(
+def test_topic_that_fails_spares_the_others(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     good = produce_keys(real_cluster, project.servers, f"{project.prefix}good", 1, ["a"])
     bad = produce_keys(real_cluster, project.servers, f"{project.prefix}bad", 1, ["a"])
-    policy(project, "good", 1, maxPartitionRatio=2.0)
-    policy(project, "new", 1, maxPartitionRatio=2.0)
+    project.topic("good", partitions=1, skew={"maxPartitionRatio": 2.0})
+    project.topic("new", partitions=1, skew={"maxPartitionRatio": 2.0})
     answers |= {
         good: replace(scenes.build_result(), by_records=BROKEN),
         bad: SparkUnavailable("no more memory"),

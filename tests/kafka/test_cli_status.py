@@ -105,7 +105,7 @@ def test_groups_are_listed_by_lag(project: Project, orders: str) -> None:
     assert list_names("--sort", "size") == ["orders"]
 
 
-def test_an_account_that_sees_nothing(
+def test_account_that_sees_nothing(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     blind = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
@@ -119,7 +119,7 @@ def test_an_account_that_sees_nothing(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str) -> None:
+def test_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str) -> None:
     project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
     call = project.run("status", orders).needs(0)
     assert orders in call.out

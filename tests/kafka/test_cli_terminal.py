@@ -61,7 +61,7 @@ def test_destructive_apply_is_confirmed_by_the_cluster_name(project: Project) ->
     assert project.live()["a"]["retention.ms"] == "86400000"
 
 
-def test_a_saved_plan_is_asked_about_unless_nothing_is_to_do(project: Project) -> None:
+def test_saved_plan_is_asked_about_unless_nothing_is_to_do(project: Project) -> None:
     project.topic("a")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     session = terminal(project, "apply", "plan.json")

@@ -78,7 +78,7 @@ def await_members(cluster: KafkaCluster, name: str, members: int) -> Group:
 # --- members and lag -------------------------------------------------------------------------------
 
 
-def test_a_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
     produce(kafka.bootstrap_servers, name, {0: 3})
     client = consumer(kafka.bootstrap_servers, name)
@@ -123,7 +123,7 @@ def test_group_without_members_ever_is_known(
 # --- kinds of groups that no client of Python can describe -----------------------------------------
 
 
-def test_a_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
     do(real_cluster, AlterConfigs(group(name), {"share.auto.offset.reset": "earliest"}))
@@ -150,7 +150,7 @@ def test_a_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: st
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
-def test_a_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5})
     do(real_cluster, AlterConfigs(group(name), {"streams.initial.rebalance.delay.ms": "0"}))
@@ -172,7 +172,7 @@ def test_a_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: 
     do(real_cluster, DeleteGroup(group(name)))
 
 
-def test_a_group_of_kafka_connect(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_group_of_kafka_connect(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     """librdkafka refuses to describe the groups of Kafka Connect."""
     with closing(ConnectWorker(kafka.bootstrap_servers, f"{prefix}connect", prefix)) as worker:
         worker.join()
@@ -307,7 +307,7 @@ def test_one_failing_partition_stops_no_other(
     }
 
 
-def test_a_reset_of_an_unread_partition_says_why(
+def test_reset_of_an_unread_partition_gives_the_reason(
     real_cluster: KafkaCluster, prefix: str, unsettle: Callable[[dict[str, tuple[int, int]]], None]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
@@ -370,7 +370,7 @@ def test_partitions_without_a_right_are_named(
 # --- configs, and groups as resources --------------------------------------------------------------
 
 
-def test_the_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -> None:
+def test_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -> None:
     with connect(kafka_acl.bootstrap_servers) as cluster:
         assert cluster.facts().config_defaults == MemoryCluster().facts().config_defaults  # of every kind
 
@@ -444,7 +444,7 @@ def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str
 
 
 @pytest.mark.nightly("three brokers, of which one is restarted; test_lock_membership.py has what they answer")
-def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
+def test_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
     with connect(kafka3.bootstrap_servers) as real, hold(real, ALICE, TIMEOUT_S) as guard:
         guard()
         admin = admin_client(kafka3.bootstrap_servers)

@@ -219,7 +219,7 @@ def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly("eight starts of brokers; `make test-kafka` starts brokers of each version")
-def test_a_rolling_upgrade_node_by_node(tmp_path: Path) -> None:
+def test_rolling_upgrade_node_by_node(tmp_path: Path) -> None:
     with DevCluster.start(tmp_path / "dev", ClusterSpec(kafka_version=("3.9", "3.9", "4.0"))) as cluster:
         create_topic(cluster.bootstrap_servers, "written", replicas=3)
         for node_id in (2, 1):

@@ -16,12 +16,12 @@ from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from spark_validation.hashing import PARTITIONERS, Keys
 from tests.support.clusters.fixtures import TIMEOUT_S, remove_topics
+from tests.support.skew.hashing import build_varied_keys
 from tests.support.skew.producers import create_topic, producer
-from tests.unit.spark_validation.test_hashing import _varied_keys
 
 PARTITIONS = 12
 SOURCE = Path(__file__).parents[2] / "scripts" / "KafkaHashes.java"
-KEYS = _varied_keys()
+KEYS = build_varied_keys()
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
 
 
 @pytest.mark.nightly("a Java program is compiled; its partitions are kept as vectors")
-def test_the_java_producer_puts_keys_where_murmur2_says(kafka: DevCluster, topic: Callable[[], str]) -> None:
+def test_java_producer_puts_keys_where_murmur2_does(kafka: DevCluster, topic: Callable[[], str]) -> None:
     lies = java(KEYS, kafka.bootstrap_servers, topic())
     assert list(map(int, lies)) == place_by_client("murmur2", KEYS)
 

@@ -79,7 +79,7 @@ def test_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
         eventually(lambda: cluster.throttle_configs([]), lambda left: not left)
 
 
-def test_an_account_without_rights_gets_what_is_unread(account: Callable[..., Account], prefix: str) -> None:
+def test_account_without_rights_gets_what_is_unread(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL").cluster
     make_topic(owner, f"{prefix}a", 1, 1)
     make_topic(owner, f"{prefix}b", 1, 1)

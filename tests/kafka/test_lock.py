@@ -84,7 +84,7 @@ def test_removed_holder_never_holds_the_lock_again(broker: DevCluster, cluster: 
             another()
 
 
-def test_an_apply_that_loses_its_lock_stops(broker: DevCluster, cluster: KafkaCluster, prefix: str) -> None:
+def test_apply_that_loses_its_lock_stops(broker: DevCluster, cluster: KafkaCluster, prefix: str) -> None:
     old = f"{prefix}old"
     make_topic(cluster, old)
     plan = plan_for(cluster, declare_topic(f"{prefix}new"), declare_topic(old, 2))
@@ -207,7 +207,7 @@ def test_interrupted_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: py
 # --- frozen and killed -----------------------------------------------------------------------------
 
 
-def test_a_frozen_or_killed_holder_changes_nothing_more(
+def test_frozen_or_killed_holder_changes_nothing_more(
     broker: DevCluster, cluster: KafkaCluster, prefix: str
 ) -> None:
     servers = broker.bootstrap_servers
@@ -283,7 +283,7 @@ def test_one_request_at_most_of_a_frozen_holder_is_carried_out(broker: DevCluste
 # --- brokers that go and come ----------------------------------------------------------------------
 
 
-def test_a_restart_keeps_the_lock_and_silence_loses_it(
+def test_restart_keeps_the_lock_and_silence_loses_it(
     broker: DevCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "SESSION_S", 45)  # time for the restart, however busy the machine is
@@ -336,7 +336,7 @@ def test_read_on_the_topic_and_the_group_is_enough(account: Callable[..., Accoun
 
 
 @pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])
-def test_an_account_that_cannot_make_the_topic(
+def test_account_that_cannot_make_the_topic(
     kafka_acl: DevCluster, account: Callable[..., Account], grants: Sequence[str]
 ) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
@@ -346,7 +346,7 @@ def test_an_account_that_cannot_make_the_topic(
     helps(caught.value, "have it created (1 partition)")
 
 
-def test_an_account_that_makes_the_topic(kafka_acl: DevCluster, account: Callable[..., Account]) -> None:
+def test_account_that_makes_the_topic(kafka_acl: DevCluster, account: Callable[..., Account]) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with hold(account(*ALL, f"TOPIC:{NAME}:CREATE").cluster, ALICE) as guard:
         guard()

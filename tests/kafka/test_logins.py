@@ -199,7 +199,7 @@ REFUSED = (AuthenticationFailed, ReadingFailed)
 @pytest.mark.parametrize(
     ("mechanism", "users"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
 )
-def test_a_password_is_taken_as_it_is(
+def test_password_is_taken_as_it_is(
     gate: Gate, client: Client, mechanism: str, users: Mapping[str, str]
 ) -> None:
     for user, password in users.items():
@@ -208,9 +208,7 @@ def test_a_password_is_taken_as_it_is(
 
 @CLIENTS
 @pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "quotes"), ("SCRAM-SHA-512", "kafkaform")])
-def test_a_wrong_password_is_refused_and_hidden(
-    gate: Gate, client: Client, mechanism: str, user: str
-) -> None:
+def test_wrong_password_is_refused_and_hidden(gate: Gate, client: Client, mechanism: str, user: str) -> None:
     with pytest.raises(REFUSED) as caught:
         client(password_login(gate.cluster, mechanism, user, "wrong-hunter2"))
     assert "wrong-hunter2" not in str(caught.value)
@@ -218,7 +216,7 @@ def test_a_wrong_password_is_refused_and_hidden(
         assert f"the {mechanism} login of {user} was refused: Authentication failed" in str(caught.value)
 
 
-def test_a_mechanism_that_the_broker_does_not_offer_is_named(gate: Gate) -> None:
+def test_mechanism_that_the_broker_does_not_offer_is_named(gate: Gate) -> None:
     host, port = gate.cluster.sasl_bootstrap_servers.split(":")
     settings = TransportSettings(((host, int(port)),), sasl=SaslSettings("GSSAPI"))
     with pytest.raises(AuthenticationFailed, match=r"does not support GSSAPI, only: .*SCRAM-SHA-512"):
@@ -229,12 +227,12 @@ def test_a_mechanism_that_the_broker_does_not_offer_is_named(gate: Gate) -> None
 
 
 @CLIENTS
-def test_a_client_certificate_is_a_login(gate: Gate, client: Client) -> None:
+def test_client_certificate_is_a_login(gate: Gate, client: Client) -> None:
     client(certificate_login(gate))
 
 
 @pytest.mark.parametrize("client", [connect_by_librdkafka, connect_by_transport])
-def test_a_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
+def test_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
     given = certificate_login(gate)
     certificate, key = given.pop("ssl.certificate.location"), given.pop("ssl.key.location")
     store = str(tmp_path / "client.p12")
@@ -244,14 +242,14 @@ def test_a_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, t
 
 
 @CLIENTS
-def test_a_certificate_of_another_host_is_not_trusted(gate: Gate, client: Client) -> None:
+def test_certificate_of_another_host_is_not_trusted(gate: Gate, client: Client) -> None:
     with pytest.raises(REFUSED):
         client(certificate_login(gate, "127.0.0.1"))
     client(certificate_login(gate, "127.0.0.1", **{"ssl.endpoint.identification.algorithm": "none"}))
 
 
 @CLIENTS
-def test_a_broker_of_an_unknown_authority_is_not_trusted(gate: Gate, client: Client, tmp_path: Path) -> None:
+def test_broker_of_an_unknown_authority_is_not_trusted(gate: Gate, client: Client, tmp_path: Path) -> None:
     Authority(tmp_path)
     with pytest.raises(REFUSED):
         client(certificate_login(gate, **{"ssl.ca.location": str(tmp_path / "ca.pem")}))
@@ -281,7 +279,7 @@ BAD_CERTIFICATES: dict[str, tuple[Mapping[str, str | None], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_CERTIFICATES)
-def test_a_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_path: Path, name: str) -> None:
+def test_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_path: Path, name: str) -> None:
     """It does not wait for a network that is not the reason."""
     authority = Authority(tmp_path)
     authority.issue("client")
@@ -305,13 +303,13 @@ def test_a_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_pa
 
 
 @CLIENTS
-def test_a_token_of_an_endpoint_is_a_login(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
+def test_token_of_an_endpoint_is_a_login(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
     client(token_login(gate.cluster, endpoint))
     assert endpoint.asked == [{"grant_type": "client_credentials"}]
 
 
 @CLIENTS
-def test_a_token_in_a_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
+def test_token_in_a_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(jwt() + "\n")
     client(
         {
@@ -325,7 +323,7 @@ def test_a_token_in_a_file_is_a_login(gate: Gate, client: Client, tmp_path: Path
 
 
 @CLIENTS
-def test_a_refused_token_names_its_reason(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
+def test_refused_token_names_its_reason(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(scope="of another broker"))
     with pytest.raises(REFUSED) as caught:
         client(token_login(gate.cluster, endpoint))
@@ -382,7 +380,7 @@ def here(cluster: DevCluster, given: Mapping[str, str], **more: str) -> dict[str
 
 
 @CLIENTS
-def test_the_examples_of_the_docs_log_in(
+def test_examples_of_the_docs_log_in(
     gate: Gate, client: Client, endpoint: TokenEndpoint, tmp_path: Path
 ) -> None:
     client(here(gate.cluster, read_example(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
@@ -428,7 +426,7 @@ def names(gate: Gate) -> Iterator[str]:
     remove_topics(gate.cluster.bootstrap_servers, prefix)
 
 
-def test_an_apply_logs_in_anew_on_the_way(
+def test_apply_logs_in_anew_on_the_way(
     gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
 ) -> None:
     """With the lock and the record, so that all clients are at work for longer than a session holds.

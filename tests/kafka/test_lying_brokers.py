@@ -128,7 +128,7 @@ LIES = {
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("key", [METADATA, DESCRIBE_CONFIGS])
 @pytest.mark.parametrize("lie", LIES)
-def test_a_damaged_answer_names_broker_and_request(
+def test_damaged_answer_names_broker_and_request(
     kafka: DevCluster, prefix: str, tmp_path: Path, lie: str, key: int
 ) -> None:
     way, message = LIES[lie]
@@ -191,7 +191,7 @@ def acknowledging(kafka: DevCluster, *keys: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("key", [CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS])
-def test_a_change_that_is_only_acknowledged_is_unsure(
+def test_change_that_is_only_acknowledged_is_unsure(
     kafka: DevCluster, prefix: str, tmp_path: Path, key: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.apply.executor.VERIFY_TIMEOUT_S", 2.0)

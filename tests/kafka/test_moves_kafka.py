@@ -106,7 +106,7 @@ def test_replicas_come_and_go_without_loss(real: KafkaCluster, kafka3: DevCluste
     producing.prove()
 
 
-def test_a_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
+def test_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
     fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
@@ -130,9 +130,7 @@ def test_a_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevC
     assert again.outcomes == {topic(name): None}
 
 
-def test_the_next_apply_goes_on_after_a_lost_lock(
-    real: KafkaCluster, kafka3: DevCluster, prefix: str
-) -> None:
+def test_next_apply_goes_on_after_a_lost_lock(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     """As a kill does: nothing more is sent, and all is left as it stands."""
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
@@ -170,7 +168,7 @@ def test_the_next_apply_goes_on_after_a_lost_lock(
     assert all(item.removed for item in of_both)
 
 
-def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
+def test_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     """Replicas, partitions and min.insync.replicas at once, under a throttle, and proven by reading back."""
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
@@ -195,7 +193,7 @@ def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: Dev
     assert plan_for(real, declare_topic(name, 6, 3, min_insync_replicas="2")).changes == ()
 
 
-def test_the_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:
+def test_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:
     name = "moves-long-list"
     place_topic(real, name, SINGLE)
     entries = [f"{number:05d}:10001" for number in range(MAX_THROTTLE_LIST_BYTES // 12 + 1)]

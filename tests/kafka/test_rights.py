@@ -173,7 +173,7 @@ def parse_grant(line: str) -> str:
 
 
 @pytest.mark.parametrize("right", READING)
-def test_a_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
+def test_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
     command, message = READING[right]
     grants = read_grants("kafkaform-plan", owned.prefix)
     assert right in grants
@@ -187,7 +187,7 @@ def test_a_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) 
 
 
 @pytest.mark.parametrize("right", APPLYING)
-def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
+def test_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
     command, message = APPLYING[right]
     grants = read_grants("kafkaform-apply", owned.prefix)
     missing = right.format(prefix=owned.prefix)
@@ -204,7 +204,7 @@ def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str
     assert "authorization failed" not in text
 
 
-def test_an_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None:
+def test_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None:
     looking = owned.build_access_project(kafkaform="plan")
     owned.owner.topic("live", partitions=2, retention="8d", keyed=False)
     for arguments in (["plan"], ["drift"], ["status"], ["doctor"], ["history"]):
@@ -228,7 +228,7 @@ def test_an_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None
     assert owned.owner.live() == before
 
 
-def test_an_account_that_applies_can_apply(owned: Owned) -> None:
+def test_account_that_applies_can_apply(owned: Owned) -> None:
     applying = owned.build_access_project(kafkaform="apply", manages=[{"prefix": owned.prefix}])
     for command in (create, add_partitions, change_group, commit, delete):
         call = command(applying)
@@ -240,7 +240,7 @@ def test_an_account_that_applies_can_apply(owned: Owned) -> None:
     assert json.loads(call.out)["broker_validated"] is True
 
 
-def test_a_right_missing_for_validation_is_named(owned: Owned) -> None:
+def test_right_missing_for_validation_is_named(owned: Owned) -> None:
     owned.owner.topic("live", partitions=1, retention="8d", keyed=False)
     owned.owner.topic("new")
     looking = owned.build_project(*read_grants("kafkaform-plan", owned.prefix))

@@ -35,7 +35,7 @@ def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, p
     assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
 
 
-def test_a_topic_not_opened_yet_holds_nothing(
+def test_topic_not_opened_yet_holds_nothing(
     real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For about a second after its creation, log directories lack some of its partitions."""

@@ -45,7 +45,7 @@ def test_many_requests_are_answered_in_order(
     assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
 
-def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
     # More distinct blocks of configs than are kept at hand, each twice and apart from one another.
     varied = [*VARIED, *({"segment.bytes": str(1 << 20 | n)} for n in range(20))] * 2
     creates = [
@@ -61,7 +61,7 @@ def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, p
     assert everything(swift, names) == answers
 
 
-def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
+def test_both_agree_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
     creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]

@@ -168,7 +168,7 @@ def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def test_a_transaction_not_aborted_is_hanging(
+def test_transaction_not_aborted_is_hanging(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with leave_open_transaction(kafka.bootstrap_servers, topic, timeout_ms=1_000):
@@ -257,7 +257,7 @@ def test_few_rights_show_old_transactions_without_names(
         assert (first.transactional_id, first.is_hanging) == (name, False)
 
 
-def test_a_transaction_unknown_to_its_coordinator_hangs(
+def test_transaction_unknown_to_its_coordinator_hangs(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str
 ) -> None:
     write_behind_the_coordinator(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS)
@@ -300,7 +300,7 @@ def test_doctor_names_a_hanging_transaction(
     eventually(lambda: project.run("doctor", "--rule", "KF311"), lambda call: call.code == 0)
 
 
-def test_a_reset_past_an_open_transaction_says_what_it_skips(project: Project, topic: str) -> None:
+def test_reset_past_an_open_transaction_reports_what_it_skips(project: Project, topic: str) -> None:
     group = project.prefix + "g"
     commit(project.servers, group, {(topic, 0): 1})
     options = ("--topic", topic, "--format", "json", "--no-strict")

@@ -162,7 +162,7 @@ _LEVELS = {"metadata.version": 25, "group.version": 1}
 
 
 @pytest.mark.nightly("seven starts of brokers")
-def test_an_upgrade_to_4_0_keeps_the_lock() -> None:
+def test_upgrade_to_4_0_keeps_the_lock() -> None:
     with (
         start_guarded(3, heap_mb=256, kafka_version=("3.9", "3.9", "4.0")) as cluster,
         connect(cluster.bootstrap_servers) as real,

@@ -224,7 +224,7 @@ either_role = pytest.mark.parametrize("controls", [False, True], ids=["broker", 
 
 
 @either_role
-def test_a_killed_broker_is_waited_for(
+def test_killed_broker_is_waited_for(
     project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
     """Also where it is the one that controls all of it."""
@@ -273,9 +273,7 @@ def test_nothing_is_begun_while_a_broker_is_down(
     calm(real)
 
 
-def test_an_apply_finds_the_next_controller(
-    project: Project, real: KafkaCluster, brokers: DevCluster
-) -> None:
+def test_apply_finds_the_next_controller(project: Project, real: KafkaCluster, brokers: DevCluster) -> None:
     down, _, _ = pick_brokers(real, controls=True)
     for number in range(200):
         project.topic(f"t{number}", partitions=3, replicationFactor=3)
@@ -293,7 +291,7 @@ def test_an_apply_finds_the_next_controller(
     brokers.start_node(down)
 
 
-def test_a_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
+def test_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
     project: Project, real: KafkaCluster
 ) -> None:
     name = topic_of(project, real)
@@ -337,7 +335,7 @@ def test_ctrl_c_does_not_wait_for_a_dead_broker(
     calm(real)
 
 
-def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCluster) -> None:
+def test_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCluster) -> None:
     name = topic_of(project, real)
     # So slow that replicas are being copied still when the lock of the killed one is free, after 45 s.
     first = Applying(project, "topics", "--throttle", "100KB")

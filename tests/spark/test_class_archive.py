@@ -68,7 +68,7 @@ def test_classes_come_from_the_archive_unless_it_is_off(cache: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "flipped"])
-def test_a_damaged_archive_is_ignored(cache: Path, tmp_path: Path, damage: str) -> None:
+def test_damaged_archive_is_ignored(cache: Path, tmp_path: Path, damage: str) -> None:
     file = archive_of(cache)
     whole = file.read_bytes()
     middle = len(whole) // 2

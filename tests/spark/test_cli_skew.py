@@ -18,7 +18,6 @@ from tests.support.cli.project import Project, Terminal, kafkaform, plain, run_i
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
 from tests.support.clusters.topics import make_topic
 from tests.support.skew.producers import SCENES, produce_keys
-from tests.unit.cli.test_cli_skew import policy
 
 KEY = "jane.doe-4711"
 """A key that is personal data, and nothing else is called."""
@@ -53,12 +52,12 @@ def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     assert len(topic["partitions"]) == 4
 
 
-def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> None:
+def test_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> None:
     """Two topics in one session: one breaks its policy, one is empty; no artefact has a key in it."""
     hot = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
     empty = produce_keys(real_cluster, project.servers, f"{project.prefix}empty", 2, [])
-    policy(project, "hot", 4, maxKeyShare=0.2)
-    policy(project, "empty", 2, maxPartitionRatio=1.5)
+    project.topic("hot", partitions=4, skew={"maxKeyShare": 0.2})
+    project.topic("empty", partitions=2, skew={"maxPartitionRatio": 1.5})
     project.group("shop", topics=[hot], members={"expected": 2})
     call = kafkaform(
         "--debug",
@@ -82,7 +81,7 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
     assert (by_name[empty]["diagnosis"], by_name[empty]["policy"]["status"]) == ("empty", "pass")
     assert hot in call.out
     assert "INFO" in call.err, "Spark's log is shown with --debug"
-    policy(project, "hot", 8)
+    project.topic("hot", partitions=8, skew={})
     planned = project.run("plan", "--skew", "a.json", "--format", "markdown").needs(0)
     assert hot in planned.out
     everything = {path.name: path.read_text() for path in project.folder.rglob("*") if path.is_file()}
@@ -94,7 +93,7 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
 
 @pytest.mark.nightly("simulations of the same topic run by day")
 @pytest.mark.usefixtures("one_session")
-def test_a_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kafka: DevCluster) -> None:
+def test_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kafka: DevCluster) -> None:
     """The key has 90 % of the records in two of 24 hours of a week, and none at other times."""
     topic = f"{project.prefix}nights"
     SCENES["every-night"](kafka.bootstrap_servers, topic, np.random.default_rng(1))
@@ -111,7 +110,7 @@ def test_a_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kaf
 
 
 @pytest.mark.usefixtures("one_session")
-def test_an_unreadable_topic_spares_the_others(
+def test_unreadable_topic_spares_the_others(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     names = {name: f"{prefix}{name}" for name in ("open", "closed")}

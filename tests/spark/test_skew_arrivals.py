@@ -166,7 +166,7 @@ def test_every_scene_has_its_row() -> None:
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
 @pytest.mark.parametrize("scene", select_scenes(TABLE))
-def test_the_verdict_is_about_what_was_written(
+def test_verdict_is_about_what_was_written(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     result, expected, topic = measured(options)[scene], TABLE[scene], scenes[scene]
@@ -210,7 +210,7 @@ def test_recent_periods_are_known_or_withheld(
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
 @pytest.mark.parametrize("scene", select_scenes(WITH_HOT_KEY))
-def test_the_share_of_the_hot_key_is_of_all_written(
+def test_share_of_the_hot_key_is_of_all_written(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     """Of a compacted log, only the newest part can be read: it stands for the whole."""
@@ -261,7 +261,7 @@ def test_what_cannot_be_known_is_withheld_everywhere(
 
 
 @pytest.mark.parametrize(("name", "code"), [("ahead-inside", 0), ("replayed", 2)])
-def test_a_period_that_is_asked_for_is_read_where_times_mislead(
+def test_period_that_is_asked_for_is_read_where_times_mislead(
     servers: str, scenes: Mapping[str, Topic], tmp_path: Path, name: str, code: int
 ) -> None:
     topic, project = scenes[name], Project(tmp_path, servers, "")

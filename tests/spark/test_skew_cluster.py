@@ -61,7 +61,7 @@ print(to_json(SkewReport("", None, None, "", (result,))))
 @pytest.mark.nightly(
     "a Spark cluster with two drivers: six JVMs; the job that they run is tested here and in test_skew_truth"
 )
-def test_a_standalone_cluster_counts_the_same(
+def test_standalone_cluster_counts_the_same(
     spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, tmp_path: Path
 ) -> None:
     """Through --master and by the documented spark-submit; the cluster keeps the password nowhere."""
@@ -174,7 +174,7 @@ FINISHED = re.compile(r"Finished task (\d+)\.\d+ in stage 0\.")
 
 
 @pytest.mark.nightly("a Spark cluster with two workers: six JVMs, one of which is killed")
-def test_a_killed_worker_changes_no_result(
+def test_killed_worker_changes_no_result(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     """The spans of the lost worker are read again by the other one, and counted once."""

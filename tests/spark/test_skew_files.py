@@ -91,7 +91,7 @@ def test_lines_of_json_are_counted_to_the_record(spark: SparkSession, tmp_path: 
     assert not any("at random" in note for note in result.sample.notes)
 
 
-def test_a_list_of_json_parquet_and_base64_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_list_of_json_parquet_and_base64_agree(spark: SparkSession, tmp_path: Path) -> None:
     rows = records()
     prose = strip_prose(run(spark, lines(tmp_path / "lines.ndjson", rows)))
     (tmp_path / "list.json").write_text("\n " + json.dumps(rows, indent=1), "utf-8")
@@ -135,7 +135,7 @@ def test_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> N
         run(spark, path, partitions=2)
 
 
-def test_a_column_says_the_topic(spark: SparkSession, tmp_path: Path) -> None:
+def test_column_names_the_topic(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{**row, "topic": "b" if n % 4 else "a"} for n, row in enumerate(records())]
     path = lines(tmp_path / "some.json", rows)
     assert open_files(spark, str(path)).topics == ("a", "b")

@@ -83,7 +83,7 @@ def test_metrics_of_a_trend_are_read_back(spark: SparkSession, tmp_path: Path) -
     assert table.read(spark, rows[0].cluster_id, ["other"], TREND_METRICS) == ()
 
 
-def test_a_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "other"
     spark.range(3).selectExpr("id", "cast(id as int) as value").write.parquet(str(place))
     before = sorted(place.rglob("*"))

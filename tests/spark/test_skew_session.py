@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -20,19 +19,18 @@ from pyspark.sql import SparkSession
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.clusters.fixtures import Account, _binding, _grant, admin_client, start_guarded
 from tests.support.skew.producers import create_topic
-from tests.unit.spark_validation.test_session import build_refused
+from tests.support.skew.sessions import RECORDS, count_topic, plan_topic, start_refused
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = 'Tr0ub4dor "horse" battery'
-RECORDS = 6_000
 READ = 800
 
 
 @pytest.mark.nightly("a JVM of its own that waits for 12 s; that nobody listens at all is a unit test")
-def test_a_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
+def test_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        kind, message, _ = build_refused(tmp_path, master=url)
+        kind, message, _ = start_refused(tmp_path, master=url)
     assert kind == "SparkUnavailable"
     assert message == f"the Spark master {url} did not answer within 12 s"
 
@@ -43,26 +41,6 @@ def fill_topic(servers: str, topic: str) -> None:
     for number in range(RECORDS):
         producer.produce(topic, key=str(number % 50), value="x", partition=number % 2)
     assert producer.flush(30) == 0
-
-
-def count_topic(
-    spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
-) -> Any:
-    from spark_validation.job import report_progress
-    from spark_validation.measure import count_topics
-
-    with report_progress(spark, on_progress):
-        (found,) = count_topics(spark, [plan_topic(topic, partitions)], kafka, slots=2)
-    return found
-
-
-def plan_topic(topic: str, partitions: int = 2) -> Any:
-    from spark_validation.key_counts import CountsLayout
-    from spark_validation.measure import CountedTopic
-    from spark_validation.windows import Span, plan_windows
-
-    plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
-    return CountedTopic(topic, plan, CountsLayout(partitions, plan.replicates, plan.weights, plan.read_whole))
 
 
 def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -86,7 +64,7 @@ def test_progress_is_reported_and_its_thread_ends(
     assert set(threading.enumerate()) <= before
 
 
-def test_a_password_is_in_no_plan(
+def test_password_is_in_no_plan(
     spark: SparkSession,
     kafka_acl: DevCluster,
     account: Callable[..., Account],
@@ -129,7 +107,7 @@ from pathlib import Path
 import psutil
 from spark_validation.session import start
 from spark_validation.configuration import SessionSettings
-from tests.spark.test_skew_session import counted
+from tests.support.skew.sessions import count_topic
 
 out = Path(sys.argv[1])
 good, others = json.loads(sys.stdin.read())
@@ -144,9 +122,9 @@ conf = {
 }
 settings = SessionSettings(master="local[2]", memory="512m", conf=conf, debug=True)
 with start(settings) as spark:
-    print("records", counted(spark, "orders", good).records.sum())
+    print("records", count_topic(spark, "orders", good).records.sum())
     for other in others:
-        error = counted(spark, "orders", other)
+        error = count_topic(spark, "orders", other)
         print("refused", error.message)
         (out / "error.txt").open("a").write(str(error))
     ui = spark.sparkContext.uiWebUrl
@@ -168,7 +146,7 @@ print("left", len(alive))
 @pytest.mark.nightly(
     "a JVM with log, event log and pages, and a broker of its own; that no plan has it is tested above"
 )
-def test_a_password_is_in_no_artefact_of_a_run(
+def test_password_is_in_no_artefact_of_a_run(
     guarded_topic: tuple[DevCluster, dict[str, str]], tmp_path: Path
 ) -> None:
     cluster, login = guarded_topic

@@ -195,7 +195,7 @@ def test_records_deleted_meanwhile_are_missing_and_no_failure(topic: Make) -> No
         assert total(read) == plan.records - lost
 
 
-def test_a_partition_emptied_meanwhile_is_no_failure(topic: Make) -> None:
+def test_partition_emptied_meanwhile_is_no_failure(topic: Make) -> None:
     made = topic(2)
     made.send(name_keys(range(4_000)))
     plans = [whole(made.spans()), plan_sample(made.spans())]
@@ -219,7 +219,7 @@ def test_empty_partitions_are_skipped(topic: Make) -> None:
         assert total(made.read(plan)) == plan.records
 
 
-def test_a_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> None:
+def test_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> None:
     made = topic(120)
     made.send(name_keys(range(30_000)))
     plan = plan_windows(made.spans(), records=5_000, seed=1)

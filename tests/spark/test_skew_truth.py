@@ -173,7 +173,7 @@ def test_as_much_is_read_as_was_asked_for(
 
 
 @pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
-def test_a_full_count_is_that_of_a_consumer(
+def test_full_count_is_that_of_a_consumer(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
@@ -194,7 +194,7 @@ def test_a_full_count_is_that_of_a_consumer(
 
 
 @pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
-def test_a_full_count_has_the_most_frequent_keys(
+def test_full_count_has_the_most_frequent_keys(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
@@ -214,7 +214,7 @@ def test_a_full_count_has_the_most_frequent_keys(
     assert all(records / total <= least + 1e-9 for key, records in counts.items() if key not in shown)
 
 
-def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -> None:
+def test_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -> None:
     """Each wrote half; a twelfth of the other's records lie where it would have put them."""
     # They wrote in turn, 3,000 records at a time: windows see more of the one or of the other.
     for settings, near in ((FULL, 0.005), (SAMPLE, 0.06)):
@@ -225,7 +225,7 @@ def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analyse
 
 
 @pytest.mark.parametrize("scene", [row for row in BY_DAY_AND_NIGHT if row.values[0] not in SPARSE])
-def test_a_sample_knows_the_records_of_partitions(
+def test_sample_knows_the_records_of_partitions(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     truth = skewed[scene].truth
@@ -256,7 +256,7 @@ def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: Mappin
 
 
 @ANOTHER_SAMPLE
-def test_the_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     truth = skewed["hot"].truth.of_keys[b"hot"] / RECORDS
     for settings in (SAMPLE, OTHER_SAMPLE):
         hot = analysed("hot", settings).hot_keys[0]
@@ -265,7 +265,7 @@ def test_the_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[
         assert hot.share.high - hot.share.low < 0.05
 
 
-def test_the_share_without_a_key_is_near_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_share_without_a_key_is_near_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     """Within twice its interval: producers send other batches in each run, and one of 20 intervals misses."""
     truth = skewed["null"].truth.nulls.total() / RECORDS
     for settings in (SAMPLE, FULL):
@@ -367,7 +367,7 @@ def test_salts_give_the_promised_ratio(
 
 
 @AT_NIGHT
-def test_a_key_without_a_suffix_is_spread_as_advised(
+def test_key_without_a_suffix_is_spread_as_advised(
     analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster
 ) -> None:
     scene, servers = skewed["longs"], kafka.bootstrap_servers
@@ -401,7 +401,7 @@ def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
 
 
 @pytest.mark.parametrize(("name", "part"), [("late-5", 0.05)])
-def test_a_late_key_has_its_peak(
+def test_late_key_has_its_peak(
     analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster, name: str, part: float
 ) -> None:
     topic = skewed[name].topic
@@ -423,7 +423,7 @@ def test_a_late_key_has_its_peak(
         assert f"up to {ratio(key.peak)} times its overall share" in " ".join(result.advice)
 
 
-def test_a_partition_increase_is_dated_and_counted(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_partition_increase_is_dated_and_counted(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     broken = sum(1 for at in skewed["repartitioned"].truth.keys.values() if len(at) > 1)
     cause = analysed("repartitioned", FULL).causes[0]
     assert isinstance(cause.facts, RepartitionFacts)

@@ -33,7 +33,7 @@ def test_manifests_are_valid(folder: Path, environment: str) -> None:
     assert "4 resources" in run_in_process("validate", "-e", environment, cwd=folder).needs(0).out
 
 
-def test_a_plan_is_read(folder: Path) -> None:
+def test_plan_is_read(folder: Path) -> None:
     text = (folder / "plan.json").read_text("utf-8")
     document = json.loads(text)
     assert fits("plan", document)
@@ -44,7 +44,7 @@ def test_a_plan_is_read(folder: Path) -> None:
     assert shown["changes"] == document["changes"]
 
 
-def test_a_record_is_read(folder: Path) -> None:
+def test_record_is_read(folder: Path) -> None:
     record = read_record_file(folder / "audit.jsonl")
     assert record.problems == ()
     assert [(entry.ref.kind, entry.action) for entry in record.entries] == [
@@ -58,7 +58,7 @@ def test_a_record_is_read(folder: Path) -> None:
     assert {entry.outcome and entry.outcome.result for entry in record.entries} == {"applied"}
 
 
-def test_a_skew_report_and_its_metrics_are_read(folder: Path) -> None:
+def test_skew_report_and_its_metrics_are_read(folder: Path) -> None:
     report = parse_skew_report((folder / "skew.json").read_text("utf-8"), "skew.json")
     assert [(topic.name, topic.diagnosis) for topic in report.topics] == [("orders.v1", "hot_keys")]
     [kept] = MetricsTable(str(folder / "metrics")).read_files(report.cluster_id, MAX_MEAN_RATIO)

@@ -177,7 +177,7 @@ def site(proxy: VendorProxy, vendor: str, name: str, tmp_path: Path) -> Iterator
 
 
 @pytest.mark.parametrize(("vendor", "name"), TAKEN)
-def test_a_journey(site: Site, proxy: VendorProxy, vendor: str, name: str) -> None:
+def test_journey(site: Site, proxy: VendorProxy, vendor: str, name: str) -> None:
     begun = time.monotonic()
     cell = take(name, site)
     took = time.monotonic() - begun

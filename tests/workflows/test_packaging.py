@@ -58,7 +58,7 @@ def test_another_build_gives_the_same_bytes(packages: tuple[Path, Path], tmp_pat
     assert [file.read_bytes() for file in again] == [file.read_bytes() for file in packages]
 
 
-def test_the_packages_have_what_is_needed_and_no_more(
+def test_packages_have_what_is_needed_and_no_more(
     packages: tuple[Path, Path], wheel: zipfile.ZipFile
 ) -> None:
     code = sources("kafkaform", "spark_validation")
@@ -78,7 +78,7 @@ def test_the_packages_have_what_is_needed_and_no_more(
         assert set(archive.getnames()) == {f"kafkaform-{__version__}/{name}" for name in code | schemas | top}
 
 
-def test_the_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> None:
+def test_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> None:
     [text] = [wheel.read(name) for name in wheel.namelist() if name.endswith("/METADATA")]
     metadata = Metadata.from_email(text, validate=True)
     assert (metadata.license_expression, metadata.license_files) == ("Apache-2.0", ["LICENSE"])
@@ -93,7 +93,7 @@ def test_the_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> 
     assert spark == {"pyspark", "numpy", "pandas", "pyarrow"}
 
 
-def test_the_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+def test_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
     code = "import kafkaform.core.schema_files as s; print(s.load_schema('topic')['title'], s.FOLDERS)"
     run = subprocess.run(

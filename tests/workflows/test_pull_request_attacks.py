@@ -83,7 +83,7 @@ def writing(files: dict[str, str]) -> Callable[[Path], None]:
     return write
 
 
-def test_a_configuration_of_its_own_reaches_no_address(team: Team) -> None:
+def test_configuration_of_its_own_reaches_no_address(team: Team) -> None:
     with listening() as (address, callers):
         client = {
             "bootstrap.servers": address,
@@ -151,7 +151,7 @@ def test_manifest_cannot_read_a_secret(team: Team) -> None:
 
 
 @pytest.mark.parametrize("target", ["files", "folder", "all manifests"])
-def test_a_link_leads_nowhere(team: Team, tmp_path: Path, target: str) -> None:
+def test_link_leads_nowhere(team: Team, tmp_path: Path, target: str) -> None:
     outside = tmp_path / "machine"
     outside.mkdir()
     (outside / "secret.yaml").write_text(f"password: {PASSWORD}\n")
@@ -319,7 +319,7 @@ BOMBS = {
 
 @pytest.mark.nightly("unit/config has each limit")
 @pytest.mark.parametrize("bombs", [["aliases", "depth", "size"], ["many"]], ids=" ".join)
-def test_a_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
+def test_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
     pull = team.push(writing({f"topics/{bomb}.yaml": BOMBS[bomb] for bomb in bombs}), "mine")
     run = team.plan(pull)
     assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
@@ -350,7 +350,7 @@ def test_foreign_comment_is_not_replaced(team: Team) -> None:
     assert "1 to create" in ours
 
 
-def test_the_stand_in_for_a_clone_is_safe() -> None:
+def test_stand_in_for_a_clone_is_safe() -> None:
     """These tests would prove nothing on a machine whose Git runs what a repository asks for."""
     assert "GIT_CONFIG" not in os.environ
     assert not [name for name in os.environ if name.startswith("GIT_CONFIG_")]

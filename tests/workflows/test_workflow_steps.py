@@ -78,7 +78,7 @@ def test_from_a_branch_to_the_cluster_and_back_from_drift(team: Team) -> None:
     }
 
 
-def test_the_comment_follows_the_branch(team: Team) -> None:
+def test_comment_follows_the_branch(team: Team) -> None:
     pull = team.push(team.topic("first", config={"retention.ms": "1d"}), "cut")
     cut = results(team.plan(pull), validate="success", plan="failure", comment="success")
     [comment] = team.comments(pull)
@@ -104,7 +104,7 @@ def test_the_comment_follows_the_branch(team: Team) -> None:
 
 
 @pytest.mark.nightly("unit/vcs has what a moved branch is refused for")
-def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
+def test_plan_of_another_commit_is_refused(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     newer = team.push(team.topic("third"), "more")
     assert newer.number == pull.number
@@ -115,7 +115,7 @@ def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
 
 
 @pytest.mark.nightly("one more way for a comment to be replaced")
-def test_a_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
+def test_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     team.hosted.forget(pull)  # as where the branch conflicts with main
@@ -125,7 +125,7 @@ def test_a_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
     assert "second" not in comment
 
 
-def test_a_fork_gets_the_offline_validation_only(team: Team) -> None:
+def test_fork_gets_the_offline_validation_only(team: Team) -> None:
     pull = team.push(team.topic("second", partitions="many"), "more")
     run = results(team.plan(pull, fork=True), validate="failure", plan="skipped", comment="skipped")
     assert [command.name for command in run.jobs["validate"].commands] == ["error"]

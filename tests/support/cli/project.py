@@ -68,6 +68,16 @@ class Call:
         assert "Traceback" not in self.both, self.both
         return self
 
+    def read_error(self, code: int = 1) -> tuple[str, str]:
+        """Return the only error and its hint; nothing is on stdout, and no chatter beside them."""
+        self.needs(code)
+        assert self.out == ""
+        error, *hints = self.said.splitlines()
+        assert error.startswith("Error: "), self.said
+        assert all(line.startswith("hint: ") for line in hints), self.said
+        assert len(hints) <= 1, self.err
+        return error.removeprefix("Error: "), "".join(hints).removeprefix("hint: ")
+
 
 def environment(**more: str) -> dict[str, str]:
     """This process's environment without what steers kafkaform, Kafka's address or colours."""
@@ -323,3 +333,17 @@ def write_one_cluster(folder: Path, servers: str) -> None:
         f"    client: {{bootstrap.servers: '{servers}'}}\n"
         "rules: {KF104: 'off', KF105: 'off', KF108: 'off'}\n"
     )
+
+
+def write_two_clusters(folder: Path, servers: str = "127.0.0.1:1", **more: Any) -> None:
+    """Write a configuration with a cluster for each of two environments, and one topic."""
+    clusters = {
+        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
+        for name in ("dev", "prod")
+    }
+    content: dict[str, Any] = {"apiVersion": "kafkaform/v1", "kind": "Config"}
+    content |= {"environments": ["dev", "prod"], "clusters": clusters, **more}
+    (folder / "kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    (folder / "topics").mkdir(exist_ok=True)
+    spec = {"partitions": 1, "replicationFactor": 1}
+    (folder / "topics/t.yaml").write_text(manifest("t", spec), "utf-8")

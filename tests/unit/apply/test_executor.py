@@ -151,7 +151,7 @@ def test_empty_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> Non
 # --- preconditions ---------------------------------------------------------------------------------
 
 
-def test_an_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> None:
+def test_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "doomed"):
         create_topic(memory, name)
     plan = plan_for(
@@ -166,7 +166,7 @@ def test_an_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> N
     assert all(result.done == result.not_done == () for result in report.results)
 
 
-def test_a_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
+def test_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK, segment_ms=DAY), declare_topic("b"))
     by_hand: list[Operation] = [
@@ -892,7 +892,7 @@ def test_min_insync_is_not_raised_after_a_stop(memory: MemoryCluster, time: Fake
     assert watched.requests == []
 
 
-def test_a_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
+def test_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a")
     memory.pace(30)
     plan = plan_for(memory, declare_topic("a", 3, 3))

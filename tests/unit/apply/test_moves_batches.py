@@ -38,7 +38,7 @@ def test_every_move_is_in_one_batch_within_the_bounds(
 
 
 @given(MOVES, OPTIONS, st.randoms(use_true_random=False))
-def test_the_order_of_moves_does_not_matter(
+def test_order_of_moves_does_not_matter(
     moves: list[PartitionMove], options: MoveOptions, chance: random.Random
 ) -> None:
     shuffled = [*moves]

@@ -165,7 +165,7 @@ def test_progress_of_growing_topics_stays_within_the_total(memory: MemoryCluster
     assert copied[-1] == 60 * MB
 
 
-def test_a_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
+def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew, during = Crew(memory), []
     crew.notes.on_progress = lambda _: during.append(memory.throttles(["b"]))
@@ -181,7 +181,7 @@ def test_unlimited_moves_are_not_throttled(memory: MemoryCluster) -> None:
     assert crew.throttle_journal.announced == {}
 
 
-def test_a_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) -> None:
+def test_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     crew = Crew(watched, MoveOptions(throttle=MB, batch_partitions=1))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}

@@ -158,7 +158,7 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
     assert memory.read_audit() == lines
 
 
-def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -> None:
+def test_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -> None:
     """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
     create_topic(memory, "a", retention_ms=DAY)
     (live,) = memory.observe([topic("a")]).resources.values()
@@ -183,7 +183,7 @@ def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -
     assert looked_at(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
 
 
-def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
+def test_what_stays_open_is_looked_at_in_one_reading_and_not_reported(
     memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create_topic(memory, "a", retention_ms=WEEK)
@@ -230,7 +230,7 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None
         ({"result": "already"}, False),
     ],
 )
-def test_a_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
+def test_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
     story = Story()
     entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)  # type: ignore[arg-type]
     found = EarlierApplies(story.entries).find_spent("sha256:0", "2026-11-03T11:00:00.000Z")
@@ -247,14 +247,14 @@ def test_a_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object
         ("2026-11-31T00:00:00Z", True),
     ],
 )
-def test_a_plan_that_was_made_after_an_apply_is_another_one(created_at: str, spent: bool) -> None:
+def test_plan_that_was_created_after_an_apply_is_another_one(created_at: str, spent: bool) -> None:
     """Its digest is the same, as that is over content without times."""
     story = Story()
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
     assert bool(EarlierApplies(story.entries).find_spent("sha256:0", created_at)) == spent
 
 
-def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
+def test_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = ClusterSettings("dev", ClientProperties())
@@ -267,7 +267,7 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     assert capsys.readouterr().err == ""
 
 
-def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
+def test_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
     memory: MemoryCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kill_apply(plan_for(memory, declare_topic("a")), memory)

@@ -48,7 +48,7 @@ def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, stop: Event |
     return apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock, stop=stop or Event()))
 
 
-def test_the_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:
+def test_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan)
     seen: list[dict[str, str | None]] = []
@@ -102,7 +102,7 @@ def test_each_end_is_on_record(memory: MemoryCluster) -> None:
     assert not entries["fails"].took_place
 
 
-def test_a_change_that_failed_half_way_says_which_half_was_done(memory: MemoryCluster) -> None:
+def test_change_that_failed_half_way_names_which_half_was_done(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
     journal = journal_of(memory, plan)
@@ -120,7 +120,7 @@ def test_a_change_that_failed_half_way_says_which_half_was_done(memory: MemoryCl
     assert entry.took_place
 
 
-def test_an_apply_that_is_stopped_says_what_was_not_tried(memory: MemoryCluster) -> None:
+def test_apply_that_is_stopped_reports_what_was_not_tried(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     stop = Event()
     journal = journal_of(memory, plan)
@@ -147,7 +147,7 @@ def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
 # --- a file ----------------------------------------------------------------------------------------
 
 
-def test_a_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory, both)
     recorded_apply(plan_for(memory, declare_topic("a", 6)), memory, both)
@@ -174,7 +174,7 @@ def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
     assert lines == [*wrote, *wrote, *read]
 
 
-def test_a_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
+def test_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     file.write_text("before\n")
     file.chmod(0o640)
@@ -183,7 +183,7 @@ def test_a_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
-def test_a_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: MemoryCluster) -> None:
+def test_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: MemoryCluster) -> None:
     """As a crash in the midst of writing leaves it."""
     file = tmp_path / "audit.jsonl"
     file.write_text('{"format_version":1,"rec')
@@ -220,7 +220,7 @@ def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: Memory
     assert not journal.written
 
 
-def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
+def test_end_that_cannot_be_written_is_reported_and_hides_nothing(
     tmp_path: Path, memory: MemoryCluster
 ) -> None:
     folder = tmp_path / "here"
@@ -237,7 +237,7 @@ def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"
 
 
-def test_a_cluster_that_does_not_answer_is_no_record() -> None:
+def test_cluster_that_does_not_answer_is_no_record() -> None:
     class Deaf(MemoryCluster):
         def append_audit(self, _: Sequence[str]) -> None:
             raise Unreachable("no broker answered", hint="check the address")
@@ -247,7 +247,7 @@ def test_a_cluster_that_does_not_answer_is_no_record() -> None:
     assert raised.value.hint == "check the address"
 
 
-def test_a_thousand_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_thousand_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
     writes: list[int] = []
 
     class Counting(FileSink):

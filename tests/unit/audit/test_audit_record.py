@@ -103,7 +103,7 @@ def test_everything_that_the_issue_asks_for_is_in_an_intent() -> None:
     assert make_record_key(line) == "Topic/orders"
 
 
-def test_a_result_says_which_fields_were_carried_out() -> None:
+def test_result_names_which_fields_were_carried_out() -> None:
     half = [AlterConfigs(REF, {"retention.ms": "86400000"}, ("segment.ms",))]
     (line,) = result(UPDATE, *half, result=Result.FAILED, message="no room")
     assert json.loads(line) == {
@@ -127,7 +127,7 @@ def test_a_result_says_which_fields_were_carried_out() -> None:
     assert done == ["partitions", "config.retention.ms"]
 
 
-def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
+def test_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
     fields = (
         FieldChange("partitions", 1, 2),
         FieldChange("replicationFactor", 1, 2),
@@ -146,7 +146,7 @@ def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
     assert json.loads(result(planned, extra)[0])["done"] == ["partitions", "placement"]
 
 
-def test_a_result_says_of_which_fields_no_answer_came() -> None:
+def test_result_reports_of_which_fields_no_answer_came() -> None:
     configs, extra = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
     ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(extra,), in_doubt=(extra,))
     lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
@@ -177,7 +177,7 @@ def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> N
     assert entry.outcome.result == "applied"
 
 
-def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
+def test_long_result_that_is_unsure_is_written_in_parts() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     offsets = {("a" * 200, number): number for number in range(9_000)}
     planned = PlannedChange(Create(group, {}), Status.PLANNED)
@@ -258,7 +258,7 @@ def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytes
 # --- the size of a line ----------------------------------------------------------------------------
 
 
-def test_a_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() -> None:
+def test_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     offsets = {partition_path((LONG, n)): n for n in range(9_000)}
     planned = PlannedChange(Delete(group, None, offsets, UPDATE.change.fields[0].assessment), Status.PLANNED)  # type: ignore[union-attr]
@@ -363,7 +363,7 @@ DAMAGED_RECORD = "here: skipped {}: damaged, or not a record of kafkaform"
 
 
 @pytest.mark.parametrize("line", DAMAGED)
-def test_a_damaged_line_costs_no_other(line: str) -> None:
+def test_damaged_line_costs_no_other(line: str) -> None:
     log = read(line, *intent(UPDATE), *result(UPDATE))
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
@@ -379,7 +379,7 @@ def test_damage_in_any_place_leaves_the_line_out() -> None:
             assert log.problems, content
 
 
-def test_a_text_that_is_not_utf_8_costs_no_line() -> None:
+def test_text_that_is_not_utf_8_costs_no_line() -> None:
     common = describe_apply(
         Author("ad\udcff\U0001f600", "host"),
         commit=None,
@@ -392,7 +392,7 @@ def test_a_text_that_is_not_utf_8_costs_no_line() -> None:
     assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
-def test_later_formats_and_damaged_lines_are_told_once_and_left_out() -> None:
+def test_later_formats_and_damaged_lines_are_reported_once_and_left_out() -> None:
     log = read(*(line.replace('"kind":"Topic"', '"kind":"Later"') for line in intent(UPDATE)))
     assert ([str(entry.ref) for entry in log.entries], log.problems) == (["Later/orders"], ())
     log = read(*intent(UPDATE), "x", "y", "z")
@@ -408,7 +408,7 @@ def test_later_formats_and_damaged_lines_are_told_once_and_left_out() -> None:
     assert (len(log.entries), log.problems) == (1, ())
 
 
-def test_the_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -> None:
+def test_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -> None:
     # Nobody rewrites history by writing it again.
     forged = json.dumps({**json.loads(intent(UPDATE)[0]), "who": "mallory"})
     again = json.dumps({**json.loads(result(UPDATE)[0]), "result": "failed"})

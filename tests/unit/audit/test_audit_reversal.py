@@ -87,7 +87,7 @@ def test_offsets_are_left_to_a_reset(story: Story) -> None:
     assert "`kafkaform reset g --topic orders:2 --to 41`" in orders
 
 
-def test_a_reset_of_many_partitions_is_undone_by_one_command(story: Story) -> None:
+def test_reset_of_many_partitions_is_undone_by_one_command(story: Story) -> None:
     fields: dict[str, tuple[FieldValue, FieldValue]] = {f"offsets.orders:{n}": (0, 7) for n in range(12)}
     same = story.add("update", "g", {**fields, "offsets.prices:3": (0, 7)}, kind="ConsumerGroup")
     (refused,) = plan_undo(story, same, desired=(Desired(GROUP, {}),)).refused
@@ -242,7 +242,7 @@ def test_creation_becomes_a_tombstone(story: Story) -> None:
     assert "already has `state: absent`" in plan_undo(story, change, desired=(absent("orders"),)).notes[0]
 
 
-def test_a_creation_that_was_undone_already(story: Story) -> None:
+def test_creation_that_was_undone_already(story: Story) -> None:
     change = story.add("create", "orders", {"partitions": (None, 3)})
     story.add("update", "orders", {"partitions": (3, 6)})
     assert plan_undo(story, change, desired=(declare_topic("orders"),)).refused == []
@@ -270,7 +270,7 @@ def test_deletion_removes_its_tombstone(story: Story) -> None:
     )
 
 
-def test_a_deletion_without_a_manifest_gets_a_new_one(story: Story) -> None:
+def test_deletion_without_a_manifest_gets_a_new_one(story: Story) -> None:
     change = story.add(
         "delete", "orders", {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
     )
@@ -303,7 +303,7 @@ def test_group_comes_back_without_its_offsets(story: Story) -> None:
     ]
 
 
-def test_a_deletion_that_was_undone_already(story: Story) -> None:
+def test_deletion_that_was_undone_already(story: Story) -> None:
     change = story.add("delete", "orders", {"partitions": (6, None)})
     story.add("create", "orders", {"partitions": (None, 6)})
     assert "apply run1 created it since" in get_refusal(plan_undo(story, change))

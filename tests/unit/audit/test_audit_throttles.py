@@ -81,7 +81,7 @@ def test_without_a_record_nothing_is_remembered(memory: MemoryCluster) -> None:
     assert (none.read_leftovers(), memory.read_audit()) == ([], ())
 
 
-def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
+def test_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
     memory.deny()
     with pytest.raises(AuditError, match="cannot be written"):
         throttle_journal(memory, "aaa").announce(SOME)
@@ -99,7 +99,7 @@ def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
     assert read_trail(memory, KEPT, memory.facts().cluster_id).settings(before.entries[0].ref, "partitions")
 
 
-def test_lines_that_are_damaged_are_told_and_left_out(memory: MemoryCluster) -> None:
+def test_lines_that_are_damaged_are_reported_and_left_out(memory: MemoryCluster) -> None:
     throttle_journal(memory, "aaa").announce(SOME)
     (line,) = memory.read_audit()
     document = json.loads(line)

@@ -107,7 +107,7 @@ def test_what_is_offered(repository: Path, completed: Completed, words: str, off
 @pytest.mark.parametrize(
     "config", [None, "kind: [", "apiVersion: kafkaform/v1\nkind: Config\nclusters: {a: {}}\n"]
 )
-def test_nothing_is_offered_and_nothing_is_said_of_what_is_wrong(
+def test_nothing_is_offered_and_nothing_is_reported_of_what_is_wrong(
     tmp_path: Path, completed: Completed, config: str | None
 ) -> None:
     if config is not None:
@@ -145,7 +145,7 @@ def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell(repository: Path, shell: str) -> None:
+def test_script_of_a_shell(repository: Path, shell: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kafkaform"],
         cwd=repository,

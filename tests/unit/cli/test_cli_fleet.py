@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import os
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
-import click
 import pytest
 
-from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, combine_exit_codes, plan_path, run_on_all
+from kafkaform.cli.fleet import combine_exit_codes, plan_path
 from kafkaform.cli.options import ClusterSelector
-from kafkaform.cli.output import header, render
-from kafkaform.cli.plan import exit_code
+from kafkaform.cli.output import render
 from kafkaform.cli.session import Session
-from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.errors import UsageError
 from kafkaform.core.plans import Plan
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.fleet import (
     ClusterReport,
     FailedCluster,
@@ -34,48 +25,13 @@ from kafkaform.report.fleet import (
     fleet_to_markdown,
     render_fleet,
 )
-from tests.support.cli.project import Call, Project, environment
+from tests.support.cli.fleet import run_all
+from tests.support.cli.project import Project
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
 from tests.support.plans.scenes import declare_topic, plan_for
 
 DEAD = "127.0.0.1:1"
-
-
-def make(session: Session) -> tuple[Plan, PlanHeader]:
-    """A plan of all manifests."""
-    with session.cluster() as cluster:
-        request = Request(session.manifests(()), environment=session.environment)
-        return build_plan(request, cluster, session.settings, session.target), header(session)
-
-
-def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
-    """Plan every cluster of the project, as a command does."""
-    given = {"where": ClusterSelector(), "make": make, "save": lambda *_: None, **more}
-
-    def run(session: Session) -> ClusterOutcome:
-        plan, about = given["make"](session)
-        name = session.require_cluster().name
-        save = partial(given["save"], name, plan, about)
-        return ClusterOutcome(plan, exit_code(plan, detailed=True, strict=False), {"header": about}, save)
-
-    @click.command()
-    def command() -> int:
-        return run_on_all(given["where"], run, Fleet("plan", output_format))
-
-    out, error_handler = io.StringIO(), ErrorHandler()
-    err = io.StringIO()
-    with (
-        contextlib.chdir(project.folder),
-        patch.dict(os.environ, environment(SECRET="hunter2hunter2"), clear=True),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            code = command.main([], standalone_mode=False, obj=error_handler)
-        except KafkaformError as error:
-            code = error_handler.tell(error)
-    return Call(code, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -130,13 +86,13 @@ def build_cluster_report(name: str, plan: Plan, output_format: str = "text") -> 
     return ClusterReport(name, "prod", plan, partial(render, "plan", output_format, plan, header=HEADER))
 
 
-def test_the_worst_exit_code_wins() -> None:
+def test_worst_exit_code_wins() -> None:
     assert combine_exit_codes([0, 2, 0]) == 2
     assert combine_exit_codes([2, 1, 0]) == 1
     assert combine_exit_codes([0, 0]) == 0
 
 
-def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
+def test_plan_of_one_cluster_is_saved_beside_the_others() -> None:
     assert plan_path(Path("out/plan.json"), "prod eu") == Path("out/plan.prod eu.json")
     with pytest.raises(UsageError, match="cannot be part"):
         plan_path(Path("plan.json"), "../../etc")
@@ -167,7 +123,7 @@ def test_markdown_stays_within_a_comment(clusters: int) -> None:
     assert shown >= clusters // 2
 
 
-def test_what_came_from_outside_is_printable_and_the_sum_says_what_is_held_back() -> None:
+def test_what_came_from_outside_is_printable_and_the_sum_reports_what_is_held_back() -> None:
     # What came from outside is printable.
     failed = FailedCluster("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
     text = render_fleet([failed]).plain

@@ -51,7 +51,7 @@ def test_there_is_one_note_which_is_kept_up_to_date(gitlab: FakeGitLab, tmp_path
     assert writes(gitlab) == ["POST", "PUT"]
 
 
-def test_a_note_whose_answer_was_lost_is_not_written_twice(
+def test_note_whose_answer_was_lost_is_not_written_twice(
     gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
 ) -> None:
     gitlab.failures += [("GET", 500, False), ("POST", 502, True)]
@@ -88,7 +88,7 @@ def test_invalid_setting_is_named(
     assert gitlab.notes == []
 
 
-def test_a_server_that_does_not_recover_is_given_up(
+def test_server_that_does_not_recover_is_given_up(
     gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
 ) -> None:
     gitlab.failures += [("GET", 503, False)] * 200
@@ -96,6 +96,6 @@ def test_a_server_that_does_not_recover_is_given_up(
     assert sum(waits) <= 300
 
 
-def test_an_empty_text_is_not_sent(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_empty_text_is_not_sent(gitlab: FakeGitLab, tmp_path: Path) -> None:
     comment(gitlab, tmp_path, " \n").needs(1)
     assert gitlab.requests == []

@@ -37,7 +37,7 @@ def test_standard_input_is_one_of_the_files(tmp_path: Path) -> None:
     assert not (tmp_path / "topics").exists()
 
 
-def test_the_resources_of_one_of_several_clusters_are_written(tmp_path: Path) -> None:
+def test_resources_of_one_of_several_clusters_are_written(tmp_path: Path) -> None:
     topic = "meta: {name: orders, cluster: NAME}\nspec: {partitions: 1, replicationFactor: 1}\n"
     (tmp_path / "t.yaml").write_text(
         f"{topic.replace('NAME', 'dev')}---\n{topic.replace('NAME', 'prod')}", "utf-8"

@@ -35,7 +35,7 @@ PLAN = Plan(
 )
 
 
-def test_a_plan_as_annotations_has_its_findings_and_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_as_annotations_has_its_findings_and_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     show("plan", "github", PLAN, header=HEADER, verbose=False)
     first, second, summary = capsys.readouterr().out.splitlines()
     assert first.startswith("::error file=topics/a.yaml,line=7,col=5,title=KF109::")
@@ -53,7 +53,7 @@ def test_text_without_colours_is_what_rich_would_print(parts: list[tuple[str, st
     assert printed.getvalue() == by_rich.getvalue()
 
 
-def test_a_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
     show("plan", "sarif", PLAN, header=HEADER, verbose=False)
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert [result["ruleId"] for result in run["results"]] == ["KF109", "KF411", "KF113"]
@@ -61,7 +61,7 @@ def test_a_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("output_format", ["github", "sarif"])
-def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_format: str) -> None:
+def test_bad_manifests_of_a_plan_are_reported_in_its_format(tmp_path: Path, output_format: str) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "x.")
     project.topic("a", partitons=3)
     arguments = ("plan", "--bootstrap-server", "127.0.0.1:1", "--format")
@@ -95,7 +95,7 @@ def test_every_renderer_takes_the_options_that_the_table_names(report: str, outp
     assert {*renderer.options} == {option.name for option in options} - {"indent"}
 
 
-def test_a_report_in_a_file_has_no_colours_and_ends_with_a_line_break(
+def test_report_in_a_file_has_no_colours_and_ends_with_a_line_break(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")

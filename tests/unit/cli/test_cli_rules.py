@@ -25,7 +25,7 @@ def test_policies_are_listed_and_severities_are_those_in_force(project: Project)
     assert lines["KF101"] == "error"
 
 
-def test_the_json_of_the_list(project: Project) -> None:
+def test_json_of_the_list(project: Project) -> None:
     project.config(policies=[POLICY], rules={"policy/wide": "warning"})
     entries = {item["code"]: item for item in list_rules(project, "--format", "json").json}
     assert set(entries) == {*rules.list_entries(), "policy/wide"}
@@ -47,7 +47,7 @@ def test_the_json_of_the_list(project: Project) -> None:
     assert kinds["KF410"] == ("note", None, False)
 
 
-def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) -> None:
+def test_rule_is_explained_with_what_can_be_done_about_it(project: Project) -> None:
     out = list_rules(project, "KF109").needs(0).out
     assert out.startswith("KF109 (error)\n\nmin.insync.replicas does not fit the replication factor.\n\n")
     assert "needs      the manifests; run by validate, plan and apply\n" in out
@@ -61,14 +61,14 @@ def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) ->
     assert "rules: {KF109: warning}" in out
 
 
-def test_what_cannot_be_waived_or_set_says_so(project: Project) -> None:
+def test_what_cannot_be_waived_or_set_is_reported(project: Project) -> None:
     assert "waiver     none: fix what it reports\n" in list_rules(project, "KF101").out
     note = list_rules(project, "KF410").out
     assert note.endswith("severity   fixed: this is a note, not a rule\n")
     assert "waiver" not in note
 
 
-def test_the_line_that_is_shown_waives_the_rule(project: Project) -> None:
+def test_line_that_is_shown_waives_the_rule(project: Project) -> None:
     project.config(policies=[POLICY])
     out = list_rules(project, "policy/wide").out
     assert 'metadata.annotations: {kafkaform/waive.policy/wide: "why it is acceptable here"}' in out
@@ -78,14 +78,14 @@ def test_the_line_that_is_shown_waives_the_rule(project: Project) -> None:
     )
 
 
-def test_a_policy_is_found_by_its_bare_name(project: Project) -> None:
+def test_policy_is_found_by_its_bare_name(project: Project) -> None:
     project.config(policies=[POLICY])
     assert list_rules(project, "wide").out == list_rules(project, "policy/wide").out
     call = list_rules(project, "policy/wid").needs(64)
     assert "did you mean policy/wide?" in call.err
 
 
-def test_a_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
+def test_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
     project.config(rules={"KF1099": "info"})
     call = list_rules(project).needs(0)
     assert "kafkaform.yaml:8:3: there is no rule 'KF1099'" in call.err

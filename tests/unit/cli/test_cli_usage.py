@@ -114,7 +114,7 @@ _OF_CLUSTERS = ("compare", "plan --cluster", "doctor --all")
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, line: str) -> None:
+def test_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, line: str) -> None:
     project = Project(tmp_path, DEAD, "")
     project.topic("a")
     if line.startswith(_OF_CLUSTERS):

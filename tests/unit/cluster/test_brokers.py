@@ -271,7 +271,7 @@ def test_versions_that_cannot_be(told: object) -> None:
         open_socket(server)
 
 
-def test_a_tls_handshake_that_drips() -> None:
+def test_tls_handshake_that_drips() -> None:
     def drip() -> None:
         client, _ = server.accept()
         with client, suppress(OSError):
@@ -312,13 +312,13 @@ def test_memory_grows_with_received_bytes() -> None:
     assert peak - before < ECHO.largest / 3
 
 
-def test_a_header_with_fields_that_nobody_defined() -> None:
+def test_header_with_fields_that_nobody_defined() -> None:
     damaged = Raw(pack(">ii", 6, 1) + b"\x01\x00")
     with socket_to(lambda *_: damaged) as (_, first), pytest.raises(MalformedResponse, match="tagged fields"):
         first.send(TAGGED, [b""])
 
 
-def test_a_request_that_is_not_taken_off_our_hands() -> None:
+def test_request_that_is_not_taken_off_our_hands() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer_once() -> None:
@@ -388,7 +388,7 @@ def test_closed_connection_is_opened_again() -> None:
         assert (server.connections, answers) == (7, [])
 
 
-def test_a_broker_that_is_silent_is_asked_once() -> None:
+def test_broker_that_is_silent_is_asked_once() -> None:
     answers: list[object] = [b"first", ..., b"late"]
     with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
@@ -399,7 +399,7 @@ def test_a_broker_that_is_silent_is_asked_once() -> None:
         assert server.connections == 2
 
 
-def test_the_next_bootstrap_server_is_tried() -> None:
+def test_next_bootstrap_server_is_tried() -> None:
     with broker(lambda *_: b"") as gone:
         pass
     with broker(lambda *_: b"here") as server:
@@ -546,7 +546,7 @@ def test_interrupted_request_leaves_no_response(monkeypatch: pytest.MonkeyPatch)
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
 
 
-def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
+def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
     self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
@@ -621,7 +621,7 @@ def test_versions_are_chosen_for_each_broker() -> None:
 # --- what changes something ------------------------------------------------------------------------
 
 
-def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
+def test_change_whose_answer_is_lost_is_not_sent_again() -> None:
     answers: list[object] = [b"first", None]
     with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
@@ -695,7 +695,7 @@ def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, 
         cluster.close()
 
 
-def test_a_login_comes_before_all_requests() -> None:
+def test_login_comes_before_all_requests() -> None:
     answers = [handshake(0), encode_authentication(b""), b"here"]
     with logged_in(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b"x"]) == [b"here"]
@@ -706,7 +706,7 @@ def test_a_login_comes_before_all_requests() -> None:
     ]
 
 
-def test_a_mechanism_that_the_broker_does_not_offer() -> None:
+def test_mechanism_that_the_broker_does_not_offer() -> None:
     with asking_for_logins(lambda *_: handshake(33, "SCRAM-SHA-512", "SCRAM-SHA-256")) as server:
         with pytest.raises(
             AuthenticationFailed, match="does not support PLAIN, only: SCRAM-SHA-512, SCRAM-SHA-256"
@@ -722,7 +722,7 @@ def test_listener_without_logins_is_reported() -> None:
     assert "security.protocol: PLAINTEXT" in (caught.value.hint or "")
 
 
-def test_a_login_that_is_refused_is_final() -> None:
+def test_login_that_is_refused_is_final() -> None:
     refused = encode_authentication(b"", error=58, told="Authentication\nfailed: no such user")
     answers = [handshake(0), refused]
     with asking_for_logins(lambda *_: answers.pop(0)) as server:
@@ -873,7 +873,7 @@ def test_malformed_response_leaves_a_change_unknown() -> None:
         assert len(server.heard) == 1
 
 
-def test_a_login_has_one_deadline_for_all_of_its_answers(
+def test_login_has_one_deadline_for_all_of_its_answers(
     ahead: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 60.0)

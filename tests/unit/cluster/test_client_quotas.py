@@ -138,7 +138,7 @@ def build_alter_response(*parts: tuple[str, int]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dry", [True, False])
-def test_an_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
+def test_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
     brokers = Brokers(build_alter_response(("alice", 0)))
     operation = AlterQuota(ALICE, {"producer_byte_rate": "1048576"}, ("request_percentage",))
     assert write_quotas(brokers, operation, dry=dry) == [None]
@@ -159,7 +159,7 @@ def test_an_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_request_is_written_in_every_version(version: int) -> None:
+def test_request_is_written_in_every_version(version: int) -> None:
     brokers = Brokers(build_alter_response(("alice", 0)))
     write_quotas(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}, ("request_percentage",)))
     body = ALTER_QUOTAS.write(brokers.requests[0], version)

@@ -85,7 +85,7 @@ def test_properties_load_independently() -> None:
             _ = worker.failing
 
 
-def test_a_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed port refuses at once: that is no reason to give up before the time is over."""
     monkeypatch.setattr("kafkaform.cluster.transport.connection._PAUSE_S", 0.0)
     refusals = [ClusterError("refused")] * 3

@@ -15,7 +15,7 @@ def test_topics_that_exist_once_are_listed_once() -> None:
     assert Health(1, (), parts).topics == ["b", "a"]
 
 
-def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers, "_PAUSE_S", 0)
     failures = [ClusterError("refused")] * 2
 

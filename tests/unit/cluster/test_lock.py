@@ -56,14 +56,14 @@ def test_times_of_holders_are_utc_and_never_negative() -> None:
     st.none() | st.integers(1, 2**31),
     st.none() | st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)),
 )
-def test_an_introduction_is_read_as_it_was_written(
+def test_introduction_is_read_as_it_was_written(
     who: str, purpose: str, process: int | None, since: datetime | None
 ) -> None:
     holder = Holder(who, purpose, process, since)
     assert parse_holder(format_holder(holder, "m1"), "m1") == holder
 
 
-def test_an_introduction_is_plain_json_of_one_hold() -> None:
+def test_introduction_is_plain_json_of_one_hold() -> None:
     assert parse_holder(format_holder(ALICE, "m1"), "m2") is None
     # An introduction is plain json.
     assert json.loads(format_holder(ALICE, "m1")) == {
@@ -94,7 +94,7 @@ def test_invalid_introduction_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("letter", ["a", "\N{GRINNING FACE}", "\x01", '"', "\udc80"])
-def test_an_introduction_fits_into_what_a_broker_keeps(letter: str) -> None:
+def test_introduction_fits_into_what_a_broker_keeps(letter: str) -> None:
     """`offset.metadata.max.bytes` is 4096 by default, and some letters take several bytes, or an escape."""
     text = format_holder(Holder(letter * 5_000, letter * 5_000, 2**31, NOW), "m" * 12)
     assert len(text.encode()) <= 4_096
@@ -140,7 +140,7 @@ class Contention:
         )
 
 
-def test_a_free_lock_is_had_at_once_and_in_silence() -> None:
+def test_free_lock_is_had_at_once_and_in_silence() -> None:
     scene = Contention(0)
     assert (scene.acquire(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
 
@@ -167,7 +167,7 @@ def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
         assert word in caught.value.hint
 
 
-def test_a_lock_that_becomes_free_at_the_limit_is_had() -> None:
+def test_lock_that_becomes_free_at_the_limit_is_had() -> None:
     assert Contention(10).acquire(10) == "mine"
 
 
@@ -179,7 +179,7 @@ def test_zero_timeout_tries_once() -> None:
     assert "waited" not in caught.value.message
 
 
-def test_a_holder_may_say_who_it_is_first_or_never() -> None:
+def test_holder_may_identify_itself_first_or_never() -> None:
     scene = Contention(2, [SILENT, ALICE])
     assert scene.acquire(90) == "mine"
     assert [(at, "alice" in line) for at, line in scene.said] == [(RETRY_S, True)]

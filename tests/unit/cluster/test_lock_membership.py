@@ -240,7 +240,7 @@ def test_refused_heartbeat_loses_the_lock(
         membership.prove()
 
 
-def test_the_rights_that_are_missing_are_named(played: Played, membership: Membership) -> None:
+def test_rights_that_are_missing_are_named(played: Played, membership: Membership) -> None:
     played.scripted["JoinGroup"] = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
     with pytest.raises(PermissionDenied, match="Read on group __kafkaform_lock") as caught:
         membership.join("hello")

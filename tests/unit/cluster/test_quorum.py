@@ -84,7 +84,7 @@ def test_voters_are_measured_by_the_leader_if_there_is_one() -> None:
 
 
 @pytest.mark.parametrize(("known", "asked"), [((0,), 0), ((0, 1), 1), ((1, 2), 1)])
-def test_the_best_version_is_asked_for(known: tuple[int, ...], asked: int) -> None:
+def test_best_version_is_asked_for(known: tuple[int, ...], asked: int) -> None:
     brokers = Answering(known, answer(1, [Replica(1, 5, 5)], asked))
     assert read_quorum(cast("Connection", brokers), None, TIMEOUT_S) == Quorum(1, (Voter(1, 0),))
     body = b"\x02\x13__cluster_metadata\x02" + bytes(4) + NO_TAGS * 3

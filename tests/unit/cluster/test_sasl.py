@@ -127,7 +127,7 @@ def test_unproven_scram_broker_is_refused(final: bytes, why: str) -> None:
         "",
     ],
 )
-def test_a_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
+def test_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
     sent: list[str] = []
 
     def send(message: bytes) -> bytes:
@@ -138,7 +138,7 @@ def test_a_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
     assert len(sent) == 1
 
 
-def test_a_token_is_sent_with_its_extensions() -> None:
+def test_token_is_sent_with_its_extensions() -> None:
     sent: list[bytes] = []
 
     def send(message: bytes) -> bytes:
@@ -226,7 +226,7 @@ def test_kerberos_login_has_no_security_layer() -> None:
 
 
 @pytest.mark.usefixtures("kerberos")
-def test_kerberos_says_why_there_is_no_ticket() -> None:
+def test_kerberos_gives_the_reason_there_is_no_ticket() -> None:
     assert failure(SaslSettings("GSSAPI", service="stranger"), lambda _: b"").endswith("status 2529638919")
 
 
@@ -252,7 +252,7 @@ def test_unsupported_mechanism_sends_nothing(mechanism: str) -> None:
         log_in(SaslSettings(mechanism), BROKER, None, send)
 
 
-def test_a_broker_without_the_mechanism_says_which_it_has() -> None:
+def test_broker_without_the_mechanism_names_which_it_has() -> None:
     error = make_mechanism_error(SaslSettings("PLAIN", "alice"), BROKER, ["SCRAM-SHA-512", "GSSAPI"])
     assert "does not support PLAIN, only: SCRAM-SHA-512, GSSAPI" in error.message
 

@@ -43,7 +43,7 @@ class Lagging:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PART, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_a_topic_that_fails_leaves_no_list_on_the_others(
+def test_topic_that_fails_leaves_no_list_on_the_others(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Lagging(code)

@@ -67,7 +67,7 @@ def failure(tokens: TokenSource, hint: str = "") -> str:
 # The endpoint
 
 
-def test_an_endpoint_gives_a_token_for_the_secret(endpoint: TokenEndpoint) -> None:
+def test_endpoint_gives_a_token_for_the_secret(endpoint: TokenEndpoint) -> None:
     tokens = source(oidc(endpoint, scope="kafka read/all"), {"logicalCluster": "lkc-1"})
     token = tokens.token()
     assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "kafka read/all"}]
@@ -88,7 +88,7 @@ def test_secret_in_an_endpoint_error_is_hidden(endpoint: TokenEndpoint) -> None:
     assert failure(source(oidc(endpoint))).endswith("HTTP 400: <hidden>")
 
 
-def test_the_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
+def test_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
     with token_endpoint() as second:
         endpoint.headers["Location"] = second.url
         endpoint.answer = lambda: (302, b"")
@@ -130,12 +130,12 @@ def test_response_without_a_usable_token_is_an_error(
     assert reason in failure(source(oidc(endpoint)))
 
 
-def test_an_expired_token_is_not_used(endpoint: TokenEndpoint) -> None:
+def test_expired_token_is_not_used(endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(-1))
     assert "ada has expired" in failure(source(oidc(endpoint)))
 
 
-def test_an_endpoint_that_is_busy_is_asked_again(
+def test_endpoint_that_is_busy_is_asked_again(
     endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PAUSE_S", 0.0)
@@ -146,7 +146,7 @@ def test_an_endpoint_that_is_busy_is_asked_again(
     assert failure(source(oidc(endpoint)), "try again later").endswith("HTTP 503")
 
 
-def test_an_endpoint_may_not_take_longer_however_it_trickles(
+def test_endpoint_may_not_take_longer_however_it_trickles(
     endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.2)
@@ -163,7 +163,7 @@ def test_an_endpoint_may_not_take_longer_however_it_trickles(
     ended.set()
 
 
-def test_a_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
+def test_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
     with token_endpoint(self_signed(tmp_path)) as endpoint:
         assert "certificate verify failed" in failure(source(oidc(endpoint)))
         trusting = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
@@ -174,7 +174,7 @@ def test_a_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
 # A file
 
 
-def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clock: Clock) -> None:
+def test_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "token"
     path.write_text(jwt(100) + "\n")
     tokens = source(TokenFileSettings(path))
@@ -186,7 +186,7 @@ def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clo
     assert tokens.token().principal == "grace"
 
 
-def test_a_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
+def test_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
     path = tmp_path / "token"
     assert f"{path} cannot be read" in failure(source(TokenFileSettings(path)))
     path.write_bytes(b"\xff" * 10)
@@ -265,7 +265,7 @@ def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> Non
     assert tokens.token().value == "token 2"
 
 
-def test_a_token_is_used_to_its_end_where_it_cannot_be_renewed(
+def test_token_is_used_to_its_end_where_it_cannot_be_renewed(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     fetches: list[Token | None] = [Token("first", 1_100.0), None, None, None, Token("last", 1_300.0)]
@@ -347,14 +347,12 @@ def test_librdkafka_gets_the_same_token(endpoint: TokenEndpoint) -> None:
     assert len(endpoint.asked) == 1
 
 
-def test_no_librdkafka_client_is_made_without_a_token(endpoint: TokenEndpoint) -> None:
+def test_no_librdkafka_client_is_created_without_a_token(endpoint: TokenEndpoint) -> None:
     with pytest.raises(AuthenticationFailed, match="invalid_client"):
         make_librdkafka_options(source(oidc(endpoint, "wrong")))
 
 
-def test_a_token_that_librdkafka_does_not_get_is_logged(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_token_that_librdkafka_does_not_get_is_logged(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     made = count_tokens(clock)
     fetches = [made]
 

@@ -18,7 +18,7 @@ from tests.support.plans.scenes import VARIED
 _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
 
 
-def test_the_varied_configs_are_all_there_are() -> None:
+def test_varied_configs_are_all_there_are() -> None:
     known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
     assert VARIED[-1].keys() == known - _TIERED
 

@@ -88,7 +88,7 @@ def _password(monkeypatch: pytest.MonkeyPatch) -> None:
     ("login", "password"),
     [(None, "${env:PW}"), (LoginRefused("no"), "changed"), (ClusterError("no SASL"), "unknown")],
 )
-def test_a_declared_password_is_tried_once(login: ClusterError | None, password: str) -> None:
+def test_declared_password_is_tried_once(login: ClusterError | None, password: str) -> None:
     brokers = Brokers(build_describe_response("alice", "bob"), login)
     read = brokers.observe(ALICE)
     assert brokers.logins == [("alice", "SCRAM-SHA-512")]
@@ -174,7 +174,7 @@ def test_request_has_one_credential_of_a_user() -> None:
     assert error.is_partial
 
 
-def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dry_run_sends_nothing_and_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers()
     operation = SetCredentials(ALICE, {PATH: DECLARED})
     assert "no dry run for SCRAM" in str(brokers.write(operation, validate_only=True)[0])

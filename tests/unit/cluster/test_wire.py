@@ -390,7 +390,7 @@ def test_lengths_are_read_as_they_are_written(number: int, before: bytes, behind
     )
 
 
-def test_a_length_has_no_more_than_five_bytes() -> None:
+def test_length_has_no_more_than_five_bytes() -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
         message_schema.read_uvarint(b"\x80" * 1_000 + b"\x01", 0)
 
@@ -445,7 +445,7 @@ damages = builds(
 @pytest.mark.parametrize(
     ("request_type", "version", "body"), SAMPLES, ids=lambda one: str(getattr(one, "name", ""))
 )
-def test_the_samples_are_read_whole_and_no_part_of_them_is(
+def test_samples_are_read_whole_and_no_part_of_them_is(
     request_type: RequestType[Any], version: int, body: bytes
 ) -> None:
     assert read_response(request_type, body, version, "") is not None

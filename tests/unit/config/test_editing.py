@@ -253,7 +253,7 @@ def test_defaults_are_overruled_in_the_manifest() -> None:
 
 
 @pytest.mark.parametrize("retention", ["7d", "{time: 7d}", "{time: 7d, bytes: 1GiB}"])
-def test_a_default_retention_is_unset(retention: str) -> None:
+def test_default_retention_is_unset(retention: str) -> None:
     context = Context(defaults={"Topic": ({"config": {"retention.ms": DAY}},)})
     after = edit_text(topic(f"{COUNTS}retention: {retention}"), [(RETENTION, None)], context)
     unset = "{time: null}" if retention == "7d" else retention.replace("7d", "null")
@@ -299,7 +299,7 @@ def test_first_override_has_its_block() -> None:
     ]
 
 
-def test_an_override_is_made_only_where_there_are_environments() -> None:
+def test_override_is_created_only_where_there_are_environments() -> None:
     text = topic(COUNTS)
     for context in (Context(("prod",), "prod"), Context(None, "prod"), Context((), None)):
         assert diff_edits(text, [("partitions", 6)], context) == ["-  partitions: 3", "+  partitions: 6"]
@@ -358,7 +358,7 @@ def test_deletion_is_reverted_with_required_fields() -> None:
 @pytest.mark.parametrize("end", ["\n", "", "\n\n", "\n...\n", "\n# end"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_the_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
+def test_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
     def form(text: str) -> str:
         return mark + (text.rstrip("\n") + end).replace("\n", newline)
 
@@ -643,7 +643,7 @@ def test_files_that_cannot_be_rolled_back_are_listed(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_a_link_inside_is_followed() -> None:
+def test_link_inside_is_followed() -> None:
     result = files(1)
     Path("t/data").mkdir()
     Path("t/a.yaml").rename("t/data/a.yaml")
@@ -653,7 +653,7 @@ def test_a_link_inside_is_followed() -> None:
     assert Path("t/data/a.yaml").read_text() == "a 2\n"
 
 
-def test_a_link_to_outside_is_not_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_to_outside_is_not_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = files(1)
     Path("t/a.yaml").rename(folder / "a.yaml")
     (folder / "t/a.yaml").symlink_to("../a.yaml")

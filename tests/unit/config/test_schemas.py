@@ -90,7 +90,7 @@ def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
     assert len(list(config.iter_errors({**document, "defaults": {"ClientQuota": limits}}))) == 1
 
 
-def test_a_stale_file_is_found_and_written_anew(
+def test_stale_file_is_found_and_written_anew(
     generator: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in SCHEMAS:
@@ -131,7 +131,7 @@ def test_editors_know_every_config_its_default_and_every_client_property() -> No
     assert "SASL_SSL" in client["security.protocol"]["examples"]
 
 
-def test_the_defaults_of_a_configuration_are_checked_as_a_spec() -> None:
+def test_defaults_of_a_configuration_are_checked_as_a_spec() -> None:
     validator = Draft202012Validator(read("config"))
 
     def accepts(topic: dict[str, object]) -> bool:

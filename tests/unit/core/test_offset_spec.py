@@ -177,7 +177,7 @@ def test_each_spelling_of_an_offset_means_the_same(text: str, spec: OffsetSpec, 
         "2026-W44-7",
     ],
 )
-def test_a_time_without_a_zone_is_refused(text: str) -> None:
+def test_time_without_a_zone_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no time zone"):
         parse_offset(text)
 

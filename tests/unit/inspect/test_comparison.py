@@ -92,7 +92,7 @@ def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
     assert render_comparison(comparison).plain.count("as declared\n") == 2
 
 
-def test_what_was_not_applied_set_or_told_is_said_as_such() -> None:
+def test_what_was_not_applied_set_or_reported_is_marked() -> None:
     # What was not applied yet is said.
     comparison = compare_sides(
         side("dev", wanted={"t": state(12)}, t=ComparedResource(state(12))),
@@ -193,7 +193,7 @@ def test_nothing_differs_from_itself(things: dict[ResourceRef, ComparedResource]
 
 
 @given(sides(), sides())
-def test_the_other_way_round_the_same_differs(
+def test_other_way_round_the_same_differs(
     one: dict[ResourceRef, ComparedResource], other: dict[ResourceRef, ComparedResource]
 ) -> None:
     there = compare_sides(Side("a", one), Side("b", other))

@@ -45,7 +45,7 @@ def test_what_is_as_declared_is_no_drift(memory: MemoryCluster) -> None:
     assert drift.unrecorded is None
 
 
-def test_a_field_is_told_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
+def test_field_goes_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
     (first,) = drifted.fields
@@ -61,7 +61,7 @@ def test_missing_and_present_are_drift_of_the_whole(memory: MemoryCluster) -> No
     assert all(drifted.fields == () for drifted in drift.resources)
 
 
-def test_a_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCluster) -> None:
+def test_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY, segment_ms=DAY)
     create_topic(memory, "b", segment_ms=DAY)
     drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b"), declare_topic("c", 3))
@@ -86,7 +86,7 @@ def test_a_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCl
 @pytest.mark.parametrize(
     ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
 )
-def test_undeclared_configs_by_what_the_manifest_says_of_them(
+def test_undeclared_configs_by_manifest(
     memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
 ) -> None:
     create_topic(memory, "a", segment_ms=DAY)
@@ -130,7 +130,7 @@ REF = ResourceRef("Topic", "x")
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize("unmanaged", [None, (), (REF,)])
 @pytest.mark.parametrize("counts", [False, True])
-def test_what_could_not_be_seen_comes_before_what_drifted(
+def test_what_could_not_be_read_comes_before_what_drifted(
     memory: MemoryCluster,
     drifted: bool,
     unknown: bool,
@@ -165,7 +165,7 @@ def test_resources_that_nobody_declares(
     assert (drift.unmanaged, drift.verdict) == (told, verdict)
 
 
-def test_a_resource_that_cannot_be_seen_is_not_told_as_missing(memory: MemoryCluster) -> None:
+def test_resource_that_cannot_be_read_is_not_reported_as_missing(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.hide(topic("a"))
     drift = drift_in(memory, declare_topic("a"))
@@ -185,7 +185,7 @@ def test_findings_about_manifests_are_left_to_the_plan() -> None:
         max_size=5,
     )
 )
-def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
+def test_what_was_created_as_declared_has_not_drifted(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
     cluster = MemoryCluster()
     desired = []
     for name, (partitions, retention, undeclared) in topics.items():
@@ -196,7 +196,7 @@ def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, 
 
 
 @given(strategies.plans())
-def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
+def test_every_difference_of_a_plan_is_reported_once(plan: Plan) -> None:
     drift = find_drift(plan, declared_in(plan), NO_RECORD)
     refs = [drifted.ref for drifted in drift.resources]
     assert len(set(refs)) == len(refs)
@@ -322,7 +322,7 @@ def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryClust
     assert [ref.name for ref, _ in wanted.refused] == ["b", "gone", "mine"]
 
 
-def test_no_manifest_says_what_differs_by_partition_or_is_committed(memory: MemoryCluster) -> None:
+def test_no_manifest_declares_what_differs_by_partition_or_is_committed(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
     odd = [
@@ -351,7 +351,7 @@ def placing(desired: Desired, strategy: str, static: str | None = None) -> Desir
     )
 
 
-def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(memory: MemoryCluster) -> None:
+def test_replicas_are_drift_only_where_a_manifest_declares_them(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 2, 2)
     (drifted,) = drift_in(memory, declare_topic("a", 2, 3)).resources
     assert [field.change.path for field in drifted.fields] == ["replicationFactor"]

@@ -92,7 +92,7 @@ def codes(report: HealthReport) -> list[str]:
         ((SICK,), True, Severity.WARNING, HealthVerdict.UNHEALTHY),
     ],
 )
-def test_the_verdict_is_that_of_the_worst_finding(
+def test_verdict_is_that_of_the_worst_finding(
     findings: tuple[Diagnostic, ...], matters: bool | None, fail_on: Severity, verdict: HealthVerdict
 ) -> None:
     untold = () if matters is None else (UncheckedRule("KF301", "x", matters),)
@@ -102,14 +102,14 @@ def test_the_verdict_is_that_of_the_worst_finding(
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def test_a_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
+def test_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.commit("g", {("orders", 0): 0})
     report = Examination((declare_topic("orders", 3, 3),), target=target(brokers=3)).examine(memory)
     assert (report.verdict, report.findings, report.unchecked) == (HealthVerdict.HEALTHY, (), ())
     assert list(report.groups) == ["g"]
 
 
-def test_a_stopped_broker_is_seen_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
+def test_stopped_broker_is_reported_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     wanted = (declare_topic("orders", 6, 3), group("g", members={"expected": 1}))
     report = Examination(wanted, target=target(brokers=3)).examine(memory)
@@ -164,7 +164,7 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
-def test_a_part_that_is_not_told_matters_if_its_rule_would(
+def test_part_that_is_not_reported_matters_if_its_rule_would(
     memory: MemoryCluster, part: Part, told: dict[str, bool]
 ) -> None:
     cluster = Saying(memory, changes={"unread": {part: "denied"}})
@@ -177,7 +177,7 @@ def test_a_part_that_is_not_told_matters_if_its_rule_would(
     assert (second.unchecked, second.verdict) == ((), HealthVerdict.HEALTHY)
 
 
-def test_a_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCluster) -> None:
+def test_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCluster) -> None:
     why = "this cluster does not support DescribeLogDirs"
     changes = {"unread": {Part.LOG_DIRS: why}, "not_offered": frozenset({Part.LOG_DIRS})}
     report = Examination().examine(Saying(memory, changes=changes))
@@ -195,7 +195,7 @@ def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory:
     assert report.verdict is HealthVerdict.UNKNOWN
 
 
-def test_a_hanging_transaction_is_found(memory: MemoryCluster) -> None:
+def test_hanging_transaction_is_found(memory: MemoryCluster) -> None:
     with memory.transaction("orders", 1, age_ms=1_000):
         memory.write("orders", 1)
         assert codes(Examination().examine(memory)) == []
@@ -255,14 +255,14 @@ def test_critical_findings_need_one_reading_of_health_and_nothing_else(memory: M
     assert (cluster.healths, cluster.readings) == (2, [])
 
 
-def test_a_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster) -> None:
+def test_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     for severity in ("off", "warning", "info"):
         assert critical_findings(memory, Settings(rules={"KF303": severity}), None) == []
     assert len(critical_findings(memory, Settings(rules={"KF303": "error", "KF104": "error"}), None)) == 1
 
 
-def test_the_rules_about_health() -> None:
+def test_rules_about_health() -> None:
     assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 14)]
 
 

@@ -97,7 +97,7 @@ GROUP_DEFAULTS = st.fixed_dictionaries(
     GROUP_DEFAULTS,
     st.sampled_from(FileGrouping),
 )
-def test_the_plan_of_an_import_is_empty(
+def test_plan_of_an_import_is_empty(
     tmp_path_factory: pytest.TempPathFactory,
     topics: list[tuple[dict[str, str], int, int]],
     groups: list[tuple[dict[str, str], bool]],
@@ -136,7 +136,7 @@ def test_the_plan_of_an_import_is_empty(
     assert (dict(made.not_converged), dict(made.unread), made.idle) == ({}, {}, ())
 
 
-def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
+def test_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     context = Context(defaults={"ConsumerGroup": (layer("ConsumerGroup", offsets={"initial": "latest"}),)})
     share = Group("g", "share", "Empty", positions=(Position("t", 0, 5),))
     read = observation(Observed(group("g"), None, {}, live=share))
@@ -146,7 +146,7 @@ def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     assert "initial: null" in made.files[0].text
 
 
-def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
+def test_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
     context = Context(defaults={"Topic": (layer("Topic", state="absent"),)})
     read = observation(build_observed("a"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
@@ -154,7 +154,7 @@ def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -
         assert plan_of(made, read, context, cluster).unchanged == 1
 
 
-def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(tmp_path: Path) -> None:
+def test_what_a_manifest_cannot_declare_is_reported_and_survives_a_reset(tmp_path: Path) -> None:
     context = Context(undeclared=Undeclared.RESET)
     read = observation(build_observed("a", config_future_config="7", config_retention_ms="5"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
@@ -167,7 +167,7 @@ def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(tmp_path: Path)
     assert made.not_converged == {}
 
 
-def test_what_a_plan_will_change_all_the_same_is_told() -> None:
+def test_what_a_plan_will_change_all_the_same_is_reported() -> None:
     hidden = layer("Topic", config={"segment.ms": "1d"})
     context = Context(defaults={"Topic": (hidden,)})
     uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
@@ -204,7 +204,7 @@ def test_what_several_resources_lack_is_one_line() -> None:
     assert unread == "not read: 3 consumer groups (svc-0, svc-1, svc-2): denied"
 
 
-def test_an_acl_that_a_manifest_would_lack_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acl_that_a_manifest_would_lack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
     read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
     assert make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).not_converged == {}
@@ -216,7 +216,7 @@ def test_an_acl_that_a_manifest_would_lack_is_told(monkeypatch: pytest.MonkeyPat
     assert [*made.not_converged] == [ResourceRef("Access", "User:a")]
 
 
-def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
+def test_group_that_could_not_be_read_in_full_is_not_written() -> None:
     half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
     nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))
     read = observation(
@@ -261,7 +261,7 @@ def test_what_no_manifest_can_declare_is_named_and_the_rest_is_written(
     assert [line for line in list_problems(made) if line.startswith(f"not imported: {ref}: ")]
 
 
-def test_a_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) -> None:
+def test_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) -> None:
     ref = ResourceRef("ClientQuota", "user=a")
     read = observation(
         Observed(ref, None, {"config.producer_byte_rate": "nan", "config.consumer_byte_rate": "5000000"})
@@ -303,7 +303,7 @@ def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
     assert names(overwrite=True) == ["a.1", "a.2"]
 
 
-def test_a_topic_that_is_gone_meanwhile_is_no_problem() -> None:
+def test_topic_that_is_deleted_meanwhile_is_no_problem() -> None:
     made = make_import(
         observation(also=[topic("gone")]), EVERYTHING, {}, Context(), ImportLayout(Path("live"))
     )

@@ -146,7 +146,7 @@ def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: Me
     assert list_skipped(reset(cluster, "latest")) == []
 
 
-def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
+def test_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
     cluster: MemoryCluster,
 ) -> None:
     class Few(Watched):
@@ -162,7 +162,7 @@ def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_
         assert message.startswith("a transaction has been open in a:1 from offset 100")
 
 
-def test_it_is_destructive_and_says_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:
+def test_it_is_destructive_and_reports_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:
     for place, word in (("earliest", "40"), ("latest", "50")):
         (change,) = reset(cluster, place, "a:0").plan.changes
         assert change.status is Status.NEEDS_CONSENT
@@ -177,11 +177,11 @@ def test_consent_can_be_given_at_once(cluster: MemoryCluster) -> None:
     assert change.status is Status.PLANNED
 
 
-def test_a_named_topic_is_all_of_its_partitions(cluster: MemoryCluster) -> None:
+def test_named_topic_is_all_of_its_partitions(cluster: MemoryCluster) -> None:
     assert moves(reset(cluster, "earliest", "a").plan)["offsets.a:2"] == (None, 10)
 
 
-def test_a_group_that_stands_there_already_needs_no_change(cluster: MemoryCluster) -> None:
+def test_group_that_stands_there_already_needs_no_change(cluster: MemoryCluster) -> None:
     planned = reset(cluster, "current")
     assert planned.plan.changes == ()
     assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
@@ -194,7 +194,7 @@ def test_offsets_of_a_file(cluster: MemoryCluster) -> None:
     assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
 
 
-def test_an_active_group_is_refused(cluster: MemoryCluster) -> None:
+def test_active_group_is_refused(cluster: MemoryCluster) -> None:
     cluster.join("g")
     (change,) = reset(cluster, "earliest", allow="destructive").plan.changes
     assert change.status is Status.REFUSED
@@ -226,7 +226,7 @@ def test_missing_resource_is_named(
     assert caught.value.hint
 
 
-def test_a_group_that_may_not_be_seen(cluster: MemoryCluster) -> None:
+def test_group_that_is_hidden(cluster: MemoryCluster) -> None:
     cluster.hide(GROUP)
     with pytest.raises(ClusterError, match="not visible"):
         reset(cluster, "earliest")
@@ -261,7 +261,7 @@ def test_what_is_done_needs_no_consent_any_more(cluster: MemoryCluster) -> None:
     assert report.complete
 
 
-def test_a_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+def test_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", allow="destructive").plan
     cluster.join("g")
     (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
@@ -269,7 +269,7 @@ def test_a_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> N
     assert "member" in first.message
 
 
-def test_a_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+def test_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", "a:0", allow="destructive").plan
     cluster.expire("a", 0, 60)
     (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
@@ -277,7 +277,7 @@ def test_a_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> No
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
 
 
-def test_offsets_that_move_while_the_plan_is_made_are_told(
+def test_offsets_that_move_during_planning_are_reported(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def time_passes(_: float) -> None:
@@ -289,7 +289,7 @@ def test_offsets_that_move_while_the_plan_is_made_are_told(
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
-def test_a_reset_that_a_rule_has_as_an_error_is_refused(
+def test_reset_that_a_rule_has_as_an_error_is_refused(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
@@ -322,7 +322,7 @@ def test_what_is_no_topic(text: str) -> None:
         parse_topics([text])
 
 
-def test_the_plan_names_the_group_and_the_topic_is_not_touched(cluster: MemoryCluster) -> None:
+def test_plan_names_the_group_and_the_topic_is_not_touched(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest").plan
     assert [change.ref for change in plan.changes] == [GROUP]
     assert topic("a") not in [change.ref for change in plan.changes]

@@ -132,7 +132,7 @@ def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
     assert [item.name for item in made.topics] + [f"@{item.name}" for item in made.groups] == names
 
 
-def test_what_is_declared_is_told_from_what_is_there() -> None:
+def test_what_is_declared_is_distinguished_from_the_live_state() -> None:
     desired = [build_desired(topic("__mine"))]
     made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
     assert [item.name for item in made.topics] == ["__mine"]
@@ -168,7 +168,7 @@ def test_topics_know_their_readers_also_those_that_are_not_shown() -> None:
     assert (made.topics[0].groups, made.groups) == (("g", "h"), ())
 
 
-def test_what_does_not_exist_is_told_with_the_nearest_name() -> None:
+def test_what_does_not_exist_is_reported_with_the_nearest_name() -> None:
     made = assemble(live("@g"), reading(), {}, None, Selection())
     assert made.groups[0].group is None
     assert made.groups[0].only_configs
@@ -176,7 +176,7 @@ def test_what_does_not_exist_is_told_with_the_nearest_name() -> None:
     assert made.missed == {"order.v1": "orders.v1", "zzz": None}
 
 
-def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
+def test_what_could_not_be_read_is_reported_in_a_line_for_each_reason() -> None:
     groups = reading(a="no right", b="no right", c="no right", d="no right", e="no answer")
     whole = Group("f", "streams", "Stable", unread="the ends of its logs")
     groups = GroupReading({"f": whole}, groups.denied)
@@ -192,7 +192,7 @@ def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
     assert [entry.denied for entry in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
-def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
+def test_what_cannot_be_read_is_reported_and_does_not_stop_the_rest() -> None:
     # Sizes that nobody tells are said and do not stop the reading.
     seen = live("a", "b")
     made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())

@@ -56,7 +56,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert [len(read(tmp_path / name).topics) for name in names] == [1, 2, 1]
 
 
-def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
+def test_what_is_damaged_is_reported_and_left_out(tmp_path: Path) -> None:
     good = keep(tmp_path, report(1, "a"))
     (tmp_path / "skew-0.json").write_text("{")
     (tmp_path / "skew-1.json").write_text(good.read_text().replace('"name": "a"', '"nam": "a"'))
@@ -74,7 +74,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
     assert all("\n" not in line for line in found.damaged)
 
 
-def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
+def test_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
     assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}, read) == skew_folder.EarlierReports()
     assert not (tmp_path / "none").exists()
 
@@ -125,7 +125,7 @@ def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() ->
     assert found[1][4] == "the audit record"
 
 
-def test_what_was_before_a_topic_was_made_again_is_left_out() -> None:
+def test_what_was_before_a_topic_was_recreated_is_left_out() -> None:
     story = Story()
     story.add("update", "a", {"partitions": (6, 12)})
     story.add("create", "a", {"partitions": (None, 3)})

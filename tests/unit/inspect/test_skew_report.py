@@ -67,7 +67,7 @@ def document(**more: object) -> dict[str, Any]:
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def test_a_report_is_read_as_it_was_written(file: Path) -> None:
+def test_report_is_read_as_it_was_written(file: Path) -> None:
     made = report(
         build_result("a"), empty("b"), replace(build_result("c"), retention_bytes=-1)
     )  # without a limit
@@ -76,7 +76,7 @@ def test_a_report_is_read_as_it_was_written(file: Path) -> None:
     assert read_skew_report(file) == made  # of any age and cluster
 
 
-def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
+def test_report_that_names_no_cluster_is_taken(file: Path) -> None:
     made = report(build_result(), cluster_id=None)
     file.write_text(to_json(made), "utf-8")
     assert read_skew_report(file, now=NOW, cluster_id="memory") == made
@@ -114,7 +114,7 @@ DAMAGED = damage_json(json.dumps(document()))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGED if kind != "fraction"])  # which a report has
-def test_a_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
+def test_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
     for content in DAMAGED[kind]:
         assert ": not a valid skew report: " in read_refused(file, content).message
 
@@ -150,13 +150,13 @@ def test_wrong_value_is_not_shown_as_it_may_be_a_key(
     assert "alice" not in message
 
 
-def test_an_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
+def test_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["sample"]["seed"] = -(10**400)
     assert "(362 more characters) is too large" in read_refused(file, json.dumps(damaged)).message
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SkewReportError, match=r"nowhere.json: No such file") as raised:
         read_skew_report(tmp_path / "nowhere.json")
     assert "kafkaform skew --format json" in (raised.value.hint or "")
@@ -178,7 +178,7 @@ def build_report_of_age(age: timedelta) -> str:
         (timedelta(seconds=1), timedelta(0), "is 1 second old; the maximum age is 0 seconds"),
     ],
 )
-def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, words: str) -> None:
+def test_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, words: str) -> None:
     error = read_refused(file, build_report_of_age(age), max_age=max_age)
     assert error.message.endswith(words)
     assert "--max-age" in (error.hint or "")
@@ -191,7 +191,7 @@ def test_any_age_is_taken_where_none_is_asked_for(file: Path) -> None:
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
 
 
-def test_a_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
+def test_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
     file.write_text(build_report_of_age(timedelta(minutes=-4)), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
     assert (
@@ -202,7 +202,7 @@ def test_a_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: 
     assert "in the future: 2026-11-29T12:00:00Z" in future
 
 
-def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
+def test_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
     made = replace(report(build_result(), cluster_id="other"), cluster_name="staging")
     error = read_refused(file, to_json(made), cluster_id="memory")
     assert "of cluster staging (other), not of memory" in error.message
@@ -221,7 +221,7 @@ LIMITED = declare_policy(maxPartitionRatio=2.0)
 
 
 @pytest.mark.parametrize(("ratio", "status"), [(SURE, "fail"), (UNSURE, "warn"), (FINE, "pass")])
-def test_a_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
+def test_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
     ratio: Estimate, status: str
 ) -> None:
     made = judge_report(report(build_result(ratio=ratio)), [LIMITED], Settings())
@@ -233,7 +233,7 @@ def test_a_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
     assert is_beyond_policy(made) == (status == "fail")
 
 
-def test_the_worst_limit_decides_by_the_severities_of_the_project() -> None:
+def test_worst_limit_decides_by_the_severities_of_the_project() -> None:
     # The worst limit decides and every limit that is not surely kept is told.
     topic = declare_policy(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
     keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
@@ -298,7 +298,7 @@ def test_findings_are_of_this_judgement_and_topic() -> None:
         ("records", {"bytes_unknown": "they are gone"}, "pass"),
     ],
 )
-def test_a_ratio_that_is_not_known_is_not_judged(by: str, unknown: dict[str, Any], status: str) -> None:
+def test_ratio_that_is_not_known_is_not_judged(by: str, unknown: dict[str, Any], status: str) -> None:
     made = report(replace(build_result("a", hot_keys=[hot("a", SURE)]), **unknown))
     desired = [declare_policy("a", maxPartitionRatio=9.0, by=by)]
     judged = judge_report(made, desired, Settings())

@@ -74,7 +74,7 @@ def test_without_names_every_topic_with_a_policy_is_chosen(cluster: MemoryCluste
     assert "skew: {maxPartitionRatio" in (caught.value.hint or "")
 
 
-def test_a_name_that_is_not_there_is_told_with_the_nearest(cluster: MemoryCluster) -> None:
+def test_name_that_is_not_there_is_reported_with_the_nearest(cluster: MemoryCluster) -> None:
     with pytest.raises(KafkaformError, match="no topic 'order'") as caught:
         choose(cluster, ["payments", "order"], [], ())
     assert caught.value.hint == "did you mean orders?"
@@ -82,14 +82,14 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(cluster: MemoryCluste
         choose(cluster, ["payments", "*x"], [], ())
 
 
-def test_a_declared_topic_that_is_not_there_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+def test_declared_topic_that_is_not_there_does_not_keep_the_others(cluster: MemoryCluster) -> None:
     chosen = choose(cluster, [], [declare_policy("orders"), declare_policy("new")], ())
     assert chosen.topics == {"orders": 3}
     assert [*chosen.failed] == ["new"]
     assert "no topic 'new'" in chosen.failed["new"].message
 
 
-def test_a_topic_that_may_not_be_seen_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+def test_topic_that_is_hidden_does_not_keep_the_others(cluster: MemoryCluster) -> None:
     cluster.hide(topic("payments"))
     chosen = choose(cluster, ["orders", "payments"], [], ())
     assert chosen.topics == {"orders": 3}
@@ -148,7 +148,7 @@ def test_spans_begin_at_a_time_and_end_before_an_open_transaction(cluster: Memor
         assert (late.start, late.end) == (20, 20)
 
 
-def test_a_partition_without_a_leader_fails_its_topic_alone() -> None:
+def test_partition_without_a_leader_fails_its_topic_alone() -> None:
     memory = MemoryCluster(brokers=[Broker(1), Broker(2)])
     create_topic(memory, "orders", 4)
     create_topic(memory, "payments", 1)
@@ -240,7 +240,7 @@ def test_readers_are_groups_whose_members_are_known() -> None:
     )
 
 
-def test_an_end_that_went_backwards_counts_nothing_and_is_named() -> None:
+def test_end_that_went_backwards_counts_nothing_and_is_named() -> None:
     """As after an unclean leader election: offsets beyond the cut were lost, and may be given out again."""
 
     def read(*ends: int, at_ms: int) -> TopicLogs:
@@ -261,7 +261,7 @@ def test_an_end_that_went_backwards_counts_nothing_and_is_named() -> None:
     assert [note for note in found.notes if "offsets 100 to 299 of t:0" in note]
 
 
-def test_a_topic_that_was_made_again_while_it_is_watched_fails(cluster: MemoryCluster) -> None:
+def test_topic_that_was_recreated_while_it_is_watched_fails(cluster: MemoryCluster) -> None:
     cluster.write("payments", 0, 5, WRITTEN)
     cluster.write("orders", 0, 5, WRITTEN)
     before = read_logs(cluster, {"orders": 3, "payments": 1}, NOW)

@@ -71,7 +71,7 @@ def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> 
     assert {field.assessment.risk for field in planned.change.fields} >= {Risk.IMPOSSIBLE}
 
 
-def test_the_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
+def test_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
     holding(memory, "a", 150, (1,), (2,))
     plan = plan_for(memory, declare_topic("a", 2, 3))
     assert "150.0 MiB to copy; 160.0 MiB usable" in reason_of(plan)
@@ -95,7 +95,7 @@ def test_empty_replicas_and_new_partitions_need_no_space(memory: MemoryCluster) 
     assert verdicts(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
 
 
-def test_the_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
+def test_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
     holding(memory, "a", 150)
     assert verdicts(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.REFUSED}
     generous = ClusterSettings("dev", ClientProperties(), moves=MoveOptions(disk_reserve=0.05))
@@ -111,7 +111,7 @@ def test_moves_of_other_people_take_space(memory: MemoryCluster) -> None:
     assert " MiB of other moves" in reason_of(plan_for(memory, declare_topic("a", 1, 3)))
 
 
-def test_a_rebalance_is_refused_and_its_broker_is_not_empty(memory: MemoryCluster) -> None:
+def test_rebalance_is_refused_and_its_broker_is_not_empty(memory: MemoryCluster) -> None:
     holding(memory, "a", 212, (1, 2))
     made = make_rebalance(RebalanceRequest(remove=frozenset({1})), memory, None)
     assert verdicts(made.plan) == {"a": Status.REFUSED}
@@ -136,7 +136,7 @@ def test_bytes_that_a_rebalance_frees_do_not_count(memory: MemoryCluster) -> Non
     assert verdicts(plan_for(memory, *fixed)) == {"a": Status.REFUSED, "b": Status.PLANNED}
 
 
-def test_a_saved_plan_is_judged_by_the_disks_of_now(memory: MemoryCluster) -> None:
+def test_saved_plan_is_judged_by_the_disks_of_now(memory: MemoryCluster) -> None:
     holding(memory, "a", 100)
     plan = plan_for(memory, declare_topic("a", 1, 3))
     assert verdicts(plan) == {"a": Status.PLANNED}
@@ -218,7 +218,7 @@ def test_retention_that_deletes_as_much_as_is_written_adds_nothing(
     assert verdicts(plan_for(Written(memory), declare_topic("a", 1, 3), target=SLOW)) == {"a": status}
 
 
-def test_a_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
+def test_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     holding(memory, "a", 1)
     holding(memory, "busy", 1, (3,), cleanup_policy="compact")
     memory.set_throttles(Throttles({3: Rates(follower=0)}))
@@ -226,7 +226,7 @@ def test_a_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     assert "1.0 MiB to copy, about 504.0 MiB written meanwhile" in reason_of(plan)
 
 
-def test_a_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:
+def test_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), retention_ms="600000", segment_bytes=str(MIB))
     raised = declare_topic("busy", 1, 1, retention_ms="6000000", segment_bytes=str(MIB))

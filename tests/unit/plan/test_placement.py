@@ -217,7 +217,7 @@ def test_what_is_being_reassigned_is_left_alone() -> None:
     assert set(rebalance(["t"], found).refused) == {"t"}
 
 
-def test_a_refused_topic_stops_no_other() -> None:
+def test_refused_topic_stops_no_other() -> None:
     result = place([PlacementRequest("a", 1, 9), PlacementRequest("b", 1, 1)], layout(THREE, {}))
     assert set(result.assignments) == {"b"}
     assert set(result.refused) == {"a"}
@@ -228,7 +228,7 @@ def test_a_refused_topic_stops_no_other() -> None:
 # --- rebalancing -----------------------------------------------------------------------------------
 
 
-def test_a_balance_moves_the_least_that_makes_it_even() -> None:
+def test_balance_moves_the_least_that_makes_it_even() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)] * 6})
     after = only(rebalance(["t"], found))
     assert moves(state_of(found), {"t": after}) == Moves(0, 0, 4)
@@ -247,7 +247,7 @@ def test_a_balance_moves_the_least_that_makes_it_even() -> None:
     assert rebalance(["t"], found).assignments == {"t": ((2,),)}
 
 
-def test_a_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> None:
+def test_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> None:
     # A lead that goes with its replica is given back.
     found = layout(brokers(2), {"s": [(1, 2), (1, 2), (2, 1), (2, 1)], "t": [(1,), (1,)]})
     after = {**state_of(found), **rebalance(found.topics, found).assignments}
@@ -260,12 +260,12 @@ def test_a_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> N
 
 
 @pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
-def test_a_follower_moves_rather_than_a_leader(topic: str) -> None:
+def test_follower_moves_rather_than_a_leader(topic: str) -> None:
     found = layout(brokers(3), {topic: [(1, 2), (2, 1)]})
     assert only(rebalance([topic], found)) == ((1, 2), (2, 3))
 
 
-def test_a_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
+def test_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
     found = layout(SIX, {"t": [(6, 1, 2), (6, 4, 5), (1, 2, 6), (3, 4, 5)]})
     after = only(rebalance(["t"], found, remove=[6]))
     assert [set(replicas) for replicas in after] == [{3, 1, 2}, {3, 4, 5}, {1, 2, 3}, {3, 4, 5}]

@@ -91,7 +91,7 @@ class Counting(Watched):
 # --- what is placed --------------------------------------------------------------------------------
 
 
-def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
+def test_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3], [1])
     watched = Counting(memory)
     plan = plan_for(watched, declare_topic("a", 4, 3))
@@ -257,7 +257,7 @@ def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> Non
     assert list_fields(order)["placement"].assessment.hazard == ""
 
 
-def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
+def test_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
     desired = declare_placement(declare_topic("a", 2, 2), "static", "1:3,3:2")
     plan = plan_for(memory, desired)
     assert plan.changes[0].status is Status.PLANNED
@@ -266,7 +266,7 @@ def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> 
     assert plan_for(memory, desired).changes == ()
 
 
-def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
+def test_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
     plan = plan_for(memory, declare_topic("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
     operations = carry_out(racked_like(memory), plan)
@@ -283,7 +283,7 @@ def racked_like(memory: MemoryCluster) -> MemoryCluster:
     return cluster
 
 
-def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
+def test_plan_shows_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [1])
     memory.fill(topic("a"), 2_000_000_000)
     plan = plan_for(memory, declare_topic("a", 2, 2))
@@ -306,7 +306,7 @@ def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
     assert list_codes(plan_for(memory, declare_topic("a", 1, 3))) == []
 
 
-def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
+def test_saved_plan_shows_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
         place_topic(memory, name, [1], [1])
         memory.fill(topic(name), 2_000_000_000)
@@ -350,7 +350,7 @@ def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) ->
     assert plan.changes[0].reason
 
 
-def test_a_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> None:
+def test_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
     place_topic(memory, "b", [1], [2])
     assert not any(memory.reassign({("a", 0): (3,)}).values())
@@ -360,7 +360,7 @@ def test_a_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -
     assert list_codes(plan) == ["KF427"]
 
 
-def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
+def test_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
     class Blind(Watched):
         def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
             raise Unreachable("no answer in time")
@@ -383,7 +383,7 @@ def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: M
     assert (grown.status, static.status) == (Status.PLANNED, Status.REFUSED)
 
 
-def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -> None:
+def test_reassignments_that_cannot_be_read_refuse_moves(memory: MemoryCluster) -> None:
     class Veiled(Watched):
         def layout(self, topics: Collection[str] | None = None) -> Layout:
             return replace(self.cluster.layout(topics), reassigning=None)
@@ -415,7 +415,7 @@ def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryClu
     assert list_codes(plan) == ["KF416"]
 
 
-def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryCluster) -> None:
+def test_replicas_that_moved_during_planning_refuse_it(memory: MemoryCluster) -> None:
     class Moving(Watched):
         def layout(self, topics: Collection[str] | None = None) -> Layout:
             self.cluster.execute([AddPartitions(topic("a"), 2, 3)])
@@ -441,7 +441,7 @@ def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -
     assert list_codes(plan) == []
 
 
-def test_a_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
+def test_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (1, 2)}).values())
     watched = Counting(memory)
@@ -468,7 +468,7 @@ FACTORS = st.integers(1, 3)
         max_size=4,
     )
 )
-def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int, int, bool]]) -> None:
+def test_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int, int, bool]]) -> None:
     memory = build_cluster(4)
     memory.pace(2)
     desired = []

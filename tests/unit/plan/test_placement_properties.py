@@ -117,7 +117,7 @@ def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[PlacementReq
 
 
 @given(scenes())
-def test_the_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
+def test_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
     scene: tuple[Layout, list[PlacementRequest]],
 ) -> None:
     found, wants = scene
@@ -197,7 +197,7 @@ def test_what_is_placed_stays(scene: tuple[Layout, list[PlacementRequest]]) -> N
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_the_order_of_the_input_does_not_matter(
+def test_order_of_the_input_does_not_matter(
     scene: tuple[Layout, list[PlacementRequest]], chance: object
 ) -> None:
     found, wants = scene
@@ -272,7 +272,7 @@ def rebalance_all(found: Layout, **options: object) -> tuple[Mapping[str, Assign
 
 
 @given(layouts.healthy())
-def test_a_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layout) -> None:
+def test_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layout) -> None:
     after, _ = rebalance_all(found)
     for topic in found.topics:
         for old, new in zip(found.assignment(topic), after[topic], strict=True):
@@ -281,7 +281,7 @@ def test_a_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: La
 
 
 @given(layouts.healthy())
-def test_a_rebalance_never_makes_anything_less_even(found: Layout) -> None:
+def test_rebalance_never_makes_anything_less_even(found: Layout) -> None:
     before = balance(layouts.state_of(found), found.brokers)
     after = balance(rebalance_all(found)[0], found.brokers)
     assert after.replica_spread <= before.replica_spread
@@ -290,7 +290,7 @@ def test_a_rebalance_never_makes_anything_less_even(found: Layout) -> None:
 
 
 @given(layouts.healthy(), st.data())
-def test_a_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) -> None:
+def test_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) -> None:
     add = data.draw(st.sets(st.sampled_from(sorted(live(found))), max_size=2))
     _, after = rebalance_all(found, add=add)
     assert not rebalance(after.topics, after, add=add).assignments
@@ -308,9 +308,7 @@ def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) 
 
 
 @given(layouts.healthy(least=3), st.data())
-def test_a_removed_broker_holds_nothing_and_only_its_replicas_move(
-    found: Layout, data: st.DataObject
-) -> None:
+def test_removed_broker_holds_nothing_and_only_its_replicas_move(found: Layout, data: st.DataObject) -> None:
     remove = data.draw(st.sets(st.sampled_from(sorted(live(found))), min_size=1, max_size=2))
     result = rebalance(found.topics, found, remove=remove)
     left = [broker for broker in found.brokers if broker.id not in remove]
@@ -347,13 +345,13 @@ def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
 
 
 @given(layouts.layouts(), st.randoms(use_true_random=False))
-def test_the_order_of_the_input_does_not_matter_to_a_rebalance(found: Layout, chance: object) -> None:
+def test_order_of_the_input_does_not_matter_to_a_rebalance(found: Layout, chance: object) -> None:
     _, mixed = _shuffle_request(found, [], chance)
     assert rebalance(list(mixed.topics), mixed) == rebalance(sorted(found.topics), found)
 
 
 @given(layouts.layouts())
-def test_a_rebalance_leaves_partitions_with_a_broker_that_is_down(found: Layout) -> None:
+def test_rebalance_leaves_partitions_with_a_broker_that_is_down(found: Layout) -> None:
     after = rebalance(found.topics, found).assignments
     for topic, assignment in after.items():
         for old, new in zip(found.assignment(topic), assignment, strict=True):

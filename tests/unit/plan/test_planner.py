@@ -260,7 +260,7 @@ def test_unknown_defaults_are_the_worst_and_compaction_has_no_retention() -> Non
 # --- refusals hold back the whole resource -----------------------------------------------------------
 
 
-def test_a_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
+def test_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
     desired = declare(
         {"partitions": 6, "retention.ms": "1", "segment.ms": "5"}, allow={"retention-cut from 7d": "yes"}
     )
@@ -378,7 +378,7 @@ def test_forbid_beats_consent_and_the_impossible_comes_first() -> None:
 # --- replication factor ------------------------------------------------------------------------------
 
 
-def test_a_replication_factor_difference_is_a_change_of_its_own() -> None:
+def test_replication_factor_difference_is_a_change_of_its_own() -> None:
     # A plan with only a replication factor difference is not empty.
     plan = build_plan([declare({"replicationFactor": 3})], live())
     (change,) = plan.changes
@@ -390,7 +390,7 @@ def test_a_replication_factor_difference_is_a_change_of_its_own() -> None:
     assert [(f.before, f.after) for f in mixed.fields] == [("2-3", 3)]
 
 
-def test_a_replication_factor_difference_does_not_hold_back_the_rest() -> None:
+def test_replication_factor_difference_does_not_hold_back_the_rest() -> None:
     plan = build_plan([declare({"replicationFactor": 3, "segment.ms": "5"})], live())
     assert plan.changes[0].status is Status.PLANNED
     assert isinstance(plan.changes[0].change, Update)
@@ -457,9 +457,7 @@ def test_undeclared_configs_are_reset_at_their_risk_and_throttles_are_left() -> 
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_an_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_into_force(
-    known: bool,
-) -> None:
+def test_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_into_force(known: bool) -> None:
     own: Values = {"cleanup.policy": "compact", "min.compaction.lag.ms": "604800000", "preallocate": "true"}
     defaults = {**DEFAULTS, "min.compaction.lag.ms": "0", "preallocate": "false"}
     facts = replace(FACTS, config_defaults={"Topic": defaults} if known else {})
@@ -574,7 +572,7 @@ def test_diagnostics_come_by_severity_and_place_whatever_their_order() -> None:
 # --- order and choice --------------------------------------------------------------------------------
 
 
-def test_a_plan_is_narrowed_by_globs_of_kind_and_name() -> None:
+def test_plan_is_narrowed_by_globs_of_kind_and_name() -> None:
     plan = build_plan([declare(name=n) for n in ("a.1", "a.2", "b.1")])
     assert [c.ref.name for c in narrow(plan, ["Topic/a.*"]).changes] == ["a.1", "a.2"]
     assert narrow(plan, ["topic/*", "a.1"]).changes == ()
@@ -658,7 +656,7 @@ def test_consent_may_name_a_value_of_each_cluster(value: str) -> None:
     assert list_idle_consents(cut, live({"retention.ms": value})) == []
 
 
-def test_a_consent_covers_the_value_and_the_place_that_it_names() -> None:
+def test_consent_covers_the_value_and_the_place_that_it_names() -> None:
     cut = declare({"retention.ms": str(DAY)}, allow={"retention-cut": "hold ended"})
     assert plan_change(cut, live()).status is Status.NEEDS_CONSENT, "it names no value"
     # Each place of a hazard needs its own consent.

@@ -191,7 +191,7 @@ def test_what_is_as_wanted_gives_an_empty_plan(live: tuple[Observed, ...], known
 
 @many
 @given(situations(), facts, policies)
-def test_an_applied_plan_leaves_nothing_to_plan(
+def test_applied_plan_leaves_nothing_to_plan(
     situation: tuple[list[Desired], Observation], known: Facts, policy: Policy
 ) -> None:
     wanted, before = situation
@@ -242,7 +242,7 @@ def shuffle_items(items: list[T]) -> SearchStrategy[list[T]]:
 
 
 @given(st.data(), situations(), policies)
-def test_the_order_of_the_input_does_not_matter(
+def test_order_of_the_input_does_not_matter(
     data: st.DataObject, situation: tuple[list[Desired], Observation], policy: Policy
 ) -> None:
     def shuffle_state(state: State) -> State:
@@ -268,7 +268,7 @@ def test_the_order_of_the_input_does_not_matter(
 
 @many
 @given(situations(), policies)
-def test_a_consent_given_later_is_worth_as_much(
+def test_consent_given_later_is_worth_as_much(
     situation: tuple[list[Desired], Observation], policy: Policy
 ) -> None:
     wanted, there = situation
@@ -282,7 +282,7 @@ ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"
 
 @many
 @given(draw_observed("a"), st.data(), facts, policies)
-def test_a_destructive_field_more_never_lowers_the_status(
+def test_destructive_field_more_never_lowers_the_status(
     live: Observed, data: st.DataObject, known: Facts, policy: Policy
 ) -> None:
     wanted = data.draw(draw_desired("a", live).filter(lambda d: d.state is not None))

@@ -124,13 +124,13 @@ def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> N
 
 
 @pytest.mark.parametrize("expected", ["memory", None])
-def test_the_expected_cluster_is_planned_for(memory: MemoryCluster, expected: str | None) -> None:
+def test_expected_cluster_is_planned_for(memory: MemoryCluster, expected: str | None) -> None:
     plan = build_plan(Request([declare_topic("a")]), memory, Settings(), build_target(expected))
     assert list_statuses(plan) == {"a": Status.PLANNED}
     assert plan.cluster_id == "memory"
 
 
-def test_a_plan_changes_nothing(memory: MemoryCluster) -> None:
+def test_plan_changes_nothing(memory: MemoryCluster) -> None:
     create_topic(memory, "doomed")
     before = list(memory.executed)
     watched = Watched(memory)
@@ -156,7 +156,7 @@ def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
     assert {operation.ref.name for batch in watched.checks for operation in batch} == {"good"}
 
 
-def test_a_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> None:
+def test_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 6, 1)
     (planned,) = plan_for(memory, declare_topic("a", 3, 3)).changes
     assert planned.status is Status.REFUSED
@@ -196,7 +196,7 @@ def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None
         ]
     )
 )
-def test_the_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
+def test_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
     plan = plan_for(MemoryCluster(), *desired)
     assert plan == plan_for(MemoryCluster(), *sorted(desired, key=lambda d: d.ref))
     assert [d.code for d in plan.diagnostics] == ["KF101", "KF102", "KF102", "KF109", "KF109"]
@@ -354,7 +354,7 @@ def test_sizes_are_read_once_where_data_is_at_risk(memory: MemoryCluster) -> Non
     assert safe.weighed == []
 
 
-def test_a_plan_stands_without_sizes(memory: MemoryCluster) -> None:
+def test_plan_stands_without_sizes(memory: MemoryCluster) -> None:
     create_topic(memory, "cut", retention_ms=WEEK)
 
     class Blind(Watched):
@@ -475,13 +475,13 @@ def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
     assert save_plan(plan).diagnostics == plan.diagnostics
 
 
-def test_a_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
+def test_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
     desired = [declare_topic("a", retention_ms=DAY), declare_topic("b", retention_ms=DAY)]
     plan = narrow(build_plan(Request(desired), memory, Settings(), None), ["Topic/a"])
     assert {str(found.ref) for found in plan.diagnostics} == {"Topic/a"}
 
 
-def test_a_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
+def test_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
     create_topic(memory, "same", 3, 1)
     desired = [
         label_team(declare_topic("changes", retention_ms=WEEK), "checkout"),

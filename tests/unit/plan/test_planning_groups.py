@@ -79,9 +79,7 @@ def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryC
     assert memory.groups(["g"]).groups == {}
 
 
-def test_a_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(
-    memory: MemoryCluster,
-) -> None:
+def test_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(memory: MemoryCluster) -> None:
     plan = build_plan(
         Request((declare_topic("new", 0), declare_reader("new", "old"), absent("old"))),
         memory,
@@ -105,7 +103,7 @@ def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
-def test_a_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:
+def test_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:
     create_topic(memory, "grown", partitions=1)
     memory.write("grown", 0, 7)
     watched = Watched(memory)
@@ -142,7 +140,7 @@ def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: Memor
     }
 
 
-def test_the_order_of_work(memory: MemoryCluster) -> None:
+def test_order_of_work(memory: MemoryCluster) -> None:
     create_topic(memory, "grown", partitions=1)
     memory.commit("h", {("grown", 0): 0})
     doomed = Desired(ResourceRef("ConsumerGroup", "h"), None, Intent(allow={"delete": "TICKET-1"}))
@@ -158,7 +156,7 @@ def test_the_order_of_work(memory: MemoryCluster) -> None:
     assert sorts == [CreateTopic, AlterConfigs, AddPartitions, CommitInitialOffsets, DeleteGroup]
 
 
-def test_an_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
+def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
     create_topic(memory, "a", partitions=2)
     memory.write("a", 0, 9)
     memory.commit("g", {("a", 0): 5})
@@ -168,7 +166,7 @@ def test_an_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
     assert read_committed(memory) == {("a", 0): 5}
 
 
-def test_a_group_with_members_starts_where_they_did(memory: MemoryCluster) -> None:
+def test_group_with_members_starts_where_they_did(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.join("g", ["a"])
     plan = plan_for(memory, declare_topic("a"), declare_reader("a", consumer_session_timeout_ms="50000"))
@@ -186,7 +184,7 @@ def test_members_that_came_since_the_plan_are_left_alone(memory: MemoryCluster) 
     assert read_committed(memory) == {}
 
 
-def test_a_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluster) -> None:
+def test_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluster) -> None:
     create_topic(memory, "a", partitions=1)
     memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
     plan = plan_for(memory, declare_topic("a", 1), declare_reader("a", consumer_session_timeout_ms="50000"))
@@ -196,7 +194,7 @@ def test_a_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryClus
     assert read_committed(memory) == {("a", 0): 0}
 
 
-def test_a_topic_that_could_not_be_made_fails_its_group_and_says_so(memory: MemoryCluster) -> None:
+def test_topic_that_could_not_be_created_fails_its_group_and_is_reported(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("new"), declare_reader("new"))
     memory.fail_next(RequestRejected("no", code="POLICY_VIOLATION"), topic("new"))
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
@@ -211,7 +209,7 @@ def test_a_topic_that_could_not_be_made_fails_its_group_and_says_so(memory: Memo
     }
 
 
-def test_a_config_that_brokers_refuse_is_refused_in_the_plan(memory: MemoryCluster) -> None:
+def test_config_that_brokers_refuse_is_refused_in_the_plan(memory: MemoryCluster) -> None:
     (change,) = plan_for(memory, declare_reader("a", start=None, consumer_nonsense_ms="1")).changes
     assert change.status is Status.REFUSED
     assert "INVALID_CONFIG" in (change.reason or "")
@@ -226,7 +224,7 @@ def test_undeclared_configs_of_groups_are_reported(memory: MemoryCluster) -> Non
 # --- taking one away -------------------------------------------------------------------------------
 
 
-def test_a_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
+def test_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
     memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
@@ -252,7 +250,7 @@ def test_without_consent_it_waits(memory: MemoryCluster) -> None:
     assert change.status is Status.NEEDS_CONSENT
 
 
-def test_a_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
     naps: list[float] = []
@@ -290,7 +288,7 @@ def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
 # --- topics, and the groups that read them ---------------------------------------------------------
 
 
-def test_a_partition_increase_names_the_groups_it_puts_at_risk(memory: MemoryCluster) -> None:
+def test_partition_increase_names_the_groups_it_puts_at_risk(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.join("g", ["a"])
     plan = plan_for(memory, declare_topic("a", 6))
@@ -307,7 +305,7 @@ def test_groups_are_not_read_for_a_plan_that_concerns_none(memory: MemoryCluster
     plan_for(Deaf(memory), declare_topic("a", retention_ms=DAY), declare_topic("new"))
 
 
-def test_a_plan_stands_without_groups(memory: MemoryCluster) -> None:
+def test_plan_stands_without_groups(memory: MemoryCluster) -> None:
     class Blind(Watched):
         def groups(self, names: Collection[str] | None = None) -> GroupReading:
             raise Unreachable(f"no answer about {names}")
@@ -318,7 +316,7 @@ def test_a_plan_stands_without_groups(memory: MemoryCluster) -> None:
     assert "KF419" in list_codes(plan)
 
 
-def test_a_group_that_is_not_visible_is_not_made(memory: MemoryCluster) -> None:
+def test_group_that_is_not_visible_is_not_created(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.hide(GROUP)
     plan = plan_for(memory, declare_topic("a"), declare_reader("a"))
@@ -350,7 +348,7 @@ def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory
     assert "KF404" in list_codes(warned)
 
 
-def test_a_rule_about_changes_can_be_made_to_refuse(memory: MemoryCluster) -> None:
+def test_rule_about_changes_can_refuse(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     keyed = replace(declare_topic("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
     settings = Settings(rules={**QUIET, "KF401": "error"})
@@ -359,14 +357,14 @@ def test_a_rule_about_changes_can_be_made_to_refuse(memory: MemoryCluster) -> No
     assert "KF401" in (change.reason or "")
 
 
-def test_every_rule_that_refuses_is_told(memory: MemoryCluster) -> None:
+def test_every_rule_that_refuses_is_reported(memory: MemoryCluster) -> None:
     wrong = declare_topic("a b", 3, 1, min_insync_replicas="2")
     (change,) = plan_for(memory, wrong).changes
     assert change.status is Status.REFUSED
     assert {"KF101", "KF109"} <= {word.strip(":") for word in (change.reason or "").split()}
 
 
-def test_a_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
+def test_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
     wrong = declare_topic("a", 3, 1, min_insync_replicas="2")
     waived = replace(wrong, intent=replace(wrong.intent, waivers={"KF109": "a test topic"}))
     plan = plan_for(memory, waived)
@@ -374,7 +372,7 @@ def test_a_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
     assert [note.waived for note in plan.diagnostics if note.code == "KF109"] == ["a test topic"]
 
 
-def test_the_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
+def test_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
     meant = absent("a", uid=create_topic(memory, "a"))
     memory.commit("g", {("a", 0): 5})
     plan = plan_for(memory, meant)
@@ -382,7 +380,7 @@ def test_the_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) 
     assert carry_out(plan, memory) == {"a": Result.APPLIED}
 
 
-def test_an_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None:
+def test_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     plan = plan_for(
         memory,

@@ -156,7 +156,7 @@ def test_withheld_prediction_has_its_reason(memory: MemoryCluster) -> None:
     assert only_change(plan).status is Status.PLANNED
 
 
-def test_the_prediction_is_compared_with_that_of_the_present_count(memory: MemoryCluster) -> None:
+def test_prediction_is_compared_with_that_of_the_present_count(memory: MemoryCluster) -> None:
     """Older records lie as an earlier count had them: what they make of the ratio, no increase mends."""
     topic = build_result(ratio=Estimate.exact(2.3), what_ifs=[what_if(3, FINE), what_if(6, SURE)])
     grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT)
@@ -171,7 +171,7 @@ def test_the_prediction_is_compared_with_that_of_the_present_count(memory: Memor
     assert "in the log" not in read_reason(plan_topic(memory, grown, same))
 
 
-def test_nothing_is_said_of_topics_that_do_not_grow(memory: MemoryCluster) -> None:
+def test_nothing_is_reported_of_topics_that_do_not_grow(memory: MemoryCluster) -> None:
     topic = declare_policy(configs={"config.retention.ms": WEEK})
     assert list_codes(plan_topic(memory, topic, build_result("b", ratio=SURE))) == []
     assert list_codes(plan_topic(memory, declare_policy("new", 6))) == []
@@ -206,7 +206,7 @@ LIMIT = 2.0
         (Estimate.exact(2.4), SURE, Status.REFUSED, [("KF506", "error"), ("KF501", "warning")]),
     ],
 )
-def test_an_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_improvement(
+def test_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_improvement(
     memory: MemoryCluster, now: Estimate, then: Estimate, status: Status, said: list[tuple[str, str]]
 ) -> None:
     topic = build_result(ratio=now, what_ifs=[what_if(6, then)])
@@ -218,7 +218,7 @@ def test_an_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_impr
 @pytest.mark.parametrize(
     ("newest", "status", "severity"), [(True, Status.PLANNED, "warning"), (False, Status.REFUSED, "error")]
 )
-def test_a_policy_about_now_refuses_no_increase_for_what_was_written_before(
+def test_policy_about_now_refuses_no_increase_for_what_was_written_before(
     memory: MemoryCluster, newest: bool, status: Status, severity: str
 ) -> None:
     shares = (Estimate.exact(1 / 3),) * 3
@@ -256,13 +256,13 @@ def test_increase_that_helps_too_little_is_refused(memory: MemoryCluster) -> Non
     assert "the policy allows 2, and it has 4 with 3 now, which is worse" in first.message
 
 
-def test_an_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(memory: MemoryCluster) -> None:
+def test_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(memory: MemoryCluster) -> None:
     topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
     plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic)
     assert only_change(plan).status is Status.REFUSED
 
 
-def test_a_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory: MemoryCluster) -> None:
+def test_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory: MemoryCluster) -> None:
     create_topic(memory, "b", retention_ms=DAY)
     grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
     policy = declare_policy("b", configs={"config.retention.ms": WEEK})
@@ -274,7 +274,7 @@ def test_a_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memo
     }
 
 
-def test_the_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
+def test_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
     topic = build_result(what_ifs=[what_if(6, SURE)])
     grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT)
     for severity, expected in {"warning": [("KF506", "warning")], "off": []}.items():
@@ -289,7 +289,7 @@ def test_the_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> N
 # --- the topic as it is ------------------------------------------------------------------------------
 
 
-def test_a_broken_policy_is_a_warning_that_refuses_no_other_change(memory: MemoryCluster) -> None:
+def test_broken_policy_is_a_warning_that_refuses_no_other_change(memory: MemoryCluster) -> None:
     longer = declare_policy(maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
     for rules in ({}, {"KF501": "error"}):
         plan = plan_topic(memory, longer, build_result(ratio=SURE), rules=rules)
@@ -308,7 +308,7 @@ def test_topics_that_do_not_change_are_judged_and_others_of_the_report_are_not(m
 
 
 @pytest.mark.parametrize("code", ["KF501", "KF504", "KF506"])
-def test_a_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
+def test_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
     memory: MemoryCluster, code: str
 ) -> None:
     topic = declare_policy(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
@@ -319,7 +319,7 @@ def test_a_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
 # --- which report ------------------------------------------------------------------------------------
 
 
-def test_a_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
+def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
     request = Request([declare_policy()], skew=report(build_result(), cluster_id="other"))
     with pytest.raises(SkewReportError, match="the skew report is of cluster other, not of memory"):
         build_plan(request, memory, Settings(), None)
@@ -330,7 +330,7 @@ def test_report_without_a_cluster_is_used_with_a_note(memory: MemoryCluster) -> 
     assert list_codes(build_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
 
 
-def test_a_saved_plan_keeps_all_of_it(memory: MemoryCluster) -> None:
+def test_saved_plan_keeps_all_of_it(memory: MemoryCluster) -> None:
     for then in (SURE, FINE):
         topic = build_result(ratio=FINE, what_ifs=[what_if(6, then)])
         plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT, keyed=False), topic)

@@ -74,7 +74,7 @@ def find_reason(change: Create | Update | Delete, observation: Observation) -> s
     return superseded.reason
 
 
-def test_a_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
+def test_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
     assert find_remaining(CHANGE, build_observation(partitions=6, retention_ms="1000")) == RemainingChange(
         None
     )
@@ -84,7 +84,7 @@ def test_a_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
     assert isinstance(find_remaining(CHANGE, build_observation(partitions=4)), Superseded)
 
 
-def test_a_value_that_fills_pages_is_cut() -> None:
+def test_value_that_fills_pages_is_cut() -> None:
     long = ",".join(["1:2:3"] * 500)
     moved = find_remaining(
         update(field("config.retention.ms", long, "1")), build_observation(retention_ms="5")
@@ -147,7 +147,7 @@ def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: Me
     assert find_remaining(change, memory.observe([ref])) == Superseded(reason, "stop its members first")
 
 
-def test_what_is_gone_or_was_made_again_is_not_updated() -> None:
+def test_what_is_gone_or_was_recreated_is_not_updated() -> None:
     assert find_reason(CHANGE, NOTHING) == "it was deleted since the plan"
     assert find_remaining(CHANGE, build_observation("id-2", partitions=3)) is REPLACED
     assert find_remaining(CHANGE, build_observation("id-2", partitions=6, retention_ms="1000")) is REPLACED
@@ -187,7 +187,7 @@ def test_what_is_left_of_a_create_and_of_a_delete() -> None:
     [Create(A, {"partitions": 3}), CHANGE, Delete(A, "id-1", {}, SAFE)],
     ids=["create", "update", "delete"],
 )
-def test_what_cannot_be_seen_is_left_alone(change: Create | Update | Delete) -> None:
+def test_what_cannot_be_read_is_left_alone(change: Create | Update | Delete) -> None:
     moved = find_remaining(change, Observation({}, invisible={A: "not authorised"}))
     assert isinstance(moved, Superseded)
     assert "no longer visible to this account: not authorised" in moved.reason

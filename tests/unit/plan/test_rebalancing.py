@@ -68,7 +68,7 @@ def test_replicas_and_leaders_are_spread(cluster: MemoryCluster) -> None:
     assert (again.plan.changes, again.before, again.moves.replicas) == ((), made.after, 0)
 
 
-def test_a_broker_is_emptied(cluster: MemoryCluster) -> None:
+def test_broker_is_emptied(cluster: MemoryCluster) -> None:
     made = run_rebalance(cluster, remove=frozenset({2}))
     assert made.not_emptied == ()
     assert made.after.replicas[2] == 0
@@ -79,7 +79,7 @@ def test_a_broker_is_emptied(cluster: MemoryCluster) -> None:
     assert all(2 not in replicas for name in "ab" for replicas in now_on(cluster, name))
 
 
-def test_a_new_broker_gets_its_share_and_nothing_else_moves(cluster: MemoryCluster) -> None:
+def test_new_broker_gets_its_share_and_nothing_else_moves(cluster: MemoryCluster) -> None:
     made = run_rebalance(cluster, add=frozenset({4}))
     assert made.after.replicas[4] == 4
     assert made.moves.replicas == 4
@@ -98,7 +98,7 @@ def test_only_what_is_asked_for(cluster: MemoryCluster) -> None:
     assert "b: the manifest places every replica" in note
 
 
-def test_a_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
+def test_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
     laid_out(cluster, "wide", ((1, 2, 3, 4),))
     laid_out(cluster, "wider", ((1, 2, 3, 4),))
     made = run_rebalance(cluster, remove=frozenset({2}), static=frozenset({"b"}))
@@ -127,7 +127,7 @@ def test_contradictory_request_is_refused(
     assert message in caught.value.message
 
 
-def test_a_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None:
+def test_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None:
     cluster.stop_broker(2)
     made = run_rebalance(cluster, remove=frozenset({2}))
     assert made.not_emptied == ()
@@ -136,7 +136,7 @@ def test_a_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> No
         run_rebalance(cluster, add=frozenset({2}))
 
 
-def test_the_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -> None:
+def test_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -> None:
     target = ClusterSettings(
         "prod", ClientProperties(), forbid=("replica-move",), moves=MoveOptions(throttle=100)
     )
@@ -158,7 +158,7 @@ class Fixed(MemoryCluster):
         raise NotOffered(f"DescribeLogDirs of {len(partitions)}")
 
 
-def test_a_cluster_that_moves_no_replicas() -> None:
+def test_cluster_that_moves_no_replicas() -> None:
     fixed = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(fixed, "a", ((1,), (1,)))
     with pytest.raises(NotOffered, match="AlterPartitionReassignments"):

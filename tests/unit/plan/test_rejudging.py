@@ -161,13 +161,13 @@ def test_apply_uses_the_reading_of_the_judgement(memory: MemoryCluster) -> None:
     assert len(watched.readings) == 1
 
 
-def test_a_refusal_of_the_plan_stays(memory: MemoryCluster) -> None:
+def test_refusal_of_the_plan_stays(memory: MemoryCluster) -> None:
     create_topic(memory, "t", 3)
     plan = save_plan(plan_for(memory, declare_topic("t", 1)))
     assert judge_again(plan, memory, "destructive") == plan
 
 
-def test_the_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:
+def test_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK)
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY)))
     alter_config(memory, "t", "cleanup.policy", "compact")  # nothing would be lost by it now
@@ -213,7 +213,7 @@ def test_riskier_change_needs_a_new_plan(memory: MemoryCluster) -> None:
     assert find_change(judge_again(silent, memory)).status is Status.REFUSED
 
 
-def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: MemoryCluster) -> None:
+def test_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: MemoryCluster) -> None:
     create_topic(memory, "t")
     plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
@@ -257,7 +257,7 @@ def test_present_settings_hold_for_a_saved_plan(memory: MemoryCluster) -> None:
     assert (cut.status, (cut.reason or "")[:6]) == (Status.REFUSED, "KF403:")
 
 
-def test_the_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryCluster) -> None:
+def test_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryCluster) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
         create_topic(memory, name, retention_ms=WEEK)
@@ -290,7 +290,7 @@ def test_done_change_is_not_judged(memory: MemoryCluster) -> None:
     assert [result.result for result in report.results] == [Result.ALREADY]
 
 
-def test_the_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
+def test_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
     create_topic(memory, "t", retention_ms=WEEK, min_insync_replicas="2")
     wanted = declare_topic("t", retention_ms=DAY, min_insync_replicas="1")
     plan = save_plan(plan_for(memory, wanted, allow="destructive"))
@@ -302,7 +302,7 @@ def test_the_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
     assert (state_of(memory, "t") or {})["retention.ms"] == DAY
 
 
-def test_a_plan_of_refusals_reads_nothing(memory: MemoryCluster) -> None:
+def test_plan_of_refusals_reads_nothing(memory: MemoryCluster) -> None:
     create_topic(memory, "t", 3)
     plan = save_plan(plan_for(memory, declare_topic("t", 1)))
     watched = Watched(memory)
@@ -310,7 +310,7 @@ def test_a_plan_of_refusals_reads_nothing(memory: MemoryCluster) -> None:
     assert watched.readings == []
 
 
-def test_a_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
+def test_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
     names = [f"t{number:04}" for number in range(1000)]
     for name in names:
         create_topic(memory, name, retention_ms=DAY)
@@ -322,7 +322,7 @@ def test_a_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
     assert watched.weighed == []
 
 
-def test_a_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
+def test_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
     uid = create_topic(memory, "t", 3)
     delete = Delete(topic("t"), uid, {}, RiskAssessment(Risk.SAFE))
     create_topic(memory, "u")
@@ -334,7 +334,7 @@ def test_a_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
     assert KINDS["Topic"].operations(change.change) == (DeleteTopic(topic("t"), uid or ""),)
 
 
-def test_the_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memory: MemoryCluster) -> None:
+def test_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memory: MemoryCluster) -> None:
     create_topic(memory, "t", 3)
     plan = save_plan(plan_for(memory, absent("t"), allow="Topic/t:delete"))
     memory.execute([AddPartitions(topic("t"), 3, 4)])
@@ -404,7 +404,7 @@ def test_brokers_that_do_not_return_sizes_are_no_proof_of_an_empty_topic(memory:
     assert list_missing_consents(plan) == (Status.NEEDS_CONSENT, ("unread-data",))
 
 
-def test_a_saved_plan_keeps_what_it_says_of_keys(memory: MemoryCluster) -> None:
+def test_saved_plan_keeps_its_text_about_keys(memory: MemoryCluster) -> None:
     create_topic(memory, "t")
     plan = save_plan(plan_for(memory, replace(declare_topic("t", 6), intent=Intent(keyed=True))))
     now = judge_saved(plan, memory, intents={topic("t"): Intent(keyed=False)}).plan

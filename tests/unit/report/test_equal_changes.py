@@ -107,7 +107,7 @@ def test_amounts_that_differ_stand_beside_the_names() -> None:
     assert render_plan(saved, width=80).plain.count("retention.ms is cut") == 1
 
 
-def test_an_amount_that_all_have_stays_in_the_sentence() -> None:
+def test_amount_that_all_have_stays_in_the_sentence() -> None:
     plan, memory = scene_of("cut", 3)
     assert "(the topic holds no data)" in " ".join(render_plan(plan, width=80).plain.split())
     assert memory is not None
@@ -144,14 +144,14 @@ def test_20_different_changes_of_one_field_fit_60_lines_with_every_value_and_rea
     assert verbose.count("disruptive: partition-increase") == 20
 
 
-def test_a_few_different_changes_keep_their_sentences() -> None:
+def test_few_different_changes_keep_their_sentences() -> None:
     text = render_plan(different_scene(3), HEADER).plain
     assert "85.7 % of keys move" in text
     assert "75 % of keys move" in text
     assert "as listed" not in text
 
 
-def test_a_refusal_that_a_finding_explains_refers_to_it() -> None:
+def test_refusal_that_a_finding_explains_refers_to_it() -> None:
     plan, _ = scene_of("increase", 20)
     message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
     refused = tuple(
@@ -185,7 +185,7 @@ def test_verbose_lists_each_change_by_itself() -> None:
     assert "NAME" not in text
 
 
-def test_the_consents_of_a_few_can_be_pasted_at_once() -> None:
+def test_consents_of_a_few_can_be_pasted_at_once() -> None:
     plan, _ = scene_of("cut", 3)
     text = render_plan(plan).plain
     flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
@@ -213,7 +213,7 @@ def test_20_equal_results_that_were_held_back_fit_one_screen(scene: str) -> None
     assert all(re.search(rf"\b{name}\b", "\n".join(lines)) for name in names_in(plan))
 
 
-def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None:
+def test_changes_that_differ_in_any_text_are_entries_of_their_own() -> None:
     lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
     planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
     remaining = [
@@ -233,7 +233,7 @@ def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None
     assert entry.shown.change.assessment.reason == "all of NAME is lost"
 
 
-def test_a_name_within_a_word_stays() -> None:
+def test_name_within_a_word_stays() -> None:
     assert mask_name("delete orders, or orders-2 and reorders", "orders") == (
         "delete NAME, or orders-2 and reorders"
     )

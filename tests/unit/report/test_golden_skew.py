@@ -104,7 +104,7 @@ def test_text_markdown_and_json(name: str, golden: SnapshotAssertion) -> None:
     assert hide_unstable(format_value(kept) + "\n") == golden(name=f"{name}.json")
 
 
-def test_the_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
+def test_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
     """Return the lines above the topics, each of which is shown as in a report of its own."""
     made = build_overview()
     text, markdown = render_skew(made, width=80).plain, render_skew_markdown(made)
@@ -137,7 +137,7 @@ def test_records_from_files_and_no_topics(golden: SnapshotAssertion) -> None:
     assert "0 topics." in render_skew_html(made)
 
 
-def test_a_page_with_a_past(golden: SnapshotAssertion) -> None:
+def test_page_with_a_past(golden: SnapshotAssertion) -> None:
     made = build("hot_key")
     past = replace(made, created_at="2023-11-01T23:30:00Z")
     page = render_skew_html(made, metric_rows(past))

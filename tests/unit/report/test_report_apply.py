@@ -73,7 +73,7 @@ def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_the_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
+def test_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
     for name in "abc"[:number]:
         create_topic(memory, name, retention_ms=WEEK)
     report = report_of(
@@ -100,7 +100,7 @@ def test_lines_fit_a_terminal() -> None:
     assert max(map(len, render_apply(apply_everything(), width=80).plain.split("\n"))) <= 80
 
 
-def test_success_is_short_and_says_that_it_was_proven(
+def test_success_is_short_and_reports_that_it_was_proven(
     memory: MemoryCluster, golden: SnapshotAssertion
 ) -> None:
     for name in ("changed", "doomed"):
@@ -246,7 +246,7 @@ def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
     )
 
 
-def test_a_resource_nobody_can_tell_of_makes_an_apply_incomplete() -> None:
+def test_resource_that_cannot_be_read_makes_an_apply_incomplete() -> None:
     report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
     assert not report.complete
     assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]

@@ -58,7 +58,7 @@ def test_text_is_wrapped_at_the_width_of_a_terminal_and_keeps_code_whole() -> No
 # --- what is found ---------------------------------------------------------------------------------
 
 
-def test_a_finding_of_every_environment_is_told_once_and_others_say_where() -> None:
+def test_finding_of_every_environment_is_reported_once_and_others_show_where() -> None:
     found = merge_environments({"dev": [ERROR, ERROR], "test": [ERROR, WARNING], "prod": [ERROR, WARNING]})
     assert found == [ReportedFinding(ERROR), ReportedFinding(WARNING, ("test", "prod"))]
     assert found[1].message == "odd (in test, prod)"
@@ -132,7 +132,7 @@ def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
     ]
 
 
-def test_annotations_escape_what_a_workflow_command_is_made_of() -> None:
+def test_annotations_escape_what_a_workflow_command_consists_of() -> None:
     bad = Diagnostic("policy/a", Severity.ERROR, "50%: a,b\r\n::stop-commands::x", Location("a:b,c%.yaml"))
     (line,) = render_findings(wrap_findings([bad]), "github").splitlines()
     head, _, message = line.removeprefix("::").partition("::")
@@ -194,7 +194,7 @@ SETS = {
 
 
 @pytest.mark.parametrize("found", SETS.values(), ids=SETS)
-def test_a_log_is_sarif(found: list[ReportedFinding]) -> None:
+def test_log_is_sarif(found: list[ReportedFinding]) -> None:
     log = Sarif.model_validate_json(render_findings(found, "sarif"))
     assert strangers(log) == []
     assert log.version == "2.1.0"
@@ -249,7 +249,7 @@ def test_bad_input_is_a_run_that_failed() -> None:
     assert {result["ruleId"] for result in run["results"]} == {"invalid-input"}
 
 
-def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
+def test_fingerprints_outlive_moved_lines_and_distinguish_findings() -> None:
     def prints(*diagnostics: Diagnostic) -> list[str]:
         results = sarif([ReportedFinding(diagnostic) for diagnostic in diagnostics])["results"]
         return [result["partialFingerprints"]["kafkaform/v1"] for result in results]

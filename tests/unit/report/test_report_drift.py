@@ -93,7 +93,7 @@ def some_drift(memory: MemoryCluster, *, trail: Trail | str = NO_RECORD) -> Drif
 # --- text ------------------------------------------------------------------------------------------
 
 
-def test_a_field_with_both_values_and_both_ways(
+def test_field_with_both_values_and_both_ways(
     memory: MemoryCluster, orders: Desired, golden: SnapshotAssertion
 ) -> None:
     create_topic(memory, "orders", retention_ms=MONTH, segment_ms=DAY)
@@ -213,7 +213,7 @@ def test_since_when_a_value_is_live(memory: MemoryCluster, set_to: list[str | No
     assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
-def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
+def test_value_that_was_taken_away(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     story = Story()
     story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
@@ -231,7 +231,7 @@ def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
         ([], MONTH, "unknown: no recorded apply set it"),
     ],
 )
-def test_an_apply_without_a_result_may_have_set_what_is_live(
+def test_apply_without_a_result_may_have_set_what_is_live(
     memory: MemoryCluster, earlier: list[str], wanted: str, said: str
 ) -> None:
     create_topic(memory, "a", retention_ms=DAY)
@@ -243,7 +243,7 @@ def test_an_apply_without_a_result_may_have_set_what_is_live(
     assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
-def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster) -> None:
+def test_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster) -> None:
     """The record says nothing of the field, so nothing is said of when it was set."""
     create_topic(memory, "a", retention_ms=DAY)
     story = Story()
@@ -266,7 +266,7 @@ def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster
         (["delete"], True, "unknown: no recorded apply created it"),
     ],
 )
-def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
+def test_apply_without_a_result_may_have_created_or_deleted_a_resource(
     memory: MemoryCluster, actions: list[str], live: bool, said: str
 ) -> None:
     if live:
@@ -324,7 +324,7 @@ def test_commands_lead_to_the_same_manifests_and_cluster(memory: MemoryCluster) 
                 assert ("my topics" in words) == (words[1] != "get")
 
 
-def test_a_name_that_is_a_pattern_is_meant_as_it_stands(memory: MemoryCluster) -> None:
+def test_name_that_is_a_pattern_is_meant_as_it_stands(memory: MemoryCluster) -> None:
     (drifted,) = drift_in(memory, declare_topic("a")).resources
     drifted = replace(drifted, desired=replace(drifted.desired, ref=ResourceRef("ConsumerGroup", "a*[b]?")))
     command = plan_restoration(drifted, HERE).command
@@ -438,7 +438,7 @@ def test_metrics(memory: MemoryCluster) -> None:
     assert samples(drift_metrics(some_drift(memory), "prod", 12.5)) == expected
 
 
-def test_the_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) -> None:
+def test_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) -> None:
     families = text_string_to_metric_families(drift_metrics(some_drift(memory), "prod", 1))
     labels = [s.labels for f in families for s in f.samples if s.name == "kafkaform_drift_fields"]
     assert labels[0] == {
@@ -450,12 +450,12 @@ def test_the_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) 
     }
 
 
-def test_metrics_say_nothing_of_what_nobody_looked_for() -> None:
+def test_metrics_omit_what_was_not_requested() -> None:
     nobody = find_drift(Plan("memory"), [], NO_RECORD, unmanaged=Unmanaged.IGNORE)
     assert not [key for key in samples(drift_metrics(nobody, "prod", 1)) if key[0] == "kafkaform_unmanaged"]
 
 
 @pytest.mark.parametrize("drift", [None, Drift(Plan("memory", unknown=(topic("a"),)))])
-def test_a_run_that_could_not_tell_is_no_success(drift: Drift | None) -> None:
+def test_run_that_could_not_read_is_no_success(drift: Drift | None) -> None:
     metrics = samples(drift_metrics(drift, "prod", 1))
     assert metrics["kafkaform_drift_success", "prod"] == 0

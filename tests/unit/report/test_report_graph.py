@@ -67,11 +67,11 @@ def test_manifests_alone() -> None:
     ]
 
 
-def test_the_order_of_manifests_does_not_matter() -> None:
+def test_order_of_manifests_does_not_matter() -> None:
     assert build_graph(SHOP) == build_graph(reversed(SHOP))
 
 
-def test_a_tombstone_is_no_part_of_it() -> None:
+def test_tombstone_is_no_part_of_it() -> None:
     assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
 
 
@@ -99,7 +99,7 @@ def test_what_the_cluster_has_besides() -> None:
     ]
 
 
-def test_a_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
+def test_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
     desired = [build_desired(group("g"), "app-changelog")]
     graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
     assert edges(graph) == [("app-changelog", "g", True, True, 2)]

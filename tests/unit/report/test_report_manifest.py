@@ -40,7 +40,7 @@ def read_back(text: str, folder: Path) -> Desired:
     return desired
 
 
-def test_a_topic_with_its_own_configs_in_human_units() -> None:
+def test_topic_with_its_own_configs_in_human_units() -> None:
     manifest = build_live_manifest(
         build_observed(
             retention_ms="604800000",
@@ -85,7 +85,7 @@ def test_a_topic_with_its_own_configs_in_human_units() -> None:
         ({"retention_ms": "1", "retention_bytes": "-1"}, {"time": "1ms", "bytes": "unlimited"}),
     ],
 )
-def test_the_shorthand_for_retention(configs: dict[str, str], retention: object) -> None:
+def test_shorthand_for_retention(configs: dict[str, str], retention: object) -> None:
     assert spec(build_observed(**configs)) == {
         "partitions": 3,
         "replicationFactor": 3,
@@ -93,11 +93,11 @@ def test_the_shorthand_for_retention(configs: dict[str, str], retention: object)
     }
 
 
-def test_a_topic_without_own_configs_has_none() -> None:
+def test_topic_without_own_configs_has_none() -> None:
     assert spec(build_observed()) == {"partitions": 3, "replicationFactor": 3}
 
 
-def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
+def test_what_no_manifest_can_declare_is_left_out_and_reported() -> None:
     state: dict[str, FieldValue] = {
         "partitions": 1,
         "replicationFactor": "1-3",
@@ -124,7 +124,7 @@ def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
 
 
 @given(st.fixed_dictionaries({}, optional=CONFIG_VALUES), st.integers(1, 50), st.integers(1, 3))
-def test_a_plan_of_what_was_written_is_empty(
+def test_plan_of_what_was_written_is_empty(
     tmp_path_factory: pytest.TempPathFactory, configs: dict[str, str], partitions: int, replicas: int
 ) -> None:
     with MemoryCluster() as cluster:

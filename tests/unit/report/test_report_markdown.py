@@ -96,7 +96,7 @@ def left_out(text: str) -> int:
 # --- what a reviewer sees --------------------------------------------------------------------------
 
 
-def test_why_a_change_is_risky_is_said_once() -> None:
+def test_why_a_change_is_risky_is_reported_once() -> None:
     found = Diagnostic("KF403", Severity.WARNING, f"a: {CUT.reason}", None, CUT.remedy, ref=topic("a"))
     plan = Plan("c", (build_planned("a", "update"),), diagnostics=(found,))
     markdown = render_plan_markdown(plan)
@@ -182,7 +182,7 @@ def test_one_huge_value_is_cut_with_its_length() -> None:
     assert "(999,760 more characters)" in markdown
 
 
-def test_a_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
+def test_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
     wide = Create(topic("wide"), {f"config.key{i}": "v" * 200 for i in range(400)})
     remaining = [
         PlannedChange(replace(wide, ref=topic(n), state={"config.huge": "v" * 99}), Status.PLANNED)
@@ -219,7 +219,7 @@ def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limi
     assert len(render_plan_markdown(plan, header, limit=limit)) <= limit
 
 
-def test_a_limit_that_notes_alone_would_break_is_a_mistake() -> None:
+def test_limit_that_notes_alone_would_break_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 6,000"):
         render_plan_markdown(Plan("c"), limit=5_999)
 
@@ -272,7 +272,7 @@ def read_visible_lines(markdown: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
-def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
+def test_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
     markdown = render_plan_markdown(noisy(count), HEADER)
     assert len(read_visible_lines(markdown)) <= most, markdown
     assert len(markdown.splitlines()) <= most + 45
@@ -286,7 +286,7 @@ def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
     assert markdown.count("50 % of keys move") == 1
 
 
-def test_the_comment_of_one_safe_change_fits_a_screen() -> None:
+def test_comment_of_one_safe_change_fits_a_screen() -> None:
     plan = noisy(1)
     safe = Update(topic("orders.stream-00.v1"), "id", (FieldChange("config.retention.ms", "1", "2"),))
     plan = replace(
@@ -316,7 +316,7 @@ def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
     assert ["this branch" in row for row in rows] == ["Topic/own" in row for row in rows]
 
 
-def test_without_a_branch_nothing_is_said_of_one() -> None:
+def test_without_a_branch_nothing_is_reported_of_one() -> None:
     assert "branch" not in render_plan_markdown(Plan("c", (build_planned("a"),)))
 
 
@@ -370,7 +370,7 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
-def test_the_sentence_on_what_moves_together_is_text_like_any_other(text: str) -> None:
+def test_sentence_on_what_moves_together_is_text_like_any_other(text: str) -> None:
     """It stands in the summary; that of a plan file may say anything."""
     note = Diagnostic(TOGETHER, Severity.INFO, text)
     plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
@@ -394,7 +394,7 @@ def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: Pla
 
 
 @given(st.text() | strategies.hostile_text(), st.booleans())
-def test_a_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
+def test_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
     span = code(text, cell=cell)
     if cell:
         tokens = parse_markdown(f"| a | b |\n| --- | --- |\n| {span} | x |\n").rows[1][0]
@@ -407,7 +407,7 @@ def test_a_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
 
 @example(["before", "```", "````", "after"])
 @given(st.lists(strategies.hostile_text(), max_size=8))
-def test_a_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
+def test_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
     expected = "\n".join(map(printable, lines)) + "\n"
     assert parse_markdown(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
 

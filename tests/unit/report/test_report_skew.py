@@ -61,7 +61,7 @@ def table(text: str, header: str) -> list[list[str]]:
 # --- what is said ----------------------------------------------------------------------------------
 
 
-def test_a_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
+def test_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
     made = samples.failing(samples.hot())
     shown = lines(made, width=None)
     assert shown[-len(made.advice) :] == [f"  Advice: {item}" for item in made.advice]
@@ -69,7 +69,7 @@ def test_a_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
     assert text.index(made.advice[0].split()[0]) < text.index("- Read:") < text.index("| Partition |")
 
 
-def test_a_reason_is_said_once_and_not_lost() -> None:
+def test_reason_is_reported_once_and_not_lost() -> None:
     judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
     assert "  Policy: nobody can tell." in lines(judged)
     found = replace(judged, findings=(SkewFinding("KF501", "warning", "nobody can tell"),))
@@ -131,7 +131,7 @@ def test_estimates_have_intervals(made: TopicResult, shown: bool) -> None:
     assert ("| 95 % interval |" in markdown(made)) == shown
 
 
-def test_an_exact_share_is_said_to_be_exact_beside_estimates() -> None:
+def test_exact_share_is_marked_exact_beside_estimates() -> None:
     made = samples.hot()
     sure = replace(made.hot_keys[0], share=Estimate.exact(0.3))
     assert "exact" in body(lines(replace(made, hot_keys=(sure, *made.hot_keys[1:]))), "KEY SHA-256")[0]

@@ -66,7 +66,7 @@ def chart(section: Element, title: str) -> Element:
 # --- the page ----------------------------------------------------------------------------------------
 
 
-def test_a_page_has_only_known_elements_and_attributes(html: str) -> None:
+def test_page_has_only_known_elements_and_attributes(html: str) -> None:
     page = parse_html(html)
     assert html.startswith("<!DOCTYPE html>\n")
     every = page.all(*TAGS, "script", "img", "link", "iframe", "object", "form")
@@ -75,7 +75,7 @@ def test_a_page_has_only_known_elements_and_attributes(html: str) -> None:
     assert len(re.findall(r"<[a-z]", html)) == len(every)
 
 
-def test_a_page_needs_nothing_but_itself(html: str) -> None:
+def test_page_needs_nothing_but_itself(html: str) -> None:
     page = parse_html(html)
     for item in page.all("a"):
         assert item.attributes["href"].startswith("#")
@@ -87,7 +87,7 @@ def test_a_page_needs_nothing_but_itself(html: str) -> None:
             assert name == "aria-label" or not re.search(r"\w:|//|url\(", value.replace(samples.CREATED, ""))
 
 
-def test_the_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None:
+def test_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     (policy,) = [item for item in parse_html(html).all("meta") if "http-equiv" in item.attributes]
@@ -108,7 +108,7 @@ def test_headings_are_in_order_and_links_lead_somewhere(html: str) -> None:
     assert {item.attributes["href"][1:] for item in page.all("a")} <= {*ids}
 
 
-def test_every_picture_is_told_in_words(html: str) -> None:
+def test_every_picture_is_reported_in_words(html: str) -> None:
     page = parse_html(html)
     pictures = [item for figure in page.all("figure", "td") for item in figure.all("svg")]
     outer = [picture for picture in pictures if "viewbox" not in picture.attributes]
@@ -189,7 +189,7 @@ def test_what_was_counted_whole_has_no_intervals() -> None:
     assert "95 % interval" not in chart(section, "By records").text
 
 
-def test_the_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
+def test_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
     for topic in (samples.hot(), samples.large(partitions=1000)):
         figure = chart(render_topic(topic), "Lorenz curve")
         (line,) = [item for item in figure.all("path") if item.attributes["class"] == "line"]
@@ -202,7 +202,7 @@ def test_the_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> Non
     assert "Gini 0.28" in chart(render_topic(samples.hot()), "Lorenz curve").text
 
 
-def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
+def test_prediction_marks_the_present_count_and_has_its_table() -> None:
     topic = replace(samples.hot(), what_if=samples.what_if(24, 48, 96, ratio=3.0))
     section = render_topic(topic)
     figure = chart(section, "Predicted")
@@ -218,7 +218,7 @@ def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
     assert rows[1] == ["48", "3.01", "2.98 to 3.04", "3.01", "2.98 to 3.04", "50 %", "50 %", "49 to 51 %"]
 
 
-def test_the_page_names_the_version_that_made_it() -> None:
+def test_page_names_the_version_that_wrote_it() -> None:
     assert parse_html(render_skew_html(*SCENES["none"])).all("footer")[0].text == "kafkaform 0.1.0"
 
 
@@ -235,7 +235,7 @@ def test_every_hot_key_and_partitioner_is_on_the_page() -> None:
     assert len(chart(render_topic(samples.hot()), "Hottest keys").all("rect")) == len(samples.hot().hot_keys)
 
 
-def test_a_topic_without_records_has_no_charts() -> None:
+def test_topic_without_records_has_no_charts() -> None:
     section = render_topic(samples.empty())
     assert not section.all("figure", "table")
 
@@ -243,7 +243,7 @@ def test_a_topic_without_records_has_no_charts() -> None:
 # --- the trend ---------------------------------------------------------------------------------------
 
 
-def test_the_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
+def test_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
     section = render_topic(samples.hot(), *reversed(past(0.1, 0.2, 0.15)))
     figure = chart(section, "Hottest key's")
     dots = figure.all("circle")
@@ -268,7 +268,7 @@ def test_only_the_past_of_this_topic_on_this_cluster_counts() -> None:
     assert "over time" not in section.text
 
 
-def test_a_long_past_keeps_its_worst_moments() -> None:
+def test_long_past_keeps_its_worst_moments() -> None:
     history = []
     for day in range(300):
         topic = samples.build_balanced("payments.v1") if day != 137 else samples.few("payments.v1")
@@ -316,7 +316,7 @@ def test_fifty_topics_fit_with_all_their_charts() -> None:
         }
 
 
-def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
+def test_many_partitions_are_drawn_in_groups_and_the_page_notes_it() -> None:
     html = render_skew_html(samples.report(samples.large(partitions=1000)))
     assert len(html.encode()) < 200_000
     (section,) = parse_html(html).all("section")
@@ -330,7 +330,7 @@ def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
 
 
 @pytest.mark.nightly("pages of 1,500 topics")
-def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_says_so() -> None:
+def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_notes_it() -> None:
     topics = [replace(samples.failing(samples.hot()), name=f"topic-{number:04}") for number in range(1500)]
     html = render_skew_html(samples.report(*topics))
     assert len(html) < LIMIT

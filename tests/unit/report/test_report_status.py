@@ -58,7 +58,7 @@ def row(one: TopicStatus | GroupStatus) -> str:
     return " ".join(text(one).split("\n")[1].split())
 
 
-def test_a_topic() -> None:
+def test_topic_row() -> None:
     report = TopicStatus("orders.v1", build_observed(), True, "checkout", DataSize(1395864371, 6), ("a", "b"))
     assert text(report).split("\n") == [
         "TOPIC      PARTITIONS  RF  RETENTION     SIZE  GROUPS  TEAM",
@@ -84,12 +84,12 @@ def test_retention_is_what_is_in_force(configs: dict[str, str], shown: str) -> N
     assert row(TopicStatus("t", build_observed(**configs))) == f"t 12 3 {shown} - -"
 
 
-def test_a_topic_whose_configs_nobody_tells_has_no_retention() -> None:
+def test_topic_without_known_configs_has_no_retention() -> None:
     bare = Observed(topic("t"), "id", {"partitions": 1, "replicationFactor": "1-3"})
     assert row(TopicStatus("t", bare, size=DataSize(0, 2))) == "t 1 1-3 - no data -"
 
 
-def test_a_topic_that_is_declared_and_not_there() -> None:
+def test_topic_that_is_declared_and_not_there() -> None:
     assert row(TopicStatus("t", None, True)) == "t - - does not exist - -"
 
 
@@ -100,7 +100,7 @@ def test_groups_that_are_not_there_are_not_shown_as_if_they_were() -> None:
     assert row(GroupStatus("g", None, expected=2, denied="no")) == "g - not visible - - -"
 
 
-def test_a_group_whose_lag_nobody_knows_has_none() -> None:
+def test_group_whose_lag_nobody_knows_has_none() -> None:
     group = Group("g", "share", "Empty", positions=(Position("t", 0, None, 0, 9),))
     assert row(GroupStatus("g", group)) == "g share Empty 0 1 -"
 

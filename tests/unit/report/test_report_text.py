@@ -76,7 +76,7 @@ def has_line(lines: list[str], *parts: str) -> bool:
 # --- what a reader sees ----------------------------------------------------------------------------
 
 
-def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
+def test_consent_that_was_given_is_not_asked_for_again() -> None:
     second = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
     change = update(
         retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=second)
@@ -89,7 +89,7 @@ def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
     assert not has_line(lines, "--allow", "retention-cut")
 
 
-def test_the_allow_flag_is_quoted_for_a_shell() -> None:
+def test_allow_flag_is_quoted_for_a_shell() -> None:
     change = update(retention("2", "1"), name="x; rm -rf $HOME")
     assert has_line(
         lines_of(plan_of(change, Status.NEEDS_CONSENT)), "--allow 'Topic/x; rm -rf $HOME:retention-cut'"
@@ -103,7 +103,7 @@ def test_what_is_held_back_comes_before_the_rest() -> None:
     assert titles == ["Topic/a", "Topic/c", "Topic/b", "Topic/d"]
 
 
-def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> None:
+def test_long_lists_are_short_unless_verbose_and_report_how_much_is_missing() -> None:
     plan = Plan(
         "c",
         unmanaged=tuple(topic(f"m{i:03}") for i in range(12)),
@@ -284,7 +284,7 @@ def test_warnings_of_manifests_alone_are_listed_offline(number: int, sentence: s
     ]
 
 
-def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
+def test_error_on_what_does_not_change_is_shown_in_full() -> None:
     errors = [build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
     waived = replace(build_warning("other", "KF110", Severity.ERROR), waived="TICKET-1")
     plan = replace(plan_of(update(retention("1", "2", RiskAssessment()))), diagnostics=(*errors, waived))
@@ -294,7 +294,7 @@ def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
     assert has_line(lines, "1 note on unchanged resources")
 
 
-def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
+def test_finding_that_is_the_reason_of_its_change_is_reported_once() -> None:
     plan = plan_of(update(retention(str(30 * DAY), str(DAY))))
     found = Diagnostic("KF403", Severity.WARNING, f"t: {CUT.reason}", None, "copy it first", ref=topic("t"))
     refused = plan_of(update(retention("1", "2", RiskAssessment())), Status.REFUSED, "KF109: it is 4")
@@ -310,7 +310,7 @@ def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
     assert has_line(lines_of(replace(refused, diagnostics=(reworded,))), "KF403", "3 GiB")
 
 
-def test_a_saved_plan_says_where_it_is_from() -> None:
+def test_saved_plan_shows_where_it_is_from() -> None:
     line = "Plan saved 2025-06-01 12:00 UTC by kafkaform 0.1.0, commit 1a2b3c."
     assert render_provenance(HEADER).plain == line
     assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
@@ -352,7 +352,7 @@ def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
         (Create(topic("t"), {"partitions": 1}), Status.REFUSED, "red"),
     ],
 )
-def test_the_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, style: str) -> None:
+def test_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, style: str) -> None:
     text = render_plan(plan_of(change, status)).text
     symbol = next(i for i, char in enumerate(text.plain) if char in "+~-!")
     assert any(span.start == symbol and style in str(span.style) for span in text.spans)
@@ -377,12 +377,12 @@ def test_nothing_to_do_takes_two_lines() -> None:
         Plan("c", diagnostics=(Diagnostic("KF1", Severity.ERROR, "could not read"),)),
     ],
 )
-def test_no_changes_is_never_said_where_something_is_open(plan: Plan) -> None:
+def test_no_changes_is_never_reported_where_something_is_open(plan: Plan) -> None:
     assert "no changes" not in render_plan(plan).plain.lower()
     assert headline(plan) != "no changes"
 
 
-def test_the_summary_counts_what_is_there() -> None:
+def test_summary_counts_what_is_there() -> None:
     changes = [
         *(PlannedChange(Create(topic(f"c{i}"), {}), Status.PLANNED) for i in range(3)),
         *(PlannedChange(update(retention("1", "2"), name=f"u{i}"), Status.PLANNED) for i in range(2)),
@@ -529,13 +529,13 @@ AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
         ("1:2,1:2", "2:1,1:2", "1 partition: a different preferred leader"),
     ],
 )
-def test_what_happens_to_replicas_is_said_in_words(before: str, after: str, told: str) -> None:
+def test_what_happens_to_replicas_is_described_in_words(before: str, after: str, told: str) -> None:
     lines = lines_of(plan_of(update(FieldChange("placement", before, after, before, after))))
     assert has_line(lines, "placement", told)
     assert not has_line(lines, "→")
 
 
-def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
+def test_replicas_of_each_partition_are_listed_if_asked() -> None:
     plan = plan_of(update(FieldChange("placement", BEFORE, AFTER, BEFORE, AFTER)))
     message = "11 partitions: 11 replicas added; 1 new partition placed"
     assert has_line(lines_of(plan), "placement", message)
@@ -549,7 +549,7 @@ def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
     ]
 
 
-def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
+def test_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
     field = FieldChange("config.retention.bytes", "2073741824", str(2 * 2**30))
     assert str(format_field(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
     assert str(format_value("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
@@ -662,7 +662,7 @@ def test_what_decides_the_verdict_comes_first_and_once(
     assert sum("KF109" in line for line in render_plan(plan).plain.splitlines()) <= 12
 
 
-def test_a_refused_change_is_not_also_one_for_later() -> None:
+def test_refused_change_is_not_also_one_for_later() -> None:
     plan = plan_of(update(retention("1", "2", RiskAssessment()), LATER), Status.REFUSED, "forbidden")
     for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
         assert "not applied yet" not in shown
@@ -679,7 +679,7 @@ def test_a_refused_change_is_not_also_one_for_later() -> None:
         ("rr", (), "2 refused, 0 unchanged."),
     ],
 )
-def test_the_summary_says_what_brokers_did_not_validate(
+def test_summary_reports_what_brokers_did_not_validate(
     statuses: str, unvalidated: Sequence[str], end: str
 ) -> None:
     sorts = {"p": Status.PLANNED, "c": Status.NEEDS_CONSENT, "r": Status.REFUSED}
@@ -702,7 +702,7 @@ def test_the_summary_says_what_brokers_did_not_validate(
         ("pd", "2 of 2 changes will be applied (1 of them in part)"),
     ],
 )
-def test_the_prompt_says_how_much_is_applied(statuses: str, extent: str) -> None:
+def test_prompt_shows_how_much_is_applied(statuses: str, extent: str) -> None:
     sorts, longer = {"c": Status.NEEDS_CONSENT, "r": Status.REFUSED}, retention("1", "2")
     changes = [
         PlannedChange(update(LATER if sort == "d" else longer), sorts.get(sort, Status.PLANNED))

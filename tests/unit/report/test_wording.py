@@ -66,7 +66,7 @@ hostile = pytest.mark.parametrize("name", HOSTILE)
 
 
 @given(names, names)
-def test_a_shell_reads_a_command_as_its_words(name: str, value: str) -> None:
+def test_shell_reads_a_command_as_its_words(name: str, value: str) -> None:
     words = words_of(f"so: {command('reset', name, options=('--to', value))}.")
     assert words[:2] == ["kafkaform", "reset"]
     assert sorted(words[2:]) == sorted([*(["--"] if name.startswith("-") else []), name, "--to", value])
@@ -111,7 +111,7 @@ def test_code_in_a_message_is_between_words() -> None:
     ("path", "value"),
     [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
 )
-def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
+def test_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
     problems: list[Problem] = []
     head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n"
     text = head + indent(setting(path, value).strip("`"), "  ")
@@ -145,14 +145,14 @@ def tombstone(name: str) -> tuple[MemoryCluster, Desired]:
 
 
 @hostile
-def test_the_remedy_of_a_deletion(name: str) -> None:
+def test_remedy_of_a_deletion(name: str) -> None:
     remedy = judge_delete(group(name), {"offsets.a:0": 5}, Facts("c")).remedy
     assert remedy is not None
     assert name in words_of(remedy)
 
 
 @hostile
-def test_the_way_back_of_an_offset(name: str) -> None:
+def test_way_back_of_an_offset(name: str) -> None:
     story = Story()
     change = story.add("update", name, {"offsets.a:2": (41, 7)}, kind="ConsumerGroup")
     (reason,) = plan_reversal([change], story.entries, {}).refused
@@ -160,7 +160,7 @@ def test_the_way_back_of_an_offset(name: str) -> None:
 
 
 @hostile
-def test_the_suggestion_of_a_rule(name: str) -> None:
+def test_suggestion_of_a_rule(name: str) -> None:
     desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
     observed = build_cluster_with_offsets(name).observe([group(name), topic("a")]).resources
     scene = rules.RuleContext((desired,), live=observed)
@@ -180,7 +180,7 @@ def read_allow_values(text: str) -> list[str]:
 
 
 @hostile
-def test_the_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> None:
+def test_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> None:
     plan = deletion(name)
     (flag,) = read_allow_values(render_plan(plan, width=80).plain)
     grant = Grant.parse(flag)
@@ -192,7 +192,7 @@ def test_the_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) ->
 
 
 @hostile
-def test_the_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown(name: str) -> None:
+def test_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown(name: str) -> None:
     plan = deletion(name)
     text = render_plan(plan, width=80).plain
     (line,) = [line for line in text.splitlines() if "kafkaform reset" in line]
@@ -228,7 +228,7 @@ def code_spans(markdown: str) -> list[str]:
 
 
 @hostile
-def test_the_ways_out_of_drift_in_every_format(name: str) -> None:
+def test_ways_out_of_drift_in_every_format(name: str) -> None:
     cluster, desired = tombstone(name)
     drift = drift_in(cluster, desired)
     (drifted,) = drift.resources

@@ -190,7 +190,7 @@ def test_shorthand_becomes_exact_acls(tmp_path: Path, spec: dict[str, Any], expe
     assert list_paths(tmp_path, **spec) == expected
 
 
-def test_an_account_that_applies_has_no_right_twice(tmp_path: Path) -> None:
+def test_account_that_applies_has_no_right_twice(tmp_path: Path) -> None:
     some = list_paths(tmp_path, kafkaform="apply", manages=[{"prefix": "orders."}])
     every = list_paths(tmp_path, kafkaform="apply")
     for declared in (some, every):
@@ -512,7 +512,7 @@ def test_grants_are_carried_out_before_revocations(tmp_path: Path) -> None:
         (AuthorizerSettings(frozenset(), None, "User:root"), {"closes-access"}),
     ],
 )
-def test_the_first_acl_of_a_resource_that_everyone_may_use_needs_consent(
+def test_first_acl_of_a_resource_that_everyone_may_use_needs_consent(
     tmp_path: Path, settings: AuthorizerSettings, hazards: set[str]
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["orders", "known"]))
@@ -575,7 +575,7 @@ def test_right_that_only_a_removed_acl_keeps_is_lost(tmp_path: Path) -> None:
     assert list_fields(plan(load_manifests(tmp_path, first), live)) == {"allow Read on topic x": (None, "")}
 
 
-def test_a_whole_access_needs_consent_to_each_of_its_hazards(tmp_path: Path) -> None:
+def test_whole_access_needs_consent_to_each_of_its_hazards(tmp_path: Path) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["x"], state="absent"))
     live = ["allow Write on topic x", "allow Read on topic y", "User:b allow Read on topic y"]
     (change,) = plan(declared, live, OPEN).changes
@@ -612,7 +612,7 @@ def test_without_a_reading_settings_are_unknown() -> None:
     assert AccessFacts().reading.settings == AuthorizerSettings(None, None, None)
 
 
-def test_a_consent_in_a_manifest_is_for_one_acl(tmp_path: Path) -> None:
+def test_consent_in_a_manifest_is_for_one_acl(tmp_path: Path) -> None:
     consented = manifest("a", produces=["orders"])
     annotation = "access-removal of allow Read on topic secret: the report was retired"
     consented["metadata"]["annotations"] = {"kafkaform/allow": annotation}
@@ -644,7 +644,7 @@ EVERYTHING = {"resource": "cluster", "operations": ["All"]}
         ({"produces": ["orders"]}, Status.NEEDS_CONSENT),
     ],
 )
-def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
+def test_first_acl_of_another_one_must_not_close_what_an_apply_needs(
     tmp_path: Path, spec: dict[str, Any], status: Status, allow_everyone: bool | None
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", **spec))
@@ -658,7 +658,7 @@ def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
     assert change.missing == ("closes-access",), "a super user loses nothing"
 
 
-def test_the_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -> None:
+def test_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), True, OWN)
     own = manifest("own", principals=[OWN], acls=[EVERYTHING])
     second = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])

@@ -211,7 +211,7 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-def test_deletion_is_destructive_and_says_how_to_keep_offsets() -> None:
+def test_deletion_is_destructive_and_shows_how_to_keep_offsets() -> None:
     risks = {(assessment.risk, assessment.hazard) for assessment in DELETIONS.values()}
     assert risks == {(Risk.DESTRUCTIVE, "delete")}
     assert DELETIONS["configs"].remedy is None

@@ -86,7 +86,7 @@ def test_manifests_that_do_not_fit_the_schema_of_groups(spec: dict[str, Any]) ->
     assert not is_valid(spec)
 
 
-def test_the_schema_of_groups_has_every_protocol_config_and_property() -> None:
+def test_schema_of_groups_has_every_protocol_config_and_property() -> None:
     assert set(PARTS["spec"]["properties"]) == {*PARTS["override"]["properties"], "overrides", "profile"}
     assert tuple(PARTS["protocol"]["enum"]) == PROTOCOLS
     assert KINDS["ConsumerGroup"].schema == "consumergroup"

@@ -243,7 +243,7 @@ def layout_of(*partitions: tuple[int, ...], **reassigning: Reassignment) -> Layo
     return Layout(BROKERS, {"a": states}, {("a", int(n.strip("p"))): r for n, r in reassigning.items()})
 
 
-def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> None:
+def test_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> None:
     grows = Reassignment((1, 2), frozenset({2}), frozenset())
     goes = Reassignment((3,), frozenset({3}), frozenset({2}))
     layout = layout_of((1, 2), (3, 2), p0=grows, p1=goes)

@@ -209,7 +209,7 @@ def test_keys_that_are_hot_by_records_and_by_bytes_are_split_together(
     ids=["long", "Avro", "JSON", "any 8 bytes"],
 )
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_a_key_that_takes_no_suffix_is_spread_over_the_partitions_advised(
+def test_key_that_takes_no_suffix_is_spread_over_the_partitions_advised(
     encode: Callable[[int], bytes], records: int
 ) -> None:
     keys = tuple(map(encode, range(KEYS)))
@@ -285,7 +285,7 @@ def test_while_two_partitioners_are_at_work_salts_have_no_suffixes() -> None:
     assert "#" not in sentence
 
 
-def test_two_keys_do_not_say_which_suffixes_they_need() -> None:
+def test_two_keys_do_not_show_which_suffixes_they_need() -> None:
     codes = np.where(np.random.default_rng(0).random(100_000) < 0.8, 0, 1)
     for by in ("murmur2", "crc32"):
         at = hash_keys(by, name_keys(2))[codes] % 12
@@ -337,7 +337,7 @@ def test_of_a_partitioner_that_is_not_known_the_suffixes_are_not_either() -> Non
     assert "#" not in sentence
 
 
-def test_an_empty_key_is_named_as_such_and_to_be_sent_as_none() -> None:
+def test_empty_key_is_named_as_such_and_to_be_sent_as_none() -> None:
     keys = (b"", *name_keys(KEYS))
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 300_000)
@@ -350,7 +350,7 @@ def test_an_empty_key_is_named_as_such_and_to_be_sent_as_none() -> None:
     assert (result.hot_keys[0].key_hash, result.hot_keys[0].key_length) == ("e3b0c44298fc", 0)
 
 
-def test_a_key_above_the_policy_is_split_though_partitions_are_even() -> None:
+def test_key_above_the_policy_is_split_though_partitions_are_even() -> None:
     topic = hot_key(300_000, KEYS, share=0.01)
     assert analyse_with_limits(topic).advice == ()
     assert " into 2 salts (" in find_advice(
@@ -372,7 +372,7 @@ def test_more_partitions_are_called_no_help_only_where_the_key_alone_is_too_much
     assert "1.43 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
 
 
-def test_a_single_key_or_member_is_not_many() -> None:
+def test_single_key_or_member_is_not_many() -> None:
     sentence = find_advice(analyse_with_limits(few_keys(100_000, 1)), "ratio of 1.5 on at most")
     assert sentence.startswith("One key stays ")
     result = analyse_with_limits(hot_key(300_000, KEYS, share=0.9))
@@ -385,7 +385,7 @@ def test_a_single_key_or_member_is_not_many() -> None:
     assert " 1 of its 2 members is " in " ".join(advise(alone, SkewLimits(), NO_KEYS))
 
 
-def test_a_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> None:
+def test_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> None:
     result = analyse_with_limits(few_keys(300_000, 40, 9))
     now = result.by_records.max_mean_ratio.value
     better = WhatIf(18, Estimate(1.2, 1.1, 1.3), Estimate.exact(1.2), 0.5, Estimate.exact(0.52))
@@ -406,7 +406,7 @@ def test_a_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() ->
         ]
 
 
-def test_few_keys_are_told_how_many_partitions_they_fill() -> None:
+def test_few_keys_are_reported_with_the_partitions_they_fill() -> None:
     sentence = find_advice(
         analyse_with_limits(few_keys(100_000)), "equally frequent keys stay within a ratio of 1.5"
     )
@@ -429,12 +429,12 @@ def test_few_keys_are_told_how_many_partitions_they_fill() -> None:
     assert mean_ratio(needed, 12) == pytest.approx(1.5, abs=0.03)
 
 
-def test_null_keys_are_told_both_ways_out() -> None:
+def test_null_keys_have_both_remedies() -> None:
     sentence = find_advice(analyse_with_limits(null_keys(100_000, share=0.5)), "keyed: false")
     assert "add a key to the 50" in sentence
 
 
-def test_a_second_partitioner_is_told_its_setting() -> None:
+def test_second_partitioner_gets_its_setting() -> None:
     assert "librdkafka" in find_advice(
         analyse_with_limits(mixed_partitioners(200_000, KEYS)), "partitioner=murmur2_random"
     )
@@ -447,20 +447,20 @@ def test_a_second_partitioner_is_told_its_setting() -> None:
     assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
 
 
-def test_a_partition_increase_is_told_what_it_affects() -> None:
+def test_partition_increase_reports_its_effects() -> None:
     result = analyse_with_limits(repartition(200_000, KEYS, 12, before=6))
     assert "25" in find_advice(result, "Until retention has")
     # The ratio that old records leave is no reason for more partitions.
     assert not [item for item in result.advice if "counts tried" in item]
 
 
-def test_a_burst_points_at_its_key() -> None:
+def test_burst_points_at_its_key() -> None:
     result = analyse_with_limits(bursts(300_000, KEYS), records=30_000)
     assert result.hot_keys[0].key_hash in find_advice(result, "Check what writes key")
 
 
 @pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.02, 50.0), (0.01, 100.0)])
-def test_a_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
+def test_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
     part: float, times: float
 ) -> None:
     random = np.random.default_rng(1)
@@ -484,7 +484,7 @@ def test_a_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
         assert 0.2 * times < peak(analyse_with_limits(topic, records=30_000, seed=seed)) <= 1.1 * times
 
 
-def test_a_burst_that_is_over_is_not_called_so() -> None:
+def test_burst_that_is_over_is_not_called_so() -> None:
     result = analyse_with_limits(bursts(300_000, KEYS, stretches=1, length=0.05))
     assert isinstance(result.causes[0].facts, BurstFacts)
     assert not result.causes[0].facts.ongoing
@@ -506,7 +506,7 @@ def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
 
 
 @pytest.mark.parametrize(("keys", "partitions"), [(10, 12), (100, 12), (1_000, 12), (50, 120), (5_000, 3)])
-def test_the_fullest_of_equal_keys_is_as_drawn(keys: int, partitions: int) -> None:
+def test_fullest_of_equal_keys_is_as_drawn(keys: int, partitions: int) -> None:
     random = np.random.default_rng(1)
     drawn_ratios = [
         np.bincount(random.integers(0, partitions, keys)).max() * partitions / keys for _ in range(3_000)
@@ -514,7 +514,7 @@ def test_the_fullest_of_equal_keys_is_as_drawn(keys: int, partitions: int) -> No
     assert expected_ratio(keys, partitions) == pytest.approx(np.mean(drawn_ratios), rel=0.06)
 
 
-def test_the_expected_ratio_falls_with_keys_without_a_jump() -> None:
+def test_expected_ratio_falls_with_keys_without_a_jump() -> None:
     ratios = [expected_ratio(keys, 12) for keys in (2, 10, 100, 1_000, 59_000, 61_000, 10**7)]
     assert ratios == sorted(ratios, reverse=True)
     assert expected_ratio(5, 1) == 1.0
@@ -567,7 +567,7 @@ def test_advice_is_about_what_is_written_now(name: str, records: int, seed: int)
     )
 
 
-def test_a_key_that_was_split_is_not_split_again() -> None:
+def test_key_that_was_split_is_not_split_again() -> None:
     """Five of 24 hours ago its producers began to append one of six suffixes."""
     random = np.random.default_rng(0)
     keys = [*name_keys(5_000), *(f"{name_keys(1)[0].decode()}#{salt}".encode() for salt in range(6))]

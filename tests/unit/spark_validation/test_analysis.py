@@ -101,12 +101,12 @@ def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int
 
 
 @pytest.mark.parametrize("name", ["uniform", "few keys", "compacted"])
-def test_a_result_comes_back_from_json(name: str) -> None:
+def test_result_comes_back_from_json(name: str) -> None:
     found = report(analyse_sample(TOPICS[name], groups=(ReaderGroup("g", "sticky", 4),))[0])
     assert from_document(json.loads(to_json(found))) == found
 
 
-def test_an_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
+def test_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
     result, _ = analyse_sample(TOPICS["empty"], groups=(ReaderGroup("g", "range", 2),))
     nothing = Estimate.exact(0.0)
     assert result.diagnosis == "empty"
@@ -117,7 +117,7 @@ def test_an_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
     assert set(result.partitioners.values()) == {0.0}
 
 
-def test_what_was_read_is_told() -> None:
+def test_what_was_read_is_reported() -> None:
     result, plan = analyse_sample(TOPICS["zipf"], notes=("retention moved",))
     sample = result.sample
     assert (sample.mode, sample.records, sample.offsets) == ("sample", plan.records, plan.records)
@@ -152,7 +152,7 @@ def test_every_candidate_is_a_what_if() -> None:
     assert [item.partitions for item in result.what_if] == [*candidate_counts(12, ())]
 
 
-def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:
+def test_larger_sample_reaches_the_precision_that_is_wanted() -> None:
     topic = add_sizes(hot_key(120_000, share=0.3))
     first, plan = analyse_sample(topic, 3_000)
     precision = 0.008
@@ -176,7 +176,7 @@ def test_no_larger_sample_than_the_topic_is_needed() -> None:
     assert plan_next_sample(whole, everything, records=10**9, precision=1e-9) is None
 
 
-def test_a_precision_must_be_positive() -> None:
+def test_precision_must_be_positive() -> None:
     first, plan = analyse_sample(TOPICS["uniform"])
     with pytest.raises(ValueError, match="a precision must be above 0"):
         plan_next_sample(first, plan, records=4_000, precision=0.0)
@@ -199,7 +199,7 @@ def test_reading_goes_on_until_so_many_records_came_as_are_wanted(kept: float) -
     assert result.sample.offsets == plan.records > result.sample.records
 
 
-def test_a_topic_without_a_record_is_read_whole_before_it_is_empty() -> None:
+def test_topic_without_a_record_is_read_whole_before_it_is_empty() -> None:
     topic = compact_log(uniform(200_000), kept=0.0)
     plan = plan_windows(spans(topic), records=3_000, seed=1)
     for _ in range(PASSES - 1):
@@ -232,7 +232,7 @@ def test_partitions_are_given_as_the_assignor_does(assignor: str, given_: list[t
     assert [member.partitions for member in found.members] == given_
 
 
-def test_the_busiest_member_is_set_against_the_mean() -> None:
+def test_busiest_member_is_set_against_the_mean() -> None:
     by_range = assign(ReaderGroup("g", "range", 3), SHARES)
     assert [member.share for member in by_range.members] == pytest.approx([0.7, 0.2, 0.1])
     assert by_range.max_mean_ratio == pytest.approx(2.1)
@@ -245,16 +245,16 @@ def test_more_members_than_partitions_leave_some_idle() -> None:
     assert found.max_mean_ratio == pytest.approx(0.4 * 8)
 
 
-def test_an_empty_topic_gives_nothing_to_anybody() -> None:
+def test_empty_topic_gives_nothing_to_anybody() -> None:
     assert assign(ReaderGroup("g", "range", 2), [0.0, 0.0]).max_mean_ratio == 0.0
 
 
-def test_an_unknown_assignor_is_named() -> None:
+def test_unknown_assignor_is_named() -> None:
     with pytest.raises(ValueError, match=r"group g: assignor 'com\.acme\.Own' is not known"):
         assign(ReaderGroup("g", "com.acme.Own", 2), SHARES)
 
 
-def test_a_group_without_members_is_refused() -> None:
+def test_group_without_members_is_refused() -> None:
     with pytest.raises(ValueError, match="group g: it needs at least one member"):
         assign(ReaderGroup("g", "range", 0), SHARES)
 
@@ -280,11 +280,11 @@ def list_notes(topic: SimulatedTopic, records: int = 6_000, log: LogFacts | None
     return [*sample_notes(counts, plan, log)]
 
 
-def test_nothing_is_said_of_a_plain_topic() -> None:
+def test_nothing_is_reported_of_a_plain_topic() -> None:
     assert list_notes(uniform(60_000)) == []
 
 
-def test_markers_are_told_where_offsets_count_partitions() -> None:
+def test_markers_are_reported_where_offsets_count_partitions() -> None:
     topic = uniform(60_000)
     arrivals = TopicArrivals("t", None, (5_000,) * 12, (5_000,) * 12, since_made=True, transactional=True)
     assert list_notes(topic, log=LogFacts(arrivals)) == [], "records are counted"
@@ -308,15 +308,15 @@ def test_many_partitions_without_records_are_counted() -> None:
     assert list_notes(build_topic([0] * 9, [b"a"], 30)) == ["29 partitions have no records."]
 
 
-def test_an_empty_topic_needs_no_list_of_its_partitions() -> None:
+def test_empty_topic_needs_no_list_of_its_partitions() -> None:
     assert list_notes(empty()) == []
 
 
 @pytest.mark.parametrize(("kept", "amount"), [(0.75, "25 %"), (0.9999, "0.015 %"), (0.0, "All")])
-def test_offsets_without_a_record_are_told_in_per_cent(kept: float, amount: str) -> None:
+def test_offsets_without_a_record_are_reported_in_per_cent(kept: float, amount: str) -> None:
     (note,) = list_notes(compact_log(uniform(60_000), kept=kept), 60_000)
     assert note.startswith(f"{amount} of the 60,000 offsets ")
 
 
-def test_few_windows_are_told() -> None:
+def test_few_windows_are_reported() -> None:
     assert list_notes(uniform(60_000, partitions=40)) == [wording.note_few_windows(4)]

@@ -99,7 +99,7 @@ def grow_topic(by: str, counts: dict[float, int], seed: int = 0, keys: int = KEY
     ("before", "partitions", "at"),
     [(6, 12, 0.5), (4, 6, 0.3), (6, 12, 0.9), (12, 13, 0.5), (1, 6, 0.4), (2, 3, 0.5)],
 )
-def test_an_increase_is_found_whoever_placed_the_keys(
+def test_increase_is_found_whoever_placed_the_keys(
     by: str, before: int, partitions: int, at: float, records: int, seed: int
 ) -> None:
     result = analyse_placement(grow_topic(by, {at: before, 1.0: partitions}, seed), records, seed)
@@ -136,9 +136,7 @@ def test_several_increases_are_a_chain_with_times(
 
 @READ
 @pytest.mark.parametrize("by", EACH_PARTITIONER)
-def test_an_increase_is_not_dated_by_records_that_a_later_count_placed(
-    by: str, records: int, seed: int
-) -> None:
+def test_increase_is_not_dated_by_records_that_a_later_count_placed(by: str, records: int, seed: int) -> None:
     result = analyse_placement(grow_topic(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
     increases = repartition(result).increases
     assert [(item.earlier, item.later) for item in increases] == [(3, 6), (6, 12)]
@@ -172,7 +170,7 @@ def change_partitioner(first: str, then: str, at: float, seed: int = 0, keys: in
     ("first", "then"), [("crc32", "murmur2"), ("murmur2", "crc32"), ("fnv1a", "murmur2"), ("crc32", "fnv1a")]
 )
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.85])
-def test_a_partitioner_that_was_changed_ended_and_nobody_is_to_change(
+def test_partitioner_that_was_changed_ended_and_nobody_is_to_change(
     first: str, then: str, at: float, records: int, seed: int
 ) -> None:
     result = analyse_placement(change_partitioner(first, then, at, seed), records, seed)
@@ -188,7 +186,7 @@ def test_a_partitioner_that_was_changed_ended_and_nobody_is_to_change(
 @READ
 @pytest.mark.parametrize(("first", "then"), [("murmur2", "crc32"), ("crc32", "fnv1a"), ("murmur2", "fnv1a")])
 @pytest.mark.parametrize("since", [0.0, 0.5, 0.8])
-def test_two_partitioners_at_work_now_are_told_to_agree(
+def test_two_partitioners_at_work_now_are_advised_to_agree(
     first: str, then: str, since: float, records: int, seed: int
 ) -> None:
     codes = uniform_codes(seed)
@@ -227,7 +225,7 @@ def test_five_increases_are_all_found(by: str, counts: dict[float, int], records
 
 @READ
 @pytest.mark.parametrize("by", ["crc32", "fnv1a", "murmur2_kafkajs"])
-def test_the_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_second_cause(
+def test_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_second_cause(
     by: str, records: int, seed: int
 ) -> None:
     """Of keys of very uneven frequency, three of ten records lie by the earlier count for a while."""
@@ -255,9 +253,7 @@ def test_what_lay_on_one_partition_is_ascribed_to_the_partitioner_of_now(by: str
 
 @READ
 @pytest.mark.parametrize("by", ["murmur2", "crc32", "fnv1a"])
-def test_an_increase_after_which_nothing_was_written_is_the_only_cause(
-    by: str, records: int, seed: int
-) -> None:
+def test_increase_after_which_nothing_was_written_is_the_only_cause(by: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     topic = lying(hash_codes(by, codes) % 6, codes, name_keys(KEYS), 12)
     result = analyse_placement(topic, records, seed)
@@ -285,7 +281,7 @@ def test_each_way_to_take_fnv1a_is_one_partitioner(by: str, partitions: int, rec
 
 @READ
 @pytest.mark.parametrize("by", ["fnv1a", "fnv1a_masked", "fnv1a_unsigned"])
-def test_one_of_fnv1a_beside_java_is_told_by_its_name(by: str, records: int, seed: int) -> None:
+def test_one_of_fnv1a_beside_java_is_reported_by_its_name(by: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
     at = np.where(second, hash_codes(by, codes), hash_codes("murmur2", codes)) % 12
@@ -297,7 +293,7 @@ def test_one_of_fnv1a_beside_java_is_told_by_its_name(by: str, records: int, see
 @pytest.mark.parametrize("by", ["murmur2", "crc32"])
 @pytest.mark.parametrize("share", [0.3, 0.05])
 @pytest.mark.parametrize("partition", [0, 7])
-def test_strays_on_one_partition_are_said_to_be_there(
+def test_strays_on_one_partition_are_reported(
     by: str, share: float, partition: int, records: int, seed: int
 ) -> None:
     codes = uniform_codes(seed)
@@ -325,7 +321,7 @@ def test_strays_that_ended_need_no_producer_and_are_no_increase_from_one_partiti
 
 
 @READ
-def test_a_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, seed: int) -> None:
+def test_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, seed: int) -> None:
     prefixes = 40
     random = np.random.default_rng(seed)
     shares = 1 / np.arange(1, prefixes + 1) ** 1.5
@@ -353,7 +349,7 @@ def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> Non
 
 @READ
 @pytest.mark.parametrize("keys", [1, 2, 3])
-def test_a_few_keys_do_not_say_who_placed_them(keys: int, records: int, seed: int) -> None:
+def test_few_keys_do_not_show_who_placed_them(keys: int, records: int, seed: int) -> None:
     for by in PARTITIONERS:
         codes = np.random.default_rng(seed).integers(0, keys, RECORDS) + seed * keys
         result = analyse_placement(lying(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed)
@@ -363,7 +359,7 @@ def test_a_few_keys_do_not_say_who_placed_them(keys: int, records: int, seed: in
 
 
 @READ
-def test_a_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records: int, seed: int) -> None:
+def test_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     hot = np.random.default_rng(seed + 99).random(RECORDS) < 0.3
     codes[hot] = 0
@@ -375,7 +371,7 @@ def test_a_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(recor
 
 
 @READ
-def test_an_increase_beside_a_change_of_the_partitioner_names_both(records: int, seed: int) -> None:
+def test_increase_beside_a_change_of_the_partitioner_names_both(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     at = np.where(PART < 0.5, hash_codes("crc32", codes) % 6, hash_codes("murmur2", codes) % 12)
     result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
@@ -399,7 +395,7 @@ RECORDED = PartitionChange(6, 12, START_MS + 60_000, START_MS + 60_000, "the aud
 
 
 @READ
-def test_a_recorded_increase_dates_what_timestamps_do_not(records: int, seed: int) -> None:
+def test_recorded_increase_dates_what_timestamps_do_not(records: int, seed: int) -> None:
     topic = grow_topic("crc32", {0.5: 6, 1.0: 12}, seed)
     random = np.random.default_rng(seed)
     topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
@@ -411,14 +407,14 @@ def test_a_recorded_increase_dates_what_timestamps_do_not(records: int, seed: in
     assert repartition(known).increases[0].known == RECORDED
 
 
-def test_a_recorded_increase_explains_too_few_keys_to_find_it() -> None:
+def test_recorded_increase_explains_too_few_keys_to_find_it() -> None:
     topic = grow_topic("murmur2", {0.5: 6, 1.0: 12}, keys=6)
     random = np.random.default_rng(0)
     topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
     assert names(analyse_placement(topic, changes=(RECORDED,)))[0] == "repartitioned"
 
 
-def test_a_recorded_increase_that_moved_nothing_is_no_cause() -> None:
+def test_recorded_increase_that_moved_nothing_is_no_cause() -> None:
     codes = uniform_codes(0)
     result = analyse_placement(
         lying(hash_codes("murmur2", codes) % 12, codes, name_keys(KEYS), 12), changes=(RECORDED,)
@@ -436,7 +432,7 @@ OWN: dict[str, Callable[[Int64s, int], Int64s]] = {
 
 @READ
 @pytest.mark.parametrize("name", OWN)
-def test_a_partitioner_of_ones_own_is_never_an_increase_nor_a_known_partitioner(
+def test_partitioner_of_ones_own_is_never_an_increase_nor_a_known_partitioner(
     name: str, records: int, seed: int
 ) -> None:
     codes = uniform_codes(seed)
@@ -480,7 +476,7 @@ PARTITIONERS_OVER_TIME: dict[str, tuple[Hours, int, float, str]] = {
 
 @pytest.mark.parametrize(("records", "seed"), [(FULL, 0), (8_000, 1), (8_000, 2)])
 @pytest.mark.parametrize("name", PARTITIONERS_OVER_TIME)
-def test_a_partitioner_that_comes_back_has_not_ended(name: str, records: int, seed: int) -> None:
+def test_partitioner_that_comes_back_has_not_ended(name: str, records: int, seed: int) -> None:
     on, hours, share, truth = PARTITIONERS_OVER_TIME[name]
     result = analyse_placement(place_at_times(on, hours, share, seed), records, seed)
     (cause,) = result.causes

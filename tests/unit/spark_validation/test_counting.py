@@ -15,62 +15,27 @@ from hypothesis import strategies as st
 from spark_validation import counting
 from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
 from spark_validation.windows import plan_windows
-from tests.support.skew.records import SCHEMA, Record, assert_same, batches, count, is_empty, tally_records
+from tests.support.skew.records import (
+    LAYOUT,
+    SCHEMA,
+    Record,
+    assert_same,
+    batches,
+    count,
+    draw_records,
+    is_empty,
+    samples,
+    tally_records,
+)
 from tests.support.skew.simulation import NULL, add_sizes, compact_log, count_sample, null_keys, spans
 
 
-@st.composite
-def samples(draw: st.DrawFn) -> tuple[list[Record], CountsLayout]:
-    """Records of at most 25 keys, so that all of them are looked at one by one, and of distinct times."""
-    partitions, replicates = draw(st.integers(1, 7)), draw(st.integers(1, 5))
-    layout = CountsLayout(
-        partitions,
-        replicates,
-        weights=tuple(draw(st.lists(st.floats(1, 50), min_size=partitions, max_size=partitions))),
-        read_whole=tuple(draw(st.lists(st.booleans(), min_size=partitions, max_size=partitions))),
-        candidates=tuple(draw(st.sets(st.integers(1, 20), max_size=3))),
-        keep_keys=draw(st.booleans()),
-    )
-    keys = draw(st.lists(st.none() | st.binary(max_size=6), min_size=1, max_size=HOT_BY_BYTES))
-    drawn = draw(
-        st.lists(
-            st.tuples(
-                st.integers(0, partitions - 1),
-                st.integers(0, replicates - 1),
-                st.sampled_from(keys),
-                st.integers(0, 10**7),
-            ),
-            max_size=60,
-        )
-    )
-    times = draw(st.permutations(range(len(drawn))))
-    return [Record(*remaining, at) for remaining, at in zip(drawn, times, strict=True)], layout
-
-
 @given(samples(), st.integers(1, 60))
-def test_the_counts_are_those_of_a_slow_and_plain_count(
+def test_counts_are_those_of_a_slow_and_plain_count(
     sample: tuple[list[Record], CountsLayout], batch_size: int
 ) -> None:
     records, layout = sample
     assert_same(count(batches(records, batch_size), layout), tally_records(records, layout))
-
-
-def draw_records(number: int, keys: int, layout: CountsLayout, seed: int = 5) -> list[Record]:
-    """Records with a key of `keys`, one of ten without; the first key has about a third."""
-    place = random.Random(seed)
-    return [
-        Record(
-            place.randrange(layout.partitions),
-            place.randrange(layout.replicates),
-            None if place.random() < 0.1 else b"k%d" % (place.randrange(keys) * (place.random() > 0.3)),
-            place.randrange(500),
-            at,
-        )
-        for at in range(number)
-    ]
-
-
-LAYOUT = CountsLayout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (6, 9, 12))
 
 
 def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +102,7 @@ def test_records_without_a_key_are_counted_alone() -> None:
     assert not counts.fits.any()
 
 
-def test_an_empty_key_is_a_key() -> None:
+def test_empty_key_is_a_key() -> None:
     records = [Record(0, 0, b"", 7, 1), Record(0, 0, None, 7, 2)]
     counts = count(batches(records), LAYOUT)
     assert (counts.distinct, counts.null_records.sum(), counts.hot[0].length) == (1, 1, 0)
@@ -222,7 +187,7 @@ def test_memory_grows_with_keys_and_not_with_records(
 
 
 @pytest.mark.nightly("a million keys")
-def test_a_million_keys_leave_small_counts(peak: Callable[[], int]) -> None:
+def test_million_keys_leave_small_counts(peak: Callable[[], int]) -> None:
     counts = count((arrays(50_000, lambda at: at, LAYOUT, b * 50_000) for b in range(20)), LAYOUT)
     assert counts.distinct == 1_000_000
     assert peak() < 200e6

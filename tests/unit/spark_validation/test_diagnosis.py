@@ -147,7 +147,7 @@ KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
 
 @pytest.mark.parametrize(("many", "seed"), DRAWS)
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str, many: int, seed: int) -> None:
+def test_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str, many: int, seed: int) -> None:
     make, diagnosis = KNOWN[name]
     topic = make(many, seed)
     for records in (many // 10,) if seed else (FULL, many // 10):
@@ -158,7 +158,7 @@ def test_a_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str, 
 @pytest.mark.parametrize(("many", "seed"), DRAWS)
 @pytest.mark.parametrize("s", [0.8, 1.1, 1.5])
 @pytest.mark.parametrize("partitions", [3, 12])
-def test_a_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_say(
+def test_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_report(
     s: float, partitions: int, many: int, seed: int
 ) -> None:
     topic = zipf(many, KEYS, partitions, s=s, seed=seed)
@@ -183,7 +183,7 @@ def test_one_partition_is_balanced_whatever_its_keys() -> None:
     assert names(analyse_topic(hot_key(50_000, 100, 1))) == ("balanced",)
 
 
-def test_the_part_that_a_key_explains_is_what_goes_with_it() -> None:
+def test_part_that_a_key_explains_is_what_goes_with_it() -> None:
     topic = hot_key(200_000, KEYS)
     codes = topic.all_codes
     remaining = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
@@ -287,7 +287,7 @@ def test_what_chance_makes_of_many_keys_is_even(kind: str, partitions: int, seed
             assert ("by chance" in result.causes[0].evidence) is (by > EVEN_RATIO)
 
 
-def test_the_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
+def test_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
     """Drawn topics of log-normal loads: the limit knows the loads of the largest, and the squares of all."""
     random, part_of_limit = np.random.default_rng(0), []
     for _ in range(200):
@@ -301,7 +301,7 @@ def test_the_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
 
 @pytest.mark.parametrize("share", [0.01, 0.03])
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_a_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, records: int) -> None:
+def test_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, records: int) -> None:
     """On 100 partitions it alone has as much as the mean partition, or three times as much."""
     random = np.random.default_rng(0)
     codes = np.where(random.random(DAY) < share, 0, np.arange(DAY))
@@ -321,7 +321,7 @@ def test_two_keys_of_uneven_bytes_are_few(share: float) -> None:
     assert facts_of(cause, FewKeysFacts).by == "bytes"
 
 
-def test_larger_keys_on_a_partition_are_told_from_more_keys() -> None:
+def test_larger_keys_on_a_partition_are_distinguished_from_more_keys() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, MANY)
     mine = murmur2_of(codes) % 12 == 3
     larger = analyse_topic(build_topic(codes, name_keys(KEYS), 12, sizes=np.where(mine, 600, 200))).causes[0]
@@ -448,7 +448,7 @@ def test_one_reordered_record_among_many_short_partitions_makes_no_burst(hours: 
             assert names(analyse_topic(reordered, 8_000, seed, log=log)) == ("balanced",), (seed, log)
 
 
-def test_a_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
+def test_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
     """Six of 48,000 records, though they are more than one in a thousand since the change."""
     random = np.random.default_rng(1)
     codes = random.integers(0, KEYS, DAY)
@@ -487,7 +487,7 @@ def test_null_keys_on_one_partition_explain_its_load() -> None:
     assert facts_of(cause, NullKeysFacts).null_ratio == pytest.approx(12)
 
 
-def test_sticky_null_keys_are_seen_to_come_in_batches() -> None:
+def test_sticky_null_keys_are_found_to_come_in_batches() -> None:
     (sticky,) = analyse_topic(null_keys(300_000, KEYS, share=0.5), 30_000).causes
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, 300_000)
@@ -499,7 +499,7 @@ def test_sticky_null_keys_are_seen_to_come_in_batches() -> None:
 
 
 @pytest.mark.parametrize(("share", "partitions"), [(0.5, 12), (0.1, 12), (0.9, 12), (0.1, 2), (0.3, 120)])
-def test_the_share_of_each_partitioner_is_corrected_for_chance(share: float, partitions: int) -> None:
+def test_share_of_each_partitioner_is_corrected_for_chance(share: float, partitions: int) -> None:
     cause = analyse_topic(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
     assert cause.name == "mixed_partitioners"
     assert facts_of(cause, MixedFacts).partitioner_shares["crc32"] == pytest.approx(share, abs=0.04)
@@ -516,7 +516,7 @@ def test_another_partitioner_is_found_where_few_keys_are_frequent() -> None:
         assert "repartitioned" not in causes
 
 
-def test_a_topic_of_one_other_partitioner_is_consistent_and_says_so() -> None:
+def test_topic_of_one_other_partitioner_is_consistent_and_is_reported() -> None:
     (cause,) = analyse_topic(mixed_partitioners(200_000, KEYS, share=1.0), 30_000).causes
     assert cause.name == "balanced"
     assert cause.placement is not None
@@ -545,7 +545,7 @@ def test_skew_by_a_partitioner_of_ones_own_is_no_matter_of_keys() -> None:
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 12])
-def test_a_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
+def test_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
     topic = build_topic(codes, name_keys(KEYS), partitions, crc32=np.arange(len(codes)) < len(codes) / 2)
     for records in (FULL, 30_000):
@@ -566,7 +566,7 @@ def test_a_change_of_the_partitioner_in_time_is_no_partition_increase(partitions
 @SEEDS
 @pytest.mark.parametrize("keys", [2, 3, 10])
 @pytest.mark.parametrize("unordered", [False, True])
-def test_a_few_keys_of_two_partitioners_are_no_partition_increase(
+def test_few_keys_of_two_partitioners_are_no_partition_increase(
     keys: int, unordered: bool, seeds: range
 ) -> None:
     for seed in seeds:
@@ -578,7 +578,7 @@ def test_a_few_keys_of_two_partitioners_are_no_partition_increase(
 
 
 @pytest.mark.parametrize("records", [FULL, SAMPLE])
-def test_a_partition_increase_is_dated_and_placed(records: int) -> None:
+def test_partition_increase_is_dated_and_placed(records: int) -> None:
     topic = repartition(MANY, KEYS, 12, before=6, at=0.5)
     (cause,) = analyse_topic(topic, records).causes
     facts = facts_of(cause, RepartitionFacts)
@@ -594,7 +594,7 @@ def test_a_partition_increase_is_dated_and_placed(records: int) -> None:
 
 
 @pytest.mark.parametrize("of", [all_at_once, out_of_order, round_to_minutes])
-def test_a_partition_increase_is_told_without_good_timestamps(
+def test_partition_increase_is_reported_without_good_timestamps(
     of: Callable[[SimulatedTopic], SimulatedTopic],
 ) -> None:
     topic = of(repartition(300_000, KEYS, 12, before=6))
@@ -622,7 +622,7 @@ def test_two_partition_increases_are_one_diagnosis() -> None:
     )
 
 
-def test_a_partition_increase_outranks_the_frequent_key_beside_it() -> None:
+def test_partition_increase_outranks_the_frequent_key_beside_it() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 200_000)
     codes[random.random(len(codes)) < 0.3] = 0
@@ -632,7 +632,7 @@ def test_a_partition_increase_outranks_the_frequent_key_beside_it() -> None:
 
 @pytest.mark.parametrize("start", [0.0, 0.3, 0.9, 0.95])
 @pytest.mark.parametrize(("length", "within"), [(0.05, 0.9), (0.1, 0.6)])
-def test_a_burst_is_found_wherever_it_is(start: float, length: float, within: float) -> None:
+def test_burst_is_found_wherever_it_is(start: float, length: float, within: float) -> None:
     count = 300_000
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, count)
@@ -680,7 +680,7 @@ def test_records_ahead_of_time_in_every_window_make_no_burst(by: float, seeds: r
 
 
 @pytest.mark.parametrize(("share", "by"), [(0.003, -0.03), (0.03, -0.1), (0.03, 0.1)])
-def test_a_burst_is_found_among_records_of_other_times(share: float, by: float) -> None:
+def test_burst_is_found_among_records_of_other_times(share: float, by: float) -> None:
     topic = out_of_turn(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
     for records in (FULL, SAMPLE):
         assert names(analyse_topic(topic, records))[0] == "bursty"
@@ -689,7 +689,7 @@ def test_a_burst_is_found_among_records_of_other_times(share: float, by: float) 
 @SEEDS
 @pytest.mark.parametrize(("partitions", "records"), [(3, 5_000), (12, 12_000)])
 @pytest.mark.parametrize("fast", [1, 10])
-def test_a_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
+def test_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
     partitions: int, records: int, fast: int, seeds: range
 ) -> None:
     """Windows meet transactions that were committed, or none: by offsets as by times (of two minutes, and of
@@ -702,7 +702,7 @@ def test_a_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
 
 
 @pytest.mark.parametrize("keys", [1, 4])
-def test_a_late_key_has_its_peak_where_several_burst_together(keys: int) -> None:
+def test_late_key_has_its_peak_where_several_burst_together(keys: int) -> None:
     """The burst in other partitions is counted by offsets: windows do not show where it began."""
     random = np.random.default_rng(0)
     codes = random.integers(10, KEYS, MANY)
@@ -719,7 +719,7 @@ def test_a_late_key_has_its_peak_where_several_burst_together(keys: int) -> None
         assert peak == pytest.approx(20, rel=reach)
 
 
-def test_a_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = bursts(MANY, KEYS, 48, stretches=1, length=0.1)
 
     def find(points: int) -> BurstFacts:
@@ -736,21 +736,21 @@ def test_a_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_burst_needs_times_between_which_offsets_can_be_counted(known: bool) -> None:
+def test_burst_needs_times_between_which_offsets_can_be_counted(known: bool) -> None:
     topic = bursts(MANY, KEYS, stretches=1, length=0.1)
     count = counted_by_offsets(topic) if known else lambda *_: None
     result = analyse_topic(topic, log=LogFacts(count_between=count))
     assert ("bursty" in [cause.name for cause in result.causes]) is known
 
 
-def test_a_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
+def test_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
     topic = compact_log(bursts(MANY, KEYS, stretches=1, length=0.1))
     for records in (FULL, SAMPLE):
         cause = analyse_topic(topic, records).causes[0]
         assert cause.name == "bursty", cause
 
 
-def test_a_key_that_began_half_way_is_hot_and_no_burst() -> None:
+def test_key_that_began_half_way_is_hot_and_no_burst() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 300_000)
     codes[(np.arange(len(codes)) > 150_000) & (random.random(len(codes)) < 0.3)] = 0
@@ -768,7 +768,7 @@ def test_large_values_for_a_while_are_a_burst_by_bytes() -> None:
         assert facts_of(cause, BurstFacts).by == "bytes"
 
 
-def test_a_burst_without_timestamps_is_seen_by_slices() -> None:
+def test_burst_without_timestamps_is_found_by_slices() -> None:
     random = np.random.default_rng(0)
     steady = hot_key(300_000, KEYS, share=0.03)
     codes = random.integers(1, KEYS, 300_000)

@@ -59,7 +59,7 @@ def test_records_of_a_compacted_partition_are_estimated() -> None:
     assert sum(item.records.value for item in found) == pytest.approx(36_000, rel=0.05)
 
 
-def test_a_window_without_a_record_leaves_room_for_some() -> None:
+def test_window_without_a_record_leaves_room_for_some() -> None:
     """All that was read of partition 0 is compacted away; the rest of it was not read."""
     topic = build_topic(np.zeros(20_000, np.int64), [b"only"], 1)
     gone = replace(
@@ -92,7 +92,7 @@ def test_everything_is_exact_when_everything_was_read() -> None:
     assert found_24.low == found_24.value == found_24.high
 
 
-def test_a_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
+def test_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
     codes = np.concatenate((np.zeros(50_000, np.int64), np.ones(60, np.int64)))
     topic = add_sizes(build_topic(codes, [b"a", b"c"], 12))
     counts, plan, _ = draw_sample(topic, records=5_000)
@@ -109,7 +109,7 @@ def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
     assert 0.0 < found.high < 0.05
 
 
-def test_the_hottest_key_comes_first_with_its_hash_and_place() -> None:
+def test_hottest_key_comes_first_with_its_hash_and_place() -> None:
     topic = hot_key(60_000, share=0.3)
     counts, plan, _ = draw_sample(topic, records=6_000)
     first, *remaining = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
@@ -123,7 +123,7 @@ def test_the_hottest_key_comes_first_with_its_hash_and_place() -> None:
     assert all(first.share.value > key.share.value for key in remaining)
 
 
-def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
+def test_key_with_few_large_records_is_among_the_hot_ones() -> None:
     topic = hot_key(60_000, share=0.002)
     sizes = tuple(np.where(codes == 0, 100_000, 100) for codes in topic.codes)
     topic = replace(topic, sizes=sizes)
@@ -138,14 +138,14 @@ def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
     assert found.share.value < 0.01
 
 
-def test_a_key_that_comes_in_bursts_has_a_peak() -> None:
+def test_key_that_comes_in_bursts_has_a_peak() -> None:
     counts, plan, _ = draw_sample(bursts(100_000, stretches=2), records=10_000, seed=3)
     first = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))[0]
     assert first.slices_seen < plan.replicates
     assert first.peak > 2.0
 
 
-def test_a_key_is_text_only_where_it_may_be_shown() -> None:
+def test_key_is_text_only_where_it_may_be_shown() -> None:
     topic = build_topic([0, 1] * 50, ["größe".encode(), b"\xff\x00"], 3)
     plan = plan_windows(spans(topic), records=100, seed=0)
     shown, _ = count_sample(topic, plan, keep_keys=True)
@@ -157,7 +157,7 @@ def test_a_key_is_text_only_where_it_may_be_shown() -> None:
     assert {key.key for key in estimates.estimate_hot_keys(hidden, Weighting.from_plan(plan))} == {None}
 
 
-def test_an_empty_topic_has_zeros() -> None:
+def test_empty_topic_has_zeros() -> None:
     counts, plan, _ = draw_sample(empty(), records=100)
     weighting, nothing = Weighting.from_plan(plan), Estimate.exact(0.0)
     assert estimates.estimate_null_share(counts, weighting) == nothing
@@ -174,7 +174,7 @@ def estimate(topic: SimulatedTopic, records: int, seed: int = 0) -> tuple[Estima
     return estimate_distinct_keys(counts, Weighting.from_plan(plan)), counts.distinct
 
 
-def test_a_topic_that_was_read_whole_has_as_many_as_were_counted() -> None:
+def test_topic_that_was_read_whole_has_as_many_as_were_counted() -> None:
     topic = zipf(20_000)
     assert estimate(topic, 20_000) == (Estimate.exact(topic.distinct), topic.distinct)
 
@@ -193,7 +193,7 @@ def test_few_keys_are_found_to_be_few() -> None:
     assert found.high < 100
 
 
-def test_keys_of_one_moment_each_may_be_many_more_than_were_seen() -> None:
+def test_keys_of_one_moment_each_may_be_many_more_than_were_read() -> None:
     """Each is seen often, in one window: counted by records alone, none would be missing."""
     topic = build_topic(np.repeat(np.arange(10_000), 10), name_keys(10_000), 12)
     found, seen = estimate(topic, 10_000)
@@ -214,11 +214,11 @@ def test_records_without_a_key_are_no_key() -> None:
     assert (found.value, found.low, seen) == (0.0, 0.0, 0)
 
 
-def test_a_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
+def test_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
     counts, plan, _ = draw_sample(uniform(100_000, 5_000), records=10_000)
     found = estimate_distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
     assert counts.distinct < found.low < 5_000 < found.high < 20_000
 
 
-def test_an_empty_topic_has_none() -> None:
+def test_empty_topic_has_none() -> None:
     assert estimate(empty(), 100) == (Estimate.exact(0.0), 0)

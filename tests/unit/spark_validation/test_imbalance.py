@@ -55,7 +55,7 @@ def test_statistics_are_those_of_a_count_by_hand() -> None:
     assert 1 - float(redundancy(totals)) == pytest.approx(shannon / math.log(4))
 
 
-def test_a_single_partition_is_even() -> None:
+def test_single_partition_is_even() -> None:
     found = measure_imbalance(build_read_totals(7))
     assert found.max_mean_ratio == Estimate.exact(1.0)
     assert found.entropy == Estimate.exact(1.0)

@@ -48,13 +48,13 @@ def test_overlapping_differences_have_two_thirds_of_the_degrees_of_freedom(
 @pytest.mark.parametrize(
     "replicates", [(0.0, 0.0, 0.0, 0.001), (0.25, 0.25, 0.24, 0.2), (0.0, 0.5, 0.0, 0.0)]
 )
-def test_a_share_stays_between_0_and_1(replicates: tuple[float, ...]) -> None:
+def test_share_stays_between_0_and_1(replicates: tuple[float, ...]) -> None:
     found = intervals.share_interval(build_totals(*replicates))
     assert 0.0 < found.low < found.value < found.high < 1.0
     assert found.value == pytest.approx(sum(replicates))
 
 
-def test_a_positive_value_stays_positive() -> None:
+def test_positive_value_stays_positive() -> None:
     found = intervals.positive_interval(build_totals(0.0, 0.0, 900.0, 0.0))
     assert 0.0 < found.low < found.value < found.high < float("inf")
 
@@ -74,7 +74,7 @@ def test_what_no_window_has_may_still_be_somewhere() -> None:
     assert (every.value, every.low, every.high) == (1.0, 1.0 - none.high, 1.0)
 
 
-def test_the_more_windows_there_are_the_less_is_missed() -> None:
+def test_more_windows_there_are_the_less_is_missed() -> None:
     assert intervals.largest_unseen(40) > intervals.largest_unseen(120) > 0
 
 
@@ -84,21 +84,21 @@ def test_the_more_windows_there_are_the_less_is_missed() -> None:
 RANDOM = np.random.default_rng(5)
 
 
-def test_a_total_is_what_slices_and_known_partitions_add_up_to() -> None:
+def test_total_is_what_slices_and_known_partitions_add_up_to() -> None:
     found = ReplicatedTotals.from_replicates(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
     assert found.total.tolist() == [13.0, 5.0]
     assert found.without.tolist() == [[14.0, 12.0], [10.0, 0.0]]
     assert found.sum.total == 18.0
 
 
-def test_the_standard_error_is_right_for_independent_slices() -> None:
+def test_standard_error_is_right_for_independent_slices() -> None:
     """The mean of its square over many samples is the variance of the total."""
     replicates = RANDOM.normal(100.0, 3.0, size=(4000, 10))
     found = ReplicatedTotals.from_replicates(replicates, np.zeros(4000), 0.0)
     assert math.sqrt(float(np.mean(found.deviation**2))) == pytest.approx(3.0 * math.sqrt(10), rel=0.03)
 
 
-def test_a_slow_change_over_the_log_is_no_chance() -> None:
+def test_slow_change_over_the_log_is_no_chance() -> None:
     trend = np.arange(10) * 100.0
     found = build_totals(*(trend + RANDOM.normal(0, 3.0, 10)))
     assert float(found.deviation) < 0.4 * trend.std() * math.sqrt(10)
@@ -109,7 +109,7 @@ def test_one_sudden_change_is_no_noise() -> None:
     assert float(step.noise) < float(step.deviation) / 5
 
 
-def test_the_more_is_read_the_less_is_uncertain() -> None:
+def test_more_is_read_the_less_is_uncertain() -> None:
     replicates = [1.0, 2.0, 1.5, 3.0]
     none, some, all_ = (
         float(build_totals(*replicates, fraction=fraction).deviation) for fraction in (0.0, 0.75, 1.0)
@@ -123,7 +123,7 @@ def test_rounding_is_no_uncertainty() -> None:
     assert thirds.over_mean.deviation.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_ratio_to_nothing_is_0() -> None:
+def test_ratio_to_nothing_is_0() -> None:
     assert (build_totals(1.0, 2.0) / build_totals(0.0, 0.0)).total == 0.0
 
 
@@ -188,7 +188,7 @@ def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]
     return Weighting.from_plan(plan, counts), counts
 
 
-def test_a_partition_of_which_windows_found_nothing_may_have_some() -> None:
+def test_partition_of_which_windows_found_nothing_may_have_some() -> None:
     weighting, counts = sparse(0.0)
     records = weighting.estimate_partitions(counts)
     assert records.total.tolist() == [0.0, 100_000.0]
@@ -202,7 +202,7 @@ def test_a_partition_of_which_windows_found_nothing_may_have_some() -> None:
     assert intervals.positive_interval(records[0]).high > 8_000
 
 
-def test_full_and_empty_windows_say_less_than_windows_that_are_alike() -> None:
+def test_full_and_empty_windows_report_less_than_windows_that_are_alike() -> None:
     clustered, even = sparse(1.0, 0.0)[0], sparse(0.5)[0]
     assert clustered.unseen[0] > 20 * even.unseen[0] > 0.0
     assert clustered.unseen[1] == even.unseen[1] == 0.0

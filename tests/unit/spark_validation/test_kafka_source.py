@@ -76,7 +76,7 @@ def test_large_records_make_more_tasks() -> None:
     assert max(sizes) < 1.1 * 2**30
 
 
-def test_a_small_sample_is_one_task() -> None:
+def test_small_sample_is_one_task() -> None:
     assert [len(task) for task in divide_into_tasks([plan_sample([3_000] * 2, 800)], 8)] == [32]
 
 

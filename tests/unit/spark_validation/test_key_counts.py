@@ -26,10 +26,18 @@ from spark_validation.key_counts import (
     takes_suffix,
     unpack,
 )
-from tests.support.skew.records import Record, assert_same, batches, count, is_empty
+from tests.support.skew.records import (
+    LAYOUT,
+    Record,
+    assert_same,
+    batches,
+    count,
+    draw_records,
+    is_empty,
+    samples,
+)
 from tests.support.skew.simulation import add_sizes, build_topic, name_keys
 from tests.support.skew.simulation import draw_sample as drawn_topic
-from tests.unit.spark_validation.test_counting import LAYOUT, draw_records, samples
 
 
 def split_by_reducer(records: list[Record], parts: int) -> list[list[Record]]:
@@ -49,7 +57,7 @@ def merge_parts(records: list[Record], layout: CountsLayout, parts: int) -> KeyC
 
 
 @given(samples(), st.integers(1, 5))
-def test_the_counts_of_all_reducers_are_the_counts_of_all_records(
+def test_counts_of_all_reducers_are_the_counts_of_all_records(
     sample: tuple[list[Record], CountsLayout], parts: int
 ) -> None:
     records, layout = sample
@@ -116,11 +124,11 @@ def place_keys(partitioner: str, keys: int, count: int = 12) -> list[Record]:
     return [Record(partition, 0, key, 100, 1) for partition, key in zip(at.tolist(), names, strict=True)]
 
 
-def test_a_topic_of_one_partitioner_has_no_differences() -> None:
+def test_topic_of_one_partitioner_has_no_differences() -> None:
     assert count(batches(place_keys("murmur2", 2_000)), PLAIN).differences == {0: {}}
 
 
-def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
+def test_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
     mixed, second = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)
     assert [*counts.differences] == [1]
@@ -193,7 +201,7 @@ def test_only_plain_text_takes_a_suffix(key: bytes, takes: bool) -> None:
 
 
 @pytest.mark.parametrize(("together", "near"), [(1, 0.05), (50, 0.2)], ids=["keys all over", "in stretches"])
-def test_the_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: float) -> None:
+def test_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: float) -> None:
     """Stretches that go on in the next window are less often in two windows: these are no neighbours."""
     codes = np.repeat(np.random.default_rng(0).integers(0, 500, 24_000 // together), together)
     topic = add_sizes(build_topic(codes, name_keys(500), 4), sigma=1.5)
@@ -226,20 +234,20 @@ def test_empty_counts_can_be_packed() -> None:
     assert_same(unpack(pack(KeyCounts.empty(layout)), layout), KeyCounts.empty(layout))
 
 
-def test_an_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
+def test_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
     records = [Record(0, 0, b"", 1, 1)]
     for shown, key in ((True, b""), (False, None)):
         layout = CountsLayout(1, 1, (1.0,), (True,), keep_keys=shown)
         assert unpack(pack(count(batches(records), layout)), layout).hot[0].key == key
 
 
-def test_a_pickle_is_not_unpacked() -> None:
+def test_pickle_is_not_unpacked() -> None:
     layout = CountsLayout(1, 1, (1.0,), (True,))
     with pytest.raises(ValueError, match="allow_pickle"):
         unpack(pickle.dumps("anything"), layout)
 
 
-def test_a_topic_of_many_partitions_stays_small() -> None:
+def test_topic_of_many_partitions_stays_small() -> None:
     """Of 120 partitions; the driver reads one such a reducer."""
     layout = CountsLayout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
     records = [Record(n % 120, n % 16, b"%d" % (n % 400), 100, n) for n in range(20_000)]
@@ -259,7 +267,7 @@ def test_what_is_asked_for_is_added_however_small_or_large() -> None:
     assert candidate_counts(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
 
 
-def test_a_topic_of_very_many_partitions_gets_multiples_only() -> None:
+def test_topic_of_very_many_partitions_gets_multiples_only() -> None:
     assert candidate_counts(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
 
 
@@ -270,9 +278,7 @@ def test_what_is_no_count_is_refused(count: int) -> None:
 
 
 @given(st.integers(1, 2000), st.lists(st.integers(1, 5000), max_size=5))
-def test_the_present_count_is_there_and_nothing_but_larger_ones(
-    partitions: int, requested: list[int]
-) -> None:
+def test_present_count_is_there_and_nothing_but_larger_ones(partitions: int, requested: list[int]) -> None:
     found = candidate_counts(partitions, requested)
     own = set(found) - {*requested} | {partitions}
     assert {*requested} <= {*found}

@@ -17,7 +17,7 @@ def index_by_metric(rows: tuple[MetricRow, ...], partition: int | None = None) -
     return {row.metric: row.estimate for row in found}
 
 
-def test_a_topics_metrics_are_called_as_in_the_json_report() -> None:
+def test_topics_metrics_are_called_as_in_the_json_report() -> None:
     report = samples.report(samples.hot())
     found = index_by_metric(metric_rows(report))
     (topic,) = json.loads(to_json(report))["topics"]
@@ -79,7 +79,7 @@ def test_no_key_nor_its_hash_is_among_them() -> None:
     assert key.key_hash not in text
 
 
-def test_a_topic_without_records_says_only_that() -> None:
+def test_topic_without_records_reports_only_that() -> None:
     rows = metric_rows(samples.report(samples.empty("a")))
     assert [(row.metric, row.estimate.value) for row in rows] == [
         ("sample.records", 0),

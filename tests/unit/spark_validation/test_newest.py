@@ -39,7 +39,7 @@ def analyse_newest(topic: SimulatedTopic, records: int = FULL, *, offsets: bool 
 
 @pytest.mark.parametrize("topic", [ENDED, BEGAN, STEADY, NEVER])
 @pytest.mark.parametrize(("records", "offsets"), [(FULL, True), (FULL, False), (12_000, True)])
-def test_the_newest_part_has_the_shares_of_what_was_written_then(
+def test_newest_part_has_the_shares_of_what_was_written_then(
     topic: SimulatedTopic, records: int, offsets: bool
 ) -> None:
     result = analyse_newest(topic, records, offsets=offsets)
@@ -57,14 +57,14 @@ def test_the_newest_part_has_the_shares_of_what_was_written_then(
             assert key.now.value == pytest.approx(truth.share(0), abs=0.03)
 
 
-def test_the_last_hour_is_the_newest_part_where_it_has_enough_records() -> None:
+def test_last_hour_is_the_newest_part_where_it_has_enough_records() -> None:
     newest = analyse_newest(hot_over_time(lambda at: np.full(len(at), 0.3), 15)).now
     assert newest is not None
     assert newest.since_ms == pytest.approx(START_MS + 14 * HOUR, abs=HOUR / 20)
 
 
 @pytest.mark.parametrize("topic", [uniform(1_000), hot_over_time(lambda at: np.zeros(len(at)), 24, 3_000)])
-def test_a_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> None:
+def test_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> None:
     result = analyse_newest(topic)
     assert result.now is None
     for policy in ({"maxPartitionRatio": 2}, {"maxKeyShare": 0.2}):
@@ -80,7 +80,7 @@ def test_a_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> Non
     "limits",
     [SkewLimits(max_partition_ratio=1.6), SkewLimits(max_key_share=0.12), SkewLimits(1.6, by="bytes")],
 )
-def test_a_policy_is_about_the_period_or_about_now_and_says_where_they_disagree(
+def test_policy_is_about_the_period_or_about_now_and_shows_where_they_disagree(
     topic: SimulatedTopic, period: str, now: str, limits: SkewLimits
 ) -> None:
     result = analyse_newest(topic)
@@ -97,7 +97,7 @@ NIGHTS = hot_over_time(lambda at: np.where((at % 24 >= 2) & (at % 24 < 4), 0.9, 
 
 
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_a_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> None:
+def test_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> None:
     log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
     result = analyse_topic(NIGHTS, records, log=log)
     cause = next(cause for cause in result.causes if cause.name == "bursty")
@@ -110,7 +110,7 @@ def test_a_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> 
 
 
 @pytest.mark.parametrize("records", [20_000, 8_000, 4_000])
-def test_a_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
+def test_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
     """A draw has between 3 and 13 % of its records of the key."""
     log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
     for draw in range(6):

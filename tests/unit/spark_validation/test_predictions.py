@@ -48,7 +48,7 @@ def analyse_prediction(topic: SimulatedTopic, records: int = FULL, seed: int = 0
     return analyse("orders", counts, plan, layout, AnalysisContext(mode=mode, limits=SkewLimits()))
 
 
-def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
+def test_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
     topic = uniform(60_000)
     counts, plan, _ = draw_sample(topic, records=6_000, candidates=(12, 24, 36))
     same, double, triple = (

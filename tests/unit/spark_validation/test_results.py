@@ -143,7 +143,7 @@ def test_schema_and_dataclasses_have_the_same_fields() -> None:
         assert schema["additionalProperties"] is False
 
 
-def test_a_report_from_before_predictions_were_withheld_is_read() -> None:
+def test_report_from_before_predictions_were_withheld_is_read() -> None:
     report = SHAPES["bare"]
     assert '"what_if_withheld"' not in to_json(report)
     (topic, *_) = report.topics
@@ -155,7 +155,7 @@ def test_a_report_from_before_predictions_were_withheld_is_read() -> None:
 
 
 @pytest.mark.parametrize("scene_name", ["balanced", "few keys", "null keys", "many keys of uneven size"])
-def test_a_report_from_before_a_fact_existed_is_read(scene_name: str) -> None:
+def test_report_from_before_a_fact_existed_is_read(scene_name: str) -> None:
     made = report(scene(scene_name))
     document = plain(made)
     facts = document["topics"][0]["causes"][0]["facts"]

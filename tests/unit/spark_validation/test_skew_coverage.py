@@ -150,7 +150,7 @@ def burst_draws(draws: int) -> Mapping[str, Judged]:
         "distinct keys",
     ],
 )
-def test_the_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int) -> None:
+def test_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int) -> None:
     assert measure_coverage(zipf_draws(draws)[measured]) >= HELD
 
 
@@ -163,7 +163,7 @@ def test_the_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int)
         ("24 partitions", 0.4),
     ],
 )
-def test_the_interval_is_narrow_enough_to_be_of_use(measured: str, widest: float, draws: int) -> None:
+def test_interval_is_narrow_enough_to_be_of_use(measured: str, widest: float, draws: int) -> None:
     assert width(zipf_draws(draws)[measured]) < widest
 
 
@@ -173,7 +173,7 @@ def halve_intervals(judged: Judged) -> Judged:
 
 
 @SIMULATION
-def test_so_many_draws_tell_an_interval_that_is_too_narrow(draws: int) -> None:
+def test_so_many_draws_report_an_interval_that_is_too_narrow(draws: int) -> None:
     judged = {**zipf_draws(draws), **burst_draws(draws)}
     del judged["distinct keys"]  # wider than they need to be
     for name, found in judged.items():
@@ -181,18 +181,18 @@ def test_so_many_draws_tell_an_interval_that_is_too_narrow(draws: int) -> None:
 
 
 @SIMULATION
-def test_the_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
+def test_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
     assert measure_coverage(burst_draws(draws)["replicates"]) >= HELD
 
 
 @SIMULATION
-def test_the_binomial_formula_does_not_hold_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
+def test_binomial_formula_does_not_hold_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
     """Intervals come from slices, as neighbouring records are no independent draws."""
     assert measure_coverage(burst_draws(draws)["binomial"]) < 0.5
 
 
 @SIMULATION
-def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> None:
+def test_interval_holds_the_share_of_records_without_a_key(draws: int) -> None:
     topic = null_keys(RECORDS, share=0.3)
     judged: Judged = []
     for seed in range(draws):
@@ -206,7 +206,7 @@ def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> No
 @pytest.mark.parametrize(
     "topic", [uniform(RECORDS), repartition(RECORDS)], ids=["equal partitions", "a past partition increase"]
 )
-def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: SimulatedTopic, draws: int) -> None:
+def test_interval_holds_the_ratio_when_no_partition_stands_out(topic: SimulatedTopic, draws: int) -> None:
     """The largest of many equal estimates is too large: that must not be taken for skew."""
     truth, judged = topic.ratio_on(24), []
     for seed in range(draws):
@@ -228,7 +228,7 @@ def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: Simula
     ],
     ids=["keys at all times", "keys of one moment each"],
 )
-def test_the_interval_holds_the_number_of_distinct_keys(topic: SimulatedTopic, draws: int) -> None:
+def test_interval_holds_the_number_of_distinct_keys(topic: SimulatedTopic, draws: int) -> None:
     judged: Judged = []
     for seed in range(draws):
         counts, plan, _ = draw_sample(topic, records=SAMPLE // 2, seed=seed)
@@ -331,7 +331,7 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
 
 @SIMULATION
 @pytest.mark.parametrize(("name", "measure"), CASES)
-def test_the_interval_holds_the_truth_where_windows_differ(name: str, measure: str, draws: int) -> None:
+def test_interval_holds_the_truth_where_windows_differ(name: str, measure: str, draws: int) -> None:
     judged = uneven_draws(name, draws)[0][measure]
     assert len(judged) >= draws / 2
     assert measure_coverage(judged) >= HELD
@@ -390,7 +390,7 @@ SPARSE = ("aborted", "compacted")
 
 @SIMULATION
 @pytest.mark.parametrize("name", SPARSE)
-def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
+def test_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
     """A key in few windows is neither a hot partition nor a burst, even before reading goes on."""
     topic = topic_of(name)
     whole, _ = analyse_coverage(topic, plan_windows(spans(topic), records=10**9, seed=0), 24)
@@ -402,7 +402,7 @@ def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, dr
 @SIMULATION
 @pytest.mark.parametrize("size", [2_000, 5_000])
 @pytest.mark.parametrize("dirty", [0.02, 0.1])
-def test_a_small_sample_of_a_compacted_log_of_even_keys_calls_none_hot(
+def test_small_sample_of_a_compacted_log_of_even_keys_calls_none_hot(
     dirty: float, size: int, draws: int
 ) -> None:
     topic = add_sizes(clean_log(uniform(RECORDS), dirty=dirty))

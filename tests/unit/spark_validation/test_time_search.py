@@ -269,7 +269,7 @@ def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> 
 
 
 @pytest.mark.parametrize("name", ["a clock ahead", "alone", "clean"])
-def test_a_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
+def test_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
     for scene, known in ((name, False), ("in order", True)):
         logs = build_logs(scene)
         search = TimeSearch(

@@ -119,7 +119,7 @@ def body_of(of: FieldType, version: int, flexible: int, value: dict[str, Any]) -
     return of(version, version >= flexible).write(value)
 
 
-def test_a_part_of_a_request_is_refused_and_the_rest_passed_on() -> None:
+def test_part_of_a_request_is_refused_and_the_rest_passed_on() -> None:
     api = APIS[CREATE_TOPICS]
     seen: list[Any] = []
 

@@ -110,7 +110,7 @@ def test_moves_of_replicas_have_the_origin_of_their_cause(memory: MemoryCluster)
     }
 
 
-def test_a_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
+def test_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
     memory: MemoryCluster,
 ) -> None:
     create_topic(memory, "given-up", retention_ms=DAY)
@@ -211,7 +211,7 @@ def _living(wanted: list[object]) -> MemoryCluster:
     return memory
 
 
-def test_a_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> None:
+def test_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> None:
     def build_owned(name: str, **labels: str) -> Desired:
         desired = declare_topic(name)
         return replace(desired, intent=replace(desired.intent, labels=labels))

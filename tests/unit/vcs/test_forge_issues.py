@@ -22,7 +22,7 @@ class TestIssue:
         assert only["labels"] == [{"name": "kafka"}, {"name": "drift"}]
         assert job.hub.comments == {}
 
-    def test_a_new_title_is_taken_over(self, job: Job) -> None:
+    def test_new_title_is_taken_over(self, job: Job) -> None:
         job.hub.issue(f"{DRIFT}## Plan\n\nOne topic is created.", title="Drift")
         assert job.issue().needs(0).out.startswith("issue updated")
         assert job.hub.issues[0]["title"] == "Drift in prod"

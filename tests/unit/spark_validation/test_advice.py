@@ -23,8 +23,7 @@ from spark_validation.results import (
     WhatIf,
 )
 from spark_validation.salts import MAX_SALTS, TopicLoads
-from tests.support.skew import analysis as skew_analysis
-from tests.support.skew.analysis import FULL
+from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
     START_MS,
@@ -54,12 +53,6 @@ KEYS = 10_000
 NO_KEYS = TopicLoads(np.ones((2, 12)), {})
 
 
-def analyse_with_limits(
-    topic: SimulatedTopic, limits: SkewLimits | None = None, records: int = FULL, seed: int = 0
-) -> TopicResult:
-    return skew_analysis.analyse_topic(topic, records, seed, limits)
-
-
 def repartitioned_with_hot_key() -> SimulatedTopic:
     """A key with a quarter of the records, in a topic that went from 6 to 12 partitions half-way."""
     random = np.random.default_rng(0)
@@ -83,7 +76,7 @@ def ratio_of(keys: list[bytes], shares: list[float], partitions: int, by: str = 
 
 @pytest.mark.parametrize("make", [uniform, empty])
 def test_nothing_is_advised_where_nothing_is_wrong(make: type) -> None:
-    assert analyse_with_limits(make()).advice == ()
+    assert analyse_topic(make()).advice == ()
 
 
 def read_salted_keys(sentence: str, keys: dict[str, bytes]) -> dict[bytes, list[bytes]]:
@@ -148,7 +141,7 @@ def digests(topic: SimulatedTopic) -> dict[str, bytes]:
 def test_after_splitting_keys_into_the_salts_advised_the_ratio_is_the_promised_one(
     topic: SimulatedTopic, limits: SkewLimits, goal: float
 ) -> None:
-    result = analyse_with_limits(topic, limits)
+    result = analyse_topic(topic, limits=limits)
     if not goal:
         assert not [sentence for sentence in result.advice if "salts" in sentence]
         return
@@ -181,7 +174,7 @@ def test_keys_that_are_hot_by_records_and_by_bytes_are_split_together(
 ) -> None:
     for seed in range(3):
         topic = hot_by_records_and_bytes(share, byte_share, seed)
-        result = analyse_with_limits(topic, records=records, seed=seed)
+        result = analyse_topic(topic, records=records, seed=seed)
         named_keys = {key.key_hash for cause in result.causes if isinstance(cause.facts, HotKeysFacts)
                       for key in cause.facts.keys}  # fmt: skip
         assert {name for name, key in digests(topic).items() if key in topic.keys[:2]} <= named_keys
@@ -216,7 +209,7 @@ def test_key_that_takes_no_suffix_is_spread_over_the_partitions_advised(
     codes = np.random.default_rng(0).integers(0, KEYS, 48_000)
     codes[np.random.default_rng(1).random(len(codes)) < 0.3] = 0
     topic = build_topic(codes, keys, 12)
-    result = analyse_with_limits(topic, records=records)
+    result = analyse_topic(topic, records=records)
     assert "#" not in " ".join(result.advice)
     sentence = find_advice(result, "over partitions")
     partitions = [*map(int, re.findall(r"\d+", sentence.split("over partitions ")[1].split(":")[0]))]
@@ -261,7 +254,7 @@ def test_salts_are_chosen_by_the_partitioner_that_places_all_keys(by: str, count
     partitions = [*counts.values()][-1]
     hot = placed_alike(by, partitions)
     topic = place_hot_keys(by, counts, hot)
-    result = analyse_with_limits(topic)
+    result = analyse_topic(topic)
     assert result.what_if_withheld is None
     sentence = find_advice(result, "split ")
     split = read_salted_keys(sentence, digests(topic))
@@ -279,7 +272,7 @@ def test_while_two_partitioners_are_at_work_salts_have_no_suffixes() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 200_000)
     codes[random.random(200_000) < 0.5] = 0
-    result = analyse_with_limits(build_topic(codes, name_keys(KEYS), 12, crc32=random.random(200_000) < 0.5))
+    result = analyse_topic(build_topic(codes, name_keys(KEYS), 12, crc32=random.random(200_000) < 0.5))
     assert "partitioner=murmur2_random" in find_advice(result, "librdkafka client")
     sentence = find_advice(result, "split key")
     assert "#" not in sentence
@@ -289,13 +282,13 @@ def test_two_keys_do_not_show_which_suffixes_they_need() -> None:
     codes = np.where(np.random.default_rng(0).random(100_000) < 0.8, 0, 1)
     for by in ("murmur2", "crc32"):
         at = hash_keys(by, name_keys(2))[codes] % 12
-        assert "#" not in " ".join(analyse_with_limits(lying(at, codes, name_keys(2), 12)).advice)
+        assert "#" not in " ".join(analyse_topic(lying(at, codes, name_keys(2), 12)).advice)
 
 
 def test_of_a_sample_the_promise_is_kept_nearly() -> None:
     topic = hot_key(300_000, KEYS, share=0.3)
     for seed in range(5):
-        sentence = find_advice(analyse_with_limits(topic, records=30_000, seed=seed), "split key")
+        sentence = find_advice(analyse_topic(topic, records=30_000, seed=seed), "split key")
         split = read_salted_keys(sentence, digests(topic))
         assert carried_out(topic, split, 12) <= 1.6
 
@@ -303,7 +296,7 @@ def test_of_a_sample_the_promise_is_kept_nearly() -> None:
 def test_chosen_suffixes_are_a_few_where_random_ones_are_many() -> None:
     """A key with 30 % on 12 partitions: 3.6 / 5 + 0.7 is below 1.5, as 5 partitions differ."""
     topic = hot_key(300_000, KEYS, share=0.3)
-    split = read_salted_keys(find_advice(analyse_with_limits(topic), "split key"), digests(topic))
+    split = read_salted_keys(find_advice(analyse_topic(topic), "split key"), digests(topic))
     assert [len(into) for into in split.values()] == [5]
     random = np.random.default_rng(0)
     remaining = np.bincount(hash_keys("murmur2", name_keys(KEYS)[1:]) % 12, minlength=12) * 0.7 / (KEYS - 1)
@@ -321,7 +314,7 @@ def test_chosen_suffixes_are_a_few_where_random_ones_are_many() -> None:
 def test_keys_that_would_take_too_many_salts_get_a_topic_of_their_own() -> None:
     limits = SkewLimits(max_key_share=0.005)
     (sentence,) = (
-        item for item in analyse_with_limits(hot_key(300_000, KEYS), limits).advice if "salts" in item
+        item for item in analyse_topic(hot_key(300_000, KEYS), limits=limits).advice if "salts" in item
     )
     assert sentence.startswith("Splitting key ")
 
@@ -331,7 +324,7 @@ def test_of_a_partitioner_that_is_not_known_the_suffixes_are_not_either() -> Non
     codes = random.integers(1, KEYS, 300_000)
     codes[random.random(300_000) < 0.3] = 0
     own = random.integers(0, 12, KEYS)
-    result = analyse_with_limits(lying(own[codes], codes, name_keys(KEYS), 12))
+    result = analyse_topic(lying(own[codes], codes, name_keys(KEYS), 12))
     sentence = find_advice(result, "split key")
     assert " into 5 salts, " in sentence
     assert "#" not in sentence
@@ -342,7 +335,7 @@ def test_empty_key_is_named_as_such_and_to_be_sent_as_none() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 300_000)
     codes[random.random(300_000) < 0.2] = 0
-    result = analyse_with_limits(build_topic(codes, keys, 12))
+    result = analyse_topic(build_topic(codes, keys, 12))
     assert isinstance(result.causes[0].facts, HotKeysFacts)
     assert result.causes[0].facts.keys[0].key_length == 0
     assert find_advice(result, "An empty key")
@@ -352,30 +345,30 @@ def test_empty_key_is_named_as_such_and_to_be_sent_as_none() -> None:
 
 def test_key_above_the_policy_is_split_though_partitions_are_even() -> None:
     topic = hot_key(300_000, KEYS, share=0.01)
-    assert analyse_with_limits(topic).advice == ()
+    assert analyse_topic(topic).advice == ()
     assert " into 2 salts (" in find_advice(
-        analyse_with_limits(topic, SkewLimits(max_key_share=0.006)), "key share of 0.6 %"
+        analyse_topic(topic, limits=SkewLimits(max_key_share=0.006)), "key share of 0.6 %"
     )
 
 
 def test_more_partitions_are_no_help_against_one_key() -> None:
-    sentence = find_advice(analyse_with_limits(hot_key(300_000, KEYS)), "More partitions will not help")
+    sentence = find_advice(analyse_topic(hot_key(300_000, KEYS)), "More partitions will not help")
     assert "7.2 on 24 and 14.4 on 48" in sentence
 
 
 def test_more_partitions_are_called_no_help_only_where_the_key_alone_is_too_much() -> None:
     """On 24 partitions a key with 6 % alone has 1.44 times the mean: less than the goal of 1.5."""
-    result = analyse_with_limits(hot_key(300_000, KEYS, share=0.06))
+    result = analyse_topic(hot_key(300_000, KEYS, share=0.06))
     assert "hot_keys" in {cause.name for cause in result.causes}
     assert not [sentence for sentence in result.advice if "More partitions" in sentence]
-    strict = analyse_with_limits(hot_key(300_000, KEYS, share=0.06), SkewLimits(max_partition_ratio=1.4))
+    strict = analyse_topic(hot_key(300_000, KEYS, share=0.06), limits=SkewLimits(max_partition_ratio=1.4))
     assert "1.43 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
 
 
 def test_single_key_or_member_is_not_many() -> None:
-    sentence = find_advice(analyse_with_limits(few_keys(100_000, 1)), "ratio of 1.5 on at most")
+    sentence = find_advice(analyse_topic(few_keys(100_000, 1)), "ratio of 1.5 on at most")
     assert sentence.startswith("One key stays ")
-    result = analyse_with_limits(hot_key(300_000, KEYS, share=0.9))
+    result = analyse_topic(hot_key(300_000, KEYS, share=0.9))
     group = GroupResult("g", "range", (MemberShare((0, 1, 2), 0.9), MemberShare((3,), 0.1)), 1.8)
     alone = replace(
         result,
@@ -386,7 +379,7 @@ def test_single_key_or_member_is_not_many() -> None:
 
 
 def test_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> None:
-    result = analyse_with_limits(few_keys(300_000, 40, 9))
+    result = analyse_topic(few_keys(300_000, 40, 9))
     now = result.by_records.max_mean_ratio.value
     better = WhatIf(18, Estimate(1.2, 1.1, 1.3), Estimate.exact(1.2), 0.5, Estimate.exact(0.52))
     worse = replace(better, partitions=36, max_mean_ratio=Estimate(1.6, 1.5, 1.7))
@@ -408,7 +401,7 @@ def test_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> N
 
 def test_few_keys_are_reported_with_the_partitions_they_fill() -> None:
     sentence = find_advice(
-        analyse_with_limits(few_keys(100_000)), "equally frequent keys stay within a ratio of 1.5"
+        analyse_topic(few_keys(100_000)), "equally frequent keys stay within a ratio of 1.5"
     )
     assert sentence.startswith("10 ")
     assert " on at most 3 partitions; 12" in sentence
@@ -430,32 +423,32 @@ def test_few_keys_are_reported_with_the_partitions_they_fill() -> None:
 
 
 def test_null_keys_have_both_remedies() -> None:
-    sentence = find_advice(analyse_with_limits(null_keys(100_000, share=0.5)), "keyed: false")
+    sentence = find_advice(analyse_topic(null_keys(100_000, share=0.5)), "keyed: false")
     assert "add a key to the 50" in sentence
 
 
 def test_second_partitioner_gets_its_setting() -> None:
     assert "librdkafka" in find_advice(
-        analyse_with_limits(mixed_partitioners(200_000, KEYS)), "partitioner=murmur2_random"
+        analyse_topic(mixed_partitioners(200_000, KEYS)), "partitioner=murmur2_random"
     )
-    only = analyse_with_limits(mixed_partitioners(200_000, KEYS, share=1.0))
+    only = analyse_topic(mixed_partitioners(200_000, KEYS, share=1.0))
     assert find_advice(only, "consistent_random")
     ignoring = replace(
-        analyse_with_limits(mixed_partitioners(200_000, KEYS)),
+        analyse_topic(mixed_partitioners(200_000, KEYS)),
         partitioners={"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42},
     )
     assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
 
 
 def test_partition_increase_reports_its_effects() -> None:
-    result = analyse_with_limits(repartition(200_000, KEYS, 12, before=6))
+    result = analyse_topic(repartition(200_000, KEYS, 12, before=6))
     assert "25" in find_advice(result, "Until retention has")
     # The ratio that old records leave is no reason for more partitions.
     assert not [item for item in result.advice if "counts tried" in item]
 
 
 def test_burst_points_at_its_key() -> None:
-    result = analyse_with_limits(bursts(300_000, KEYS), records=30_000)
+    result = analyse_topic(bursts(300_000, KEYS), records=30_000)
     assert result.hot_keys[0].key_hash in find_advice(result, "Check what writes key")
 
 
@@ -472,7 +465,7 @@ def test_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
     def peak(result: TopicResult) -> float:
         return next(key.peak for key in result.hot_keys if key.key_hash == digest)
 
-    result = analyse_with_limits(topic)
+    result = analyse_topic(topic)
     assert result.diagnosis == "bursty"
     assert peak(result) == pytest.approx(times, rel=0.02)
     facts = result.causes[0].facts
@@ -481,18 +474,18 @@ def test_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
     assert find_advice(result, f"Check what writes key {digest} now")
     # Of a tenth of the records the peak is seen less sharply, but never as more than it is.
     for seed in range(3):
-        assert 0.2 * times < peak(analyse_with_limits(topic, records=30_000, seed=seed)) <= 1.1 * times
+        assert 0.2 * times < peak(analyse_topic(topic, records=30_000, seed=seed)) <= 1.1 * times
 
 
 def test_burst_that_is_over_is_not_called_so() -> None:
-    result = analyse_with_limits(bursts(300_000, KEYS, stretches=1, length=0.05))
+    result = analyse_topic(bursts(300_000, KEYS, stretches=1, length=0.05))
     assert isinstance(result.causes[0].facts, BurstFacts)
     assert not result.causes[0].facts.ongoing
     assert " at that time" in find_advice(result, "Check what writes key")
 
 
 def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
-    result = analyse_with_limits(hot_key(300_000, KEYS))
+    result = analyse_topic(hot_key(300_000, KEYS))
     even = tuple(MemberShare((number,), 1 / 12) for number in range(12))
     group = GroupResult("checkout", "range", (*even, MemberShare((), 0.0)), 1.0)
     skewed = advise(replace(result, groups=(group,)), SkewLimits(), NO_KEYS)
@@ -500,7 +493,7 @@ def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
     assert idle.startswith("Group checkout: 1 of ")
     parallelism = result.by_records.effective_parallelism.value
     assert useful.startswith(f"Group checkout: only {int(np.ceil(parallelism))} of its 13")
-    balanced = analyse_with_limits(uniform(300_000, KEYS))
+    balanced = analyse_topic(uniform(300_000, KEYS))
     few = replace(group, members=even[:6])
     assert advise(replace(balanced, groups=(few,)), SkewLimits(), NO_KEYS) == ()
 
@@ -528,7 +521,7 @@ def test_no_advice_shows_a_key() -> None:
         build_topic([0, 1], [b"customer-1", b"customer-2"], 3),
     )
     for topic in topics:
-        assert not [item for item in analyse_with_limits(topic).advice if "customer-" in item]
+        assert not [item for item in analyse_topic(topic).advice if "customer-" in item]
 
 
 HOUR = 3_600_000
@@ -549,7 +542,7 @@ def test_advice_is_about_what_is_written_now(name: str, records: int, seed: int)
     share, hours, began, ended = HISTORIES[name]
     topic = hot_over_time(share, hours, seed=seed)
     log = LogFacts(count_between=counted_by_offsets(topic))
-    result = skew_analysis.analyse_topic(topic, records, seed, log=log)
+    result = analyse_topic(topic, records, seed, log=log)
     cause = next(cause for cause in result.causes if cause.name == "hot_keys")
     for hour, found in ((began, cause.since_ms), (ended, cause.until_ms)):
         assert (hour is None) == (found is None)
@@ -578,5 +571,5 @@ def test_key_that_was_split_is_not_split_again() -> None:
     topic = spread_over(build_topic(codes, keys, 12), 24)
     for records in (FULL, 8_000):
         assert "split key" not in " ".join(
-            analyse_with_limits(topic, SkewLimits(max_partition_ratio=2.0), records).advice
+            analyse_topic(topic, records, limits=SkewLimits(max_partition_ratio=2.0)).advice
         )

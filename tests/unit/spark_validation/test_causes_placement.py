@@ -22,8 +22,7 @@ from spark_validation.results import (
     RepartitionFacts,
     TopicResult,
 )
-from tests.support.skew import analysis as skew_analysis
-from tests.support.skew.analysis import FULL
+from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
     START_MS,
@@ -50,12 +49,6 @@ CHANGES_PRODUCERS = re.compile(r"Set `partitioner|Configure |move all of them|Fi
 def seed(request: pytest.FixtureRequest) -> int:
     """Of the topic and of the sample."""
     return int(request.param)
-
-
-def analyse_placement(
-    topic: SimulatedTopic, records: int = FULL, seed: int = 0, changes: tuple[PartitionChange, ...] = ()
-) -> TopicResult:
-    return skew_analysis.analyse_topic(topic, records, seed, partition_changes=lambda: changes)
 
 
 def mix(result: TopicResult) -> MixedFacts:
@@ -102,7 +95,7 @@ def grow_topic(by: str, counts: dict[float, int], seed: int = 0, keys: int = KEY
 def test_increase_is_found_whoever_placed_the_keys(
     by: str, before: int, partitions: int, at: float, records: int, seed: int
 ) -> None:
-    result = analyse_placement(grow_topic(by, {at: before, 1.0: partitions}, seed), records, seed)
+    result = analyse_topic(grow_topic(by, {at: before, 1.0: partitions}, seed), records, seed)
     assert names(result)[0] == "repartitioned", result.causes
     assert "mixed_partitioners" not in names(result)
     (increase,) = repartition(result).increases
@@ -124,7 +117,7 @@ def test_several_increases_are_a_chain_with_times(
     by: str, counts: tuple[int, ...], records: int, seed: int
 ) -> None:
     parts = {(number + 1) / len(counts): count for number, count in enumerate(counts)}
-    result = analyse_placement(grow_topic(by, parts, seed), records, seed)
+    result = analyse_topic(grow_topic(by, parts, seed), records, seed)
     assert "mixed_partitioners" not in names(result), result.causes
     assert names(result)[0] == "repartitioned"
     increases = repartition(result).increases
@@ -137,7 +130,7 @@ def test_several_increases_are_a_chain_with_times(
 @READ
 @pytest.mark.parametrize("by", EACH_PARTITIONER)
 def test_increase_is_not_dated_by_records_that_a_later_count_placed(by: str, records: int, seed: int) -> None:
-    result = analyse_placement(grow_topic(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
+    result = analyse_topic(grow_topic(by, {0.8: 3, 0.88: 6, 1.0: 12}, seed), records, seed)
     increases = repartition(result).increases
     assert [(item.earlier, item.later) for item in increases] == [(3, 6), (6, 12)]
     for increase, at in zip(increases, (0.8, 0.88), strict=True):
@@ -173,7 +166,7 @@ def change_partitioner(first: str, then: str, at: float, seed: int = 0, keys: in
 def test_partitioner_that_was_changed_ended_and_nobody_is_to_change(
     first: str, then: str, at: float, records: int, seed: int
 ) -> None:
-    result = analyse_placement(change_partitioner(first, then, at, seed), records, seed)
+    result = analyse_topic(change_partitioner(first, then, at, seed), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
     facts = mix(result)
     assert facts.now == then
@@ -192,7 +185,7 @@ def test_two_partitioners_at_work_now_are_advised_to_agree(
     codes = uniform_codes(seed)
     second = (since <= PART) & (np.random.default_rng(seed + 99).random(RECORDS) < 0.4)
     at = np.where(second, hash_codes(then, codes), hash_codes(first, codes)) % 12
-    result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert result.causes[0].name == "mixed_partitioners"
     assert mix(result).now is None
     assert mix(result).last_part == mix(result).parts > 0
@@ -215,7 +208,7 @@ def test_two_partitioners_at_work_now_are_advised_to_agree(
     ids=lambda counts: "-".join(map(str, counts.values())),
 )
 def test_five_increases_are_all_found(by: str, counts: dict[float, int], records: int, seed: int) -> None:
-    result = analyse_placement(grow_topic(by, counts, seed), records, seed)
+    result = analyse_topic(grow_topic(by, counts, seed), records, seed)
     assert names(result) == ("repartitioned",), result.causes
     assert [increase.earlier for increase in repartition(result).increases] == [*counts.values()][:-1]
     assert repartition(result).explained > 0.999
@@ -234,9 +227,7 @@ def test_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_second_
     codes = random.choice(KEYS, RECORDS, p=weights / weights.sum())
     late = (random.random(RECORDS) < 0.3) & (PART < 0.72)
     count = np.where((PART < 0.7) | late, 6, 12)
-    result = analyse_placement(
-        lying(hash_codes(by, codes) % count, codes, name_keys(KEYS), 12), records, seed
-    )
+    result = analyse_topic(lying(hash_codes(by, codes) % count, codes, name_keys(KEYS), 12), records, seed)
     assert names(result) == ("repartitioned", "hot_keys"), result.causes
     assert [increase.earlier for increase in repartition(result).increases] == [6]
     assert repartition(result).explained > 0.999
@@ -245,7 +236,7 @@ def test_producers_who_went_on_with_the_earlier_count_for_a_while_are_no_second_
 
 @pytest.mark.parametrize("by", EACH_PARTITIONER)
 def test_what_lay_on_one_partition_is_ascribed_to_the_partitioner_of_now(by: str) -> None:
-    result = analyse_placement(grow_topic(by, {0.4: 1, 1.0: 6}))
+    result = analyse_topic(grow_topic(by, {0.4: 1, 1.0: 6}))
     facts = repartition(result)
     assert facts.increases[-1].partitioners == (by,)
     assert facts.misplaced == pytest.approx(0.4 * 5 / 6, abs=0.01)
@@ -256,7 +247,7 @@ def test_what_lay_on_one_partition_is_ascribed_to_the_partitioner_of_now(by: str
 def test_increase_after_which_nothing_was_written_is_the_only_cause(by: str, records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     topic = lying(hash_codes(by, codes) % 6, codes, name_keys(KEYS), 12)
-    result = analyse_placement(topic, records, seed)
+    result = analyse_topic(topic, records, seed)
     assert "mixed_partitioners" not in names(result), result.causes
     assert result.causes[0].name == "repartitioned"
     assert result.what_if
@@ -270,7 +261,7 @@ def test_each_way_to_take_fnv1a_is_one_partitioner(by: str, partitions: int, rec
     """The three agree on half of the keys, and two of them on all keys where the count is a power of two."""
     codes = uniform_codes(seed)
     topic = lying(hash_codes(by, codes) % partitions, codes, name_keys(KEYS), partitions)
-    result = analyse_placement(topic, records, seed)
+    result = analyse_topic(topic, records, seed)
     assert names(result) == ("balanced",), result.causes
     assert result.partitioners[by] == 1.0
     assert result.causes[0].placement is not None
@@ -285,7 +276,7 @@ def test_one_of_fnv1a_beside_java_is_reported_by_its_name(by: str, records: int,
     codes = uniform_codes(seed)
     second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
     at = np.where(second, hash_codes(by, codes), hash_codes("murmur2", codes)) % 12
-    facts = mix(analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed))
+    facts = mix(analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed))
     assert [*facts.partitioner_shares] == ["murmur2", by]
 
 
@@ -299,7 +290,7 @@ def test_strays_on_one_partition_are_reported(
     codes = uniform_codes(seed)
     stray = np.random.default_rng(seed + 99).random(RECORDS) < share
     at = np.where(stray, partition, hash_codes(by, codes) % 12)
-    result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert mix(result).stray_partitions == (partition,)
     match = re.search(rf"sets partition {partition} itself for ([\d.]+) % of the records", result.advice[0])
     assert match is not None, result.advice
@@ -314,7 +305,7 @@ def test_strays_that_ended_need_no_producer_and_are_no_increase_from_one_partiti
     codes = uniform_codes(seed)
     stray = (np.random.default_rng(seed + 99).random(RECORDS) < 0.3) & (PART < 0.6)
     at = np.where(stray, 0, hash_codes("murmur2", codes) % 12)
-    result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert "repartitioned" not in names(result), result.causes
     assert mix(result).now == "murmur2"
     assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
@@ -332,7 +323,7 @@ def test_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, see
     of_prefix = PARTITIONERS["murmur2"](Keys.from_list([key.split(b"-")[0] for key in keys]))
     topic = lying(of_prefix[codes] % 12, codes, keys, 12)
     assert topic.ratio() > 4
-    result = analyse_placement(topic, records, seed)
+    result = analyse_topic(topic, records, seed)
     assert "repartitioned" not in names(result)
     assert result.causes[0].placement == OwnPlacement(None, None, 0)
     assert result.keys_stay is True
@@ -342,7 +333,7 @@ def test_partitioner_by_prefix_keeps_each_key_on_one_partition(records: int, see
 
 def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> None:
     codes = uniform_codes(0)
-    result = analyse_placement(lying(codes % 12, codes, name_keys(KEYS), 12))
+    result = analyse_topic(lying(codes % 12, codes, name_keys(KEYS), 12))
     assert names(result) == ("balanced",)
     assert result.advice == ()
 
@@ -352,7 +343,7 @@ def test_keys_of_a_partitioner_of_ones_own_that_lie_evenly_are_balanced() -> Non
 def test_few_keys_do_not_show_who_placed_them(keys: int, records: int, seed: int) -> None:
     for by in PARTITIONERS:
         codes = np.random.default_rng(seed).integers(0, keys, RECORDS) + seed * keys
-        result = analyse_placement(lying(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed)
+        result = analyse_topic(lying(hash_codes(by, codes) % 3, codes, name_keys(KEYS), 3), records, seed)
         assert not {"mixed_partitioners", "repartitioned"} & {*names(result)}, result.causes
         assert result.causes[0].placement is None
         assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
@@ -364,7 +355,7 @@ def test_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records
     hot = np.random.default_rng(seed + 99).random(RECORDS) < 0.3
     codes[hot] = 0
     at = np.where(hot, (hash_codes("murmur2", codes) + 5) % 12, hash_codes("murmur2", codes) % 12)
-    result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert "hot_keys" in names(result)
     assert not isinstance(result.causes[0].facts, MixedFacts) or "crc32" not in mix(result).partitioner_shares
     assert not [item for item in result.advice if "partitioner=" in item], result.advice
@@ -374,7 +365,7 @@ def test_hot_key_that_a_producer_places_itself_is_no_mix_of_partitioners(records
 def test_increase_beside_a_change_of_the_partitioner_names_both(records: int, seed: int) -> None:
     codes = uniform_codes(seed)
     at = np.where(PART < 0.5, hash_codes("crc32", codes) % 6, hash_codes("murmur2", codes) % 12)
-    result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert names(result) == ("repartitioned",)
     assert repartition(result).newer == "murmur2"
     assert not [item for item in result.advice if CHANGES_PRODUCERS.search(item)], result.advice
@@ -386,7 +377,7 @@ def test_two_partitioners_that_went_on_after_an_increase_are_both_causes(records
     second = np.random.default_rng(seed + 99).random(RECORDS) < 0.4
     count = np.where(PART < 0.5, 6, 12)
     at = np.where(second, hash_codes("crc32", codes), hash_codes("murmur2", codes)) % count
-    result = analyse_placement(lying(at, codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(lying(at, codes, name_keys(KEYS), 12), records, seed)
     assert {*names(result)} == {"repartitioned", "mixed_partitioners"}, result.causes
     assert [item for item in result.advice if "partitioner=murmur2_random" in item]
 
@@ -399,10 +390,10 @@ def test_recorded_increase_dates_what_timestamps_do_not(records: int, seed: int)
     topic = grow_topic("crc32", {0.5: 6, 1.0: 12}, seed)
     random = np.random.default_rng(seed)
     topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
-    unknown = analyse_placement(topic, records, seed)
+    unknown = analyse_topic(topic, records, seed)
     assert names(unknown) == ("repartitioned",)
     assert repartition(unknown).increases[0].last_before_ms is None
-    known = analyse_placement(topic, records, seed, (RECORDED,))
+    known = analyse_topic(topic, records, seed, partition_changes=lambda: (RECORDED,))
     assert names(known) == ("repartitioned",)
     assert repartition(known).increases[0].known == RECORDED
 
@@ -411,13 +402,14 @@ def test_recorded_increase_explains_too_few_keys_to_find_it() -> None:
     topic = grow_topic("murmur2", {0.5: 6, 1.0: 12}, keys=6)
     random = np.random.default_rng(0)
     topic = replace(topic, times=tuple(START_MS + random.integers(0, RECORDS, len(at)) for at in topic.times))
-    assert names(analyse_placement(topic, changes=(RECORDED,)))[0] == "repartitioned"
+    assert names(analyse_topic(topic, partition_changes=lambda: (RECORDED,)))[0] == "repartitioned"
 
 
 def test_recorded_increase_that_moved_nothing_is_no_cause() -> None:
     codes = uniform_codes(0)
-    result = analyse_placement(
-        lying(hash_codes("murmur2", codes) % 12, codes, name_keys(KEYS), 12), changes=(RECORDED,)
+    result = analyse_topic(
+        lying(hash_codes("murmur2", codes) % 12, codes, name_keys(KEYS), 12),
+        partition_changes=lambda: (RECORDED,),
     )
     assert names(result) == ("balanced",)
 
@@ -436,7 +428,7 @@ def test_partitioner_of_ones_own_is_never_an_increase_nor_a_known_partitioner(
     name: str, records: int, seed: int
 ) -> None:
     codes = uniform_codes(seed)
-    result = analyse_placement(lying(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
+    result = analyse_topic(lying(OWN[name](codes, seed), codes, name_keys(KEYS), 12), records, seed)
     assert "repartitioned" not in names(result), result.causes
     assert not [item for item in result.advice if "partitioner=" in item], result.advice
     if isinstance(result.causes[0].facts, MixedFacts):
@@ -478,7 +470,7 @@ PARTITIONERS_OVER_TIME: dict[str, tuple[Hours, int, float, str]] = {
 @pytest.mark.parametrize("name", PARTITIONERS_OVER_TIME)
 def test_partitioner_that_comes_back_has_not_ended(name: str, records: int, seed: int) -> None:
     on, hours, share, truth = PARTITIONERS_OVER_TIME[name]
-    result = analyse_placement(place_at_times(on, hours, share, seed), records, seed)
+    result = analyse_topic(place_at_times(on, hours, share, seed), records, seed)
     (cause,) = result.causes
     assert cause.name == "mixed_partitioners"
     assert (cause.times is not None) is (truth == "comes back")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_validation.analysis import AnalysisContext, analyse
 from spark_validation.intervals import Weighting
 from spark_validation.predictions import what_if
-from spark_validation.results import Estimate, SkewLimits, TopicResult
+from spark_validation.results import Estimate
+from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
     NULL,
@@ -29,7 +29,7 @@ from tests.support.skew.simulation import (
 
 RECORDS = 100_000
 KEYS = 5_000
-FULL, SAMPLE = 10**9, 10_000
+SAMPLE = 10_000
 READ = pytest.mark.parametrize(
     ("records", "seeds"),
     [
@@ -39,13 +39,6 @@ READ = pytest.mark.parametrize(
     ],
     ids=["full", "sample", "more samples"],
 )
-
-
-def analyse_prediction(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> TopicResult:
-    count = topic.partitions
-    counts, plan, layout = draw_sample(topic, records=records, seed=seed, candidates=(count, 2 * count))
-    mode = "full" if plan.full else "sample"
-    return analyse("orders", counts, plan, layout, AnalysisContext(mode=mode, limits=SkewLimits()))
 
 
 def test_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
@@ -108,7 +101,7 @@ def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
 ) -> None:
     inside, over_truth = 0, []
     for seed in seeds:
-        case = analyse_prediction(grow_topic(partitioner, 12, 6, seed), records, seed).what_if[1]
+        case = analyse_topic(grow_topic(partitioner, 12, 6, seed), records, seed).what_if[1]
         truth = grow_topic(partitioner, 24, 24, seed).ratio()
         found = case.max_mean_ratio
         inside += found.low - 1e-9 <= truth <= found.high + 1e-9
@@ -125,7 +118,7 @@ def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
 def test_after_a_switch_of_partitioners_the_newer_one_places_all_keys() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, RECORDS)
     newer = np.arange(RECORDS) >= RECORDS / 2
-    found = analyse_prediction(build_topic(codes, name_keys(KEYS), 12, crc32=newer)).what_if[1]
+    found = analyse_topic(build_topic(codes, name_keys(KEYS), 12, crc32=newer)).what_if[1]
     truth = build_topic(codes, name_keys(KEYS), 24, crc32=True).ratio()
     assert found.max_mean_ratio.value == pytest.approx(truth)
 
@@ -135,7 +128,7 @@ def test_while_two_partitioners_are_at_work_each_key_keeps_its_own() -> None:
     counts, plan, _ = draw_sample(topic, records=FULL, candidates=(24,))
     assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
     mixture = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan))
-    assert analyse_prediction(topic).what_if[1] == mixture
+    assert analyse_topic(topic).what_if[1] == mixture
 
 
 def test_nothing_is_predicted_of_an_empty_topic() -> None:
@@ -199,7 +192,7 @@ def test_no_prediction_is_given_that_does_not_hold(
     # It would have been far off; so it is not given.
     assert came_out > promised.high + 0.5
     for seed in seeds:
-        result = analyse_prediction(topic, records, seed)
+        result = analyse_topic(topic, records, seed)
         assert result.what_if == ()
         assert reason in (result.what_if_withheld or "")
         assert not [sentence for sentence in result.advice if "counts tried" in sentence]
@@ -229,6 +222,8 @@ def repartitioned_late(partitions: int) -> SimulatedTopic:
 )
 def test_predictions_that_hold_are_given(topic: SimulatedTopic, records: int, seeds: range) -> None:
     for seed in seeds:
-        result = analyse_prediction(topic, records, seed)
+        result = analyse_topic(topic, records, seed)
         assert result.what_if_withheld is None
-        assert [case.partitions for case in result.what_if] == [topic.partitions, 2 * topic.partitions]
+        assert [case.partitions for case in result.what_if] == [
+            topic.partitions * times for times in (1, 2, 4)
+        ]

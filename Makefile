@@ -82,11 +82,12 @@ $(DOCS_VENV)/.ready: requirements-docs.lock
 	@$(DOCS_VENV)/bin/pip --disable-pip-version-check --quiet install --require-hashes -r $<
 	@touch $@
 
-bench: $(READY) ## Measure plan, apply, status, doctor, drift, import, access and skew on large clusters
+bench: $(READY) ## Measure plan, apply, status, doctor, drift, import, access, subjects and skew on large clusters
 	@$(BIN)/python -m benchmarks.plan
 	@$(BIN)/python -m benchmarks.apply
 	@$(BIN)/python -m benchmarks.commands
 	@$(BIN)/python -m benchmarks.access
+	@$(BIN)/python -m benchmarks.subjects
 	@$(BIN)/python -m benchmarks.skew
 
 mutants: $(READY) ## Mutate a hundred lines of core modules, list what no test notices

@@ -4,7 +4,7 @@ Each principal is an application: it produces to topics, consumes others with a 
 id. It is declared by a file of its own, in the words of applications. The raw call is confluent-kafka's
 describe_acls of everything in a process of its own: one request, as in a plan. "plan" finds every ACL as
 declared; "plan of a change" finds a new right and a lost one of one principal in a hundred; "plan of a tenth"
-has the files of a tenth of the principals, and the same cluster; `can` and `who-can` decide from all ACLs;
+has the files of a tenth of the principals, and the same cluster; `can` decides from all ACLs;
 "import" writes a file for each principal; "validate" reads the files only.
 
 Rounds alternate and medians are compared, so that other load on the machine affects all of them alike.
@@ -148,7 +148,7 @@ def measure(address: str, folder: Path, acls: int, rounds: int) -> dict[str, Fig
             "plan of a tenth": lambda _: plan("tenth"),
             "validate": lambda _: measure_process([*KAFKAFORM, "validate", str(folder / "all")]),
             "can": lambda _: run("can", name_principal(0), "write", topic),
-            "who-can": lambda _: run("who-can", "read", topic),
+            "can anyone": lambda _: run("can", "anyone", "read", topic),
             "import": lambda n: run("import", "--kind", "access", "--out", str(folder / f"import-{n}")),
             "raw call": lambda _: measure_process([*RAW, CALLS, address, str(acls)]),
         },

@@ -50,6 +50,8 @@ entries = [future.result() for future in futures.values()]
 assert len(entries) == int(sys.argv[3]), len(entries)
 """
 
+PROFILES = 40
+
 YARDSTICK = "import confluent_kafka.admin"
 """The same work everywhere, by which seconds of two machines can be compared."""
 
@@ -144,17 +146,35 @@ def _kafkaform(folder: Path, topics: Topics) -> dict[str, Callable[[int], Figure
     item.mkdir()
     (item / "topics.yaml").write_text("---\n".join(path.read_text() for path in sorted(files.iterdir())))
 
-    def plan(manifests: Path, cluster: str) -> Callable[[int], Figures]:
+    profiled = write_profiled(folder / "profiled", config, topics)
+
+    def plan(manifests: Path, cluster: str, config: Path = config) -> Callable[[int], Figures]:
         command = [*KAFKAFORM, "plan", str(manifests), "--config", str(config), "--cluster", cluster]
         return _process([*command, "--format", "json", "--detailed-exitcode", "--no-strict"], expect=2)
 
     return {
         "plan": plan(files, "plaintext"),
         "plan, one file": plan(item, "plaintext"),
+        f"plan, {PROFILES} profiles": plan(profiled, "plaintext", profiled / "kafkaform.yaml"),
         "plan, SASL_SSL, PLAIN": plan(files, "plain"),
         "plan, SASL_SSL, SCRAM": plan(files, "scram"),
         "validate": _process([*KAFKAFORM, "validate", str(files)]),
     }
+
+
+def write_profiled(folder: Path, config: Path, topics: Topics) -> Path:
+    """Write the same topics, with all that they share in profiles; return the folder."""
+    folder.mkdir()
+    names = [f"p{number:02}" for number in range(PROFILES)]
+    spec = f"{{Topic: {{partitions: {topics.partitions}, replicationFactor: 1, retention: 1d}}}}"
+    profiles = "".join(f"  {name}: {spec}\n" for name in names)
+    (folder / "kafkaform.yaml").write_text(f"{config.read_text()}profiles:\n{profiles}")
+    for number, ref in enumerate(list_refs(topics.count)):
+        (folder / f"{ref.name}.yaml").write_text(
+            f"apiVersion: kafkaform/v1\nkind: Topic\nmetadata:\n  name: {ref.name}\n"
+            f"spec:\n  profile: {names[number % PROFILES]}\n"
+        )
+    return folder
 
 
 def _topicctl(program: Path, folder: Path, topics: Topics, login: str) -> Callable[[int], Figures]:

@@ -5,7 +5,7 @@ Each question has its answer as a ratio within one run, and processor seconds be
 - whole: seconds of one confluent-kafka consumer over those of a whole read in a warm session. The consumer
   takes 10,000 messages a call, counts records by key and partition, and has its fetch and queue sizes raised
   (with its defaults it is several times slower). Rounds alternate; the first one of Spark is its cold one.
-- cold: the whole command `kafkaform skew --full` against the consumer's whole process.
+- cold: the whole command `kafkaform skew --records all` against the consumer's whole process.
 - cores: the whole read with one core and with two.
 - sample: the default sample of a long topic over that of a short one, as whole commands; of a topic of 1,000
   partitions; and of 1,000 small topics at once.
@@ -256,9 +256,12 @@ def session(address: str, ends: list[int], cores: int | None = None) -> Iterator
 
 def cold(address: str, ends: list[int], rounds: int) -> dict[str, float]:
     """Whole processes: the command, and the consumer."""
-    measure_process(skew(address, "short", "--full"))
+    measure_process(skew(address, "short", "--records", "all"))
     taken = [
-        (measure_process(skew(address, "short", "--full")), measure_process(consumer(address, ends, 10_000)))
+        (
+            measure_process(skew(address, "short", "--records", "all")),
+            measure_process(consumer(address, ends, 10_000)),
+        )
         for _ in range(rounds)
     ]
     ours, theirs = (summarise_runs(column) for column in zip(*taken, strict=True))
@@ -292,19 +295,26 @@ def cores(address: str, ends: list[int]) -> dict[str, float]:
     return {**found, "ratio": found["1_s"] / found["2_s"]}
 
 
-def skew(address: str, topic: str, *more: str) -> list[str]:
+def skew(address: str, topic: str, *more: str, archive: str = "off") -> list[str]:
+    """The command line, with a configuration that says how to use an archive of Spark's classes."""
+    file = Path(tempfile.gettempdir(), f"kafkaform-skew-{archive}.yaml")
+    file.write_text(f"apiVersion: kafkaform/v1\nkind: Config\nskew: {{classArchive: {archive}}}\n", "utf-8")
     command = [sys.executable, "-m", "kafkaform", "skew", topic, "--bootstrap-server", address]
-    return [*command, "--seed", "1", "--out", os.devnull, "--class-archive", "off", *more]
+    return [*command, "--config", str(file), "--seed", "1", *more]
 
 
 def start(address: str, ends: list[int], rounds: int, cache: Path) -> dict[str, float]:
     """Alternating rounds with an archive of Spark's classes and without, and of the consumer."""
     # Kafka's jars, which this machine has already, are in the other cache folder.
     with mock.patch.dict(os.environ, {"KAFKAFORM_CACHE": str(cache)}):
-        subprocess.run([sys.executable, "-m", "kafkaform", "skew", "--class-archive", "make"], check=True)
+        measure_process(skew(address, "short", archive="now"))
         commands = {
-            f"{label}_{how}": skew(address, "short", *options, "--class-archive", archive)
-            for label, options in (("small", ("--records", "20000")), ("sample", ()), ("full", ("--full",)))
+            f"{label}_{how}": skew(address, "short", *options, archive=archive)
+            for label, options in (
+                ("small", ("--records", "20000")),
+                ("sample", ()),
+                ("full", ("--records", "all")),
+            )
             for how, archive in (("plain", "off"), ("archive", "auto"))
         } | {"consumer": consumer(address, ends, 10_000)}
         taken = [
@@ -342,8 +352,8 @@ def keys(address: str, records: int) -> dict[str, float]:
     """Peak memory of the Python driver with 200,000 keys, and with one key for each record."""
     produce(address, "keys", records, keys=0)
     few, many = (
-        measure_process(skew(address, "short", "--full")),
-        measure_process(skew(address, "keys", "--full")),
+        measure_process(skew(address, "short", "--records", "all")),
+        measure_process(skew(address, "keys", "--records", "all")),
     )
     return {
         "few_s": few.seconds,
@@ -360,7 +370,7 @@ def partitions(address: str, records: int) -> dict[str, float]:
     for count in (1_000, 5_000, 10_000):
         create(address, {f"of.{count}": count})
         produce(address, f"of.{count}", records, keys=200_000)
-        command = skew(address, f"of.{count}", "--full")
+        command = skew(address, f"of.{count}", "--records", "all")
         found[f"{count}_cpu_s"] = measure_process(command).cpu
         found |= {f"{count}_{name}_mb": peak for name, peak in measure_memory(command).items()}
     return found | {"cpu_ratio": found["10000_cpu_s"] / found["5000_cpu_s"]}

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from kafkaform.cli.init import NEXT_COMMANDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -37,7 +39,8 @@ def main() -> int:
             show_replicas(Path(folder) / "replicas", data)
         finally:
             run("dev", "down", "--data", str(data), title="Stop Kafka")
-    say("That is all. Next: README.md, and `kafkaform init` for your own repository.")
+    say("That is all. Next, a repository of your own, after `. .venv/bin/activate`:")
+    print("\n".join(["kafkaform init my-topics && cd my-topics", *NEXT_COMMANDS]))
     return 0
 
 
@@ -94,7 +97,7 @@ def run_tour(folder: Path, data: Path) -> None:
     with tempfile.NamedTemporaryFile(prefix="kafkaform-demo-skew-", suffix=".html", delete=False) as kept:
         report, page = folder / "skew.json", Path(kept.name)  # created here, so it is not another user's file
     run(
-        *("skew", "orders.v1", "--what-if", "6,12", "--json", str(report), "--html", str(page)),
+        *("skew", "orders.v1", "--what-if", "6,12", "--out", "-", "--out", str(report), "--out", str(page)),
         title="Why is one partition hot? Spark reads a sample (exit code 2: beyond the topic's skew policy)",
         expect=2,
     )

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hint
 
 from kafkaform.config.client_properties.table import ALIASES, FLAG, PROPERTIES, Choice, Number
 from kafkaform.core import kafka_configs
-from kafkaform.core.config_values import ConfigKey, ConfigType
+from kafkaform.core.config_values import ConfigKey, ConfigType, Unit
 from kafkaform.core.kafka_configs import ASSIGNMENT, ASSIGNORS
-from kafkaform.resources import KINDS
+from kafkaform.resources import GROUP, KINDS
+from kafkaform.resources.base import config_keys
 from kafkaform.resources.client_quota.spec import KEYS as QUOTA_KEYS
 from kafkaform.resources.consumer_group.client import is_taken
 from spark_validation import results
@@ -196,6 +197,118 @@ def build_default_spec(kind: str, schema: Schema) -> Schema:
     )
     result: Schema = json.loads(moved)
     return result
+
+
+NUMBER = r"\d+(\.\d+)?"
+UNIT_PATTERNS = {
+    "duration": (
+        rf"^(unlimited|-1|\d+|({NUMBER} ?(w|d|h|m|s|ms) ?)+)$",
+        "a duration such as 7d, 36h or 1h30m",
+    ),
+    "size": (rf"^(unlimited|-1|\d+|{NUMBER} ?([kKMGT]B|[KMGT]iB|B))$", "a size such as 50GiB, 512MiB or 1MB"),
+}
+"""For each `x-unit`, the pattern of texts for editors, and its explanation."""
+PRINCIPAL = {"pattern": "^[^:]+:.+$", "patternErrorMessage": "a principal such as User:checkout"}
+EDITOR_RULES: Mapping[str, Schema] = {
+    "Topic.metadata.name": {
+        "pattern": "^[a-zA-Z0-9._-]{1,249}$",
+        "patternErrorMessage": "a topic's name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
+    },
+    "ConsumerGroup.offsets.initial": {
+        "pattern": r"^(earliest|latest|\d{4}-\d\d-\d\dT\d\d:\d\d.*(Z|[+-]\d\d:?\d\d)|.+ ago)$",
+        "patternErrorMessage": "earliest, latest, a time such as 2026-11-01T00:00:00Z, or 6h ago",
+    },
+    "Access.principals": {"items": {"type": "string", **PRINCIPAL}},
+}
+"""Rules by path that only editors need, as kafkaform explains these mistakes in sentences of its own."""
+
+
+def build_manifest_schema(schemas: Mapping[str, Schema]) -> Schema:
+    """Build the schema of editors: of any manifest, by its kind, so that one file can declare several.
+
+    It is stricter than those that kafkaform checks manifests by: values of configs have the types, units and
+    choices of Kafka, where kafkaform has better sentences than a JSON Schema.
+    """
+    parts = {name: _tighten(schemas[kind.schema], name) for name, kind in KINDS.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:kafkaform:v1:manifest",
+        "title": "kafkaform manifest",
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata", "spec"],
+        "properties": {"kind": {"enum": [*KINDS], "description": "What the manifest declares."}},
+        "allOf": [
+            {
+                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+                "then": {"$ref": f"#/$defs/{name}"},
+            }
+            for name in KINDS
+        ],
+        "$defs": parts,
+    }
+
+
+def _tighten(schema: Schema, kind: str) -> Schema:
+    """Return the schema of a kind as a part of another one, with what editors can check."""
+    keys = config_keys(KINDS[kind]) | (kafka_configs.consumer_configs() if kind == GROUP.name else {})
+    whole = {name: part for name, part in schema.items() if name not in {"$schema", "$id"}}
+
+    def visit(part: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(part, list):
+            return [visit(item, path) for item in part]
+        if not isinstance(part, dict):
+            return part
+        tight: Schema = {}
+        for name, below in part.items():
+            if name == "$ref":
+                tight[name] = below.replace("#/$defs/", f"#/$defs/{kind}/$defs/")
+            elif name == "properties" and isinstance(below, dict):
+                tight[name] = {key: visit(value, (*path, key)) for key, value in below.items()}
+            elif name == "$defs":
+                tight[name] = {
+                    key: visit(value, () if key in {"spec", "override"} else (key,))
+                    for key, value in below.items()
+                }
+            elif not name.startswith("x-"):
+                tight[name] = visit(below, path)
+        if part.get("x-unit") in UNIT_PATTERNS:
+            tight |= _build_pattern(*UNIT_PATTERNS[part["x-unit"]])
+        if len(path) == 2 and path[0] in {"config", "client"} and path[1] in keys:
+            tight |= _constrain(keys[path[1]])
+        return tight | EDITOR_RULES.get(".".join((kind, *path)), {})
+
+    result: Schema = visit(whole, ())
+    return result
+
+
+def _build_pattern(pattern: str, message: str) -> Schema:
+    return {"pattern": pattern, "patternErrorMessage": f"Write {message}."}
+
+
+def _constrain(key: ConfigKey) -> Schema:
+    """Return what an editor can check of the value of a config."""
+    unit = {Unit.MS: "duration", Unit.BYTES: "size"}.get(key.unit) if key.unit is not None else None
+    if unit is not None:
+        return {"type": ["string", "integer", "null"], **_build_pattern(*UNIT_PATTERNS[unit])}
+    choices = [re.escape(value) for value in key.valid_values]
+    item = f"({'|'.join(choices)})"
+    insensitive = key.ignores_case or not choices
+    match key.type:
+        case ConfigType.BOOLEAN:
+            return {"enum": [True, False, "true", "false", None]}
+        case ConfigType.LIST if choices:
+            message = f"one or more of {', '.join(key.valid_values)}"
+            items = {"items": {"enum": [*key.valid_values]}}
+            return items | _build_pattern(f"^({item}( *, *{item})*)?$", message)
+        case ConfigType.STRING if not insensitive:
+            return {"enum": [*key.valid_values, None]}
+        case ConfigType.INT | ConfigType.LONG | ConfigType.SHORT:
+            return {"type": ["string", "integer", "null"], **_build_pattern("^[+-]?\\d+$", "a whole number")}
+        case ConfigType.DOUBLE:
+            number = "^[+-]?(\\d+(\\.\\d*)?|\\.\\d+)([eE][+-]?\\d+)?%?$"
+            return {"type": ["string", "number", "null"], **_build_pattern(number, "a number")}
+        case _:
+            return {}
 
 
 SKEW_ABOUT = (
@@ -366,6 +479,7 @@ def generate_files() -> dict[Path, str]:
         if "profile" in schemas[kind.schema]["$defs"]["spec"]["properties"]
     }
     texts = {files[name]: render_json(schema) + "\n" for name, schema in schemas.items()}
+    texts[FOLDER / "manifest.schema.json"] = render_json(build_manifest_schema(schemas)) + "\n"
     return texts | {FOLDER / "skew.schema.json": render_json(build_skew_report()) + "\n"}
 
 

@@ -148,7 +148,7 @@ def draw_comment(folder: str) -> None:
 def draw_skew(folder: str) -> None:
     """Draw the top of the page of skew, light and dark."""
     page = Path(folder) / "skew.html"
-    run(folder, "skew", "orders.v1", "--full", "--html", str(page))
+    run(folder, "skew", "orders.v1", "--records", "all", "--out", str(page))
     for number, scheme in enumerate(("dark", "light")):
         flag = f"--blink-settings=preferredColorScheme={number}"
         draw_page(page, DOCS / f"skew-{scheme}.png", flag, width=900, height=950)

@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 trap 'cd "$folder"; venv/bin/kafkaform dev down --wipe > /dev/null 2>&1 || true; rm -rf "$folder"' EXIT
 cd "$folder"
 unset PYTHONPATH
-export KAFKAFORM_ENVIRONMENT=dev KAFKAFORM_CLASS_ARCHIVE=off
+export KAFKAFORM_ENVIRONMENT=dev CI=true
 
 step() { # step EXIT_CODE COMMAND...
     expected=$1

@@ -29,6 +29,10 @@ apiVersion: kafkaform/v1
 kind: Config
 manifests: [manifests]
 environments: [small, large]
+clusters:
+  dev:
+    client: {bootstrap.servers: "SERVERS"}
+    audit: {topic: false, file: audit.jsonl}
 defaults:
   Topic: {replicationFactor: 1}
 owns: [orders.*]
@@ -91,19 +95,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary, "work")
         (work / "manifests").mkdir(parents=True)
-        (work / "kafkaform.yaml").write_text(CONFIG, "utf-8")
         (work / "manifests" / "all.yaml").write_text(MANIFESTS, "utf-8")
         # The authorizer that ACLs need.
         with DevCluster.start(Path(temporary, "kafka"), ClusterSpec(sasl_users={"ada": "secret"})) as kafka:
-            recorded = ("--audit-file", "audit.jsonl", "--auto-approve")
-            run(work, kafka, "apply", "-e", "small", *recorded)
+            (work / "kafkaform.yaml").write_text(CONFIG.replace("SERVERS", kafka.bootstrap_servers), "utf-8")
+            run(work, "apply", "-e", "small", "--auto-approve")
             send_records(kafka)
-            run(work, kafka, "plan", "-e", "large", "--out", "plan.json")
+            run(work, "plan", "-e", "large", "--out", "plan.json")
             # One key has more of the records than the policy allows.
-            measured = ("--json", "skew.json", "--metrics", "metrics")
-            run(work, kafka, "skew", "orders.v1", "-e", "large", *measured, code=2)
-            run(work, kafka, "apply", "plan.json", *recorded)
-            run(work, kafka, "plan", "-e", "large", "--detailed-exitcode")
+            measured = ("--out", "skew.json", "--history", "metrics", "--history-format", "parquet")
+            run(work, "skew", "orders.v1", "-e", "large", *measured, code=2)
+            run(work, "apply", "plan.json", "--auto-approve")
+            run(work, "plan", "-e", "large", "--detailed-exitcode")
         record = work / "audit.jsonl"
         # The record names the machine.
         record.write_text(record.read_text("utf-8").replace(socket.gethostname(), "host"), "utf-8")
@@ -114,9 +117,9 @@ def main() -> int:
     return 0
 
 
-def run(work: Path, kafka: DevCluster, *arguments: str, code: int = 0) -> None:
+def run(work: Path, *arguments: str, code: int = 0) -> None:
     """Run a command that must exit with the code."""
-    line = [sys.executable, "-m", "kafkaform", *arguments, "--bootstrap-server", kafka.bootstrap_servers]
+    line = [sys.executable, "-m", "kafkaform", *arguments]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "LOGNAME": "ada"}
     done = subprocess.run(line, cwd=work, env=environ, capture_output=True, text=True, check=False)
     if done.returncode != code:

@@ -143,19 +143,6 @@ def make(file: Path, java_home: Path | None) -> bool:
     return True
 
 
-def remove_all(folder: Path) -> int:
-    """Remove all archives of a folder, and what belongs to them; returns their bytes.
-
-    Raises:
-        OSError: They cannot be removed.
-    """
-    size = 0
-    for file in sorted(folder.glob("*pyspark-*")) if folder.is_dir() else []:
-        size += file.stat().st_size
-        file.unlink()
-    return size
-
-
 @contextlib.contextmanager
 def _hold_lock(file: Path) -> Iterator[bool]:
     """Hold the lock on making an archive, which ends with its process; yield whether it was free."""

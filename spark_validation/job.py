@@ -170,6 +170,11 @@ class JobSettings:
     show_keys: bool = False
 
 
+def build_job(given: Any) -> JobSettings:
+    """Build the settings of a job from the options of a command line."""
+    return JobSettings(given.records, given.seed, given.full, given.precision, given.what_if, given.show_keys)
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
     """A topic that is to be analysed.

@@ -311,7 +311,7 @@ class MetricsTable:
         folder = Path(self.location)
         if (folder / "_delta_log").exists():
             raise JobFailed(
-                f"{self.location} is a Delta table", hint="--arrivals appends to Parquet tables alone"
+                f"{self.location} is a Delta table", hint="arrivals are appended to Parquet tables alone"
             )
         file = next((file for file in folder.glob("day=*/*.parquet") if not file.name.startswith("_")), None)
         if file is None:
@@ -321,7 +321,7 @@ class MetricsTable:
         if {field.name: field.type for field in schema} != wanted:
             raise JobFailed(
                 f"{self.location} has other columns than metrics have",
-                hint=f"give --metrics a place of its own; its columns are {_DDL}",
+                hint=f"give the metrics a place of their own; its columns are {_DDL}",
             )
         return schema
 
@@ -344,7 +344,7 @@ class MetricsTable:
         """Return the table; None if there is none yet."""
         if self.format == "parquet" and _load(spark, "text", f"{self.location}/_delta_log") is not None:
             # Spark would add files that are not in Delta's log.
-            raise JobFailed(f"{self.location} is a Delta table", hint="give --metrics-format delta")
+            raise JobFailed(f"{self.location} is a Delta table", hint="give delta as the format")
         table = _load(spark, self.format, self.location)
         if table is None:
             return None
@@ -352,7 +352,7 @@ class MetricsTable:
         if columns != _COLUMNS:
             raise JobFailed(
                 f"{self.location} has other columns than metrics have: {_describe_difference(columns)}",
-                hint=f"give --metrics a place of its own; its columns are {_DDL}",
+                hint=f"give the metrics a place of their own; its columns are {_DDL}",
             )
         return table
 

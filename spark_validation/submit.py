@@ -33,7 +33,7 @@ from spark_validation.analysis import LogFacts
 from spark_validation.arrivals import find_arrivals
 from spark_validation.configuration import is_local, session_settings, zip_package
 from spark_validation.errors import JobFailed, SkewError, find_changed_topics, java_causes
-from spark_validation.job import RECORDS, JobSettings, TopicRequest, run_topics
+from spark_validation.job import RECORDS, TopicRequest, build_job, run_topics
 from spark_validation.kafka_client import READERS_OWN, OffsetReader
 from spark_validation.metrics import FORMATS, MetricsTable, metric_rows
 from spark_validation.policy import is_inconclusive, judge, limits_of
@@ -118,18 +118,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--what-if", type=_counts, default=(), metavar="N,N", help="partition counts to predict")
     add("--show-keys", action="store_true", help="report the keys themselves, not only their hashes")
     return arguments
-
-
-def read_job_settings(given: argparse.Namespace) -> JobSettings:
-    """Return the settings that the arguments give."""
-    return JobSettings(
-        records=given.records,
-        seed=given.seed,
-        full=given.full,
-        precision=given.precision,
-        what_if=given.what_if,
-        show_keys=given.show_keys,
-    )
 
 
 def _count(text: str) -> int:
@@ -297,7 +285,7 @@ def write_report(spark: SparkSession, given: argparse.Namespace) -> int:
     if table is not None:
         table.check(spark)
     kafka = client_properties(given)
-    settings = read_job_settings(given)
+    settings = build_job(given)
     admin = OffsetReader(kafka)
     cluster_id = admin.cluster_id()
     ids = admin.topic_ids(topics)

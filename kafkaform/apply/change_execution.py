@@ -14,7 +14,7 @@ from kafkaform.plan.preconditions import REPLACED, Superseded, find_remaining, l
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.errors import ClusterError
@@ -50,6 +50,7 @@ class ChangeExecution:
         invisible: Operations that brokers acknowledged, and that the last reading does not show.
         error: The first error; nothing more is sent after it.
         unverified: The reason why the last reading did not verify the change.
+        live: The numbers of the changed resource that the record keeps, by name.
         result: The result; None until the execution ends.
     """
 
@@ -64,6 +65,7 @@ class ChangeExecution:
     invisible: list[Operation] = field(default_factory=list)
     error: ClusterError | None = None
     unverified: str = ""
+    live: Mapping[str, int] = field(default_factory=dict)
     result: Result | None = None
     message: str = ""
     hint: str | None = None
@@ -160,6 +162,8 @@ class ChangeExecution:
             # Such as moves that continued after the lock was lost, and have ended since then.
             self.done += [operation for operation in self.partial if operation not in self.done]
             self.finish(Result.APPLIED if self.done else Result.ALREADY)
+            observed = observation.resources.get(self.planned.ref)
+            self.live = observed.live.recorded if observed is not None and observed.live is not None else {}
         # Readings lag behind writes: 12,000 new partitions showed after 11 to 36 s (measured on 4.3.1). So
         # this is no failure yet.
         elif self.in_doubt or self.invisible:
@@ -206,6 +210,7 @@ class ChangeExecution:
                 if operation not in self.done and (operation in self.in_doubt or operation in self.partial)
             ),
             self.deferred,
+            self.live,
         )
 
     def _record_superseded(self, superseded: Superseded) -> None:

@@ -8,7 +8,7 @@ from kafkaform.audit.record import FORMAT_VERSION, render_confirmation
 from kafkaform.core.model import ResourceRef
 from kafkaform.core.schema_files import fits
 from kafkaform.core.strict_json import MalformedJson, parse_json
-from kafkaform.core.values import Value, replace
+from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecordedField(Value):
-    """One field of a recorded change; `cut`: only the start of a long value was kept."""
+    """One field of a recorded change; `cut`: only a part of a long value was kept, or its digest."""
 
     path: str
     before: FieldValue
@@ -36,6 +36,7 @@ class AuditResult(Value):
         message: The reason, where the change did not succeed.
         done: The paths of the fields that were changed, also where others were not.
         in_doubt: The paths of the fields for which no response came: they may have been changed or not.
+        live: Numbers of the changed resource, by name.
     """
 
     result: str
@@ -43,6 +44,7 @@ class AuditResult(Value):
     message: str = ""
     done: frozenset[str] = frozenset()
     in_doubt: frozenset[str] = frozenset()
+    live: Mapping[str, int] = field(default_factory=dict)
 
 
 class AuditEntry(Value):
@@ -304,7 +306,8 @@ def _parse_result(parts: Mapping[int, Any]) -> AuditResult:
     first = parts[min(parts)]
     done = frozenset[str]().union(*(part["done"] for part in parts.values()))
     in_doubt = frozenset[str]().union(*(part.get("in_doubt", ()) for part in parts.values()))
-    return AuditResult(first["result"], first["at"], first["message"] or "", done, in_doubt - done)
+    live = first.get("live", {})
+    return AuditResult(first["result"], first["at"], first["message"] or "", done, in_doubt - done, live)
 
 
 def _confirm_fields(
@@ -319,5 +322,6 @@ def _confirm_fields(
             complete = all(field.path in done for field in fields)
             message = "; ".join(filter(None, (outcome.message, document["message"])))
             result = document["result"] if complete else outcome.result
-            outcome = AuditResult(result, outcome.at, message, done, outcome.in_doubt - confirmed)
+            in_doubt = outcome.in_doubt - confirmed
+            outcome = AuditResult(result, outcome.at, message, done, in_doubt, outcome.live)
     return outcome

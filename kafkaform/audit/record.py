@@ -3,8 +3,8 @@
 They are the same in the audit topic and in a file.
 
 A change has an `intent`, written before anything is sent, and a `result`, written after. One that would not
-fit into a Kafka message is split into parts, and a long value is cut and marked as cut. The lines about
-throttles are written by `kafkaform.apply.moves.throttle_journal`.
+fit into a Kafka message is split into parts. Of a long value, a part or a digest is kept, and it is marked as
+cut. The lines about throttles are written by `kafkaform.apply.moves.throttle_journal`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kafkaform.core.errors import AuditError
 from kafkaform.core.files import read_file, require_regular
 from kafkaform.core.model import Delete, Update, risk_of
 from kafkaform.core.values import Value
+from kafkaform.resources import KINDS
 from kafkaform.resources.values import action_of, fields_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS = 7  # of seconds since 1970, which suffice for a thousand years
 _RANDOM_DIGITS = 4
 _MAX_VALUE_BYTES = 100_000  # bytes of JSON
-_KEPT_LENGTH = 10_000  # characters of a value that is cut
 _MAX_FILE_BYTES = 1 << 30  # bytes; more would not fit into the memory of a CI job
 _MAX_REASON_LENGTH = 2_000
 _MAX_DETAIL_LENGTH = 250
@@ -112,7 +112,7 @@ def render_intent(
         "uid": change.uid if isinstance(change, Update | Delete) else None,
         "action": action_of(change),
         "risk": risk_of(change).label,
-        "fields": [_encode_field(f) for f in fields_of(change) if f.deferred is None],
+        "fields": [_encode_field(change.ref, f) for f in fields_of(change) if f.deferred is None],
         "consent": [
             {"hazard": c.hazard[:_MAX_DETAIL_LENGTH], "reason": c.reason[:_MAX_REASON_LENGTH]}
             for c in consents
@@ -131,6 +131,8 @@ def render_result(change_id: str, at: str, ended: ResourceResult) -> Iterator[st
         "message": ended.message[:_MAX_REASON_LENGTH] or None,
         "done": _list_paths(ended.done, ended),
     }
+    if ended.live:
+        document["live"] = dict(ended.live)
     if ended.in_doubt:
         document["in_doubt"] = _list_paths(ended.in_doubt, ended)
     return _render_lines(document, "done", "in_doubt")
@@ -170,10 +172,11 @@ def _build_head(record: str, change_id: str, at: str) -> _Json:
     return {"format_version": FORMAT_VERSION, "record": record, "id": change_id, "run": run, "at": at}
 
 
-def _encode_field(field: FieldChange) -> _Json:
+def _encode_field(ref: ResourceRef, field: FieldChange) -> _Json:
     values = {"before": field.before, "after": field.after}
     cut = [side for side, value in values.items() if _is_long(value)]
-    kept = {side: str(value)[:_KEPT_LENGTH] if side in cut else value for side, value in values.items()}
+    kind = KINDS[ref.kind].field(field.path)
+    kept = {side: kind.shorten(str(value)) if side in cut else value for side, value in values.items()}
     return {"path": field.path, **kept, **({"cut": cut} if cut else {})}
 
 
@@ -295,7 +298,7 @@ def append_to_file(file: Path, lines: Sequence[str]) -> None:
     except OSError as error:
         raise AuditError(
             f"the record in {file} cannot be written: {error.strerror}",
-            hint="fix the cause, or use another file: --audit-file, or audit.file in kafkaform.yaml",
+            hint="fix the cause, or use another file: audit.file in kafkaform.yaml",
         ) from error
 
 

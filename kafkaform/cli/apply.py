@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.audit.record import detect_author
-from kafkaform.cli.moving import Moving, moving_options
+from kafkaform.cli.moving import override_throttle, throttle_option
 from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
     allow_option,
+    clusters_option,
     option_group,
     paths_argument,
     prune_option,
+    require_files,
     target_option,
     where_options,
 )
@@ -43,7 +45,7 @@ from kafkaform.plan.difference import SavedPlan
 from kafkaform.plan.gate import find_idle_grants, moves_data, refuse_while_unhealthy
 from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
-from kafkaform.plan.planning import Request, check_identity, make_plan
+from kafkaform.plan.planning import check_identity, judge_saved_plan
 from kafkaform.plan.summary import describe_extent
 from kafkaform.resources import suggest_reference
 from kafkaform.resources.consent import Grant
@@ -87,11 +89,13 @@ class ApplyScope(Value):
         targets: Only these resources.
         allow: Consents, as they are written.
         prune: Whether undeclared resources inside `owns` are to be deleted.
+        clusters: The selected clusters; empty for one.
     """
 
     targets: tuple[str, ...]
     allow: tuple[str, ...]
     prune: bool
+    clusters: tuple[str, ...]
 
 
 class ApplyOutput(Value):
@@ -115,10 +119,20 @@ class ApplyOutput(Value):
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
-@option_group(ApplyScope, "scope", target_option, allow_option, prune_option)
+@option_group(
+    ApplyScope,
+    "scope",
+    target_option,
+    allow_option,
+    prune_option,
+    clusters_option(
+        "Apply to several clusters, in the `stages:` of kafkaform.yaml; stops after a stage that is not "
+        "complete. PLAN.json is then PLAN.CLUSTER.json."
+    ),
+)
 @trust_options
 @safeguard_options
-@moving_options
+@throttle_option
 @option_group(
     ApplyOutput,
     "output",
@@ -143,7 +157,7 @@ def apply(
     scope: ApplyScope,
     trust: TrustPolicy,
     safeguards: Safeguards,
-    moving: Moving,
+    throttle: str | None,
     output: ApplyOutput,
 ) -> int:
     """Apply a plan, and verify it by reading the cluster again.
@@ -152,6 +166,32 @@ def apply(
     manifests, folders of manifests, or - for standard input: they are planned now. apply shows the plan, asks
     for confirmation, and applies exactly what it showed.
     """
+    if scope.clusters:
+        from kafkaform.cli.stages import apply_in_stages
+
+        if output.output_format != "text":
+            raise UsageError("--clusters has no --format json", hint="apply to one cluster at a time")
+        require_files(paths, "--clusters reads the manifests once for each cluster")
+        single = replace(scope, clusters=())
+        return apply_in_stages(
+            scope.clusters,
+            where,
+            paths,
+            lambda chosen, own: _apply(tuple(own), chosen, single, trust, safeguards, throttle, output),
+        )
+    return _apply(paths, where, scope, trust, safeguards, throttle, output)
+
+
+def _apply(
+    paths: tuple[Path, ...],
+    where: ClusterSelector,
+    scope: ApplyScope,
+    trust: TrustPolicy,
+    safeguards: Safeguards,
+    throttle: str | None,
+    output: ApplyOutput,
+) -> int:
+    """Apply a plan or manifests to one cluster."""
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
     saved = _saved_plan_path(paths, prune=scope.prune)
     # Parsed before the file is read, so that a wrong --allow is an error of usage.
@@ -159,7 +199,7 @@ def apply(
     path = saved or trust.reviewed
     file = read_plan_file(path) if path is not None else None
     request = ApplyRequest(Scope(paths, scope.targets, grants, scope.prune), trust, saved, file)
-    session = _start_session(request, where, moving)
+    session = _start_session(request, where, throttle)
     commit = file[1].commit if saved and file else header(session, paths).commit
     notifier = Notifier.prepare(session, commit, wanted=output.notify)
     with notifier.report_errors(NotifiedEvent.APPLY_FAILED):
@@ -348,14 +388,14 @@ class _Candidate(Value):
 # --- options -----------------------------------------------------------------------------------------
 
 
-def _start_session(request: ApplyRequest, where: ClusterSelector, moving: Moving) -> Session:
+def _start_session(request: ApplyRequest, where: ClusterSelector, throttle: str | None) -> Session:
     """Return the session for the cluster of the plan file, or for the chosen one."""
     saved = request.saved
     session = Session.start(where) if request.file is None else _session_for(request.file[1], where)
     target = session.require_cluster()
     # Contradicting options are reported first: a missing plan is then not mistaken for a bad signature.
     request.trust.check_options(saved, target)
-    return replace(session, target=replace(target, moves=moving.override(target.moves)))
+    return replace(session, target=replace(target, moves=override_throttle(target.moves, throttle)))
 
 
 def _saved_plan_path(paths: tuple[Path, ...], *, prune: bool) -> Path | None:
@@ -418,8 +458,8 @@ def _judge_saved(
     plugins.load()
     intents = _read_intents(plan, about, session)
     grants = request.scope.grants
-    planning_request = Request((), allow=grants, saved=SavedPlan(plan, intents), facts=facts)
-    result = make_plan(planning_request, cluster, session.settings, session.target)
+    saved = SavedPlan(plan, intents)
+    result = judge_saved_plan(saved, cluster, session.settings, session.target, allow=grants, facts=facts)
     for line in find_idle_grants(grants, result.plan, ()):
         tell(line)
     return _Candidate(result.plan, about, request.digest, intents, result.observation, result.read_at)
@@ -441,10 +481,9 @@ def _judge_again(
     # seconds.
     if candidate.observation is not None and time.monotonic() - candidate.read_at <= _FRESH_S:
         return candidate
-    planning_request = Request(
-        (), allow=request.scope.grants, saved=SavedPlan(candidate.plan, candidate.intents)
-    )
-    result = make_plan(planning_request, cluster, session.settings, session.target)
+    saved = SavedPlan(candidate.plan, candidate.intents)
+    grants = request.scope.grants
+    result = judge_saved_plan(saved, cluster, session.settings, session.target, allow=grants)
     return replace(candidate, plan=result.plan, observation=result.observation, read_at=result.read_at)
 
 

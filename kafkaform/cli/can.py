@@ -1,4 +1,4 @@
-"""`kafkaform can` and `kafkaform who-can`."""
+"""`kafkaform can`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
 _EXIT_CODES = {True: 0, False: 2, None: 1}
 
-_operation_argument = click.argument("operation", metavar="OPERATION")
-_resource_argument = click.argument("resource", metavar="RESOURCE", shell_complete=completion.resources)
+ANYONE = "anyone"
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("principal", metavar="PRINCIPAL")
-@_operation_argument
-@_resource_argument
+@click.argument("principal", metavar=f"PRINCIPAL|{ANYONE}")
+@click.argument("operation", metavar="OPERATION")
+@click.argument("resource", metavar="RESOURCE", shell_complete=completion.resources)
 @click.option(
     "--host", metavar="ADDRESS", help="The address of the client.  [default: one that no ACL names]"
 )
@@ -43,14 +42,18 @@ def can(
     where: ClusterSelector,
     output_format: str,
 ) -> int:
-    """Show whether a principal may do something, and by which ACL.
+    """Show whether a principal may do something, and by which ACL; or who may.
 
     The ACLs of the cluster are read, and the decision is that of Kafka's authorizer. RESOURCE is the name of
     a topic, or of another type: ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME,
     Cluster.
 
-    Exit codes: 0 allowed; 2 not allowed; 1 unknown, or an error.
+    Exit codes: 0 allowed, or listed; 2 not allowed; 1 unknown, or an error.
     """
+    if principal == ANYONE:
+        if host is not None:
+            raise UsageError(f"`can {ANYONE}` lists all hosts, and takes no --host", hint="leave it out")
+        return _list_grants(operation, resource, where, output_format)
     try:
         known = parse_principal(principal)
     except ValueError as error:
@@ -66,18 +69,8 @@ def can(
     return _EXIT_CODES[check.decision.is_allowed]
 
 
-@click.command(cls=SectionedCommand)
-@_operation_argument
-@_resource_argument
-@where_options
-@format_option("grants")
-def who_can(operation: str, resource: str, where: ClusterSelector, output_format: str) -> int:
-    """List the principals that may do something.
-
-    The ACLs of the cluster are read, and the decision is that of Kafka's authorizer. RESOURCE is the name of
-    a topic, or of another type: ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME,
-    Cluster.
-    """
+def _list_grants(operation: str, resource: str, where: ClusterSelector, output_format: str) -> int:
+    """List the principals that may do something."""
     resource_type, name, checked = _parse(operation, resource)
     reading, authorizer = _read(where, output_format)
     grants = GrantList(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
-    all_clusters_option,
+    clusters_option,
     option_group,
     parse_milliseconds,
     paths_argument,
@@ -55,13 +55,13 @@ class DoctorOptions(Value):
     """The rules to check, and the verdict.
 
     Attributes:
-        all_clusters: Whether every cluster of the configuration is checked.
+        clusters: The selected clusters; empty for one. Each is checked.
         wait: The most milliseconds to wait for a healthy cluster; None: it is checked once.
         fail_on: The lowest severity that counts as unhealthy.
         codes: Only these rules.
     """
 
-    all_clusters: bool
+    clusters: tuple[str, ...]
     wait: int | None
     fail_on: str
     codes: tuple[str, ...]
@@ -73,7 +73,7 @@ class DoctorOptions(Value):
 @option_group(
     DoctorOptions,
     "options",
-    all_clusters_option("Check every cluster of kafkaform.yaml."),
+    clusters_option("Check several clusters of kafkaform.yaml."),
     click.option(
         "--wait",
         callback=parse_milliseconds,
@@ -121,15 +121,17 @@ def doctor(
     examine = partial(
         _examine, paths=paths, fail_on=Severity(options.fail_on), codes=options.codes, timeout_s=timeout_s
     )
-    if options.all_clusters:
-        require_files(paths, "--all-clusters reads the manifests once for each cluster")
+    if options.clusters:
+        require_files(paths, "--clusters reads the manifests once for each cluster")
 
         def run(session: Session) -> ClusterOutcome:
             # Clusters are examined in threads, and a live line of each would overwrite those of the others.
             report = examine(session, animated=False)
             return ClusterOutcome(report, _CODES[report.verdict], {"name": session.require_cluster().name})
 
-        return run_on_all(where, run, Fleet("doctor", output.output_format, output.verbose, output.out))
+        return run_on_clusters(
+            where, run, Fleet(options.clusters, "doctor", output.output_format, output.verbose, output.out)
+        )
     session = Session.start(where)
     target = session.require_cluster()
     if output.output_format == "text":

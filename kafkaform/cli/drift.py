@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
 from kafkaform.cli.notification import NotifiedEvent, Notifier, notify_option
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
-    all_clusters_option,
+    clusters_option,
     manifests_option,
     option_group,
     paths_argument,
@@ -60,7 +60,7 @@ class DriftOptions(Value):
         manifests_from: The folder of manifests of a branch that is not trusted.
         targets: Only these resources.
         unmanaged: The treatment of resources that no manifest declares.
-        all_clusters: Whether every cluster of the configuration is compared.
+        clusters: The selected clusters; empty for one. Each is compared.
         adopt: Whether live values are written into manifests.
         dry_run: Whether these edits are only shown.
         notify: Whether drift is reported to the webhook.
@@ -69,7 +69,7 @@ class DriftOptions(Value):
     manifests_from: Path | None
     targets: tuple[str, ...]
     unmanaged: str | None
-    all_clusters: bool
+    clusters: tuple[str, ...]
     adopt: bool
     dry_run: bool
     notify: bool
@@ -89,7 +89,7 @@ class DriftOptions(Value):
         help="Topics and groups that no manifest declares: ignore them, list them, or count them as drift.  "
         "[default: report; ignore for a subset of the manifests]",
     ),
-    all_clusters_option("Compare every cluster of kafkaform.yaml with the manifests."),
+    clusters_option("Compare several clusters of kafkaform.yaml with the manifests."),
     click.option("--adopt", is_flag=True, help="Write the live values into the manifests."),
     click.option("--dry-run", is_flag=True, help="With --adopt: show the edits without writing them."),
     notify_option,
@@ -124,12 +124,19 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
     compare = partial(
         _compare, paths=paths, targets=given.targets, unmanaged=given.unmanaged, recorded=recorded
     )
-    if given.all_clusters:
+    if given.clusters:
         return _compare_all(
             where,
             compare,
             paths,
-            Fleet("drift", output.output_format, output.verbose, output.out, given.manifests_from),
+            Fleet(
+                given.clusters,
+                "drift",
+                output.output_format,
+                output.verbose,
+                output.out,
+                given.manifests_from,
+            ),
             adopt=given.adopt,
             notify=given.notify,
         )
@@ -144,7 +151,8 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
         ):
             result = compare(session)
     if given.adopt:
-        return _adopt(result, session.manifests(paths), session, dry_run=given.dry_run)
+        complete = not session.is_subset(paths, ())
+        return _adopt(result, session.manifests(paths), session, complete=complete, dry_run=given.dry_run)
     options = _build_renderer_options(paths, session)
     show(
         "drift",
@@ -178,8 +186,8 @@ def _compare_all(
 ) -> int:
     """Compare every cluster of the configuration with the manifests."""
     if adopt:
-        raise UsageError("--adopt writes what one cluster has", hint="leave out --all-clusters")
-    require_files(paths, "--all-clusters reads the manifests once for each cluster")
+        raise UsageError("--adopt writes what one cluster has", hint="leave out --clusters")
+    require_files(paths, "--clusters reads the manifests once for each cluster")
 
     def run(session: Session) -> ClusterOutcome:
         notifier = Notifier.prepare(session, wanted=notify)
@@ -189,7 +197,7 @@ def _compare_all(
         finish = partial(_notify, notifier, result, options["header"].commit)
         return ClusterOutcome(result, _CODES[result.verdict], options, finish)
 
-    return run_on_all(where, run, fleet)
+    return run_on_clusters(where, run, fleet)
 
 
 def _compare(
@@ -249,20 +257,26 @@ def _read_history(target: ClusterSettings, cluster: AuditReader, plan: Plan) -> 
         return error.message
 
 
-def _adopt(drift: Drift, desired: Sequence[Desired], session: Session, *, dry_run: bool) -> int:
+def _adopt(
+    drift: Drift, desired: Sequence[Desired], session: Session, *, complete: bool, dry_run: bool
+) -> int:
     """Write the live values into the manifests; returns the exit code, 1 if a part cannot be written.
 
     Args:
         drift: The drift.
         desired: All declared resources: a file is edited as a whole.
         session: The session.
+        complete: Whether these are the resources of the whole repository.
         dry_run: Whether to show the edits only.
     """
-    from kafkaform.config.manifests.editing import edit_manifests, write_edits
+    from kafkaform.config.layer_edits import edit_declarations
+    from kafkaform.config.manifests.editing import write_edits
     from kafkaform.inspect.drift import plan_adoption
 
     result = plan_adoption(drift)
-    editing = edit_manifests(result.edits, desired, session.build_context())
+    editing = edit_declarations(
+        result.edits, desired, session.settings, session.build_context(), complete=complete
+    )
     if not dry_run:
         write_edits(editing)
     show("adoption", "text", result, editing=editing, written=not dry_run)

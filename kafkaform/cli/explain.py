@@ -13,49 +13,70 @@ from kafkaform.cli.options import (
     cluster_option,
     config_option,
     environment_option,
+    parse_kind,
     paths_argument,
 )
 from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.loader import load_all
 from kafkaform.core.errors import UsageError
+from kafkaform.core.kafka_configs import consumer_configs, group_configs, topic_configs
+from kafkaform.core.schema_files import UnknownFieldError, find_field, list_fields
+from kafkaform.core.wording import command, nearest, quoted
 from kafkaform.report.explanation import Explanation, list_paths
-from kafkaform.resources import suggest_reference
+from kafkaform.report.field_help import FieldHelp
+from kafkaform.resources import KINDS, suggest_reference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from kafkaform.config.manifests.field_locations import FieldLocations
+    from kafkaform.core.kafka_configs import ConfigKey
+
+CONFIG = "Config"
+"""The kind of kafkaform.yaml."""
+_CATALOGUES: Mapping[tuple[str, str], Callable[[], Mapping[str, ConfigKey]]] = {
+    ("Topic", "config"): topic_configs,
+    ("ConsumerGroup", "config"): group_configs,
+    ("ConsumerGroup", "client"): consumer_configs,
+}
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("resource", shell_complete=completion.kinds_and_resources)
+@click.argument("subject", metavar="KIND[.FIELD]|KIND/NAME", shell_complete=completion.kinds_and_resources)
 @paths_argument
 @format_option("explanation", "text for people, json for programs.")
 @config_option
 @cluster_option
 @environment_option
 def explain(
-    resource: str,
+    subject: str,
     paths: tuple[Path, ...],
     output_format: str,
     config_file: Path | None,
     cluster_name: str | None,
     environment: str | None,
 ) -> int:
-    """Show where the values of a declared resource come from, with file and line.
+    """Explain the fields of a kind, or where the values of a declared resource come from.
 
-    RESOURCE is a KIND/NAME, such as Topic/orders.v1. Each field is listed with its value and the layer that
+    Of a KIND or a field, such as Topic.spec.retention, it shows type, units, default and allowed values, and
+    the fields below it. The kind of kafkaform.yaml is Config.
+
+    Of a KIND/NAME, such as Topic/orders.v1, each field is listed with its value and the layer that
     sets it: the manifest, a profile or the defaults of kafkaform.yaml, or their overrides for an environment
     or a cluster; and below it the values that this one replaces. Connects to no cluster.
     """
+    if "/" not in subject:
+        show("field", output_format, _explain_field(subject))
+        return 0
     session = Session.start_offline(ClusterSelector(config_file, environment, cluster_name))
-    explanation = _explain(resource, session, paths)
+    explanation = _explain_resource(subject, session, paths)
     show("explanation", output_format, explanation)
     return 0
 
 
-def _explain(resource: str, session: Session, paths: tuple[Path, ...]) -> Explanation:
+def _explain_resource(resource: str, session: Session, paths: tuple[Path, ...]) -> Explanation:
     # Not combined: each manifest of rights is explained by itself.
     (desired,) = load_all(session.paths(paths), [session.build_context()], combined=False)
     declared = next((each for each in desired if str(each.ref) == resource), None)
@@ -70,3 +91,53 @@ def _explain(resource: str, session: Session, paths: tuple[Path, ...]) -> Explan
         tuple(f"{what} {name}" for what, name in names if name is not None),
         {path: settings for path, settings in fields.items() if settings},
     )
+
+
+def _explain_field(subject: str) -> FieldHelp:
+    """Find a field such as `Topic.spec.retention` in the schema of its kind."""
+    noun, _, path = subject.partition(".")
+    if noun.casefold() == CONFIG.casefold():
+        kind, schema = CONFIG, CONFIG.lower()
+    else:
+        try:
+            kind = parse_kind(noun)
+        except UsageError as error:
+            hint = f"{error.hint}, {CONFIG}; a resource is written KIND/NAME"
+            raise UsageError(error.message, hint=hint) from None
+        schema = KINDS[kind].schema
+    try:
+        field = find_field(schema, path)
+    except UnknownFieldError as error:
+        raise _describe_unknown(kind, schema, error) from error
+    fields = list_fields(schema, field)
+    if not path and kind != CONFIG:
+        # All of a manifest at once: its top level is the same for each kind.
+        fields = {
+            below.path: below
+            for name in ("metadata", "spec")
+            for below in list_fields(schema, fields[name]).values()
+        }
+    every = [field, *fields.values()]
+    keys = {each.path: key for each in every if (key := _find_config(kind, each.path)) is not None}
+    return FieldHelp(f"{kind}.{field.path}".removesuffix("."), field, tuple(fields.values()), keys)
+
+
+def _describe_unknown(kind: str, schema: str, error: UnknownFieldError) -> UsageError:
+    parent = f"{kind}.{error.parent}".removesuffix(".")
+    below = list_fields(schema, find_field(schema, "spec")) if not error.parent and kind != CONFIG else {}
+    known = {**{f"spec.{name}": name for name in below}, **{name: name for name in error.known}}
+    near = nearest(error.name, known.values()) or nearest(error.name.partition(".")[0], known.values())
+    path = next((path for path, name in known.items() if name == near), None)
+    hint = (
+        f"did you mean {command('explain', f'{parent}.{path}')}?"
+        if path
+        else f"{command('explain', parent)} lists its fields"
+    )
+    return UsageError(f"{parent} has no field {quoted(error.name)}", hint=hint)
+
+
+def _find_config(kind: str, path: str) -> ConfigKey | None:
+    """Find a config of Kafka in its catalogue, by the path of its field."""
+    section, _, name = path.partition(".")[2].partition(".")
+    catalogue = _CATALOGUES.get((kind, section))
+    return catalogue().get(name) if catalogue is not None else None

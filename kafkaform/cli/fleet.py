@@ -1,4 +1,4 @@
-"""One command for every cluster of the configuration at once."""
+"""One command for several clusters of the configuration at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from click.globals import pop_context, push_context
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.output import RENDERERS, render, show
 from kafkaform.cli.session import Session
-from kafkaform.config.manifests.files import CONFIG_FILE
-from kafkaform.config.settings import NO_FILE_HINT, find_settings
+from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.values import Value, field, replace
 from kafkaform.rules import plugins
@@ -50,9 +49,10 @@ class ClusterOutcome(Value):
 
 
 class Fleet(Value):
-    """The command and output of a report on all clusters.
+    """The command and output of a report on several clusters.
 
     Attributes:
+        selectors: The selected clusters, by globs of names or by labels.
         command: The command, and the name of its report.
         output_format: text, json or markdown.
         verbose: Whether everything is listed.
@@ -60,6 +60,7 @@ class Fleet(Value):
         manifests_from: See `Session.start`.
     """
 
+    selectors: tuple[str, ...]
     command: str
     output_format: str
     verbose: bool = False
@@ -67,8 +68,8 @@ class Fleet(Value):
     manifests_from: Path | None = None
 
 
-def run_on_all(where: ClusterSelector, run: Callable[[Session], ClusterOutcome], fleet: Fleet) -> int:
-    """Run a command for every cluster of the configuration, and print one report.
+def run_on_clusters(where: ClusterSelector, run: Callable[[Session], ClusterOutcome], fleet: Fleet) -> int:
+    """Run a command for the selected clusters, and print one report.
 
     If it fails for one cluster, it still runs for the others.
 
@@ -86,15 +87,9 @@ def run_on_all(where: ClusterSelector, run: Callable[[Session], ClusterOutcome],
     """
     from kafkaform.report.fleet import ClusterReport
 
-    _check(where, fleet)
-    settings = find_settings(where.config_file)
-    clusters = settings.clusters
-    if settings.file is None:
-        raise UsageError(f"--all-clusters: no {CONFIG_FILE} was found", hint=NO_FILE_HINT)
-    if not clusters:
-        raise UsageError(
-            f"--all-clusters: {settings.file} names no cluster", hint="add them below `clusters:`"
-        )
+    check_selector(where)
+    _check_format(fleet)
+    clusters = find_settings(where.config_file).select_clusters(fleet.selectors)
     plugins.load()  # once, and not from several threads
     context = click.get_current_context()
     with ThreadPoolExecutor(min(len(clusters), _AT_ONCE)) as pool:
@@ -114,7 +109,8 @@ def run_on_all(where: ClusterSelector, run: Callable[[Session], ClusterOutcome],
         else _build_failed(name, cluster.environment, outcome, error_handler)
         for (name, cluster), outcome in zip(clusters.items(), outcomes, strict=True)
     ]
-    # One report at the end, in the order of the configuration, however fast each cluster answers.
+    # One report at the end, however fast each cluster answers; first those that need somebody.
+    members.sort(key=lambda member: isinstance(member, ClusterReport))
     show("fleet", fleet.output_format, members, out=fleet.out, command=fleet.command, verbose=fleet.verbose)
     for outcome in outcomes:
         if isinstance(outcome, ClusterOutcome) and outcome.finish is not None:
@@ -150,7 +146,8 @@ def plan_path(out: Path, cluster: str) -> Path:
     return out.with_name(f"{out.stem}.{path_part(cluster, '--out')}{out.suffix}")
 
 
-def _check(where: ClusterSelector, fleet: Fleet) -> None:
+def check_selector(where: ClusterSelector) -> None:
+    """Raise a UsageError if a cluster or an environment is chosen besides the selected clusters."""
     chosen = {
         where.source(name): getattr(where, name)
         for name in ("cluster_name", "environment", "bootstrap_server", "command_config")
@@ -158,13 +155,16 @@ def _check(where: ClusterSelector, fleet: Fleet) -> None:
     for option, value in chosen.items():
         if value is not None:
             raise UsageError(
-                f"--all-clusters uses every cluster of kafkaform.yaml; {option} chooses one",
+                f"--clusters selects clusters of kafkaform.yaml; {option} chooses one",
                 hint="use only one of the two",
             )
+
+
+def _check_format(fleet: Fleet) -> None:
     formats = [name for name in RENDERERS["fleet"] if name in RENDERERS[fleet.command]]
     if fleet.output_format not in formats:
         raise UsageError(
-            f"--all-clusters has no --format {fleet.output_format}",
+            f"--clusters has no --format {fleet.output_format}",
             hint=f"choose {' or '.join(formats)}, or one cluster at a time",
         )
 

@@ -12,6 +12,7 @@ from kafkaform.cli.options import (
     KINDS_BY_NOUN,
     ClusterSelector,
     SectionedCommand,
+    parse_kind,
     report_option,
     where_options,
 )
@@ -37,20 +38,20 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ResourceReader
 
 _FORMATS = ("yaml", "json")
-_KINDS = {name: kind for noun, kind in KINDS_BY_NOUN.items() for name in (noun, pluralize(noun))}
-_USAGE = "|".join([*KINDS_BY_NOUN, *map(pluralize, KINDS_BY_NOUN)])
 
 
-def _parse(context: click.Context, argument: click.Parameter, given: str) -> tuple[str, str | None]:
+def _parse(_context: click.Context, _argument: click.Parameter, given: str) -> tuple[str, str | None]:
     """Parse a kind, or a resource as plans show it, such as `Topic/orders.v1`; returns kind and name."""
-    head, slash, name = given.partition("/")
-    kind = head if head in KINDS else _KINDS[click.Choice(list(_KINDS)).convert(head, argument, context)]
-    return kind, name if slash else None
+    kind, slash, name = given.partition("/")
+    return parse_kind(kind), name if slash else None
 
 
 @click.command(cls=SectionedCommand)
 @click.argument(
-    "kind_or_resource", callback=_parse, metavar=_USAGE, shell_complete=completion.kinds_and_resources
+    "kind_or_resource",
+    callback=_parse,
+    metavar="|".join(KINDS_BY_NOUN),
+    shell_complete=completion.kinds_and_resources,
 )
 @click.argument("name", required=False, shell_complete=completion.resources_of_kind)
 @where_options
@@ -67,8 +68,8 @@ def get(
 ) -> int:
     """Print a live resource as a manifest, or list all names.
 
-    The manifest contains only the resource's own values. A plan of this manifest is empty. A resource can be
-    given as plans show it, too: Topic/orders.v1.
+    The manifest contains only the resource's own values. A plan of this manifest is empty. Plurals, and
+    resources as plans show them, are accepted too: topics, Topic/orders.v1.
     """
     kind, name_of_resource = kind_or_resource
     if name_of_resource and name is not None:

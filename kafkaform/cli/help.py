@@ -1,14 +1,16 @@
-"""`kafkaform help` and `kafkaform version`."""
+"""`kafkaform help`, `kafkaform version` and `kafkaform completion`."""
 
 from __future__ import annotations
 
 import click
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from kafkaform import __version__
 from kafkaform.cli.options import CONNECTION_OPTIONS, SectionedCommand
 from kafkaform.core.errors import UsageError
 
 CONNECTION = "connection"
+_SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
 @click.command(cls=SectionedCommand)
@@ -32,7 +34,7 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
         return
     command: click.Command = parent.command
     for name in names:
-        below = command.get_command(parent, name) if isinstance(command, click.Group) else None
+        below = command.resolve_command(parent, [name])[1] if isinstance(command, click.Group) else None
         if below is None:
             raise UsageError(f"there is no command {' '.join(names)!r}", hint="`kafkaform help` lists them")
         parent, command = click.Context(below, parent, name, **below.context_settings), below
@@ -43,3 +45,16 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
 def version() -> None:
     """Show the version of kafkaform."""
     click.echo(f"kafkaform, version {__version__}")
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("shell", type=click.Choice([*_SHELLS]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands, options and names in a shell.
+
+    Names are those of the clusters, environments, topics and groups that files declare; no cluster is read.
+    A line in the shell's startup file evaluates the script.
+    """
+    root = context.find_root().command
+    click.echo(_SHELLS[shell](root, {}, "kafkaform", "_KAFKAFORM_COMPLETE").source())

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, path_part, run_on_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, path_part, run_on_clusters
 from kafkaform.cli.options import (
     KINDS_BY_NOUN,
     ClusterSelector,
     SectionedCommand,
-    all_clusters_option,
+    clusters_option,
     kinds_option,
     match_option,
     option_group,
@@ -25,18 +25,21 @@ from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import find_manifest_files
 from kafkaform.config.manifests.loader import load
+from kafkaform.config.starter import ensure_schemas, find_schemas
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import command
+from kafkaform.core.wording import command, counted
 from kafkaform.inspect.importers import AUTO, IMPORTERS, read_foreign
 from kafkaform.inspect.importing import (
+    MIN_PROFILE_SIZE,
     NOTHING_ADDED,
     FileGrouping,
     ImportedFile,
     ImportLayout,
+    find_profiles,
     make_import,
     shared_values,
 )
@@ -44,7 +47,7 @@ from kafkaform.inspect.resource_status import Selection, check_visible
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.policy import is_own
 from kafkaform.report.edits import list_problems
-from kafkaform.resources import nearest_name
+from kafkaform.resources import TOPIC, nearest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,13 +83,14 @@ class ImportOptions(Value):
         tool: The tool; None if none was given.
         source_cluster: The cluster in these files whose resources are taken.
         out: The folder to write to.
-        all_clusters: Whether every cluster of the configuration is imported.
+        clusters: The selected clusters; empty for one. Each is imported.
         globs: Only resources with these names.
         kinds: Only resources of these kinds.
         by: The division of resources into files.
         overwrite: Whether existing files are replaced.
         labels: The labels that every manifest gets.
         defaults: Whether shared values are printed instead.
+        profiles: Whether profiles are printed instead.
         dry_run: Whether nothing is written.
     """
 
@@ -94,13 +98,14 @@ class ImportOptions(Value):
     tool: str | None
     source_cluster: str | None
     out: Path | None
-    all_clusters: bool
+    clusters: tuple[str, ...]
     globs: tuple[str, ...]
     kinds: tuple[str, ...]
     by: str
     overwrite: bool
     labels: Mapping[str, str]
     defaults: bool
+    profiles: bool
     dry_run: bool
 
 
@@ -128,11 +133,9 @@ class ImportOptions(Value):
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
         help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics; "
-        "with --all-clusters: clusters]",
+        "with --clusters: clusters]",
     ),
-    all_clusters_option(
-        "Import every cluster of kafkaform.yaml, each into a folder of its name below --out."
-    ),
+    clusters_option("Import every cluster of kafkaform.yaml, each into a folder of its name below --out."),
     match_option,
     kinds_option,
     click.option(
@@ -163,6 +166,12 @@ class ImportOptions(Value):
         help="Print the values that most topics share, as `defaults:` for kafkaform.yaml, and write no files."
         " An import afterwards leaves them out of the manifests.",
     ),
+    click.option(
+        "--profiles",
+        is_flag=True,
+        help="Print the settings that five topics or more have alike, as `profiles:` for kafkaform.yaml, and "
+        "write no files. An import afterwards names them in the manifests.",
+    ),
     click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them."),
 )
 def import_(where: ClusterSelector, given: ImportOptions) -> int:
@@ -178,17 +187,17 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
     options = _Options(
         selected, FileGrouping(given.by), given.overwrite, given.dry_run, given.labels, conversion
     )
-    if given.all_clusters and given.defaults:
-        raise UsageError("--defaults is about one cluster", hint="name one: --cluster")
-    if given.all_clusters:
+    if given.clusters and (given.defaults or given.profiles):
+        raise UsageError("--defaults and --profiles are about one cluster", hint="name one: --cluster")
+    if given.clusters:
         run = partial(_import_one, options=options, parent=given.out or _PARENT_OF_CLUSTERS)
-        return run_on_all(where, run, Fleet("import", "text"))
+        return run_on_clusters(where, run, Fleet(given.clusters, "import", "text"))
     session = Session.start(where) if conversion is None else Session.start_offline(where)
     if conversion is None:
         session.require_cluster()
     session.tell()
-    if given.defaults:
-        return _print_defaults(session, options)
+    if given.defaults or given.profiles:
+        return _print_shared(session, options, profiles=given.profiles)
     # By default, a folder that plans read: the import can be planned without further options.
     folder = given.out or session.settings.manifests[0]
     made = _import(session, folder, session.settings.manifests, options)
@@ -206,8 +215,8 @@ def _read_files(given: ImportOptions) -> Conversion | None:
                 "--source-cluster is a cluster in files", hint="for a live cluster: --cluster NAME"
             )
         return None
-    if given.all_clusters:
-        raise UsageError("--all-clusters is about clusters, not files", hint="leave out one of them")
+    if given.clusters:
+        raise UsageError("--clusters is about clusters, not files", hint="leave out one of them")
     return read_foreign(given.files, given.tool or AUTO, given.source_cluster)
 
 
@@ -222,27 +231,34 @@ class _Options(Value):
     conversion: Conversion | None
 
 
-def _print_defaults(session: Session, options: _Options) -> int:
-    """Print the values that most of the live resources share, for the configuration file."""
-    context = session.build_context()
+def _print_shared(session: Session, options: _Options, *, profiles: bool) -> int:
+    """Print the values that live topics share, as defaults or as profiles, for the configuration file."""
+    context, settings = session.build_context(), session.settings
     observation, _ = _observe(session, options)
-    shared = shared_values(observation, context)
-    if not shared:
-        click.echo(
-            "no value is shared by more than half of the topics, besides the existing defaults", err=True
+    present: Mapping[str, object]
+    if profiles:
+        name, shared, present = "profiles", find_profiles(observation, context), settings.profiles
+        nothing = (
+            f"no settings are equal in {counted(MIN_PROFILE_SIZE, 'topic')}, besides those of the profiles"
         )
+    else:
+        values = shared_values(observation, context)
+        name, shared, present = "defaults", {TOPIC.name: values} if values else {}, settings.defaults
+        nothing = "no value is shared by more than half of the topics, besides the existing defaults"
+    if not shared:
+        click.echo(nothing, err=True)
         return 0
     # Printed, not written: an edit would lose the comments and the order of the configuration file.
-    click.echo(yaml.safe_dump({"defaults": {KINDS_BY_NOUN["topic"]: shared}}, sort_keys=False), nl=False)
-    if session.settings.defaults:
-        click.echo(f"note: {session.settings.file} has defaults: merge the two by hand", err=True)
+    click.echo(yaml.safe_dump({name: shared}, sort_keys=False), nl=False)
+    if present:
+        click.echo(f"note: {settings.file} has {name}: merge the two by hand", err=True)
     return 0
 
 
 def _import_one(session: Session, *, options: _Options, parent: Path) -> ClusterOutcome:
     """Import one of several clusters into a folder of its own, whose manifests are the only ones read."""
     name = session.require_cluster().name
-    folder = parent / path_part(name, "--all-clusters")
+    folder = parent / path_part(name, "--clusters")
     made = _import(session, folder, [folder], options)
 
     def print_next() -> None:
@@ -269,9 +285,9 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     present = [path for path in manifests if _has_manifests(path)]
     declared = {resource.ref: resource.location for resource in load(present, context)}
     observation, selection = _observe(session, options)
-    layout = ImportLayout(
-        folder, options.by, _find_schemas(session.settings.file), options.overwrite, options.labels
-    )
+    # Written by itself in a repository without them: editors then help with what was imported.
+    find = find_schemas if options.dry_run else ensure_schemas
+    layout = ImportLayout(folder, options.by, find(session.settings.file), options.overwrite, options.labels)
     conversion = options.conversion
     additions = conversion.additions if conversion is not None else NOTHING_ADDED
     made = make_import(observation, selection, declared, context, layout, additions)
@@ -335,12 +351,6 @@ def _require_matches(observation: Observation, selection: Selection, source: str
             raise KafkaformError(f"nothing {source} matches {glob!r}; nothing was written", hint=hint)
 
 
-def _find_schemas(config_file: str | None) -> Path | None:
-    """Return the folder of schemas beside the configuration file, as `kafkaform init` writes it; or None."""
-    schemas = (Path(config_file).parent if config_file else Path()) / "schemas"
-    return schemas if (schemas / "topic.schema.json").exists() else None
-
-
 def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: bool) -> None:
     """Refuse to replace files without --overwrite, or with manifests of other resources."""
     # `lexists` also finds a symbolic link without a target.
@@ -353,6 +363,8 @@ def _check_files(files: Sequence[ImportedFile], context: Context, *, overwrite: 
         )
     for file in present:
         # With --by prefix, one file has several resources. Others in it, by hand, are not part of the import.
+        if not file.refs:
+            continue  # such as a schema, which no manifest is lost with
         lost = sorted({resource.ref for resource in load([file.path], context)} - {*file.refs})
         if lost:
             names = ", ".join(map(str, lost[:3])) + (", …" if len(lost) > 3 else "")
@@ -369,10 +381,6 @@ def _tell(made: Import, folder: Path, session: Session, *, dry_run: bool) -> Non
             folder.resolve().is_relative_to(path.resolve()) for path in session.settings.manifests
         )
         click.echo(printable(f"Next: {command('plan', *(() if is_configured else (str(folder),)))}"))
-        if is_configured and _find_schemas(session.settings.file) is None:
-            home = Path(session.settings.file).parent if session.settings.file is not None else Path()
-            line = command("init", *(() if home == Path() else (str(home),)), options=("--schemas",))
-            click.echo(printable(f"For completion in editors: {line}"))
         if not is_configured and session.settings.file is not None:
             click.echo(
                 printable(

@@ -8,25 +8,22 @@ from pathlib import Path
 import click
 
 from kafkaform.cli.options import SectionedCommand
-from kafkaform.resources import KINDS
 
 _ABOUT = {
     "kafkaform.yaml": "clusters, environments and defaults",
     "topics/example.yaml": "two example topics to change, copy or delete",
     "topics/example-group.yaml": "a consumer group that reads one of them",
-    "schemas/config.schema.json": "completion and errors in editors",
-    **{
-        f"schemas/{kind.schema}.schema.json": f"the same for {kind.words.collection}"
-        for kind in KINDS.values()
-    },
+    "schemas/config.schema.json": "completion and errors in editors, for kafkaform.yaml",
+    "schemas/manifest.schema.json": "the same for manifests of every kind",
+    ".vscode/settings.json": "tells VS Code which schema is for which file",
     ".gitignore": "keeps saved plans and local data out of Git",
 }
-_NEXT = {
-    "kafkaform validate": "check the manifests, offline",
+NEXT_COMMANDS = {
     "kafkaform dev up --port 9092": "start a local Kafka, if you have none (needs Java 17)",
     "kafkaform plan --out plan.json": "show what would change",
     "kafkaform apply plan.json": "apply exactly that",
 }
+"""The first commands in a new repository, as the README and `make demo` show them."""
 
 
 @click.command(cls=SectionedCommand)
@@ -58,13 +55,13 @@ def init(directory: Path, schemas: bool) -> None:
     click.echo("\nNext:")
     if not here:
         click.echo(f"  cd {printable(shlex.quote(str(directory)))}")
-    _table(_NEXT)
+    _table(NEXT_COMMANDS)
 
 
 def _write_schemas(directory: Path) -> None:
     from kafkaform.config.starter import write_schemas
     from kafkaform.core.printable import printable
-    from kafkaform.core.wording import counted, listed
+    from kafkaform.core.wording import counted
 
     written = write_schemas(directory)
     folder = printable(str(directory / "schemas"))
@@ -75,9 +72,6 @@ def _write_schemas(directory: Path) -> None:
     )
     if written.linked:
         click.echo(f"Added the line for editors to {counted(len(written.linked), 'file')}.")
-    if written.mixed:
-        names = printable(listed([*map(str, written.mixed)], 3, noun="file"))
-        click.echo(f"Not to {names}: of several kinds, or not valid.")
 
 
 def _table(rows: dict[str, str]) -> None:

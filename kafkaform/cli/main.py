@@ -11,8 +11,8 @@ import click
 
 from kafkaform import __version__
 from kafkaform.cli.error_handler import ErrorHandler
+from kafkaform.cli.groups import SuggestingGroup
 from kafkaform.cli.terminal import tolerate_encoding
-from kafkaform.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "import": (
             "kafkaform.cli.import_",
             "Write manifests for the topics, groups, quotas, users, access and subjects of a cluster.",
+        ),
+        "new": (
+            "kafkaform.cli.new",
+            "Write the manifest of a new topic, access or group, with what its team's manifests share.",
         ),
         "validate": (
             "kafkaform.cli.validate",
@@ -48,7 +52,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "explain": (
             "kafkaform.cli.explain",
-            "Show where the values of a declared resource come from, with file and line.",
+            "Explain the fields of a kind, or where the values of a declared resource come from.",
         ),
         "get": ("kafkaform.cli.get", "Print a live resource as a manifest, or list all names."),
         "doctor": (
@@ -63,8 +67,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Access": {
-        "can": ("kafkaform.cli.can", "Show whether a principal may do something, and by which ACL."),
-        "who-can": ("kafkaform.cli.can", "List the principals that may do something."),
+        "can": (
+            "kafkaform.cli.can",
+            "Show whether a principal may do something, and by which ACL; or who may.",
+        )
     },
     "Operate": {
         "reset": (
@@ -83,23 +89,30 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "kafkaform.cli.skew",
             "Measure how evenly written records spread over partitions, why, and what would help.",
         ),
+        "arrivals": (
+            "kafkaform.cli.arrivals",
+            "List the topics whose records arrive unevenly in their partitions, by offsets alone.",
+        ),
         "client-config": (
             "kafkaform.cli.client_config",
             "Print the client settings of a declared group, for its application.",
         ),
     },
     "CI and tools": {
-        "github": (
-            "kafkaform.cli.github",
-            "Comment on pull requests, keep issues up to date, fetch reviewed plans.",
+        "ci": (
+            "kafkaform.cli.ci",
+            "Comment on pull and merge requests, keep issues up to date, fetch reviewed plans.",
         ),
-        "gitlab": ("kafkaform.cli.gitlab", "Comment on merge requests."),
         "agent": (
             "kafkaform.cli.agent",
             "Follow a Git branch, and apply its manifests as a signed and reviewed plan in it says.",
         ),
         "rules": ("kafkaform.cli.rules", "List all rules, or explain one: kafkaform rules KF109."),
         "dev": ("kafkaform.cli.dev", "Run a real Apache Kafka on this machine, without Docker."),
+        "completion": (
+            "kafkaform.cli.help",
+            "Print the script that completes commands, options and names in a shell.",
+        ),
         "help": (
             "kafkaform.cli.help",
             "Show the help of a command, or of the options that choose a cluster.",
@@ -111,8 +124,27 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 
 
-class LazyGroup(click.Group):
+OTHER_NAMES = {
+    "who-can": "can anyone",
+    "github": "ci",
+    "gitlab": "ci",
+    "describe": "status",
+    "list": "get",
+    "diff": "plan",
+    "lint": "validate",
+    "check": "validate",
+    "export": "import",
+    "reassign": "rebalance",
+    "create": "new",
+    "scaffold": "new",
+}
+"""Commands by other words for them, such as those of other tools, which no similarity finds."""
+
+
+class LazyGroup(SuggestingGroup):
     """A group whose commands are imported when they are called."""
+
+    other_names = OTHER_NAMES
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the commands, in the order of the help."""
@@ -142,19 +174,6 @@ class LazyGroup(click.Group):
         for title, commands in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:{width}}", summary) for name, (_, summary) in commands.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the nearest command for an unknown one."""
-        name = args[0]
-        if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
-            from kafkaform.core.wording import nearest
-
-            near = nearest(name, COMMANDS)
-            hint = f"did you mean `kafkaform {near}`?" if near else "`kafkaform --help` lists them"
-            raise UsageError(f"there is no command {name!r}", hint=hint)
-        return super().resolve_command(ctx, args)
 
 
 @click.group(

@@ -14,16 +14,18 @@ from click.core import ParameterSource
 
 from kafkaform.cli import completion
 from kafkaform.cli.examples import EXAMPLES
+from kafkaform.cli.groups import SuggestingGroup
 from kafkaform.cli.terminal import is_terminal
 from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_age
 from kafkaform.core.values import Value, replace
+from kafkaform.core.wording import did_you_mean, pluralize, quoted
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -38,7 +40,7 @@ CONNECTION = {
 """The options of every command that connects, as their one line in its help has them."""
 
 SECTIONS = {
-    "Scope": ("--manifests-from", "--target", "--prune", "--changed-since", "--all-clusters"),
+    "Scope": ("--manifests-from", "--target", "--prune", "--changed-since", "--clusters"),
     "Consent and safety": (
         "--allow",
         "--auto-approve",
@@ -47,20 +49,16 @@ SECTIONS = {
         "--lock",
         "--lock-timeout",
         "--audit",
-        "--audit-file",
     ),
     "Saved plans": ("--reviewed", "--verify-key", "--max-age", "--require-commit"),
     "Skew": ("--skew", "plan --max-age"),
-    "Moving replicas": ("--throttle", "--batch-partitions", "--batch-bytes", "--timeout", "--when-busy"),
+    "Moving replicas": ("--throttle",),
     "Output": (
         "--out",
         "--sign-key",
         "--sign-for",
         "--export",
         "--format",
-        "--json",
-        "--markdown",
-        "--html",
         "--verbose",
         "--detailed-exitcode",
         "--strict",
@@ -69,6 +67,9 @@ SECTIONS = {
     ),
 }
 """The sections of a long help with their options; `plan --max-age` holds for that command only."""
+
+CONNECTION_SECTION = "Cluster and configuration (`kafkaform help connection`)"
+"""The title of the line that names the options of the connection."""
 
 _MIN_OPTIONS_FOR_SECTIONS = 10
 """The number of options from which a help has sections."""
@@ -98,7 +99,7 @@ class SectionedCommand(click.Command):
                 with formatter.section(title):
                     formatter.write_dl(records)
         if connection:
-            with formatter.section("Cluster and configuration (`kafkaform help connection`)"):
+            with formatter.section(CONNECTION_SECTION):
                 formatter.write_text(", ".join(connection))
 
     def _section(self, option: click.Option) -> str:
@@ -110,7 +111,7 @@ class SectionedCommand(click.Command):
         return "Options"
 
 
-class SectionedGroup(click.Group):
+class SectionedGroup(SuggestingGroup):
     """A group of such commands."""
 
     command_class = SectionedCommand
@@ -188,9 +189,15 @@ def option_group(build: Callable[..., object], argument: str, *options: _Decorat
     return decorate
 
 
-def all_clusters_option(explanation: str) -> Callable[..., Any]:
-    """Return a decorator that adds `--all-clusters`, as the argument `all_clusters`."""
-    return click.option("--all-clusters", is_flag=True, help=explanation)
+def clusters_option(explanation: str) -> Callable[..., Any]:
+    """Return a decorator that adds `--clusters`, as the argument `clusters`."""
+    return click.option(
+        "--clusters",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=completion.clusters,
+        help=f"{explanation} GLOB is of names ('prod-*', '*' for all), or a label (region=eu); repeatable.",
+    )
 
 
 def require_files(paths: Sequence[Path], why: str) -> None:
@@ -261,6 +268,29 @@ target_option = click.option(
 )
 KINDS_BY_NOUN = {kind.words.noun: kind.name for kind in KINDS.values()}
 """The kinds by their nouns in options."""
+
+
+def parse_kind(given: str, among: Iterable[str] = KINDS_BY_NOUN) -> str:
+    """Parse a kind: its noun or plural as in options, or its name as in manifests, in any case.
+
+    Args:
+        given: The text.
+        among: The nouns of the kinds to choose from.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    spellings = {
+        spelling.casefold(): KINDS_BY_NOUN[noun]
+        for noun in among
+        for spelling in (noun, pluralize(noun), KINDS_BY_NOUN[noun])
+    }
+    kind = spellings.get(given.casefold())
+    if kind is None:
+        suggestion = did_you_mean(given, spellings)
+        raise UsageError(f"{quoted(given)} is not a kind{suggestion}", hint=f"kinds: {', '.join(among)}")
+    return kind
+
 
 match_option = click.option(
     "--match",

@@ -83,6 +83,10 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "github": Renderer("kafkaform.report.diagnostics:findings_to_github", "workspace"),
         "sarif": Renderer("kafkaform.report.diagnostics:findings_to_sarif", "known", "workspace"),
     },
+    "statistics": {
+        "text": Renderer("kafkaform.report.diagnostics:statistics_to_text", "known"),
+        "json": Renderer("kafkaform.report.diagnostics:statistics_to_json", "known"),
+    },
     "rules": {
         "text": Renderer("kafkaform.report.rules:rules_to_text"),
         "json": Renderer("kafkaform.report.rules:rules_to_json"),
@@ -122,6 +126,10 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "text": Renderer("kafkaform.report.explanation:render_explanation", "width"),
         "json": Renderer("kafkaform.report.explanation:explanation_to_json"),
     },
+    "field": {
+        "text": Renderer("kafkaform.report.field_help:render_field", "width"),
+        "json": Renderer("kafkaform.report.field_help:field_to_json"),
+    },
     "graph": {
         "mermaid": Renderer("kafkaform.report.graph:render_mermaid"),
         "dot": Renderer("kafkaform.report.graph:render_dot"),
@@ -141,7 +149,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
 }
 """The renderers of each report by format; the first format is the default."""
 
-_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "grants", "status"})
+_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "field", "grants", "status"})
 """The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(
     {"access", "adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}

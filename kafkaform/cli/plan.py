@@ -13,8 +13,8 @@ from click.core import ParameterSource
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
-    all_clusters_option,
     allow_option,
+    clusters_option,
     manifests_option,
     option_group,
     parse_milliseconds,
@@ -76,7 +76,7 @@ class PlanScope(Value):
         allow: Consents, as they are written.
         prune: Whether undeclared resources inside `owns` are to be deleted.
         changed_since: The ref from which the branch diverged whose changes are separated from drift.
-        all_clusters: Whether every cluster of the configuration is planned.
+        clusters: The selected clusters; empty for one. Each is planned.
         skew_report: A report of kafkaform skew.
         max_age: The maximum age of that report, in milliseconds.
     """
@@ -86,7 +86,7 @@ class PlanScope(Value):
     allow: tuple[str, ...]
     prune: bool
     changed_since: str | None
-    all_clusters: bool
+    clusters: tuple[str, ...]
     skew_report: Path | None
     max_age: int
 
@@ -137,9 +137,7 @@ class PlanOutput(Value):
         help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
         "due before.",
     ),
-    all_clusters_option(
-        "Plan every cluster of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json."
-    ),
+    clusters_option("Plan several clusters of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json."),
     click.option(
         "--skew",
         "skew_report",
@@ -183,8 +181,8 @@ def plan(
     saving = _prepare_saving(files.out, files.sign_key, files.sign_for, scope_options.manifests_from)
     if scope_options.changed_since is not None:
         require_files(paths, "--changed-since compares files with a commit")
-    if scope_options.all_clusters:
-        require_files(paths, "--all-clusters reads the manifests once for each cluster")
+    if scope_options.clusters:
+        require_files(paths, "--clusters reads the manifests once for each cluster")
     age_source = click.get_current_context().get_parameter_source("max_age")
     # --max-age has a default, so its value alone does not show whether it was given.
     if scope_options.skew_report is None and age_source is ParameterSource.COMMANDLINE:
@@ -202,13 +200,13 @@ def plan(
         scope = replace(
             scope,
             skew=_read_skew_report(
-                scope_options.skew_report, scope_options.max_age, all_clusters=scope_options.all_clusters
+                scope_options.skew_report, scope_options.max_age, clusters=scope_options.clusters
             ),
         )
     make = partial(_make_plan, scope=scope, exact=files.out is not None, purpose=saving.signed_for)
     judge = partial(exit_code, detailed=output.detailed_exitcode, strict=output.strict)
-    if scope_options.all_clusters:
-        from kafkaform.cli.fleet import ClusterOutcome, Fleet, plan_path, run_on_all
+    if scope_options.clusters:
+        from kafkaform.cli.fleet import ClusterOutcome, Fleet, plan_path, run_on_clusters
 
         def run(session: Session) -> ClusterOutcome:
             made, about = make(session)
@@ -218,9 +216,13 @@ def plan(
             )
 
         fleet = Fleet(
-            "plan", output.output_format, output.verbose, manifests_from=scope_options.manifests_from
+            scope_options.clusters,
+            "plan",
+            output.output_format,
+            output.verbose,
+            manifests_from=scope_options.manifests_from,
         )
-        return run_on_all(where, run, fleet)
+        return run_on_clusters(where, run, fleet)
     with problems_as_annotations(output.output_format):
         session = Session.start(where, manifests_from=scope_options.manifests_from)
         made, about = make(session)
@@ -282,8 +284,8 @@ def _make_plan(
     return made.plan, header(session, scope.paths, exact=exact, purpose=purpose)
 
 
-def _read_skew_report(file: Path, max_age: int, *, all_clusters: bool) -> SkewReport:
-    if all_clusters:
+def _read_skew_report(file: Path, max_age: int, *, clusters: tuple[str, ...]) -> SkewReport:
+    if clusters:
         raise UsageError("--skew: a report is about one cluster", hint="plan only that cluster")
     from kafkaform.plan.skew_report import read_skew_report
 

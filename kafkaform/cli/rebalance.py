@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
-from kafkaform.cli.moving import Moving, throttle_option
+from kafkaform.cli.moving import override_throttle, throttle_option
 from kafkaform.cli.options import ClusterSelector, SectionedCommand, allow_option, option_group, where_options
 from kafkaform.cli.output import header, plan_format_option, show, tell, verbose_option
 from kafkaform.cli.session import Session
@@ -113,7 +113,7 @@ def rebalance(where: ClusterSelector, options: RebalanceOptions, output: Rebalan
     saving = Saving.prepare(output.out, output.sign_key, Purpose.APPLY)
     session = Session.start(where)
     target = session.require_cluster()
-    target = replace(target, moves=Moving(options.throttle).override(target.moves))
+    target = replace(target, moves=override_throttle(target.moves, options.throttle))
     has_manifests = any(path.exists() for path in session.paths(()))
     request = RebalanceRequest(
         options.globs,

@@ -22,7 +22,7 @@ from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, nearest, quoted
 from kafkaform.inspect.resets import write_offsets
-from kafkaform.inspect.reversal import plan_reversal
+from kafkaform.inspect.reversal import complete_values, plan_reversal
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -61,20 +61,25 @@ def revert(
     manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/. Treat the
     edits like any others: review, plan, apply. Exits 1 if a part of the change cannot be undone.
     """
+    from kafkaform.config.layer_edits import edit_declarations
     from kafkaform.config.manifests.edit_files import EditedFile
-    from kafkaform.config.manifests.editing import edit_manifests, write_edits
+    from kafkaform.config.manifests.editing import write_edits
 
     require_files(paths, "revert writes into manifests")
     log = read_chosen_record(where, file, tells=True)
     changes = _select_changes(log, change_id)
     # The environment decides where an edit belongs: in the base of a manifest or in its overrides.
     session = _start_session(where, changes)
+    if any(field.cut for change in changes for field in change.fields):
+        with session.cluster() as cluster:
+            changes = [complete_values(change, cluster.find_value) for change in changes]
     desired = session.manifests(paths)
     result = plan_reversal(
         changes, log.entries, {declared.ref: declared for declared in desired}, force=force
     )
     context = session.build_context()
-    editing = edit_manifests(result.edits, desired, context)
+    complete = not session.is_subset(paths, ())
+    editing = edit_declarations(result.edits, desired, session.settings, context, complete=complete)
     new = []
     for deleted, path in _choose_files(result.restored, session.paths(paths)):
         manifest = _build_manifest(deleted, context)
@@ -147,7 +152,7 @@ def _choose_files(restored: Sequence[Observed], paths: Sequence[Path]) -> list[t
 
 def _build_manifest(deleted: Observed, context: Context) -> LiveManifest:
     """Build the manifest of a deleted resource."""
-    under = context.merge_defaults(deleted.ref.kind)
+    under = context.merge_underlay(deleted.ref.kind)
     return build_live_manifest(deleted, under)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -43,13 +42,11 @@ class Safeguards(Value):
         lock: Whether to hold the lock.
         lock_timeout: The maximum time to wait for it, in milliseconds.
         audit: Whether to keep a record.
-        audit_file: A file for the record, in addition to the topic.
     """
 
     lock: bool | None = None
     lock_timeout: int = 90_000
     audit: bool | None = None
-    audit_file: Path | None = None
 
     def hold_lock(
         self, cluster: LockProvider, target: ClusterSettings, purpose: str, author: Author
@@ -123,13 +120,9 @@ class Safeguards(Value):
 
     def get_audit_settings(self, target: ClusterSettings) -> AuditSettings:
         """Return the settings of the record of a cluster."""
-        # --no-audit switches off the topic; a file that is given explicitly is still written.
         if self.audit is False:
-            return AuditSettings(topic=False, file=self.audit_file)
-        settings = target.audit
-        if self.audit and not settings.enabled:
-            settings = AuditSettings()
-        return settings if self.audit_file is None else replace(settings, file=self.audit_file)
+            return AuditSettings(topic=False)
+        return AuditSettings() if self.audit and not target.audit.enabled else target.audit
 
 
 _OPTIONS = (
@@ -157,12 +150,6 @@ _OPTIONS = (
         envvar="KAFKAFORM_AUDIT",
         show_envvar=True,
         help="Record the changes in the topic __kafkaform_audit.  [default: from kafkaform.yaml, or --audit]",
-    ),
-    click.option(
-        "--audit-file",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Also record the changes in this file (JSON lines).",
     ),
 )
 

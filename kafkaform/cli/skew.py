@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,49 +14,28 @@ from kafkaform import __version__
 from kafkaform.cli import completion
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.options import ClusterSelector, SectionedCommand, where_options
-from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.cli.skew_options import URL, GivenOptions, SkewOptions, resolve_options, skew_options
-from kafkaform.core.errors import AuditError, ClusterError, KafkaformError
-from kafkaform.core.files import write_file
+from kafkaform.cli.skew_run import AnalysisResults, class_archive_folder, publish, require_spark, run
+from kafkaform.core.errors import AuditError, KafkaformError
 from kafkaform.core.printable import printable
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
-from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
-from kafkaform.inspect.skew_folder import keep_rows, read_earlier_ratios
-from kafkaform.inspect.skew_input import (
-    choose,
-    choose_by_pattern,
-    count_between,
-    find_declared_partitions,
-    find_limits,
-    find_recorded_increases,
-    is_glob,
-    list_consumers,
-    list_topics_with_policy,
-    read_logs,
-    read_new_records,
-    read_offsets_at,
-)
+from kafkaform.inspect.skew_analysis import ClusterAnalysis, skew_errors
+from kafkaform.inspect.skew_folder import read_reports
+from kafkaform.inspect.skew_input import choose, find_declared_partitions, find_limits, find_reader_groups
 from kafkaform.plan.planning import check_identity
-from spark_validation.arrivals import Spread
-from spark_validation.metrics import ARRIVALS_RATIO, arrival_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry
-    from kafkaform.cli.skew_run import AnalysisResults, Progress
-    from kafkaform.cluster.protocol import AuditReader, PartitionReader
+    from kafkaform.cli.skew_run import Progress
+    from kafkaform.cluster.protocol import AuditReader
     from kafkaform.core.model import Desired
-    from kafkaform.core.partitions import TopicPartition
-    from kafkaform.inspect.skew_input import PartitionLog, TopicLogs, TopicSelection
     from spark_validation.configuration import SessionSettings
     from spark_validation.errors import SkewError
-    from spark_validation.job import JobSettings
-    from spark_validation.results import PartitionChange, SkewReport, TopicResult
-    from spark_validation.time_search import ReadRecords
-    from spark_validation.windows import Span
+    from spark_validation.results import SkewReport, TopicResult
 
 _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 
@@ -73,19 +49,12 @@ def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -
 
     TOPICs are names or globs; the default is every declared topic with a skew policy. What was written is
     counted by offsets, whatever has been removed since. For the keys, Spark reads a sample of the records,
-    which needs `pip install 'kafkaform[spark]'` and Java 17. Exits 2 if a topic breaks its
-    declared skew policy with statistical confidence, 1 if a topic could not be read. With --arrivals, nothing
-    but offsets is read, of all topics unless some are named, and no Spark is needed.
+    which needs `pip install 'kafkaform[spark]'` and Java 17; `kafkaform arrivals` needs neither. Exits 2 if a
+    topic breaks its declared skew policy with statistical confidence, 1 if a topic could not be read.
     """
     options = resolve_options(given, topics)
-    if options.class_archive in {"make", "remove"}:
-        from kafkaform.cli.skew_run import keep_class_archive
-
-        return keep_class_archive(options.class_archive)
     session = Session.start(where)
-    if options.arrivals:
-        return _show_arrivals(session, topics, options)
-    from kafkaform.cli.skew_run import publish, require_spark
+    options = replace(options, class_archive=session.settings.class_archive)
     from kafkaform.plan.skew_report import is_beyond_policy, is_unknown, judge_report
 
     if options.source is None:
@@ -111,81 +80,6 @@ def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -
     return 2 if is_beyond_policy(report) else 0
 
 
-def _show_arrivals(session: Session, topics: Sequence[str], options: SkewOptions) -> int:
-    """Show how the records written to topics spread over partitions; returns the exit code."""
-    session.require_cluster()
-    if options.output_format == "text":
-        session.tell()
-    tables = {table for table in (options.metrics, options.past) if table is not None}
-    for table in tables:
-        with _skew_errors():
-            # A table that cannot be used is reported before the cluster is read.
-            table.check_files()
-    at = datetime.now(UTC)
-    with session.cluster() as cluster:
-        facts = cluster.facts()
-        check_identity(facts, session.target)
-        requested, ignore = topics or ("*",), session.settings.ignore.names
-        patterns_only = all(map(is_glob, requested))
-        chosen = (
-            choose_by_pattern(cluster, requested, ignore)
-            if patterns_only
-            else choose(cluster, requested, (), ignore)
-        )
-        arrivals = read_arrivals(cluster, chosen.topics, time.time_ns() // 1_000_000, options.since_ms)
-        judged = [topic.name for topic in arrivals if topic.spread is Spread.UNEVEN or topic.name in topics]
-        # Only topics whose spread is reported as uneven, or that are named: the check takes a request to each
-        # leader.
-        arrivals = mark_transactional(cluster, arrivals, judged)
-    for name, error in chosen.failed.items():
-        click.echo(printable(f"not read: {name}: {error.message}"), err=True)
-    named = not any(map(is_glob, topics or ("*",)))
-    earlier = _earlier_ratios(options, facts.cluster_id, [topic.name for topic in arrivals])
-    show(
-        "arrivals",
-        options.output_format,
-        arrivals,
-        out=options.out,
-        verbose=options.verbose or named,
-        earlier=earlier,
-    )
-    # Stored after the earlier figures were read, so that a run is not compared with itself.
-    rows = arrival_rows(facts.cluster_id, arrivals, at)
-    for table in tables:
-        with _skew_errors():
-            table.append_file(rows)
-    if options.history is not None:
-        keep_rows(options.history, rows, at, write_file)
-    return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in arrivals))
-
-
-def _earlier_ratios(
-    options: SkewOptions, cluster_id: str | None, topics: Collection[str]
-) -> dict[str, float] | None:
-    """Read the newest stored ratio of each topic; None without --history."""
-    if options.past is not None:
-        with _skew_errors():
-            rows = options.past.read_files(cluster_id, ARRIVALS_RATIO)
-        return {row.topic: row.estimate.value for row in rows}
-    if options.history is None:
-        return None
-    earlier, damaged = read_earlier_ratios(options.history, cluster_id, topics)
-    for reason in damaged:
-        click.echo(printable(f"not read: earlier figures: {reason}"), err=True)
-    return earlier
-
-
-@contextmanager
-def _skew_errors() -> Iterator[None]:
-    """Convert errors of `spark_validation` into KafkaformErrors."""
-    from spark_validation.errors import SkewError
-
-    try:
-        yield
-    except SkewError as error:
-        raise KafkaformError(error.message, hint=error.hint) from error
-
-
 def _read_declared(session: Session, topics: Sequence[str]) -> list[Desired]:
     """Return the declared resources; none where there are no manifests.
 
@@ -205,147 +99,34 @@ def _analyse_cluster(
     session: Session, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """Analyse records from the cluster."""
-    from kafkaform.cli.skew_run import AnalysisResults, run
-    from spark_validation.analysis import LogFacts
-    from spark_validation.job import TopicRequest, run_topics
+    from spark_validation.job import build_job
 
     # Spark connects on its own, with the resolved properties.
     kafka = session.client()
-    job = _build_job(options)
+    job = build_job(options)
     with session.cluster() as cluster:
         facts = cluster.facts()
         check_identity(facts, session.target)
-        chosen = choose(cluster, topics, desired, session.settings.ignore.names)
-        failed = dict(chosen.failed)
         report = partial(_report, session, facts.cluster_id)
-        read_records = _make_record_reader(kafka)
-
-        def read() -> TopicLogs:
-            reading = _read_logs(cluster, chosen, options, read_records)
-            # Reading records costs far more than reading offsets: even topics are left out by their offsets.
-            if any(map(is_glob, topics)) and not options.read_all:
-                reading = _leave_out_even(reading, topics, desired)
-            for note in reading.notes:
-                click.echo(printable(f"not read: {note}"), err=True)
-            # `failed` is filled in the other thread, and read only after `pending.result()`.
-            failed.update(reading.failed)
-            return reading
-
-        def analyse(spark: Any, progress: Progress) -> Mapping[str, TopicResult | SkewError]:
-            reading = pending.result()
-            # Read on demand: most topics have no record outside the partition that its key now maps to.
-            records = cache(
-                partial(_read_partition_history, session, cluster, options, facts.cluster_id, reading.logs)
-            )
-
-            def partition_changes(name: str) -> Sequence[PartitionChange]:
-                return find_recorded_increases(*records(), facts.cluster_id, name)
-
-            requests = [
-                TopicRequest(
-                    name,
-                    _build_spans(logs),
-                    find_limits(desired, name),
-                    _groups(desired, name),
-                    partial(partition_changes, name),
-                    LogFacts(
-                        reading.arrivals[name],
-                        None if name in chosen.unread else name in chosen.compacted,
-                        chosen.retention_bytes.get(name),
-                        count_between=partial(
-                            _query_leaders, name, partial(count_between, cluster, reading, read_records, name)
-                        ),
-                        offsets_at=partial(
-                            _query_leaders, name, partial(read_offsets_at, cluster, reading, name)
-                        ),
-                    ),
-                    reading.arrivals[name].since_ms,
-                )
-                for name, logs in reading.logs.items()
-            ]
-            title = requests[0].name if len(requests) == 1 else counted(len(requests), "topic")
-            with progress(title) as tell:
-                return run_topics(
-                    spark,
-                    requests,
-                    kafka,
-                    job,
-                    on_progress=tell,
-                    spans_now=partial(_read_spans, cluster, reading),
-                )
-
-        with ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(read)
-            # Spark takes seconds to start, and leaders answer meanwhile. Their answers are awaited first only
-            # if there may be nothing to analyse.
-            narrowed = any(map(is_glob, topics)) and not options.read_all
-            first = narrowed or options.watch_ms is not None or not chosen.topics
-            if first and not pending.result().logs:
-                return AnalysisResults(report(()), failed)
-            outcome = run(analyse, _build_spark_settings(options), report, options)
+        analysis = ClusterAnalysis(
+            cluster,
+            facts.cluster_id,
+            choose(cluster, topics, desired, session.settings.ignore.names),
+            topics,
+            desired,
+            kafka,
+            job,
+            options.since_ms,
+            options.watch_ms,
+            options.read_all,
+            partial(_read_partition_history, session, cluster, options, facts.cluster_id),
+            lambda line: click.echo(printable(line), err=True),
+        )
+        outcome, failed = analysis.run(
+            lambda analyse: run(analyse, _build_spark_settings(options), report, options)
+        )
+    outcome = outcome or AnalysisResults(report(()))
     return replace(outcome, failed={**failed, **outcome.failed})
-
-
-def _make_record_reader(kafka: Mapping[str, str]) -> ReadRecords:
-    """Return a function that reads the first records from given offsets on, with a client that it makes."""
-    from spark_validation.kafka_client import OffsetReader
-
-    connect = cache(lambda: OffsetReader(kafka))
-
-    def read(offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Sequence[tuple[int, int]]]:
-        with _skew_errors():
-            return connect().read_records(offsets)
-
-    return read
-
-
-def _query_leaders(
-    topic: str, run: Callable[..., Sequence[int] | None], *times_ms: int
-) -> Sequence[int] | None:
-    """Ask for offsets by time; returns None and prints a line if leaders do not answer."""
-    try:
-        return run(*times_ms)
-    except ClusterError as error:
-        click.echo(printable(f"not read: the offsets of {topic} by time: {error.message}"), err=True)
-        return None
-
-
-def _read_logs(
-    cluster: PartitionReader, chosen: TopicSelection, options: SkewOptions, read_records: ReadRecords
-) -> TopicLogs:
-    """Read the ends of logs; with --watch, those of the records written during the wait."""
-    now_ms = time.time_ns() // 1_000_000
-    reading = read_logs(
-        cluster, chosen.topics, now_ms, options.since_ms, ordered=chosen.ordered, read_records=read_records
-    )
-    marked = mark_transactional(cluster, [*reading.arrivals.values()], reading.arrivals)
-    reading = replace(reading, arrivals={topic.name: topic for topic in marked})
-    if options.watch_ms is None or not reading.logs:
-        return reading
-    end = datetime.fromtimestamp((now_ms + options.watch_ms) / 1000, UTC)
-    subject = next(iter(reading.logs)) if len(reading.logs) == 1 else counted(len(reading.logs), "topic")
-    click.echo(printable(f"watching {subject} until {end:%H:%M:%S} UTC"), err=True)
-    time.sleep(options.watch_ms / 1000)
-    # The ends before and after the wait enclose the records that were written meanwhile.
-    return read_new_records(cluster, reading, time.time_ns() // 1_000_000)
-
-
-def _leave_out_even(reading: TopicLogs, topics: Sequence[str], desired: Sequence[Desired]) -> TopicLogs:
-    """Leave out topics that only a pattern selects, without a policy, whose records arrive evenly."""
-    required = {*list_topics_with_policy(desired), *topics}
-    even = [
-        name
-        for name, arrivals in reading.arrivals.items()
-        if name not in required and arrivals.spread in {Spread.EVEN, Spread.LITTLE}
-    ]
-    if not even:
-        return reading
-    click.echo(
-        f"left out: {counted(len(even), 'topic')} without a policy whose records arrive evenly, or are too "
-        "few (--all reads them, too)",
-        err=True,
-    )
-    return replace(reading, logs={name: logs for name, logs in reading.logs.items() if name not in even})
 
 
 def _read_partition_history(
@@ -356,7 +137,6 @@ def _read_partition_history(
     Errors are printed, and the part is left out: the sampled records show an increase too, less exactly.
     """
     from kafkaform.audit.trail import read_record
-    from kafkaform.cli.skew_run import read_reports
 
     entries: Sequence[AuditEntry] = ()
     reports: Sequence[SkewReport] = ()
@@ -365,8 +145,8 @@ def _read_partition_history(
             entries = read_record(cluster, session.target.audit).entries
     except AuditError as error:
         click.echo(printable(f"not read: when partitions were added: {error.message}"), err=True)
-    if options.history is not None:
-        reports = read_reports(options.history, cluster_id, topics).reports
+    if options.history.folder is not None:
+        reports = read_reports(options.history.folder, cluster_id, topics).reports
     return entries, reports
 
 
@@ -374,11 +154,11 @@ def _analyse_files(
     session: Session, source: str, topics: Sequence[str], desired: Sequence[Desired], options: SkewOptions
 ) -> AnalysisResults:
     """Analyse records from files."""
-    from kafkaform.cli.skew_run import run
     from spark_validation.errors import SkewError
     from spark_validation.files import FileTopic, open_files, run_file
+    from spark_validation.job import build_job
 
-    job, location = _build_job(options), _resolve_source(source, options)
+    job, location = build_job(options), _resolve_source(source, options)
 
     def analyse(spark: Any, progress: Progress) -> dict[str, TopicResult | SkewError]:
         files = open_files(spark, location, topics, called=source)
@@ -395,7 +175,7 @@ def _analyse_files(
                             find_limits(desired, name),
                             options.partitions,
                             find_declared_partitions(desired, name),
-                            _groups(desired, name),
+                            find_reader_groups(desired, name),
                         ),
                         tell,
                     )
@@ -426,24 +206,10 @@ def _resolve_source(source: str, options: SkewOptions) -> str:
     return _PATTERN.sub(r"\\\g<0>", str(path))
 
 
-def _build_job(options: SkewOptions) -> JobSettings:
-    from spark_validation.job import JobSettings
-
-    return JobSettings(
-        records=options.records,
-        seed=options.seed,
-        full=options.full,
-        precision=options.precision,
-        what_if=options.what_if,
-        show_keys=options.show_keys,
-    )
-
-
 def _build_spark_settings(options: SkewOptions) -> SessionSettings:
     """Build the settings of the Spark session."""
-    from kafkaform.cli.skew_run import class_archive_folder
     from kafkaform.devcluster.jars.java import find_java
-    from spark_validation.class_archive import archive_file, is_usable
+    from spark_validation.class_archive import archive_file, is_usable, make
     from spark_validation.configuration import SessionSettings
 
     home = None if options.remote is not None else find_java().path.parent.parent
@@ -456,47 +222,18 @@ def _build_spark_settings(options: SkewOptions) -> SessionSettings:
         # A wrapper that calls a Java elsewhere has no Java home; Spark then finds Java as we did.
         java_home=home,
     )
-    archive = archive_file(class_archive_folder(), home)
-    if options.class_archive == "off" or not settings.local or not is_usable(archive):
+    if options.class_archive == "off" or not settings.local:
         return settings
-    return replace(settings, class_archive=archive)
-
-
-def _build_spans(logs: Sequence[PartitionLog]) -> list[Span]:
-    from spark_validation.windows import Span
-
-    return [
-        Span(log.partition, log.start, log.end, log.log_bytes, log.kept_from, log.kept_since_ms)
-        for log in logs
-    ]
-
-
-def _read_spans(
-    cluster: PartitionReader, before: TopicLogs, topics: Sequence[str]
-) -> dict[str, Sequence[Span] | SkewError]:
-    """Read the current ends of the logs of topics; partitions that cannot be read are left out.
-
-    A topic that was deleted and made again since the first reading gets an error.
-    """
-    from spark_validation.errors import find_changed_topics
-    from spark_validation.windows import Span
-
-    partitions = [(topic, log.partition) for topic in topics for log in before.logs[topic]]
-    spans: dict[str, list[Span]] = {topic: [] for topic in topics}
-    for (topic, number), span in sorted(cluster.log_spans(partitions).items()):
-        spans[topic].append(Span(number, span.start, span.end))
-    return {**spans, **find_changed_topics(before.ids, cluster.topic_ids(topics))}
-
-
-def _groups(desired: Sequence[Desired], topic: str) -> tuple[Any, ...]:
-    """Return the groups that read a topic with a known assignor; others cannot be simulated."""
-    from spark_validation.analysis import ASSIGNORS, ReaderGroup
-
-    return tuple(
-        ReaderGroup(group.name, group.assignor, group.members)
-        for group in list_consumers(desired, topic)
-        if group.assignor in ASSIGNORS
-    )
+    archive = archive_file(class_archive_folder(), home)
+    if options.class_archive == "now" and not is_usable(archive):
+        click.echo("making the archive of Spark's classes, once; this takes some 20 seconds", err=True)
+        try:
+            with skew_errors():
+                make(archive, home)
+        except OSError as error:
+            raise KafkaformError(f"cannot write {archive}: {error.strerror}") from error
+    # Another process may still be making it.
+    return replace(settings, class_archive=archive) if is_usable(archive) else settings
 
 
 def _report(session: Session, cluster_id: str | None, results: Iterable[TopicResult]) -> SkewReport:

@@ -12,23 +12,37 @@ import click
 
 from kafkaform.cli.options import option_group
 from kafkaform.cli.output import format_option, verbose_option
+from kafkaform.config.manifests.files import DASH
 from kafkaform.core.errors import UsageError
 from kafkaform.core.offset_spec import parse_initial, time_of
 from kafkaform.core.units import parse_duration
-from kafkaform.core.values import Value, asdict, field
-from kafkaform.core.wording import command, quoted
+from kafkaform.core.values import Value, field
+from kafkaform.core.wording import quoted
 from kafkaform.inspect.skew_input import is_glob
 from spark_validation.metrics import FORMATS, MetricsTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _MAX_PARTITIONS = 100_000
 _RECORDS = 1_000_000
+_ALL = "all"
+_MAX_DIGITS = 18
 _MIN_WATCHED_MS = 1_000
 _MAX_WATCHED_MS = 24 * 3_600_000
+
+
+class ResultHistory(Value):
+    """The place of earlier results, and of those of this run.
+
+    Attributes:
+        folder: A folder of reports, or of counts of written records; None for none.
+        table: A table of metrics instead; None for none.
+    """
+
+    folder: Path | None = None
+    table: MetricsTable | None = None
 
 
 class SkewOptions(Value):
@@ -44,21 +58,16 @@ class SkewOptions(Value):
         source: The files to read records from; None for the cluster.
         partitions: The partition count of a topic in files; None if not given.
         show_keys: Whether keys are reported, and not only their hashes.
-        output_format: The format of the report.
-        out: The file of the report; None for stdout.
+        output_format: The format of the report on stdout; None for no report there.
         verbose: Whether everything is listed.
-        artefacts: Additional files to write, by format.
-        history: The folder of reports; None for none.
-        metrics: The table that metrics are appended to; None for none.
-        past: The table of metrics for trends, instead of `history`; None for none.
+        files: The files to write, with their formats.
+        history: The place of earlier results.
         master: The URL of a Spark master; None for this machine.
         remote: A Spark Connect URL.
         spark_conf: Spark settings of the user.
-        arrivals: Whether only arrivals are counted, by offsets, without reading records.
         read_all: Whether topics that a pattern selects are read even if their records arrive evenly.
-        class_archive: `auto` to use and build an archive of Spark's classes, `off` not to; `make` or `remove`
-            to only do that.
         watch_ms: The milliseconds to watch for new records; None for the records of the log.
+        class_archive: The value of `skew.classArchive` in kafkaform.yaml.
     """
 
     records: int = _RECORDS
@@ -70,17 +79,13 @@ class SkewOptions(Value):
     source: str | None = None
     partitions: int | None = None
     show_keys: bool = False
-    output_format: str = "text"
-    out: Path | None = None
+    output_format: str | None = "text"
     verbose: bool = False
-    artefacts: dict[str, Path] = field(default_factory=dict)
-    history: Path | None = None
-    metrics: MetricsTable | None = None
-    past: MetricsTable | None = None
+    files: dict[Path, str] = field(default_factory=dict)
+    history: ResultHistory = ResultHistory()
     master: str | None = None
     remote: str | None = None
     spark_conf: dict[str, str] = field(default_factory=dict)
-    arrivals: bool = False
     read_all: bool = False
     watch_ms: int | None = None
     class_archive: str = "auto"
@@ -89,45 +94,71 @@ class SkewOptions(Value):
 class GivenOptions(Value):
     """The options from the command line; None where one was not given."""
 
-    records: int | None
+    records: str | None
     precision: float | None
-    since: str | None
-    full: bool
+    since_ms: int | None
+    read_all: bool
     seed: int | None
     what_if: str | None
     source: str | None
     partitions: int | None
     show_keys: bool
     output_format: str
-    out: Path | None
+    out: tuple[Path, ...]
     verbose: bool
-    json_file: Path | None
-    markdown_file: Path | None
-    html_file: Path | None
     history: str | None
-    metrics: str | None
-    metrics_format: str | None
+    history_format: str | None
     master: str | None
     remote: str | None
     spark_conf: tuple[str, ...]
-    arrivals: bool
-    read_all: bool
     watch: str | None
-    class_archive: str
 
 
+def _parse_since(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    now = time.time_ns() // 1_000_000
+    # A number alone could be an offset elsewhere (`--to`), and here seconds or milliseconds.
+    if text.strip().isdecimal():
+        raise UsageError(f"--since {quoted(text)} has no unit", hint="write e.g. 24h, 90m or 7d")
+    try:
+        return max(0, now - parse_duration(text))
+    except ValueError:
+        pass
+    try:
+        spec = parse_initial(text)
+    except ValueError as error:
+        hint = "write a duration such as 24h, or a time such as 2026-11-01T00:00:00Z"
+        # A text that begins like a date gets the error of a time; others may be a wrong duration.
+        reason = str(error) if text[:1].isdecimal() and "-" in text else f"{quoted(text)} is not a time"
+        raise UsageError(f"--since: {reason}", hint=hint) from error
+    at_ms = time_of(spec, now)
+    if at_ms is None:
+        raise UsageError(f"--since {quoted(text)} is not a time", hint="write e.g. 24h; leave it out for all")
+    if at_ms > now:
+        raise UsageError(f"--since {quoted(text)} is in the future", hint="no record can be newer")
+    return at_ms
+
+
+since_option = click.option(
+    "--since",
+    "since_ms",
+    callback=_parse_since,
+    metavar="TIME",
+    help="Only records of this period (24h), or since this time (2026-11-01T00:00:00Z).",
+)
+history_option = click.option(
+    "--history",
+    metavar="PATH",
+    help="Keep the results in this folder or table, and compare them with earlier ones.",
+)
+JSON = "json"
+_ENDINGS = {".txt": "text", ".json": "json", ".md": "markdown", ".html": "html"}
 _OPTIONS = (
     click.option(
-        "--arrivals",
-        is_flag=True,
-        help="List the topics whose records arrive unevenly, by offsets alone: without Spark or any record. "
-        "Counts what was written, also if it has been removed since.",
-    ),
-    click.option(
         "--records",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help=f"How many records of each topic to read.  [default: {_RECORDS}]",
+        metavar="N|all",
+        help=f"How many records of each topic to read; all estimates nothing.  [default: {_RECORDS}]",
     ),
     click.option(
         "--precision",
@@ -136,11 +167,7 @@ _OPTIONS = (
         help="Read more records if the half-width of a share's confidence interval exceeds this, "
         "such as 0.01.",
     ),
-    click.option(
-        "--since",
-        metavar="TIME",
-        help="Only records of this period (24h), or since this time (2026-11-01T00:00:00Z).",
-    ),
+    since_option,
     click.option(
         "--watch",
         metavar="DURATION",
@@ -154,7 +181,6 @@ _OPTIONS = (
         help="Read all topics that a pattern matches, also those without a policy whose records arrive "
         "evenly.",
     ),
-    click.option("--full", is_flag=True, help="Read every record, and estimate nothing."),
     click.option(
         "--seed",
         type=click.IntRange(0, 2**31 - 1),
@@ -177,46 +203,27 @@ _OPTIONS = (
         "records]",
     ),
     click.option("--show-keys", is_flag=True, help="Show keys in the report. They may be personal data."),
-    format_option("skew", "text for people, json for programs (schemas/skew.schema.json)."),
+    format_option("skew", "Of stdout: text for people, json for programs (schemas/skew.schema.json)."),
     click.option(
-        "-o", "--out", type=_FILE, metavar="FILE", help="Write the report to this file instead of stdout."
+        "-o",
+        "--out",
+        type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+        multiple=True,
+        metavar="FILE",
+        help="Write the report to this file (*.txt, *.json, *.md, *.html; repeatable) instead of stdout, "
+        "or to stdout (-).",
     ),
     verbose_option,
-    click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Also write the report as JSON."),
+    history_option,
     click.option(
-        "--markdown", "markdown_file", type=_FILE, metavar="FILE", help="Also write the report as Markdown."
-    ),
-    click.option(
-        "--html", "html_file", type=_FILE, metavar="FILE", help="Also write the report as an HTML page."
-    ),
-    click.option(
-        "--history",
-        metavar="PATH",
-        help="Keep the report in this folder, and show the trend in HTML pages. If the path has metrics that "
-        "--metrics wrote, only show their trend. With --arrivals, keep the figures as metrics, and show the "
-        "ratio before.",
-    ),
-    click.option(
-        "--metrics",
-        metavar="PATH",
-        help="Append the metrics as rows to a table at this path, as Spark takes it; with iceberg, to the "
-        "table of this name.",
-    ),
-    click.option(
-        "--metrics-format", type=click.Choice(FORMATS), help="The format of that table.  [default: parquet]"
+        "--history-format",
+        type=click.Choice([JSON, *FORMATS]),
+        help="json: reports in a folder; the others: metrics as rows of a table, by its path as Spark takes "
+        "it, or its name (iceberg).  [default: what is there, else json, or parquet for a URL]",
     ),
     click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
     click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),
     click.option("--spark-conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting (repeatable)."),
-    click.option(
-        "--class-archive",
-        type=click.Choice(["auto", "off", "make", "remove"]),
-        default="auto",
-        envvar="KAFKAFORM_CLASS_ARCHIVE",
-        show_envvar=True,
-        help="Start Spark from an archive of its classes, made in the background after the first run, but "
-        "not in CI (auto), or without one (off); make it now, or remove it.  [default: auto]",
-    ),
 )
 
 
@@ -231,54 +238,62 @@ def resolve_options(given: GivenOptions, topics: Sequence[str]) -> SkewOptions:
         UsageError: An option is not valid, or two contradict each other.
     """
     _check_together(given, topics)
-    artefacts = {"json": given.json_file, "markdown": given.markdown_file, "html": given.html_file}
-    written = {form: path for form, path in artefacts.items() if path is not None}
-    locations = [*written.values(), *([given.out] if given.out else [])]
-    if len({location.absolute() for location in locations}) < len(locations):
-        raise UsageError(
-            "two reports cannot be written to the same file", hint="use a different file for each"
-        )
-    past = None if given.history is None else _find_metrics_table(given.history, given)
+    full = given.records == _ALL
     return SkewOptions(
-        _RECORDS if given.records is None else given.records,
+        _RECORDS if given.records is None or full else _parse_records(given.records),
         given.precision,
-        None if given.since is None else _parse_since(given.since),
-        given.full,
+        given.since_ms,
+        full,
         secrets.randbelow(2**31) if given.seed is None else given.seed,
         () if given.what_if is None else _parse_what_if(given.what_if),
         given.source,
         given.partitions,
         given.show_keys,
-        given.output_format,
-        given.out,
+        given.output_format if not given.out or DASH in given.out else None,
         given.verbose,
-        written,
-        None if past is not None or given.history is None else Path(given.history),
-        None if given.metrics is None else _build_table(given.metrics, given),
-        past,
+        _find_formats(given),
+        find_history(
+            given.history,
+            given.history_format,
+            here=given.remote is None and (given.master or "local").startswith("local"),
+        ),
         given.master,
         given.remote,
         dict(map(_parse_spark_setting, given.spark_conf)),
-        given.arrivals,
         given.read_all,
         None if given.watch is None else _parse_watch(given.watch),
-        given.class_archive,
     )
+
+
+def _find_formats(given: GivenOptions) -> dict[Path, str]:
+    """Return the files to write, with the formats that their endings mean."""
+    files = [file for file in given.out if file != DASH]
+    if len({file.absolute() for file in files}) < len(files):
+        raise UsageError(
+            "two reports cannot be written to the same file", hint="use a different file for each"
+        )
+    for file in files:
+        if file.suffix not in _ENDINGS:
+            raise UsageError(
+                f"--out {quoted(str(file))} does not show its format by its ending",
+                hint=f"use one of {', '.join(_ENDINGS)}",
+            )
+    if files and DASH not in given.out and given.output_format != "text":
+        raise UsageError(
+            f"--format {given.output_format} is for stdout, and --out writes only files",
+            hint="the ending of a file is its format; add --out - to print the report as well",
+        )
+    return {file: _ENDINGS[file.suffix] for file in files}
 
 
 def _check_together(given: GivenOptions, topics: Sequence[str]) -> None:
     from_files = given.source is not None
     contradictions = (
         (
-            given.full and given.records is not None,
-            "--full reads every record and cannot be combined with --records",
-        ),
-        (
-            given.full and given.precision is not None,
-            "--full is exact and cannot be combined with --precision",
+            given.records == _ALL and given.precision is not None,
+            "--records all is exact and cannot be combined with --precision",
         ),
         (given.master is not None and given.remote is not None, "--master and --remote cannot be combined"),
-        (from_files and given.full, "--from reads whole files and cannot be combined with --full"),
         (
             from_files and given.records is not None,
             "--from reads whole files and cannot be combined with --records",
@@ -288,7 +303,7 @@ def _check_together(given: GivenOptions, topics: Sequence[str]) -> None:
             "--from reads whole files and cannot be combined with --precision",
         ),
         (
-            from_files and given.since is not None,
+            from_files and given.since_ms is not None,
             "--from reads whole files and cannot be combined with --since",
         ),
         (
@@ -300,117 +315,56 @@ def _check_together(given: GivenOptions, topics: Sequence[str]) -> None:
             "--from reads the topics of the files and cannot be combined with --all",
         ),
         (
-            given.watch is not None and given.since is not None,
+            given.watch is not None and given.since_ms is not None,
             "--watch reads new records and cannot be combined with --since",
         ),
         (from_files and any(map(is_glob, topics)), "--from needs the full name of a topic, not a pattern"),
-        (
-            given.metrics_format is not None and given.metrics is None and given.history is None,
-            "--metrics-format needs --metrics",
-        ),
+        (given.history_format is not None and given.history is None, "--history-format needs --history"),
         (
             given.partitions is not None and not from_files,
             "--partitions needs --from; a cluster has its own partition counts",
         ),
     )
-    if given.arrivals:
-        _check_arrivals(given)
-    if given.class_archive in {"make", "remove"} and (topics or _list_used(given, {"class_archive"})):
-        raise UsageError(
-            f"--class-archive {given.class_archive} measures nothing and takes no topic and no other option",
-            hint=command("skew", options=("--class-archive", given.class_archive)),
-        )
     for wrong, message in contradictions:
         if wrong:
             raise UsageError(message, hint="use only one of them; see `kafkaform skew --help`")
 
 
-_ARRIVALS_OPTIONS = frozenset(
-    {
-        *("arrivals", "since", "output_format", "out", "verbose", "class_archive"),
-        *("history", "metrics", "metrics_format"),
-    }
-)
+def find_history(location: str | None, kind: str | None, *, here: bool = True) -> ResultHistory:
+    """Find out what kind of place results are kept in.
 
-
-def _check_arrivals(given: GivenOptions) -> None:
-    """Refuse options about records with `--arrivals`, which reads none."""
-    unused = _list_used(given, _ARRIVALS_OPTIONS)
-    if given.output_format not in {"text", "json"}:
-        unused.append("--format")
-    if unused:
-        raise UsageError(
-            f"--arrivals reads no record and cannot be combined with {unused[0]}",
-            hint="it takes --since, --format text or json, --out, --verbose, --history and --metrics",
-        )
-    locations = [location for location in (given.history, given.metrics) if location is not None]
-    if given.metrics_format not in {None, FORMATS[0]} or any(map(URL.match, locations)):
-        raise UsageError(
-            "--arrivals starts no Spark, and appends metrics to Parquet folders of this machine alone",
-            hint="leave --arrivals out, or give a folder without --metrics-format",
-        )
-
-
-def _list_used(given: GivenOptions, beside: Collection[str]) -> list[str]:
-    """Return the options that were given, except for some fields of `GivenOptions`."""
-    names = [name for name, value in asdict(given).items() if name not in beside and _is_given(value)]
-    spelled = (
-        {"source": "from", "read_all": "all", "output_format": "format"}.get(name, name) for name in names
-    )
-    return [f"--{name.removesuffix('_file').replace('_', '-')}" for name in spelled]
-
-
-def _is_given(value: object) -> bool:
-    """Return whether an option differs from its default; `is not False`, as a given 0 equals False."""
-    return value is not None and value is not False and value not in ((), "text")
-
-
-def _build_table(location: str, given: GivenOptions) -> MetricsTable:
-    """Build a table of metrics; a local path is made absolute, as Spark runs in another folder."""
-    here = given.remote is None and (given.master or "local").startswith("local")
-    kind = given.metrics_format or FORMATS[0]
-    if here and kind != "iceberg" and not URL.match(location):
-        return MetricsTable(str(Path(location).absolute()), kind)
-    return MetricsTable(location, kind)
-
-
-def _find_metrics_table(location: str, given: GivenOptions) -> MetricsTable | None:
-    """Return the table of metrics for trends; None if the place is a folder of reports.
+    Args:
+        location: A path, URL or table; None for no history.
+        kind: One of FORMATS or `json`; None for that of the place.
+        here: Whether local paths are those of this machine.
 
     Raises:
-        UsageError: The place is a file.
+        UsageError: The place is a file, or a URL for reports.
     """
-    folder = Path(location)
-    if folder.is_file():
+    if location is None:
+        return ResultHistory()
+    folder, is_url = Path(location), URL.match(location) is not None
+    if kind != "iceberg" and folder.is_file():
         raise UsageError(f"--history {quoted(location)} is a file", hint="give a folder")
-    if location == given.metrics or URL.match(location) or any(folder.glob("day=*")):
-        return _build_table(location, given)
-    by_name = given.metrics_format == "iceberg" and "." in location and "/" not in location
-    return _build_table(location, given) if by_name and not folder.exists() else None
+    if kind is None:
+        kind = FORMATS[0] if is_url or any(folder.glob("day=*")) else JSON
+    if kind == JSON:
+        if is_url:
+            raise UsageError(
+                f"--history {quoted(location)}: reports are kept in folders of this machine",
+                hint=f"give a --history-format: {', '.join(FORMATS)}",
+            )
+        return ResultHistory(folder)
+    # Spark runs in another folder.
+    is_local = here and kind != "iceberg" and not is_url
+    return ResultHistory(table=MetricsTable(str(folder.absolute()) if is_local else location, kind))
 
 
-def _parse_since(text: str) -> int:
-    now = time.time_ns() // 1_000_000
-    # A number alone could be an offset elsewhere (`--to`), and here seconds or milliseconds.
-    if text.strip().isdecimal():
-        raise UsageError(f"--since {quoted(text)} has no unit", hint="write e.g. 24h, 90m or 7d")
-    try:
-        return max(0, now - parse_duration(text))
-    except ValueError:
-        pass
-    try:
-        spec = parse_initial(text)
-    except ValueError as error:
-        hint = "write a duration such as 24h, or a time such as 2026-11-01T00:00:00Z"
-        # A text that begins like a date gets the error of a time; others may be a wrong duration.
-        reason = str(error) if text[:1].isdecimal() and "-" in text else f"{quoted(text)} is not a time"
-        raise UsageError(f"--since: {reason}", hint=hint) from error
-    at_ms = time_of(spec, now)
-    if at_ms is None:
-        raise UsageError(f"--since {quoted(text)} is not a time", hint="write e.g. 24h; leave it out for all")
-    if at_ms > now:
-        raise UsageError(f"--since {quoted(text)} is in the future", hint="no record can be newer")
-    return at_ms
+def _parse_records(text: str) -> int:
+    # int() takes quadratic time in the number of digits.
+    if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS or not int(text):
+        raise UsageError(f"--records: {quoted(text)} is not a number of records", hint=f"or `{_ALL}`")
+    return int(text)
 
 
 def _parse_watch(text: str) -> int:

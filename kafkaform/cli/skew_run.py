@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -13,14 +11,13 @@ import click
 from kafkaform.cli.output import show
 from kafkaform.cli.terminal import progress_bar
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.files import write_file
 from kafkaform.core.printable import printable
-from kafkaform.core.units import rounded_size
 from kafkaform.core.values import Value, field
 from kafkaform.inspect import skew_folder
+from kafkaform.inspect.skew_analysis import convert_error, skew_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -96,22 +93,17 @@ def run(
 
     results: list[TopicResult] = []
     failed: dict[str, KafkaformError] = {}
-    with _progress() as progress:
-        try:
-            with start(settings) as spark:
-                for table in filter(None, {options.metrics, options.past}):
-                    # Before the analysis, which may take minutes: a table that is not valid ends the run
-                    # here.
-                    table.check(spark)
-                for topic, result in analyse(spark, progress).items():
-                    if isinstance(result, SkewError):
-                        failed[topic] = convert_error(result)
-                    else:
-                        results.append(result)
-                made = report(results)
-                past, unkept = _exchange_metrics(spark, made, options)
-        except SkewError as error:
-            raise convert_error(error) from error
+    with skew_errors(), _progress() as progress, start(settings) as spark:
+        if options.history.table is not None:
+            # Before the analysis, which may take minutes: a table that is not valid ends the run here.
+            options.history.table.check(spark)
+        for topic, result in analyse(spark, progress).items():
+            if isinstance(result, SkewError):
+                failed[topic] = convert_error(result)
+            else:
+                results.append(result)
+        made = report(results)
+        past, unkept = _exchange_metrics(spark, made, options)
     # After the session has ended, so that the archive is not made at the expense of the analysis.
     _make_class_archive(settings, options)
     return AnalysisResults(made, failed, past, unkept)
@@ -122,38 +114,6 @@ def class_archive_folder() -> Path:
     from kafkaform.devcluster.jars.cache import get_cache_directory
 
     return get_cache_directory() / "spark"
-
-
-def keep_class_archive(action: str) -> int:
-    """Rebuild the archive of Spark's classes, or remove all archives; returns the exit code.
-
-    Args:
-        action: `make` or `remove`.
-
-    Raises:
-        KafkaformError: Spark does not run here, or the folder cannot be written to.
-    """
-    from kafkaform.devcluster.jars.java import find_java
-    from spark_validation.class_archive import archive_file, make, remove_all
-    from spark_validation.errors import SkewError
-
-    require_spark()
-    folder = class_archive_folder()
-    try:
-        if action == "remove":
-            size = remove_all(folder)
-            click.echo(f"Removed {rounded_size(size)}." if size else "There was no archive to remove.")
-            return 0
-        home = find_java().path.parent.parent
-        file = archive_file(folder, home)
-        if not make(file, home):
-            raise KafkaformError("another process is making the archive", hint="wait for it")
-        click.echo(printable(f"Made {file} ({rounded_size(file.stat().st_size)})."))
-    except SkewError as error:
-        raise convert_error(error) from error
-    except OSError as error:
-        raise KafkaformError(f"cannot write to {folder}: {error.strerror}") from error
-    return 0
 
 
 def _make_class_archive(settings: SessionSettings, options: SkewOptions) -> None:
@@ -174,22 +134,16 @@ def _exchange_metrics(
     from spark_validation.metrics import metric_rows
 
     past: Sequence[MetricRow] = ()
-    if not report.topics:
+    table = options.history.table
+    if table is None or not report.topics:
         return past, None
     try:
-        if options.past is not None:
-            topics = [topic.name for topic in report.topics]
-            past = options.past.read(spark, report.cluster_id, topics, TREND_METRICS)
-        if options.metrics is not None:
-            options.metrics.append(spark, metric_rows(report))
+        topics = [topic.name for topic in report.topics]
+        past = table.read(spark, report.cluster_id, topics, TREND_METRICS)
+        table.append(spark, metric_rows(report))
     except SkewError as error:
         return past, convert_error(error)
     return past, None
-
-
-def convert_error(error: SkewError) -> KafkaformError:
-    """Convert an error of `spark_validation` into a KafkaformError."""
-    return KafkaformError(error.message, hint=error.hint)
 
 
 @contextmanager
@@ -221,14 +175,6 @@ def _progress() -> Iterator[Progress]:
         yield show_title
 
 
-def read_reports(folder: Path, cluster_id: str | None, topics: Collection[str]) -> skew_folder.EarlierReports:
-    """Read the reports in a folder on topics of a cluster, regardless of their age."""
-    from kafkaform.plan.skew_report import read_skew_report
-
-    read = partial(read_skew_report, now=datetime.now(UTC), max_age=None)
-    return skew_folder.read_reports(folder, cluster_id, topics, read)
-
-
 def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow]) -> None:
     """Print a report, and write it to files and to the folder of reports, as the options say.
 
@@ -243,15 +189,16 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
         KafkaformError: A file cannot be written.
     """
     from spark_validation.metrics import metric_rows
-    from spark_validation.results import to_json
 
-    if options.history is not None:
-        reports = read_reports(options.history, report.cluster_id, [topic.name for topic in report.topics])
+    if options.history.folder is not None:
+        names = [topic.name for topic in report.topics]
+        reports = skew_folder.read_reports(options.history.folder, report.cluster_id, names)
         for reason in reports.damaged:
             click.echo(printable(f"not read: an earlier report: {reason}"), err=True)
         past = [row for kept in reports.reports for row in metric_rows(kept)]
         # Kept after the earlier reports were read, so that the trend does not contain this report twice.
-        skew_folder.keep_report(options.history, report, to_json(report), write_file)
-    for output_format, path in options.artefacts.items():
-        show("skew", output_format, report, out=path, history=past)
-    show("skew", options.output_format, report, out=options.out, history=past, verbose=options.verbose)
+        skew_folder.keep_report(options.history.folder, report)
+    for path, output_format in options.files.items():
+        show("skew", output_format, report, out=path, history=past, verbose=options.verbose)
+    if options.output_format is not None:
+        show("skew", options.output_format, report, history=past, verbose=options.verbose)

@@ -15,11 +15,11 @@ from rich.live import Live
 from rich.text import Text
 
 from kafkaform.cli import completion
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
-    all_clusters_option,
+    clusters_option,
     option_group,
     where_options,
 )
@@ -161,7 +161,7 @@ class StatusOptions(Value):
         kind: Only resources of this kind.
         order: The field to sort by.
         lagging: Only groups with lag.
-        all_clusters: Whether every cluster of the configuration is shown.
+        clusters: The selected clusters; empty for one. Each is shown.
         everything: Whether ignored resources are shown, too.
         output_format: The format of the report.
         pause_s: The seconds between two readings; None for one reading.
@@ -170,7 +170,7 @@ class StatusOptions(Value):
     kind: str | None
     order: str | None
     lagging: bool
-    all_clusters: bool
+    clusters: tuple[str, ...]
     everything: bool
     output_format: str
     pause_s: float | None
@@ -198,7 +198,7 @@ class StatusOptions(Value):
         "[default: name]",
     ),
     click.option("--lagging", is_flag=True, help="Only groups with lag."),
-    all_clusters_option("Show every cluster of kafkaform.yaml."),
+    clusters_option("Show several clusters of kafkaform.yaml."),
     click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides."),
     format_option("status", "With --watch, json prints one document per line."),
     watch_option,
@@ -212,9 +212,9 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     arrangement = _Arrangement(Order(options.order or Order.NAME), lagging=options.lagging)
     kind = _KINDS[options.kind] if options.kind else None
     selected = Selection(globs, arrangement.kinds(kind, None))
-    if options.all_clusters:
+    if options.clusters:
         if options.pause_s is not None:
-            raise UsageError("--watch shows one cluster", hint="leave out --all-clusters")
+            raise UsageError("--watch shows one cluster", hint="leave out --clusters")
         run = partial(
             _run_on_cluster,
             selected=selected,
@@ -222,7 +222,7 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
             arrangement=arrangement,
             everything=options.everything,
         )
-        return run_on_all(where, run, Fleet("status", options.output_format))
+        return run_on_clusters(where, run, Fleet(options.clusters, "status", options.output_format))
     session = Session.start(where)
     target = session.require_cluster()
     if options.output_format == "text":

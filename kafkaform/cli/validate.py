@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +15,7 @@ from kafkaform.cli.options import (
     environment_option,
     manifests_option,
     paths_argument,
+    require_files,
 )
 from kafkaform.cli.output import (
     changed_files,
@@ -24,10 +26,13 @@ from kafkaform.cli.output import (
     verbose_option,
 )
 from kafkaform.cli.session import Session
+from kafkaform.cli.watching import list_named_files, repeat_on_change
+from kafkaform.config.manifests.files import CONFIG_FILE
 from kafkaform.config.manifests.loader import InvalidManifests, find_file_problems, parse
 from kafkaform.config.settings import DEFAULT_MANIFESTS, find_settings
-from kafkaform.core.errors import InvalidInput, Problem, UsageError
+from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Severity
+from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 from kafkaform.report.diagnostics import count_findings, has_errors
 from kafkaform.report.findings import from_problems, merge_environments
@@ -35,7 +40,7 @@ from kafkaform.rules import plugins
 from kafkaform.rules.waivers import find_idle_waivers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kafkaform.config.manifests.loader import Context
     from kafkaform.config.settings import Settings
@@ -44,6 +49,39 @@ if TYPE_CHECKING:
     from kafkaform.rules import Note, Rule
 
 _STAGES = (rules.Stage.MANIFESTS,)
+
+
+class ValidateOptions(Value):
+    """The options of a run."""
+
+    paths: tuple[Path, ...]
+    config_file: Path | None
+    manifests_from: Path | None
+    environment: str | None
+    changed_since: str | None
+    statistics: bool
+    verbose: bool
+    output_format: str
+
+
+class Outcome(Value):
+    """The outcome of a run.
+
+    Attributes:
+        settings: The settings.
+        known: The rules and notes by code.
+        resources: The number of declared resources that could be read.
+        findings: The findings.
+        invalid: The problems of the input; None if there are none.
+        unknown: The error of an unknown environment; None without one.
+    """
+
+    settings: Settings
+    known: Mapping[str, Rule | Note]
+    resources: int
+    findings: tuple[ReportedFinding, ...]
+    invalid: InvalidInput | None
+    unknown: UsageError | None
 
 
 @click.command(cls=SectionedCommand)
@@ -57,28 +95,55 @@ _STAGES = (rules.Stage.MANIFESTS,)
     help="List findings in files that this branch changes first, and only count other warnings and infos. "
     "REF is the branch that it is to be merged into.",
 )
+@click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
+@click.option("--watch", is_flag=True, help="Validate again whenever a file changes, until Ctrl-C.")
 @verbose_option
 @format_option(
     "findings",
     "text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
 )
-def validate(
-    paths: tuple[Path, ...],
-    config_file: Path | None,
-    manifests_from: Path | None,
-    environment: str | None,
-    changed_since: str | None,
-    verbose: bool,
-    output_format: str,
-) -> int:
+def validate(paths: tuple[Path, ...], watch: bool, **given: Any) -> int:
     """Check manifests and configuration offline, and list every problem.
 
     PATHs are manifests or folders of manifests, or - for standard input; the default is `manifests:` of
     kafkaform.yaml, or topics/. Without --environment, all environments of kafkaform.yaml are checked.
     """
+    options = ValidateOptions(paths, **given)
+    if options.statistics and options.output_format not in {"text", "json"}:
+        raise UsageError(
+            f"--statistics has no format {options.output_format}", hint="use --format text or json"
+        )
+    if not watch:
+        return _validate(options)
+    require_files(paths, "--watch reads its files again")
+    if options.output_format != "text":
+        raise UsageError("--watch prints text alone", hint="leave out --format")
+    return repeat_on_change(partial(_validate, options), partial(_list_watched, options))
+
+
+def _list_watched(options: ValidateOptions) -> Iterator[Path]:
+    """Yield the files and folders that a run reads."""
+    manifests: Sequence[Path] = options.paths
+    try:
+        settings = _read_settings(options.config_file, options.paths, options.manifests_from)
+    except KafkaformError as error:
+        yield options.config_file or Path(CONFIG_FILE)
+        if isinstance(error, InvalidInput):
+            yield from (Path(each.location.file) for each in error.problems if each.location is not None)
+        manifests = manifests or [Path(name) for name in DEFAULT_MANIFESTS]
+    else:
+        yield from (Path(file) for file in (settings.file, settings.profile_file) if file is not None)
+        manifests = manifests or settings.manifests
+    yield from manifests
+    yield from list_named_files(manifests)
+
+
+def _validate(options: ValidateOptions) -> int:
+    """Validate once; returns the exit code."""
+    paths, environment, output_format = options.paths, options.environment, options.output_format
     with problems_as_annotations(output_format):
         try:
-            settings = _read_settings(config_file, paths, manifests_from)
+            settings = _read_settings(options.config_file, paths, options.manifests_from)
             if output_format == "text":
                 tell_configuration(settings)
             plugins.load()
@@ -108,19 +173,41 @@ def validate(
             raise
     declared = [*zip(contexts, loaded, strict=True)]
     findings = _check(declared, settings, known, subset=subset, unread=unread)
+    outcome = Outcome(settings, known, len(loaded[0]), tuple(findings), invalid, unknown)
+    if options.statistics:
+        _show_statistics(outcome, options)
+    else:
+        _show_findings(outcome, options)
+    if output_format in {"text", "github"}:
+        click.echo(_summary(outcome.resources, findings) if invalid is None else invalid.message)
+    return int(invalid is not None or has_errors(findings))
+
+
+def _show_statistics(outcome: Outcome, options: ValidateOptions) -> None:
+    """Print the number of findings of each rule, and of problems of the input."""
+    problems = from_problems(outcome.invalid.problems) if outcome.invalid is not None else []
+    show("statistics", options.output_format, [*problems, *outcome.findings], known=outcome.known)
+    if outcome.unknown is not None:
+        raise outcome.unknown
+
+
+def _show_findings(outcome: Outcome, options: ValidateOptions) -> None:
+    """Print the findings; those of other files are only counted with --changed-since."""
+    output_format, invalid = options.output_format, outcome.invalid
     # On a terminal, the problems come last: they are the error of the command.
     is_text = output_format == "text"
     problems = [] if invalid is None or is_text else from_problems(invalid.problems)
-    changed = changed_files(settings, paths, changed_since)
-    listed, inherited = [*problems, *findings], findings[:0]
+    changed = changed_files(outcome.settings, options.paths, options.changed_since)
+    listed = [*problems, *outcome.findings]
+    inherited = listed[:0]
     if changed is not None:
         # `sort` is stable: within each part, the order of files and lines is kept.
         listed.sort(key=lambda each: not changed.includes(each.diagnostic))
         if output_format in {"text", "github"}:
             inherited = [each for each in listed if not _is_listed(each.diagnostic, changed)]
             listed = [each for each in listed if _is_listed(each.diagnostic, changed)]
-    resources = len(loaded[0])
-    _show(listed, output_format, known, None if invalid is not None else resources, verbose=verbose)
+    resources = outcome.resources if invalid is None else None
+    _show(listed, output_format, outcome.known, resources, verbose=options.verbose)
     if inherited:
         counts = ", ".join(count_findings(inherited))
         click.echo(
@@ -128,11 +215,8 @@ def validate(
         )
     if invalid is not None and is_text:
         raise invalid
-    if unknown is not None and invalid is None:
-        raise unknown
-    if output_format in {"text", "github"}:
-        click.echo(_summary(resources, findings) if invalid is None else invalid.message)
-    return int(invalid is not None or has_errors(findings))
+    if outcome.unknown is not None and invalid is None:
+        raise outcome.unknown
 
 
 def _is_listed(finding: Diagnostic, changed: ChangedFiles) -> bool:

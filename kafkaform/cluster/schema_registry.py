@@ -11,7 +11,7 @@ from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from kafkaform.config.client_properties.tls import create_tls_context
 from kafkaform.core.errors import (
@@ -28,10 +28,18 @@ from kafkaform.core.errors import (
     UsageError,
 )
 from kafkaform.core.http import call_within
-from kafkaform.core.model import Observation, Observed, ResourceRef
+from kafkaform.core.model import UNLISTED, Diagnostic, Observation, Observed, ResourceRef, Severity
 from kafkaform.resources.subject import RegistryFacts, SubjectKind, SubjectVersions
-from kafkaform.resources.subject.fields import COMPATIBILITY, SCHEMA
-from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
+from kafkaform.resources.subject.fields import (
+    ALL_VERSIONS,
+    COMPATIBILITY,
+    DELETED,
+    GUARANTEES,
+    PURGED,
+    SCHEMA,
+    STATE,
+)
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject, PurgeSubject
 from kafkaform.resources.subject.schema import (
     AVRO,
     RegisteredSchema,
@@ -43,6 +51,7 @@ from kafkaform.resources.subject.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from urllib.parse import SplitResult
 
     from kafkaform.core.lock import Guard
     from kafkaform.core.model import FieldValue, State
@@ -54,6 +63,10 @@ TIMEOUT_S = 30.0
 _MAX_RESPONSE_BYTES = 1 << 26
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND, _REJECTED, _OK = 404, frozenset({400, 409, 422}), 200
+_MAX_LISTED = 1_000
+"""The subjects that Apicurio lists by default: it leaves out further ones, without a sign (tried on 2.6)."""
+_NOT_DELETED_BEFORE = 40405
+"""The code for a permanent deletion of a subject that exists."""
 _PREFIX = "schema.registry."
 
 Outcome: TypeAlias = ClusterError | None
@@ -89,12 +102,16 @@ class SchemaRegistry:
         self, refs: Mapping[ResourceRef, State], also: Callable[[ResourceRef], bool], *, listed: bool
     ) -> Observation:
         """Read subjects: their latest version, and the level in force."""
-        inventory = frozenset(refs)
+        inventory, notes = frozenset(refs), list[Diagnostic]()
         if listed:
             names = self._call("GET", "/subjects")
             if not isinstance(names, list):
                 raise self._build_malformed_error()
             inventory = frozenset(ResourceRef(SubjectKind.name, str(name)) for name in names)
+            if len(names) == _MAX_LISTED:
+                text = f"the schema registry listed exactly {_MAX_LISTED:,} subjects, and may have more"
+                hint = "if it is Apicurio, raise its property registry.ccompat.max-subjects"
+                notes.append(Diagnostic(UNLISTED, Severity.WARNING, text, suggestion=hint))
         wanted = sorted({*refs, *(ref for ref in inventory if also(ref))})
         resources: dict[ResourceRef, Observed] = {}
         invisible: dict[ResourceRef, str] = {}
@@ -104,17 +121,22 @@ class SchemaRegistry:
                     invisible[ref] = read.message
                 elif read is not None:
                     resources[ref] = read
-        levels = {ref.name: str(observed.state[COMPATIBILITY]) for ref, observed in resources.items()}
+        levels = {
+            ref.name: str(level)
+            for ref, observed in resources.items()
+            if (level := observed.state.get(COMPATIBILITY)) is not None
+        }
         return Observation(
             resources,
             inventory if listed else frozenset(resources),
             invisible,
+            tuple(notes),
             parts=(RegistryFacts(levels),),
         )
 
     def _try(self, ref: ResourceRef, refs: Mapping[ResourceRef, State]) -> Observed | ClusterError | None:
         try:
-            return self._read(ref, refs.get(ref, {}).get(SCHEMA))
+            return self._read(ref, refs.get(ref, {}))
         except (PermissionDenied, RequestRejected, MalformedResponse) as error:
             return error
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -123,17 +145,22 @@ class SchemaRegistry:
     def _build_malformed_error(self) -> MalformedResponse:
         return MalformedResponse(f"{self._address} did not answer as a schema registry does")
 
-    def _read(self, ref: ResourceRef, declared: FieldValue) -> Observed | None:
+    def _read(self, ref: ResourceRef, declared_state: State) -> Observed | None:
         path = f"/subjects/{quote(ref.name, safe='')}"
         latest = self._call("GET", f"{path}/versions/latest", missing=None)
+        if latest is None and declared_state.get(STATE) == PURGED:
+            kept = self._call("GET", f"{path}/versions?deleted=true", missing=[])
+            return Observed(ref, None, {STATE: DELETED if kept else PURGED})
         if latest is None:
             return None
         config = self._call("GET", f"/config/{quote(ref.name, safe='')}?defaultToGlobal=true")
         live = _parse_schema(latest).to_value()
         versions = SubjectVersions(latest["version"], latest["id"])
+        declared = declared_state.get(SCHEMA)
         # The registry knows equal forms that are not equal as JSON: it is asked for the declared one.
         if (
-            (wanted := parse_value(declared)) is not None
+            live != declared
+            and (wanted := parse_value(declared)) is not None
             and not are_equal(live, declared)
             and self._find_version(path, wanted) == latest["version"]
         ):
@@ -149,8 +176,19 @@ class SchemaRegistry:
         except RequestRejected:  # such as for a reference that the same plan registers
             return None
 
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the version of a subject that has a digest, as a value; None if there is none."""
+        wanted, path = parse_value(kept), f"/subjects/{quote(ref.name, safe='')}/versions"
+        numbers = self._call("GET", f"{path}?deleted=true", missing=[]) if wanted is not None else []
+        for number in reversed(numbers):
+            # Apicurio 2.6 lists versions that were deleted, and does not return them.
+            version = self._call("GET", f"{path}/{number}?deleted=true", missing=None)
+            if version is not None and wanted is not None and wanted.sha256 == _parse_schema(version).sha256:
+                return _parse_schema(version).to_value()
+        return None
+
     def validate(self, operations: Sequence[Operation]) -> list[Outcome]:
-        """Have the registry check the compatibility of schemas with the latest version."""
+        """Have the registry check the compatibility of schemas with the versions that their level names."""
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             return [*pool.map(self._validate, operations)]
 
@@ -158,32 +196,53 @@ class SchemaRegistry:
         # There is nothing yet to be compatible with, and no request that checks a schema alone.
         if not isinstance(operation, AlterSubject) or operation.schema is None or operation.is_new:
             return None
-        if operation.compatibility is not None:
-            return ClusterError(
-                "the schema registry checks a schema by the level before this plan, which changes the level"
-            )
-        path = f"/compatibility/subjects/{quote(operation.ref.name, safe='')}/versions/latest"
+        name = quote(operation.ref.name, safe="")
         try:
-            body = self._build_body(operation.schema)
-            checked = self._call("POST", f"{path}?normalize=true&verbose=true", body)
+            level = str(self._call("GET", f"/config/{name}?defaultToGlobal=true")["compatibilityLevel"])
+            later = operation.compatibility or level
+            versions = ["latest"]
+            if ALL_VERSIONS in GUARANTEES.get(later, ()):
+                versions = self._call("GET", f"/subjects/{name}/versions")[::-1]
+            incompatible = self._find_incompatible(name, operation.schema, versions)
         except RequestRejected as error:
-            # Apicurio 2.6 does not read the referenced schemas here, but does when the schema is registered.
+            # Apicurio 2.6 reads the referenced schemas only when the schema is registered.
             if not operation.schema.references:
                 return error
             text = f"the schema registry cannot check a schema with references: {error.message}"
             return ClusterError(text, hint=error.hint)
         except ClusterError as error:
             return error
-        if not isinstance(checked, dict) or not isinstance(checked.get("is_compatible"), bool):
+        except (AttributeError, KeyError, TypeError, ValueError):
             return self._build_malformed_error()
-        if checked["is_compatible"]:
+        # The registry checks by the level that is in force, which may say more or less than the later one.
+        now, then = (GUARANTEES.get(each, frozenset()) - {ALL_VERSIONS} for each in (level, later))
+        if incompatible is None and then <= now:
             return None
-        reasons = checked.get("messages") or [checked.get("reason") or "it gives no reason"]
-        return RequestRejected(
-            "the schema is not compatible with the latest version: " + "; ".join(map(str, reasons)),
-            code="INCOMPATIBLE_SCHEMA",
-            hint="change the schema (such as a default for a new field), or register it as another subject",
-        )
+        if incompatible is not None and now <= then:
+            return incompatible
+        text = f"the schema registry checks a schema by the level before this plan, {level}, not by {later}"
+        return ClusterError(text) if then else None
+
+    def _find_incompatible(
+        self, name: str, schema: RegisteredSchema, versions: Sequence[object]
+    ) -> RequestRejected | None:
+        """Return why a schema is not compatible with one of some versions; None if it is with all."""
+        body = self._build_body(schema)
+        for version in versions:
+            path = f"/compatibility/subjects/{name}/versions/{version}?normalize=true&verbose=true"
+            checked = self._call("POST", path, body)
+            if not isinstance(checked["is_compatible"], bool):
+                raise TypeError
+            if not checked["is_compatible"]:
+                reasons = checked.get("messages") or [checked.get("reason") or "it gives no reason"]
+                which = "the latest version" if version == versions[0] else f"version {version}"
+                return RequestRejected(
+                    f"the schema is not compatible with {which}: " + "; ".join(map(str, reasons)),
+                    code="INCOMPATIBLE_SCHEMA",
+                    hint="change the schema (such as a default for a new field), or register it as another "
+                    "subject",
+                )
+        return None
 
     def execute(self, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
         """Carry out operations one after the other, subjects before those that refer to them."""
@@ -210,6 +269,8 @@ class SchemaRegistry:
                     _take(steps)
                 case DeleteSubject():
                     self._call("DELETE", f"/subjects/{name}", missing=None)
+                case PurgeSubject():
+                    self._call("DELETE", f"/subjects/{name}?permanent=true", missing=None)
                 case _:
                     raise TypeError(f"a schema registry has no operation {type(operation).__name__}")
         except ClusterError as error:
@@ -255,7 +316,11 @@ class SchemaRegistry:
                 raise MalformedResponse(f"{self._address} did not answer with JSON: is it a schema registry?")
             return data
         error = data if isinstance(data, dict) else {}
-        if status == _NOT_FOUND and missing is not self._RAISE:
+        if (
+            status == _NOT_FOUND
+            and missing is not self._RAISE
+            and error.get("error_code") != _NOT_DELETED_BEFORE
+        ):
             return missing
         message = str(error.get("message") or f"HTTP status {status}")
         if status == 401:
@@ -311,6 +376,23 @@ def _order_by_references(operations: Sequence[Operation]) -> list[Operation]:
     return [*ordered.values()]
 
 
+def _find_proxy(url: SplitResult) -> tuple[str, dict[str, str]]:
+    """Return the proxy that the environment sets for an address, empty for none, and the headers for it.
+
+    As for other requests, `http_proxy` is not respected: plain http is for this machine or a trusted network.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    proxy = getproxies().get("https") if url.scheme == "https" else None
+    if not proxy or proxy_bypass(url.netloc.rpartition("@")[2]):
+        return "", {}
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    login, _, host = parts.netloc.rpartition("@")
+    encoded = b64encode(unquote(login).encode()).decode()
+    headers = {"Proxy-Authorization": f"Basic {encoded}"} if login else {}
+    return f"{parts.scheme}://{host}", headers
+
+
 def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
     """Open the registry of client properties; connects on first use.
 
@@ -333,7 +415,7 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
         raise KafkaformError(
             "subjects need urllib3, which is not installed", hint="`pip install 'kafkaform[schema-registry]'`"
         ) from None
-    headers = {"Accept": f"{_MEDIA_TYPE}, application/json", "Content-Type": _MEDIA_TYPE}
+    headers = {"Accept": f"{_MEDIA_TYPE}, application/json"}
     if login := properties.get("basic.auth.user.info"):
         headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
     elif token := properties.get("bearer.auth.token"):
@@ -351,8 +433,15 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
         raise UnusableCertificate(f"schema registry: {error.message}", hint=error.hint) from error
     parts = urlsplit(url)
     address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    # Connections are kept: with one for each request, reading 1,000 subjects took twice as long (measured).
-    pool = urllib3.PoolManager(maxsize=CONNECTIONS, block=True, retries=False, ssl_context=tls)
+    proxy, proxy_headers = _find_proxy(parts)
+    manager = partial(urllib3.ProxyManager, proxy, proxy_headers=proxy_headers)
+    try:
+        # Connections are kept: with one a request, reading 1,000 subjects took twice as long (measured).
+        pool = (manager if proxy else urllib3.PoolManager)(
+            maxsize=CONNECTIONS, block=True, retries=False, ssl_context=tls
+        )
+    except urllib3.exceptions.HTTPError as error:
+        raise UsageError(f"https_proxy: {error}", hint="give an address such as http://proxy:3128") from None
 
     def exchange(method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         target = url.rstrip("/") + path
@@ -360,7 +449,7 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
             method,
             target,
             body=content,
-            headers=headers,
+            headers=headers if content is None else {**headers, "Content-Type": _MEDIA_TYPE},
             redirect=False,
             preload_content=False,
             timeout=TIMEOUT_S,
@@ -375,7 +464,9 @@ def open_registry(properties: Mapping[str, str]) -> SchemaRegistry:
             status, raw = call_within(TIMEOUT_S, partial(exchange, method, path, content))
         except (urllib3.exceptions.HTTPError, TimeoutError) as error:
             reason = " ".join(str(getattr(error, "reason", None) or error).split()) or "timed out"
-            is_unsent = method == "GET" or isinstance(error, urllib3.exceptions.NewConnectionError)
+            # A proxy that fails has not connected: what is sent is encrypted for the registry.
+            no_connection = urllib3.exceptions.NewConnectionError, urllib3.exceptions.ProxyError
+            is_unsent = method == "GET" or isinstance(error, no_connection)
             cause = Unreachable if is_unsent else OutcomeUnknown
             raise cause(f"the schema registry {address} did not answer: {reason}") from None
         if len(raw) > _MAX_RESPONSE_BYTES:

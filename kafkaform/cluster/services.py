@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
-from kafkaform.core.model import Diagnostic, Observation, Severity, merge_observations
+from kafkaform.core.model import UNLISTED, Diagnostic, Observation, Severity, merge_observations
 from kafkaform.resources import KINDS
 from kafkaform.resources.subject import SubjectKind
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import ResourceRef, State
+    from kafkaform.core.model import FieldValue, ResourceRef, State
     from kafkaform.core.operations import Operation
 
 
@@ -34,6 +34,9 @@ class Service(Protocol):
             also: Selects other resources to read.
             listed: Whether the inventory has all resources, not only those that are read.
         """
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the whole of a value, as `Services.find_value` does."""
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
         """Have the service validate operations, as `ResourceReader.validate` does."""
@@ -76,12 +79,16 @@ class Services:
                 readings.append(self._get(kind).observe(own, also, listed=kind in kinds))
             except KafkaformError as error:
                 text = f"could not list {KINDS[kind].words.collection}: {error.message}"
-                note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
+                note = Diagnostic(UNLISTED, Severity.WARNING, text, suggestion=error.hint)
                 # Without a configured service, there is nothing to list.
                 notes = () if isinstance(error, UsageError) or kind not in kinds else (note,)
                 why = error.message if error.hint is None else f"{error.message}; {error.hint}"
                 readings.append(Observation({}, frozenset(), dict.fromkeys(own, why), notes))
         return merge_observations(readings)
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the whole of a value of which the record keeps a digest; None if no service has it."""
+        return self._get(ref.kind).find_value(ref, kept) if ref.kind in self._openers else None
 
     def exclude(self, refs: Mapping[ResourceRef, State]) -> dict[ResourceRef, State]:
         """Return the resources that no service manages: those of Kafka."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 
+MANIFEST_SCHEMA = "manifest"
+"""The schema of editors, of manifests of any kind."""
 SCHEMA_MARK = "yaml-language-server"
 """The word in a comment by which editors find the schema of a file."""
 NO_DEFAULTS: Mapping[str, object] = MappingProxyType({})
@@ -62,11 +64,13 @@ class LiveManifest(Value):
         data: The manifest.
         left_out: What it lacks, with the reason, one line each.
         undeclarable: Those of these lines that are about a known value that no manifest can declare.
+        suffixes: For each text of the spec that may be in a file of its own, the end of the file's name.
     """
 
     data: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
     undeclarable: tuple[str, ...] = ()
+    suffixes: Mapping[str, str] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """Render a YAML document with the same meaning in YAML 1.1 and 1.2."""
@@ -96,9 +100,9 @@ class LiveManifest(Value):
         return bool(find_marked(KINDS[self.data["kind"]].schema, "x-secret"))
 
 
-def render_schema_line(path: Path, kind: str, schemas: Path) -> str:
-    """Return the first line of a manifest, by which editors find its schema, and an empty line."""
-    schema = schemas / f"{KINDS[kind].schema}.schema.json"
+def render_schema_line(path: Path, schemas: Path) -> str:
+    """Return the first line of a file of manifests, by which editors find its schema, and an empty line."""
+    schema = schemas / f"{MANIFEST_SCHEMA}.schema.json"
     return f"# {SCHEMA_MARK}: $schema={Path(os.path.relpath(schema, path.parent)).as_posix()}\n\n"
 
 
@@ -137,7 +141,7 @@ def build_live_manifest(
         | {name: section for name, section in sections.items() if section},
         "spec": spec | added.spec,
     }
-    return LiveManifest(data, tuple(left_out), tuple(undeclarable))
+    return LiveManifest(data, tuple(left_out), tuple(undeclarable), written.suffixes)
 
 
 def _build_config(

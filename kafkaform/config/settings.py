@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkaform.config import client_properties
@@ -33,7 +35,7 @@ from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Location, Undeclared
-from kafkaform.core.units import parse_age, parse_size
+from kafkaform.core.units import parse_age, parse_duration, parse_size
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import quoted
 from kafkaform.resources import find_kind, misspelt_hazard
@@ -98,6 +100,7 @@ class ClusterSettings(Value):
         moves: The options for moving replicas.
         authorizer: The settings of the authorizer that brokers do not show.
         notify: The webhook that `--notify` posts to; None if there is none.
+        labels: Its labels, by which commands select clusters.
     """
 
     name: str
@@ -113,6 +116,24 @@ class ClusterSettings(Value):
     moves: MoveOptions = field(default_factory=MoveOptions)
     authorizer: AuthorizerSettings = AuthorizerSettings()
     notify: Webhook | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def matches(self, selector: str) -> bool:
+        """Return whether a selector is for it: a glob of its name, or `LABEL=VALUE`."""
+        label, is_label, value = selector.partition("=")
+        return self.labels.get(label) == value if is_label else fnmatchcase(self.name, selector)
+
+
+class Stage(Value):
+    """A stage of an apply to several clusters.
+
+    Attributes:
+        selectors: Its clusters, by globs of names or by labels.
+        wait_ms: The most milliseconds to wait until they are healthy, before the next stage; None: no wait.
+    """
+
+    selectors: tuple[str, ...]
+    wait_ms: int | None = None
 
 
 class BranchConfiguration(Value):
@@ -133,7 +154,8 @@ class Settings(Value):
     Attributes:
         file: The configuration file, or None.
         manifests: The files and folders of manifests.
-        environments: The allowed environments; None without a configuration file.
+        environments: The allowed environments: as listed, or those of the clusters; None without a
+            configuration file.
         clusters: The clusters by name.
         defaults: For each kind, the layer under every manifest.
         profiles: The layers between the defaults and the manifests that name them.
@@ -145,6 +167,9 @@ class Settings(Value):
         rules: Severities by rule code; `off` disables a rule.
         limits: The thresholds of rules.
         policies: The project's own rules.
+        stages: The stages of an apply to several clusters; empty for one cluster after the other.
+        class_archive: Whether skew makes an archive of Spark's classes in the background (`auto`), before it
+            measures (`now`), or does without one (`off`).
         root: The folder that paths of manifests are relative to; None leaves them as given.
         branch: The difference to the configuration of an untrusted branch; None if there is none.
     """
@@ -156,6 +181,7 @@ class Settings(Value):
     defaults: Mapping[str, SpecLayer] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     profile_file: Path | None = None
+    stages: tuple[Stage, ...] = ()
     undeclared: Undeclared = Undeclared.REPORT
     owns: NameGlobs = NO_GLOBS
     protected: tuple[str, ...] = ()
@@ -163,6 +189,7 @@ class Settings(Value):
     rules: Mapping[str, str] = field(default_factory=dict)
     limits: ProjectLimits = DEFAULT_LIMITS
     policies: tuple[Rule, ...] = ()
+    class_archive: str = "auto"
     root: Path | None = None
     branch: BranchConfiguration | None = None
 
@@ -238,6 +265,33 @@ class Settings(Value):
             },
             profiles=build_underlays(self.profiles, under, context.scopes),
         )
+
+    def select_clusters(self, selectors: Sequence[str]) -> dict[str, ClusterSettings]:
+        """Return the clusters that selectors match, by name, in the order of the file.
+
+        Raises:
+            UsageError: There are no clusters, or a selector matches none.
+        """
+        if self.file is None:
+            raise UsageError(f"--clusters: no {CONFIG_FILE} was found", hint=NO_FILE_HINT)
+        if not self.clusters:
+            raise UsageError(f"--clusters: {self.file} names no cluster", hint="add them below `clusters:`")
+        for selector in selectors:
+            if not any(cluster.matches(selector) for cluster in self.clusters.values()):
+                labels = (
+                    f"{name}={value}"
+                    for each in self.clusters.values()
+                    for name, value in each.labels.items()
+                )
+                hint = suggest_names(
+                    selector, [*self.clusters, *dict.fromkeys(labels)], "clusters and labels"
+                )
+                raise UsageError(f"--clusters {selector!r} matches no cluster of {self.file}", hint=hint)
+        return {
+            name: cluster
+            for name, cluster in self.clusters.items()
+            if any(cluster.matches(selector) for selector in selectors)
+        }
 
     def select_cluster(self, name: str | None) -> ClusterSettings | None:
         """Return the cluster of this name, or the only one without a name; None if there are none.
@@ -412,15 +466,41 @@ def read_settings(path: Path, root: Path | None = None) -> Settings:
             to it.
     """
     problems: list[Problem] = []
-    settings = _parse_settings(path, _read_document(path, root), root, problems)
+    settings = _parse_settings(path, partial(_read_document, root=root), problems)
     if problems:
         raise InvalidInput(sorted(problems, key=lambda p: p.location or Location(str(path))))
     return settings
 
 
-def _read_document(path: Path, root: Path | None = None) -> Document:
+def parse_edited(settings: Settings, texts: Mapping[str, str]) -> Settings:
+    """Parse the configuration again, with new texts of files.
+
+    Args:
+        settings: The settings.
+        texts: The texts by the paths of the files.
+
+    Raises:
+        InvalidInput: The configuration would be invalid.
+    """
     problems: list[Problem] = []
-    raw = read_bytes(path, problems)
+    path = Path(settings.file or CONFIG_FILE)
+    edited = _parse_settings(path, partial(_read_document, texts=texts), problems)
+    if problems:
+        raise InvalidInput(problems)
+    return edited
+
+
+def _read_document(
+    path: Path, root: Path | None = None, texts: Mapping[str, str] = MappingProxyType({})
+) -> Document:
+    problems: list[Problem] = []
+    # Files of an untrusted branch: a link or `..` must not lead to other files of this machine.
+    if root is not None and not path.resolve().is_relative_to(root.resolve()):
+        raise InvalidInput([Problem(f"{quoted(path.name)} is outside of the branch: not read", None)])
+    if not path.exists():
+        raise InvalidInput([Problem(f"there is no file {quoted(str(path))}", None)])
+    text = texts.get(str(path))
+    raw = read_bytes(path, problems) if text is None else text.encode()
     shown = str(path if root is None else path.relative_to(root))
     documents = read_documents(raw, shown, problems.append, verbatim=VERBATIM) if raw is not None else []
     if not problems and len(documents) != 1:
@@ -447,14 +527,16 @@ def _find_differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) ->
     return frozenset(key for key in {**first, **second} if first.get(key) != second.get(key))
 
 
-def _parse_settings(path: Path, document: Document, root: Path | None, problems: list[Problem]) -> Settings:
-    written = document
-    flaws, document = check_structure(document, "config")
+def _parse_settings(path: Path, read: Callable[[Path], Document], problems: list[Problem]) -> Settings:
+    written = read(path)
+    flaws, document = check_structure(written, "config")
     problems.extend(flaws)
     data: Any = document.data or {}
-    environments = tuple(data.get("environments", ()))
-    # If the list itself is invalid, environments are not checked against it.
-    known = None if written.has(["environments"]) and "environments" not in data else environments
+    used = (cluster.get("environment") for cluster in data.get("clusters", {}).values())
+    environments = tuple(data.get("environments") or dict.fromkeys(name for name in used if name is not None))
+    # If the list itself, or what it is read from, is invalid, environments are not checked against it.
+    is_unknown = any(written.has([name]) and name not in data for name in ("environments", "clusters"))
+    known = None if is_unknown else environments
     policies = _parse_policies(document, data.get("policies", []), known, problems)
     severities = data.get("rules", {})
     limits = read_limits(data.get("limits") or {}, document.create_reporter(("limits",), problems))
@@ -464,10 +546,12 @@ def _parse_settings(path: Path, document: Document, root: Path | None, problems:
     profile_file = path.parent / data["profilesFrom"] if "profilesFrom" in data else None
     if profile_file is not None:
         try:
-            at = document.locate(("profilesFrom",))
-            further = _read_profile_file(profile_file, at, root, scopes, problems)
+            further = _read_profile_file(profile_file, read, scopes, problems)
         except InvalidInput as error:
-            problems.extend(error.problems)
+            at = document.locate(("profilesFrom",))
+            problems += [
+                replace(each, location=at) if each.location is None else each for each in error.problems
+            ]
         else:
             problems.extend(find_duplicates(profiles, further))
             profiles = {**further, **profiles}
@@ -486,10 +570,12 @@ def _parse_settings(path: Path, document: Document, root: Path | None, problems:
         defaults=read_layers(document, (DEFAULTS,), data.get(DEFAULTS, {}), scopes, problems),
         profiles=profiles,
         profile_file=profile_file,
+        stages=_parse_stages(document, data.get("stages", []), problems),
         undeclared=Undeclared(data.get("undeclared", Undeclared.REPORT.value)),
         rules=severities,
         limits=limits,
         policies=policies,
+        class_archive=data.get("skew", {}).get("classArchive", "auto"),
         owns=_parse_globs(document, "owns", data, NO_GLOBS, problems),
         protected=_parse_globs(document, "protected", data, NO_GLOBS, problems).names,
         ignore=_parse_globs(document, "ignore", data, DEFAULT_IGNORE, problems),
@@ -497,15 +583,10 @@ def _parse_settings(path: Path, document: Document, root: Path | None, problems:
 
 
 def _read_profile_file(
-    path: Path, at: Location, root: Path | None, scopes: Scopes | None, problems: list[Problem]
+    path: Path, read: Callable[[Path], Document], scopes: Scopes | None, problems: list[Problem]
 ) -> dict[str, Profile]:
-    """Read the profiles of a file that is named at a place; raises InvalidInput if it cannot be read."""
-    if root is not None and not path.resolve().is_relative_to(root.resolve()):
-        raise InvalidInput([Problem("profilesFrom: the file is outside of the branch: not read", at)])
-    if not path.is_file():
-        hint = f"write a path relative to the folder of {CONFIG_FILE}"
-        raise InvalidInput([Problem(f"profilesFrom: there is no file {quoted(str(path))}", at, hint)])
-    written = _read_document(path, root)
+    """Read the profiles of another file; raises InvalidInput, without a place if there is no such file."""
+    written = read(path)
     flaws, document = check_structure(written, "config")
     problems.extend(flaws)
     data: Any = document.data or {}
@@ -555,7 +636,27 @@ def _parse_clusters(
             parse_webhook(
                 cluster.get("notify", {}), folder, document.locate((*path, "notify"), key=True), problems
             ),
+            {label: str(value) for label, value in cluster.get("labels", {}).items()},
         )
+
+
+def _parse_stages(document: Document, stages: Sequence[Any], problems: list[Problem]) -> tuple[Stage, ...]:
+    return tuple(
+        Stage(
+            tuple(stage["clusters"]),
+            _parse_quantity(
+                document,
+                ("stages", number, "waitHealthy"),
+                stage.get("waitHealthy"),
+                parse_duration,
+                None,
+                problems,
+            ),
+        )
+        if isinstance(stage, Mapping)
+        else Stage(tuple(stage))
+        for number, stage in enumerate(stages)
+    )
 
 
 def _parse_globs(
@@ -588,6 +689,9 @@ def _parse_moves(
     document: Document, path: tuple[str, ...], section: Mapping[str, Any], problems: list[Problem]
 ) -> MoveOptions:
     default = MoveOptions()
+    timeout = _parse_quantity(
+        document, (*path, "timeout"), section.get("timeout"), parse_duration, None, problems
+    )
     return MoveOptions(
         _parse_quantity(
             document, (*path, "throttle"), section.get("throttle"), parse_rate, default.throttle, problems
@@ -601,13 +705,14 @@ def _parse_moves(
             default.batch_bytes,
             problems,
         ),
+        None if timeout is None else timeout / 1000,
         when_busy=WhenBusy(section.get("whenBusy", default.when_busy.value)),
     )
 
 
 def _parse_quantity(
     document: Document,
-    path: tuple[str, ...],
+    path: tuple[str | int, ...],
     value: str | int | None,
     parse: Callable[[str], T],
     default: T,

@@ -8,27 +8,25 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifest_text import SCHEMA_MARK, render_schema_line
+from kafkaform.config.manifest_text import MANIFEST_SCHEMA, SCHEMA_MARK, render_schema_line
 from kafkaform.config.manifests.files import CONFIG_FILE, find_manifest_files, read_bytes
-from kafkaform.config.manifests.yaml12 import read_documents
-from kafkaform.config.settings import Settings, read_settings
+from kafkaform.config.settings import DEFAULT_MANIFESTS, Settings, read_settings
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.files import write_files
 from kafkaform.core.schema_files import load_schema
 from kafkaform.core.values import Value
-from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from kafkaform.config.manifests.yaml12 import Document
     from kafkaform.core.errors import Problem
 
 _FOLDER = "schemas"
 _SCHEMA_ID = "urn:kafkaform:"
 _TEMPLATES = ("kafkaform.yaml", "topics/example.yaml", "topics/example-group.yaml")
 # Copied into the repository, so that editors need no network.
-_SCHEMAS = ("config", *(kind.schema for kind in KINDS.values()))
+_SCHEMAS = ("config", MANIFEST_SCHEMA)
+VSCODE_SETTINGS = ".vscode/settings.json"
 GITIGNORE = ".gitignore"
 """The one file that may exist already; it is not changed then."""
 
@@ -53,7 +51,7 @@ def write_starter(directory: Path) -> Starter:
     """
     templates = files("kafkaform").joinpath("templates")
     contents = {name: templates.joinpath(*name.split("/")).read_text("utf-8") for name in _TEMPLATES}
-    contents |= _render_schemas()
+    contents |= _render_schemas() | {VSCODE_SETTINGS: _render_associations(DEFAULT_MANIFESTS)}
     # In the package it has no dot, as packaging tools would interpret it.
     contents[GITIGNORE] = templates.joinpath("gitignore").read_text("utf-8")
     present = [name for name in contents if os.path.lexists(directory / name)]
@@ -78,18 +76,46 @@ def _render_schemas() -> dict[str, str]:
     }
 
 
+def _render_associations(folders: Iterable[str]) -> str:
+    """Return which schema is for which files, as VS Code's YAML extension reads it."""
+    # The line in a file is for its first document alone; these patterns are for all of them.
+    manifests = [f"{folder}/**/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    schemas = {
+        f"{_FOLDER}/config.schema.json": CONFIG_FILE,
+        f"{_FOLDER}/{MANIFEST_SCHEMA}.schema.json": manifests,
+    }
+    return json.dumps({"yaml.schemas": schemas}, indent=2) + "\n"
+
+
+def find_schemas(config_file: str | None) -> Path | None:
+    """Return the folder of schemas beside the configuration file, as `kafkaform init` writes it; or None."""
+    schemas = (Path(config_file).parent if config_file else Path()) / _FOLDER
+    return schemas if (schemas / f"{MANIFEST_SCHEMA}.schema.json").exists() else None
+
+
+def ensure_schemas(config_file: str | None) -> Path | None:
+    """Return the folder of schemas beside the configuration file, and write them if it has none.
+
+    None without a configuration file.
+    """
+    found = find_schemas(config_file)
+    if config_file is None or found is not None:
+        return found
+    home = Path(config_file).parent
+    write_files({home / name: text for name, text in _render_schemas().items()}, overwrite=False)
+    return home / _FOLDER
+
+
 class EditorHelp(Value):
     """The files that help editors in a repository.
 
     Attributes:
         schemas: The schemas that were written or replaced.
         linked: The files that got the line by which editors find their schema.
-        mixed: Manifests without that line, as they declare several kinds or cannot be read.
     """
 
     schemas: tuple[Path, ...]
     linked: tuple[Path, ...]
-    mixed: tuple[Path, ...]
 
 
 def write_schemas(directory: Path) -> EditorHelp:
@@ -111,30 +137,30 @@ def write_schemas(directory: Path) -> EditorHelp:
         path: text for path, text in schemas.items() if not path.exists() or path.read_text("utf-8") != text
     }
     linked: dict[Path, str] = {}
-    mixed = []
+    editor = directory / VSCODE_SETTINGS
+    if not os.path.lexists(editor):
+        home = directory if settings.file else Path()
+        outdated[editor] = _render_associations(os.path.relpath(path, home) for path in settings.manifests)
     if config.exists() and SCHEMA_MARK not in (text := config.read_text("utf-8")):
         linked[config] = f"# {SCHEMA_MARK}: $schema={_FOLDER}/config.schema.json\n\n{text}"
     ignored: list[Problem] = []
     folders = [path if settings.file else directory / path for path in settings.manifests]
     for path in find_manifest_files([folder for folder in folders if folder.exists()], ignored):
         raw = read_bytes(path, ignored) or b""
-        if SCHEMA_MARK.encode() in raw or path.is_symlink():
+        if SCHEMA_MARK.encode() in raw or path.is_symlink() or not _is_text(raw):
             continue
-        kinds = {_get_kind(document) for document in read_documents(raw, str(path), ignored.append)}
-        kind = kinds.pop() if len(kinds) == 1 else None
-        if kind is None:
-            mixed.append(path)
-        else:
-            line = render_schema_line(path, kind, directory / _FOLDER)
-            linked[path] = line.replace("\n", "\r\n" if b"\r\n" in raw else "\n") + raw.decode("utf-8-sig")
+        line = render_schema_line(path, directory / _FOLDER)
+        linked[path] = line.replace("\n", "\r\n" if b"\r\n" in raw else "\n") + raw.decode("utf-8-sig")
     write_files({**outdated, **linked}, overwrite=True)
-    return EditorHelp(tuple(outdated), tuple(linked), tuple(mixed))
+    return EditorHelp(tuple(outdated), tuple(linked))
 
 
-def _get_kind(document: Document) -> str | None:
-    """Return the kind of a manifest, if there is such a kind."""
-    kind = document.data.get("kind") if isinstance(document.data, dict) else None
-    return kind if isinstance(kind, str) and kind in KINDS else None
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _write_files(directory: Path, contents: Mapping[str, str]) -> None:

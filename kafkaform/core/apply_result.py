@@ -5,9 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafkaform.core.values import Value
+from kafkaform.core.values import Value, field
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkaform.core.model import Diagnostic, FieldChange, ResourceRef
     from kafkaform.core.operations import Operation
     from kafkaform.core.plans import PlannedChange
@@ -44,6 +46,7 @@ class ResourceResult(Value):
         not_done: The operations that were not carried out, or whose outcome is unknown.
         in_doubt: The operations of `not_done` that were sent: they may have taken effect, in full or in part.
         deferred: Fields that still differ, and that this version does not change.
+        live: The numbers of the changed resource that the record keeps, by name.
     """
 
     planned: PlannedChange
@@ -54,6 +57,7 @@ class ResourceResult(Value):
     not_done: tuple[Operation, ...] = ()
     in_doubt: tuple[Operation, ...] = ()
     deferred: tuple[FieldChange, ...] = ()
+    live: Mapping[str, int] = field(default_factory=dict)
 
 
 class ApplyReport(Value):

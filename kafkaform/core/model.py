@@ -226,6 +226,11 @@ class Live(Value):
         """The reason why a part could not be read; empty if all was."""
         return ""
 
+    @property
+    def recorded(self) -> Mapping[str, int]:
+        """The numbers of a changed resource that the record of applies keeps, by name."""
+        return {}
+
 
 class Observed(Value):
     """A resource as the live cluster has it.
@@ -248,6 +253,7 @@ class Observed(Value):
     live: Live | None = None
 
 
+UNLISTED = "KF430"
 NOT_KNOWN = "KF433"
 """The code of the note about what only a later kafkaform can read."""
 

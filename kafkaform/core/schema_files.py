@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.printable import clipped
+from kafkaform.core.values import Value
 from kafkaform.core.wording import join_words
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def find_marked(name: str, keyword: str) -> frozenset[str]:
         name: The schema.
         keyword: `x-secret`: the value is a reference to a secret. `x-verbatim`: scalars below it keep their
             source text, which the kind interprets. `x-required`: a manifest or the defaults must set it.
-            `x-file`: the value may be `{file: PATH}`, and is then the text of that file.
+            `x-file`: the value may be `{file: PATH}`, and is then the text of that file. `x-unit`: text and
+            numbers are a `duration` or a `size`.
     """
     whole = load_schema(name)
     return frozenset(_find_marked(whole, whole["$defs"], keyword))
@@ -99,6 +101,104 @@ def _find_marked(part: object, definitions: Mapping[str, Any], keyword: str) -> 
                 yield field
         for below in part.values():
             yield from _find_marked(below, definitions, keyword)
+
+
+class FieldSchema(Value):
+    """A field of a schema, with its references followed.
+
+    Attributes:
+        path: Its path, such as `spec.retention`; empty for the whole document.
+        schema: Its schema.
+        required: Whether the field above must have it.
+    """
+
+    path: str
+    schema: Mapping[str, Any]
+    required: bool = False
+
+
+def find_field(name: str, path: str) -> FieldSchema:
+    """Find the field of a schema at a path, such as `spec.config.retention.ms`.
+
+    Args:
+        name: The schema.
+        path: The names of fields, separated by dots; those of lists and of mappings by name are the fields of
+            their items.
+
+    Raises:
+        UnknownFieldError: There is no such field.
+    """
+    field, remaining = FieldSchema("", load_schema(name)), path
+    while remaining:
+        fields = list_fields(name, field)
+        # A name may contain dots, as those of Kafka's configs do.
+        found = max(
+            (each for each in fields if f"{remaining}.".startswith(f"{each}.")), key=len, default=None
+        )
+        if found is None:
+            raise UnknownFieldError(field.path, remaining, tuple(fields))
+        field, remaining = fields[found], remaining[len(found) + 1 :]
+    return field
+
+
+def list_fields(name: str, field: FieldSchema) -> dict[str, FieldSchema]:
+    """Return the fields below a field of a schema by name."""
+    below = _follow(name, field.schema)
+    while not below.get("properties"):
+        # A list has the fields of its items, and a mapping by name those of its values.
+        item = below.get("items") or below.get("additionalProperties")
+        if not isinstance(item, dict):
+            return {}
+        below = _follow(name, item)
+    return {
+        key: FieldSchema(
+            f"{field.path}.{key}".removeprefix("."), _follow(name, schema), key in below.get("required", ())
+        )
+        for key, schema in below["properties"].items()
+    }
+
+
+def _follow(name: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a part of a schema with what its reference adds; its own description comes first."""
+    while "$ref" in schema:
+        target = load_schema(name)["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+        schema = {**target, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}
+    return schema
+
+
+class UnknownFieldError(LookupError):
+    """A field that a schema does not have.
+
+    Attributes:
+        parent: The path of the field above.
+        name: The name, or the rest of the path.
+        known: The fields that it has.
+    """
+
+    def __init__(self, parent: str, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name)
+        self.parent, self.name, self.known = parent, name, known
+
+
+def describe_type(schema: Mapping[str, Any]) -> str:
+    """Return the type of a field in words: `a duration or a mapping`, `a list of texts`, `report | keep`."""
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    types = schema.get("type", "object")
+    types = [types] if isinstance(types, str) else types
+    words = [_TYPES[each] for each in types]
+    if unit := schema.get("x-unit"):
+        words = [
+            f"a {unit}",
+            *(_TYPES[each] for each in types if each not in {"string", "integer", "number"}),
+        ]
+    items = schema.get("items")
+    if "array" in types and isinstance(items, dict) and isinstance(items.get("type"), str):
+        plural = {"string": "texts", "integer": "whole numbers", "object": "mappings", "array": "lists"}
+        words = [w if w != _TYPES["array"] else f"a list of {plural[items['type']]}" for w in words]
+    return join_words(words, "or")
 
 
 def find_errors(name: str, value: object) -> list[ValidationError]:

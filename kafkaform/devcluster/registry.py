@@ -76,7 +76,14 @@ def launch_registry(java: Java, jar: Path, registry: Registry, directory: Path, 
         heap_mb=_HEAP_MB,
         full_jit=False,
         token=str(registry.token),
-        program=(f"-Dquarkus.http.host={HOST}", f"-Dquarkus.http.port={registry.port}", "-jar", str(jar)),
+        program=(
+            f"-Dquarkus.http.host={HOST}",
+            f"-Dquarkus.http.port={registry.port}",
+            # By default, it lists the first 1,000.
+            "-Dregistry.ccompat.max-subjects=1000000",
+            "-jar",
+            str(jar),
+        ),
     )
     deadline = time.monotonic() + timeout_s
     while not _responds(registry):

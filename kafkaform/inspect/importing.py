@@ -8,6 +8,7 @@ are listed. The files of another tool are converted into the reading of a cluste
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -22,16 +23,16 @@ from kafkaform.config.manifest_text import (
     get_prefix,
     render_schema_line,
 )
-from kafkaform.config.manifests.loader import merge
+from kafkaform.config.manifests.loader import MAX_FILE_BYTES, merge
 from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.model import NOT_KNOWN, Desired, Facts
+from kafkaform.core.model import NOT_KNOWN, UNLISTED, Desired, Facts, Severity
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.values import Value, field, replace
 from kafkaform.core.wording import counted
 from kafkaform.plan.difference import diff
 from kafkaform.plan.policy import is_own
-from kafkaform.resources import GROUP, KINDS, is_group, is_topic
+from kafkaform.resources import GROUP, KINDS, TOPIC, is_group, is_topic
 from kafkaform.resources.base import Itemized, WholeChecked
 from kafkaform.resources.values import fields_of, label
 from kafkaform.rules import RULES, RuleContext
@@ -78,7 +79,7 @@ class ImportLayout(Value):
 
 
 class ImportedFile(Value):
-    """A file of manifests, and the resources in it, in order."""
+    """A file of manifests and the resources in it, in order; or a text that a manifest names."""
 
     path: Path
     text: str
@@ -99,7 +100,7 @@ class Import(Value):
         unread: Resources that could not be read in full, and why.
         undeclarable: Resources that no manifest can declare, and why.
         notes: Other notes on the reading, a line each.
-        is_complete: Whether this version knows everything that the cluster has.
+        is_complete: Whether this version knows everything that the cluster has, and all services listed it.
         unconverted: Parts of the files of another tool that have no counterpart.
     """
 
@@ -159,10 +160,8 @@ def make_import(
     readable = [ref for ref in wanted if ref in observation.resources and ref not in unread]
     idle = [ref for ref in readable if is_group(ref) and GROUP.is_idle(observation.resources[ref])]
     manifests = {
-        ref: build_live_manifest(
-            observation.resources[ref],
-            context.merge_defaults(ref.kind),
-            _add_labels(additions.get(ref, NO_ADDITIONS), layout.labels),
+        ref: _build_manifest(
+            observation.resources[ref], context, _add_labels(additions.get(ref, NO_ADDITIONS), layout.labels)
         )
         for ref in readable
         if ref not in idle
@@ -182,8 +181,74 @@ def make_import(
         unread,
         undeclarable,
         tuple(note.message for note in observation.diagnostics),
-        is_complete=all(note.code != NOT_KNOWN for note in observation.diagnostics),
+        is_complete=not any(
+            note.code == NOT_KNOWN or (note.code == UNLISTED and note.severity is Severity.WARNING)
+            for note in observation.diagnostics
+        ),
     )
+
+
+def _build_manifest(observed: Observed, context: Context, added: Additions) -> LiveManifest:
+    """Return the manifest of a resource: with a profile, if that leaves less to write."""
+    kind = observed.ref.kind
+    best = build_live_manifest(observed, context.merge_underlay(kind), added)
+    for name in context.profiles:
+        under = context.find_underlay(kind, name)
+        # That live values are those of a profile says nothing of what no cluster stores, such as `keyed`.
+        if under is None or any(layer.keys() - LIVE_FIELDS for layer in under.layers):
+            continue
+        named = replace(added, spec={"profile": name, **added.spec})
+        manifest = build_live_manifest(observed, context.merge_underlay(kind, name), named)
+        if _count_fields(manifest) < _count_fields(best):
+            best = manifest
+    return best
+
+
+def _count_fields(manifest: LiveManifest) -> int:
+    spec = manifest.data["spec"]
+    return len(spec) + len(spec.get("config", ()))
+
+
+LIVE_FIELDS = frozenset({"partitions", "replicationFactor", "config"})
+"""The fields of a spec whose values are on the cluster, so that a resource shows whether it has a profile."""
+MIN_PROFILE_SIZE = 5
+"""The fewest topics with equal settings for which a profile is offered."""
+
+
+def find_profiles(observation: Observation, context: Context) -> dict[str, Any]:
+    """Find the settings that several topics have, as profiles by name, the most frequent ones first.
+
+    Args:
+        observation: A reading of the cluster.
+        context: The context of the manifests; values that equal its defaults are left out.
+    """
+    specs = [
+        spec
+        for ref, observed in sorted(observation.resources.items())
+        if is_topic(ref) and not is_own(ref) and not _is_internal(observed)
+        for spec in (_build_manifest(observed, context, NO_ADDITIONS).data["spec"],)
+        if "profile" not in spec and "placement" not in spec
+    ]
+    counts = Counter(json.dumps(spec) for spec in specs)
+    profiles: dict[str, Any] = {}
+    for text, count in counts.most_common():
+        spec = json.loads(text)
+        if count >= MIN_PROFILE_SIZE and spec:
+            name = _name_profile(spec)
+            taken = [*profiles, *context.profiles]
+            numbers = (f"{name}-{number}" for number in range(2, len(taken) + 3))
+            free = next(each for each in (name, *numbers) if each not in taken)
+            profiles[free] = {TOPIC.name: spec}
+    return profiles
+
+
+def _name_profile(spec: Mapping[str, Any]) -> str:
+    """Return a name that says what distinguishes a spec; people choose a better one."""
+    config, retention = spec.get("config", {}), spec.get("retention")
+    time = retention.get("time") if isinstance(retention, dict) else retention
+    parts = [config.get("cleanup.policy", "delete"), time, spec.get("partitions")]
+    text = "-".join(str(part) for part in parts if part is not None)
+    return re.sub(r"[^A-Za-z0-9._]+", "-", text)
 
 
 def _add_labels(added: Additions, labels: Mapping[str, str]) -> Additions:
@@ -204,7 +269,7 @@ def shared_values(observation: Observation, context: Context) -> dict[str, Any]:
     """
     refs = [ref for ref in observation.resources if is_topic(ref) and not is_own(ref)]
     specs = [
-        build_live_manifest(observation.resources[ref], context.merge_defaults(ref.kind)).data["spec"]
+        build_live_manifest(observation.resources[ref], context.merge_underlay(ref.kind)).data["spec"]
         for ref in sorted(refs)
         if not _is_internal(observation.resources[ref])
     ]
@@ -287,9 +352,16 @@ def _render_files(
     for ref in manifests:
         refs_by_path[paths[ref]].append(ref)
     files = []
+    stems = _choose_paths(manifests, replace(layout, by=FileGrouping.TOPIC))
     for path, refs in sorted(refs_by_path.items()):
-        schema_line = "" if layout.schemas is None else render_schema_line(path, refs[0].kind, layout.schemas)
-        text = schema_line + "---\n".join(manifests[ref].to_yaml() for ref in refs)
+        schema_line = "" if layout.schemas is None else render_schema_line(path, layout.schemas)
+        texts = []
+        for ref in refs:
+            manifest, beside = _split_texts(manifests[ref], stems[ref])
+            # In each document: the language server of editors reads the line for one document only.
+            texts.append(schema_line + manifest.to_yaml())
+            files += beside
+        text = "---\n".join(texts)
         # The loader would refuse the file.
         if len(text) > MAX_BYTES:
             raise KafkaformError(
@@ -299,6 +371,19 @@ def _render_files(
             )
         files.append(ImportedFile(path, text, tuple(refs)))
     return tuple(files)
+
+
+def _split_texts(manifest: LiveManifest, path: Path) -> tuple[LiveManifest, list[ImportedFile]]:
+    """Return a manifest that names files with its long texts, such as schemas, and these files."""
+    files = {
+        name: ImportedFile(path.with_suffix(suffix), text, ())
+        for name, suffix in manifest.suffixes.items()
+        if isinstance(text := manifest.data["spec"].get(name), str)
+        and "\n" in text.strip()
+        and len(text.encode()) <= MAX_FILE_BYTES
+    }
+    spec = manifest.data["spec"] | {name: {"file": file.path.name} for name, file in files.items()}
+    return replace(manifest, data={**manifest.data, "spec": spec}), [*files.values()]
 
 
 # --- the check by a plan -------------------------------------------------------------------------------
@@ -335,8 +420,9 @@ def _read_back(
         if (flaw := first_problem(kind.schema, manifest.data)) is not None:
             refused[ref] = flaw
             continue
-        own = kind.normalise(manifest.data["spec"], report)
-        layer = merge([context.merge_defaults(ref.kind), own])
+        spec = {name: value for name, value in manifest.data["spec"].items() if name != "profile"}
+        own = kind.normalise(spec, report)
+        layer = merge([context.merge_underlay(ref.kind, manifest.data["spec"].get("profile")), own])
         declared = Desired(ref, *kind.resolve(layer, report))
         combined: Sequence[Desired] = [declared]
         if isinstance(kind, Itemized):

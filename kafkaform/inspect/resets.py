@@ -130,7 +130,7 @@ def make_reset(
     desired = Desired(ref, {partition_path(p): offset for p, offset in clamped.items()}, Intent())
     policy = Policy(forbid=target.forbid if target else (), allow=request.allow)
     difference = diff_update(desired, desired.state or {}, observation, facts)
-    proposals = judge(difference.proposals, observation, facts)
+    proposals = judge(difference.proposals, facts)
     context = RuleContext(
         (), facts, observation.inventory, settings.limits, live=observation.resources, subset=True
     )

@@ -13,7 +13,16 @@ from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
-from kafkaform.resources import GROUP, KINDS, TOPIC, group_ref, is_group, is_topic, nearest_name
+from kafkaform.resources import (
+    GROUP,
+    KINDS,
+    TOPIC,
+    find_topic_of,
+    group_ref,
+    is_group,
+    is_topic,
+    nearest_name,
+)
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 from spark_validation.arrivals import Spread
@@ -69,6 +78,7 @@ class TopicStatus(Value):
         size: The size of its data; None if it is not known.
         groups: The groups that read it, or have an offset in it.
         arrivals: The records written to its partitions; None if that was not read.
+        subjects: The subjects with the schemas of its keys and values, if subjects were read.
     """
 
     name: str
@@ -78,6 +88,7 @@ class TopicStatus(Value):
     size: DataSize | None = None
     groups: tuple[str, ...] = ()
     arrivals: TopicArrivals | None = None
+    subjects: tuple[Observed, ...] = ()
 
     def config(self, name: str) -> str | None:
         """Return the value in force of a config; None if it is not known."""
@@ -242,7 +253,10 @@ def read_status(
     declared = {resource.ref for resource in desired or () if resource.state is not None}
 
     def takes(ref: ResourceRef) -> bool:
-        return not is_group(ref) and selection.takes(ref, declared)  # groups are read below
+        if is_group(ref):
+            return False  # groups are read below
+        topic = find_topic_of(ref)
+        return selection.takes(ref, declared) or (topic is not None and selection.takes(topic, declared))
 
     observation = cluster.observe([*filter(takes, sorted(declared))], takes, kinds=selection.kinds)
     unread: list[str] = []
@@ -343,6 +357,9 @@ def assemble(
     # The difference of the two is what `ignore` hides.
     without_ignore = Selection(selection.globs, selection.kinds)
     readers = _group_by_topic(reading.groups.values())
+    subjects: dict[ResourceRef | None, list[Observed]] = defaultdict(list)
+    for ref, observed in sorted(observation.resources.items()):
+        subjects[find_topic_of(ref)].append(observed)
     topics = tuple(
         TopicStatus(
             ref.name,
@@ -351,6 +368,7 @@ def assemble(
             declared[ref].team if ref in declared else "",
             sizes.get(ref),
             tuple(sorted(readers.get(ref.name, ()))),
+            subjects=tuple(subjects.get(ref, ())),
         )
         for ref in chosen
         if is_topic(ref) and (ref in observation.resources or ref not in observation.invisible)

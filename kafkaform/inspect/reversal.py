@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from kafkaform.config.manifests.editing import Edit
 from kafkaform.core.model import FieldChange
 from kafkaform.core.partitions import group_by_topic
-from kafkaform.core.values import Value
-from kafkaform.core.wording import command, counted, spans
+from kafkaform.core.values import Value, replace
+from kafkaform.core.wording import command, counted, listed, spans
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import restore
+from kafkaform.resources.base import BROKERS, restore
 from kafkaform.resources.values import format_value, label
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.audit.entries import AuditEntry, RecordedField
     from kafkaform.core.model import Desired, FieldValue, Observed, ResourceRef
@@ -90,6 +90,22 @@ def _build_reset_options(offsets: Mapping[tuple[str, int], int]) -> list[str]:
     return [*(word for option in chosen for word in option), "--to", str(next(iter(offsets.values())))]
 
 
+def complete_values(entry: AuditEntry, find: Callable[[ResourceRef, FieldValue], FieldValue]) -> AuditEntry:
+    """Return a change with the earlier values of which the record has a part, where something has the whole.
+
+    Args:
+        entry: The change.
+        find: Returns the whole of a value, or None.
+    """
+    fields = []
+    for recorded in entry.fields:
+        if recorded.cut and (whole := find(entry.ref, recorded.before)) is not None:
+            fields.append(replace(recorded, before=whole, cut=False))
+        else:
+            fields.append(recorded)
+    return replace(entry, fields=tuple(fields))
+
+
 class _ChangeReversal(Value):
     """The reversal of one change."""
 
@@ -114,10 +130,13 @@ class _ChangeReversal(Value):
             self._refuse(f"its result is not known, so it may not have been applied; {_FORCE}")
         elif entry.outcome is not None and not entry.may_have_taken_place:
             self._note(f"nothing to undo: it was not applied ({entry.outcome.result})")
-        # A part of an entry is missing, or a value was cut to fit a line: what was there before is not known
-        # in full.
-        elif not entry.complete or any(field.cut for field in self._fields()):
+        # What was there before is not known in full.
+        elif not entry.complete:
             self._refuse("the record of it is incomplete")
+        elif cut := [label(field.path) for field in self._fields() if field.cut]:
+            text = f"the record of it is incomplete: {listed(cut)} was too long"
+            service = self._kind.words.service
+            self._refuse(text if service == BROKERS else f"{text}, and the {service} no longer has it")
         elif entry.action == "update":
             for changed in self._fields():
                 self._undo_field(changed)

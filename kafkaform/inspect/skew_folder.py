@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.files import UnsuitableFileError, read_file
+from kafkaform.core.files import UnsuitableFileError, read_file, write_file
 from kafkaform.core.values import Value
 from spark_validation.metrics import ARRIVALS_RATIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from datetime import datetime
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from spark_validation.metrics import MetricRow
@@ -42,25 +41,24 @@ class EarlierReports(Value):
     damaged: tuple[str, ...] = ()
 
 
-def read_reports(
-    folder: Path, cluster_id: str | None, topics: Collection[str], read: Callable[[Path], SkewReport]
-) -> EarlierReports:
+def read_reports(folder: Path, cluster_id: str | None, topics: Collection[str]) -> EarlierReports:
     """Read the reports in a folder that contain one of the topics of a cluster.
 
     Args:
         folder: The folder; it may not exist yet.
         cluster_id: The cluster; None for reports on files.
         topics: The topics.
-        read: A function that reads the report in a file.
 
     Raises:
         KafkaformError: The folder cannot be read.
     """
+    from kafkaform.plan.skew_report import read_skew_report
+
     reports: list[SkewReport] = []
     damaged: list[str] = []
     for file in _list_reports(folder):
         try:
-            report = read(file)
+            report = read_skew_report(file, now=datetime.now(UTC), max_age=None)
         except KafkaformError as error:
             # Reports of other versions may be among them, which this version cannot read.
             damaged.append(error.message)
@@ -70,22 +68,11 @@ def read_reports(
     return EarlierReports(tuple(sorted(reports, key=lambda report: report.created_at)), tuple(damaged))
 
 
-def keep_report(folder: Path, report: SkewReport, text: str, write: Callable[[Path, str], None]) -> Path:
-    """Write a report to a new file in a folder; a second one of the same second gets a number.
+def keep_report(folder: Path, report: SkewReport) -> Path:
+    """Write a report as JSON to a new file in a folder, as `keep_file` does."""
+    from spark_validation.results import to_json
 
-    Args:
-        folder: The folder; created if it does not exist.
-        report: The report.
-        text: The report as JSON.
-        write: A function that writes a file whole or not at all.
-
-    Returns:
-        The file.
-
-    Raises:
-        KafkaformError: The file cannot be written.
-    """
-    return keep_file(folder, report.created_at, text, write, _REPORT_AFFIXES)
+    return keep_file(folder, report.created_at, to_json(report), _REPORT_AFFIXES)
 
 
 def _list_reports(folder: Path) -> list[Path]:
@@ -95,16 +82,13 @@ def _list_reports(folder: Path) -> list[Path]:
         raise KafkaformError(f"cannot read {folder}: {error.strerror}") from error
 
 
-def keep_file(
-    folder: Path, at: str, text: str, write: Callable[[Path, str], None], affixes: tuple[str, str]
-) -> Path:
+def keep_file(folder: Path, at: str, text: str, affixes: tuple[str, str]) -> Path:
     """Write a text to a new file named after its time; later files of the same second get a number.
 
     Args:
         folder: The folder; created if it does not exist.
         at: The time, in ISO 8601.
         text: The text.
-        write: A function that writes a file whole or not at all.
         affixes: The prefix and suffix of the file's name, around the time.
 
     Returns:
@@ -120,7 +104,7 @@ def keep_file(
     except OSError as error:
         raise KafkaformError(f"cannot write into {folder}: {error.strerror}") from error
     try:
-        write(file, text)
+        write_file(file, text)
     except BaseException:
         # The empty file only reserves the name: a later run must not take it for a report.
         file.unlink(missing_ok=True)
@@ -142,11 +126,9 @@ def _create_empty_file(folder: Path, time: str, affixes: tuple[str, str]) -> Pat
     raise KafkaformError(f"{folder} has {_MAX_FILES_PER_SECOND:,} reports of the same second")
 
 
-def keep_rows(
-    folder: Path, rows: Iterable[MetricRow], at: datetime, write: Callable[[Path, str], None]
-) -> Path:
-    """Write rows to a new file in a folder; the arguments are those of `keep_file`."""
-    return keep_file(folder, f"{at:%Y-%m-%dT%H:%M:%SZ}", _rows_to_json_lines(rows), write, _METRIC_AFFIXES)
+def keep_rows(folder: Path, rows: Iterable[MetricRow], at: datetime) -> Path:
+    """Write rows to a new file in a folder, as `keep_file` does."""
+    return keep_file(folder, f"{at:%Y-%m-%dT%H:%M:%SZ}", _rows_to_json_lines(rows), _METRIC_AFFIXES)
 
 
 def _rows_to_json_lines(rows: Iterable[MetricRow]) -> str:

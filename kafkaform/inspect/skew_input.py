@@ -1,7 +1,6 @@
 """Input of a skew analysis from the cluster and the manifests: topics, log ends, policies, readers.
 
-The ends of logs are read before any record. Nothing here imports Spark: `kafkaform.cli.skew` brings the two
-together.
+The ends of logs are read before any record. Nothing here imports Spark: `skew_analysis` does.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from kafkaform.rules.group_values import CLASSIC, CONSUMER, list_groups
 from spark_validation.arrivals import find_arrivals
 from spark_validation.errors import find_changed_topics
 from spark_validation.results import SkewLimits
-from spark_validation.time_search import LogEnds, TimeSearch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from kafkaform.cluster.protocol import ClusterReader, PartitionReader
     from kafkaform.core.model import Desired, Observation, ResourceRef
     from kafkaform.core.partitions import TopicPartition
+    from spark_validation.analysis import ReaderGroup
     from spark_validation.arrivals import TopicArrivals
     from spark_validation.results import PartitionChange, SkewReport
     from spark_validation.time_search import ReadRecords
@@ -41,20 +40,6 @@ _SPECIAL = frozenset("*?[")
 REMOTE_ASSIGNOR = "group.remote.assignor"
 DEFAULT_REMOTE_ASSIGNOR = "uniform"
 """The brokers' default where members of the consumer protocol name none (group.consumer.assignors)."""
-
-
-class DeclaredConsumer(Value):
-    """A declared group that reads a topic.
-
-    Attributes:
-        name: The group.
-        assignor: The assignor of its partitions, by short name where Kafka has one.
-        members: The number of members that its manifest expects.
-    """
-
-    name: str
-    assignor: str
-    members: int
 
 
 class TopicSelection(Value):
@@ -228,24 +213,26 @@ def find_declared_partitions(desired: Sequence[Desired], topic: str) -> int | No
     return None
 
 
-def list_consumers(desired: Sequence[Desired], topic: str) -> tuple[DeclaredConsumer, ...]:
-    """Return the declared groups that read a topic and declare their number of members.
+def find_reader_groups(desired: Sequence[Desired], topic: str) -> tuple[ReaderGroup, ...]:
+    """Return the declared groups that read a topic, with their number of members and a known assignor.
 
     Share and streams groups are left out: no assignor that a manifest can name gives each partition to one of
-    their members.
+    their members. Groups with another assignor cannot be simulated.
     """
-    consumers = []
+    from spark_validation.analysis import ASSIGNORS, ReaderGroup
+
+    groups = []
     for group in list_groups(RuleContext(tuple(desired))):
         members = group.amount("members", "expected")
         if topic not in group.topics or not members:
             continue
         # The members choose the first assignor that all of them support: the first one declared.
         if group.protocol == CLASSIC:
-            consumers.append(DeclaredConsumer(group.desired.ref.name, group.assignors[0], members))
+            groups.append(ReaderGroup(group.name, group.assignors[0], members))
         elif group.protocol == CONSUMER:
             assignor = group.declared_client.get(REMOTE_ASSIGNOR, DEFAULT_REMOTE_ASSIGNOR)
-            consumers.append(DeclaredConsumer(group.desired.ref.name, assignor, members))
-    return tuple(consumers)
+            groups.append(ReaderGroup(group.name, assignor, members))
+    return tuple(group for group in groups if group.assignor in ASSIGNORS)
 
 
 class PartitionLog(Value):
@@ -441,55 +428,6 @@ def cut_to_new_records(
             alternative=None,
         )
     return TopicLogs(logs, failed, tuple(notes), arrivals, before.ids)
-
-
-def count_between(
-    cluster: PartitionReader,
-    reading: TopicLogs,
-    read_records: ReadRecords,
-    topic: str,
-    since_ms: int,
-    until_ms: int,
-) -> tuple[int, ...] | None:
-    """Count the offsets that were written to each partition of a topic between two times.
-
-    Args:
-        cluster: The cluster.
-        reading: The reading of the topic's logs.
-        read_records: Reads records where a search by time is misled.
-        topic: The topic.
-        since_ms: The start, in milliseconds since 1970; all logs must reach back to it.
-        until_ms: The end, exclusive.
-
-    Returns:
-        The counts; None if a search by time may be misled.
-
-    Raises:
-        ClusterError: The leaders do not answer.
-    """
-    logs = {(topic, log.partition): LogEnds(log.kept_from, log.end) for log in reading.logs[topic]}
-    kept_since = reading.arrivals[topic].kept_since_ms
-    firsts = {
-        partition: first for partition, first in zip(logs, kept_since, strict=True) if first is not None
-    }
-    until = reading.arrivals[topic].until_ms
-    search = TimeSearch(logs, firsts, until, cluster.offsets_at, read_records)
-    return search.count_between(since_ms, until_ms)
-
-
-def read_offsets_at(
-    cluster: PartitionReader, reading: TopicLogs, topic: str, time_ms: int
-) -> tuple[int, ...]:
-    """Return the first offset of each partition of a topic that is not older than a time (ms since 1970).
-
-    Raises:
-        ClusterError: The leaders do not answer.
-    """
-    ends = {(topic, log.partition): log.end for log in reading.logs[topic]}
-    offsets = cluster.offsets_at(dict.fromkeys(ends, time_ms))
-    return tuple(
-        min(offsets[partition][0], end) if partition in offsets else end for partition, end in ends.items()
-    )
 
 
 def find_recorded_increases(

@@ -17,6 +17,7 @@ from kafkaform.resources.name_globs import matches
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from kafkaform.plan.gate import GatedChange
     from kafkaform.plan.policy import Policy
 
 
@@ -30,22 +31,23 @@ def _note_together(planned: Iterable[PlannedChange], facts: Facts) -> Iterator[D
         yield from kind.note_plan_wide(changes, facts)
 
 
-def conclude(difference: Diff, gated: Sequence[PlannedChange], facts: Facts, policy: Policy) -> Plan:
+def conclude(difference: Diff, gated: Iterable[GatedChange], facts: Facts, policy: Policy) -> Plan:
     """Build the plan from a diff, its gated changes and the diagnostics of both."""
-    changing = {planned.ref: planned for planned in gated}
-    diagnostics = [*difference.diagnostics, *facts.diagnostics, *_note_together(gated, facts)]
+    changing = {change.planned.ref: change.planned for change in gated}
+    changes = tuple(changing.values())
+    diagnostics = [*difference.diagnostics, *facts.diagnostics, *_note_together(changes, facts)]
     for desired in difference.compared:
         if desired.intent.allow:
             diagnostics += find_idle_consents(changing.get(desired.ref), desired)
     severities = list(Severity)
     return Plan(
         cluster_id=facts.cluster_id,
-        changes=tuple(gated),
+        changes=changes,
         # A resource that is not visible was not compared, so it does not count as unchanged.
         unchanged=len(difference.compared) - len(difference.proposals),
         unmanaged=tuple(list_unmanaged(difference.unmanaged, policy)),
         undeclared=difference.undeclared,
-        consents=tuple(sorted({consent for planned in gated for consent in planned.given})),
+        consents=tuple(sorted({consent for planned in changes for consent in planned.given})),
         diagnostics=tuple(
             sorted(
                 diagnostics, key=lambda d: (severities.index(d.severity), d.code, d.message, str(d.location))
@@ -55,28 +57,26 @@ def conclude(difference: Diff, gated: Sequence[PlannedChange], facts: Facts, pol
     )
 
 
-def conclude_saved(
-    saved: Plan, gated: Sequence[PlannedChange], open_changes: Iterable[PlannedChange], facts: Facts
-) -> Plan:
+def conclude_saved(saved: Plan, gated: Sequence[GatedChange], facts: Facts) -> Plan:
     """Update the changes, consents and diagnostics of a saved plan.
 
     Args:
         saved: The plan; changes that were not assessed again stay as they are.
         gated: The changes that were assessed again, with their status.
-        open_changes: The same changes as an apply would carry them out.
         facts: The facts that they were assessed by.
     """
-    gated_by_ref = {planned.ref: planned for planned in gated}
+    gated_by_ref = {change.planned.ref: change.planned for change in gated}
     kept = {str(planned.ref) for planned in saved.changes if planned.ref not in gated_by_ref}
-    consents = {consent for planned in gated for consent in planned.given}
+    consents = {consent for planned in gated_by_ref.values() for consent in planned.given}
     consents.update(consent for consent in saved.consents if consent.resource in kept)
     # What the changes do together is noted again, such as the total of copies at the throttle of this apply.
     notes = [diagnostic for diagnostic in saved.diagnostics if diagnostic.code not in _PLAN_WIDE_CODES]
+    notes += [*facts.diagnostics, *_note_together((change.open for change in gated), facts)]
     return replace(
         saved,
         changes=tuple(gated_by_ref.get(planned.ref, planned) for planned in saved.changes),
         consents=tuple(sorted(consents)),
-        diagnostics=tuple(dict.fromkeys((*notes, *facts.diagnostics, *_note_together(open_changes, facts)))),
+        diagnostics=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -108,8 +108,11 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
             # It is for another cluster, or for an earlier value: the hazard here has a consent of its own.
             if any(find_covering(annotated, hazard, binding) for binding in bindings) and bound:
                 continue
+            # Two fields can have one scope, and another line may cover a part of them.
             lines = [
-                consent_line(hazard, binding, annotated[head] if not bound else WHY) for binding in bindings
+                consent_line(hazard, binding, annotated[head] if not bound else WHY)
+                for binding in bindings
+                if find_covering(annotated, hazard, binding) is None
             ]
             problem = (
                 f"consents to {head}, which does not cover this one"
@@ -121,9 +124,10 @@ def find_idle_consents(planned: PlannedChange | None, desired: Desired) -> Itera
                 for kept_head, reason in annotated.items()
                 if bound or kept_head != head
             ]
-            remedy = (
-                f"if this one is meant, write {code(annotation([*kept, *lines]))} in metadata.annotations"
-            )
+            written = annotation(dict.fromkeys([*kept, *lines]))
+            remedy = f"if this one is meant, write {code(written)} in metadata.annotations"
+            if not lines:
+                remedy = f"remove it from {ANNOTATION}: other lines cover all that needs consent"
             yield Diagnostic(
                 "KF417",
                 Severity.WARNING,

@@ -6,6 +6,7 @@ The result does not depend on the order of the input.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkaform.core.authorizer import AuthorizerSettings
@@ -66,6 +67,9 @@ class Proposal(Value):
     Attributes:
         change: The change; `judge` assesses its risk.
         desired: The declared resource.
+        observed: The live resource; None if there is none.
+        before: Of an update, the effective values now, for every field that can be read.
+        after: Of an update, the effective values after it; None where a default is unknown.
         saved: The change of the saved plan of which this is the remainder; None in a new plan.
         riskier: The risks that are higher now than in the saved plan.
         earlier: The consents that the saved plan contains for it.
@@ -73,6 +77,9 @@ class Proposal(Value):
 
     change: Change
     desired: Desired
+    observed: Observed | None
+    before: State = MappingProxyType({})
+    after: State = MappingProxyType({})
     saved: PlannedChange | None = None
     riskier: tuple[RiskIncrease, ...] = ()
     earlier: tuple[Consent, ...] = ()
@@ -88,8 +95,11 @@ class Proposal(Value):
         if self.saved is not None:
             return self.saved
         layer, location = _find_origin(self)
+        intent = self.desired.intent
+        # A saved plan is judged without manifests, and the risk of a partition increase depends on this.
+        keyed = intent.keyed if isinstance(self.change, Update) else None
         return PlannedChange(
-            self.change, Status.PLANNED, location, team=self.desired.intent.team, layer=layer
+            self.change, Status.PLANNED, location, keyed=keyed, team=intent.team, layer=layer
         )
 
     @property
@@ -197,9 +207,9 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, 
             continue
         compared.append(declared)
         observed = observation.resources.get(declared.ref)
-        change = _diff_resource(declared, observed, facts, unseen=unseen)
-        if change is not None:
-            proposals.append(Proposal(change, declared))
+        proposal = _diff_resource(declared, observed, facts, unseen=unseen)
+        if proposal is not None:
+            proposals.append(proposal)
         elif observed is None and declared.state is not None:
             diagnostics.append(describe_unset_resource(declared))
         if observed is not None and declared.state is not None:
@@ -227,12 +237,12 @@ def diff_update(
         observation: A reading of the cluster in which the resource exists.
         facts: The facts of the cluster.
     """
-    change = _diff_fields(desired, target, observation.resources[desired.ref], facts)
-    proposals = (Proposal(change, desired),) if change is not None else ()
+    proposal = _diff_fields(desired, target, observation.resources[desired.ref], facts)
+    proposals = () if proposal is None else (proposal,)
     return Diff(proposals, (desired,), diagnostics=observation.diagnostics)
 
 
-def diff_saved(saved: SavedPlan, observation: Observation) -> Diff:
+def diff_saved(saved: SavedPlan, observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
     """Find the changes of a saved plan that remain to be carried out.
 
     A change that is done, or that no longer fits the cluster, is not among the proposals.
@@ -252,22 +262,30 @@ def diff_saved(saved: SavedPlan, observation: Observation) -> Diff:
             if intent.allow:
                 intent = replace(intent, allow={})
             desired = Desired(planned.ref, None, intent, planned.location)
+            observed = observation.resources.get(planned.ref)
+            fields = remaining.change.fields if isinstance(remaining.change, Update) else ()
+            live, target = {f.path: f.before for f in fields}, {f.path: f.after for f in fields}
+            before, after = _complete_values(observed, live, target, facts)
             earlier = tuple(consents.get(str(planned.ref), ()))
-            proposals.append(Proposal(remaining.change, desired, planned, earlier=earlier))
-    return Diff(tuple(proposals), ())
+            proposals.append(
+                Proposal(remaining.change, desired, observed, before, after, planned, earlier=earlier)
+            )
+    return tuple(proposals)
 
 
 def _diff_resource(
     desired: Desired, observed: Observed | None, facts: Facts, *, unseen: bool
-) -> Change | None:
+) -> Proposal | None:
     kind = KINDS[desired.ref.kind]
     if desired.state is None:
-        return None if observed is None else Delete(desired.ref, observed.uid, observed.state, SAFE)
+        if observed is None:
+            return None
+        return Proposal(Delete(desired.ref, observed.uid, observed.state, SAFE), desired, observed)
     if observed is None:
         # Only the fields that have a value, in the order of plans.
         order = sorted(desired.state, key=field_order(kind))
         own = {path: desired.state[path] for path in order if desired.state[path] is not None}
-        return Create(desired.ref, own) if own else None
+        return Proposal(Create(desired.ref, own), desired, None) if own else None
     # Without what cannot be applied now, such as first offsets of a group that has members; with the planned
     # replicas.
     state = kind.reconcile(desired.state, observed, facts)
@@ -285,7 +303,7 @@ def _diff_fields(
     facts: Facts,
     *,
     unseen: bool = False,
-) -> Update | None:
+) -> Proposal | None:
     """Return an update of the fields that differ from their targets, in order; None if none does."""
     kind = KINDS[desired.ref.kind]
     live = {
@@ -299,12 +317,13 @@ def _diff_fields(
     }
     if not live:
         return None
-    context = _build_context(observed, live, target, desired.intent, facts)
+    before, after = _complete_values(observed, live, target, facts)
+    context = UpdateContext(desired.ref, before, after, desired.intent, facts)
     fields = (
         FieldChange(path, live[path], target[path], deferred=kind.field(path).explain_deferral(context))
         for path in sorted(live, key=field_order(kind))
     )
-    return Update(desired.ref, observed.uid, tuple(fields))
+    return Proposal(Update(desired.ref, observed.uid, tuple(fields)), desired, observed, before, after)
 
 
 def _is_set_by_consent(desired: Desired, change: FieldChange) -> bool:
@@ -405,37 +424,17 @@ def _find_origin(proposal: Proposal) -> tuple[str, Location | None]:
     return "", desired.location
 
 
-def build_update_context(
-    change: Update, intent: Intent, observation: Observation, facts: Facts
-) -> UpdateContext:
-    """Build the context in which the fields of an update are assessed."""
-    before = {field.path: field.before for field in change.fields}
-    after = {field.path: field.after for field in change.fields}
-    return _build_context(observation.resources[change.ref], before, after, intent, facts)
+def _complete_values(
+    observed: Observed | None, live: State, target: State, facts: Facts
+) -> tuple[State, State]:
+    """Return the effective values of a whole resource, before and after fields change.
 
-
-def _build_context(
-    observed: Observed,
-    live: Mapping[str, FieldValue],
-    target: Mapping[str, FieldValue],
-    intent: Intent,
-    facts: Facts,
-) -> UpdateContext:
-    """Build the context in which changed fields are assessed.
-
-    Args:
-        observed: The resource.
-        live: The live values of the fields that change.
-        target: The target values by field.
-        intent: The intent of its manifest.
-        facts: The facts of the cluster.
+    The risk of one field depends on others, such as that of retention.ms on cleanup.policy.
     """
+    if observed is None:
+        return {}, {}
     kind = KINDS[observed.ref.kind]
     before = {**observed.effective, **observed.state}
     before.update((path, now) for path, now in live.items() if now is not None)
-    # The whole resource is in the context, not the changed fields alone: the risk of one field depends on
-    # others, such as that of retention.ms on cleanup.policy.
-    after = dict(before)
-    for path in live:
-        after[path] = kind.field(path).default(facts) if target[path] is None else target[path]
-    return UpdateContext(observed.ref, before, after, intent, facts)
+    after = {path: kind.field(path).default(facts) if target[path] is None else target[path] for path in live}
+    return before, {**before, **after}

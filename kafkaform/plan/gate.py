@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform import rules
 from kafkaform.core.errors import UsageError
@@ -11,11 +11,9 @@ from kafkaform.core.model import (
     Change,
     Create,
     Delete,
-    Desired,
     Diagnostic,
     Facts,
     FieldChange,
-    Observed,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -37,13 +35,16 @@ from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.rules import RuleContext, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from kafkaform.cluster.protocol import GroupReader
     from kafkaform.config.settings import Settings
     from kafkaform.core.plans import Binding
-    from kafkaform.plan.difference import Proposal, RiskIncrease
+    from kafkaform.plan.difference import Proposal
 
+
+Refusal: TypeAlias = "tuple[str, str | None]"
+"""The reason why a change is refused, and the remedy."""
 
 UNHEALTHY_REMEDY = "wait until `kafkaform doctor --wait 10m` returns, then apply again"
 
@@ -53,92 +54,57 @@ _REPLICA_FIELDS = frozenset({"partitions", "placement"})
 """The fields that determine how many replicas there are, and where."""
 
 
-def gate(
-    proposals: Iterable[Proposal], live: Mapping[ResourceRef, Observed], facts: Facts, policy: Policy
-) -> tuple[PlannedChange, ...]:
-    """Decide whether each assessed change is planned, needs consent, or is refused.
+class GatedChange(Value):
+    """A proposal, and what an apply will do with it.
 
-    Returns:
-        The changes with their status, and the consents that they need, in the order of the proposals.
+    Attributes:
+        proposal: The assessed change.
+        planned: The whole change, with its status, consents and operations.
     """
-    return tuple(_gate(proposal, live.get(proposal.ref), facts, policy) for proposal in proposals)
+
+    proposal: Proposal
+    planned: PlannedChange
+
+    @property
+    def open(self) -> PlannedChange:
+        """The change as an apply would carry it out: of a saved plan, the remaining one.
+
+        Rules see it with the higher of both risks.
+        """
+        if self.proposal.saved is None:
+            return self.planned
+        return replace(self.planned, change=take_higher_risk(self.proposal.change, self.planned.change))
 
 
-def refuse_by_rules(
-    proposals: Iterable[Proposal], gated: Iterable[PlannedChange], policy: Policy
-) -> tuple[PlannedChange, ...]:
-    """Refuse the changes that rules object to.
-
-    Args:
-        proposals: The assessed changes.
-        gated: The same changes with their status.
-        policy: The objections of rules to resources, and to all changes that are not safe.
-    """
+def gate(proposals: Iterable[Proposal], facts: Facts, policy: Policy) -> tuple[GatedChange, ...]:
+    """Decide whether each assessed change is planned, needs consent, or is refused."""
     return tuple(
-        _refuse(proposal, *objection)
-        if planned.status is not Status.REFUSED
-        and (
-            objection := next(
-                filter(None, (find_objection(change, policy) for change in proposal.judged)), None
-            )
-        )
-        else planned
-        for proposal, planned in zip(proposals, gated, strict=True)
+        _decide(proposal, next(_find_refusals(proposal, facts, policy), None), policy)
+        for proposal in proposals
     )
 
 
-def _gate(proposal: Proposal, observed: Observed | None, facts: Facts, policy: Policy) -> PlannedChange:
-    desired = proposal.desired
-    # Refusals come before consents: no consent allows what is impossible, forbidden or protected.
-    refusals = (find_refusal(change, desired, observed, facts, policy) for change in proposal.judged)
-    objection = next(filter(None, refusals), None) or refuse_increased_risk(
-        proposal.ref, proposal.riskier, policy
-    )
-    if objection is not None:
-        return _refuse(proposal, *objection)
-    planned = proposal.planned
+def _decide(proposal: Proposal, refusal: Refusal | None, policy: Policy) -> GatedChange:
+    """Set the status, consents and operations of a change."""
+    planned, intent = proposal.planned, proposal.desired.intent
     earlier = {consent.hazard: consent.reason for consent in proposal.earlier}
-    required = find_required_consents(
-        planned.change, Consents(policy.allow, desired.intent.allow, earlier, planned.layer)
-    )
-    missing = sorted(consent.hazard for consent in required if consent.given is None)
-    # A saved plan is judged without manifests, and the risk of a partition increase depends on this.
-    if proposal.saved is None and isinstance(proposal.change, Update):
-        planned = replace(planned, keyed=desired.intent.keyed)
-    return replace(
-        planned,
-        status=Status.NEEDS_CONSENT if missing else Status.PLANNED,
-        reason=f"needs consent to {', '.join(missing)}" if missing else None,
-        remedy=None,
-        consents=required,
-    )
-
-
-def _refuse(proposal: Proposal, reason: str, remedy: str | None) -> PlannedChange:
-    planned = proposal.planned
-    # Only the consents of the saved plan: a new one is not used up by a change that is refused.
-    earlier = {consent.hazard: consent.reason for consent in proposal.earlier}
-    return replace(
-        planned,
-        status=Status.REFUSED,
-        reason=reason,
-        remedy=remedy,
-        consents=find_required_consents(planned.change, Consents((), earlier=earlier)),
-    )
-
-
-def list_open_changes(
-    proposals: Iterable[Proposal], gated: Iterable[PlannedChange]
-) -> tuple[PlannedChange, ...]:
-    """List the changes as an apply would carry them out, each with the higher of both risks, for the rules.
-
-    For a saved plan, these are the remaining changes.
-    """
-    return tuple(
-        planned
-        if proposal.saved is None
-        else replace(planned, change=take_higher_risk(proposal.change, planned.change))
-        for proposal, planned in zip(proposals, gated, strict=True)
+    if refusal is None:
+        consents = Consents(policy.allow, intent.allow, earlier, planned.layer)
+        required = find_required_consents(planned.change, consents)
+        missing = sorted(consent.hazard for consent in required if consent.given is None)
+        status = Status.NEEDS_CONSENT if missing else Status.PLANNED
+        reason, remedy = f"needs consent to {', '.join(missing)}" if missing else None, None
+        operations = KINDS[planned.ref.kind].operations(planned.change)
+    else:
+        # No new consent: it is not used up by a change that is refused. And no operations, so neither
+        # validation nor an apply can send any.
+        required = find_required_consents(planned.change, Consents((), earlier=earlier))
+        status, (reason, remedy), operations = Status.REFUSED, refusal, None
+    return GatedChange(
+        proposal,
+        replace(
+            planned, status=status, reason=reason, remedy=remedy, consents=required, operations=operations
+        ),
     )
 
 
@@ -147,13 +113,11 @@ class Review(Value):
 
     Attributes:
         gated: The changes with their status, consents and operations.
-        open: The changes as an apply would carry them out: of a saved plan, the remaining ones.
         findings: The findings of rules.
         context: The context of rules, with the changes and the groups that they may affect.
     """
 
-    gated: tuple[PlannedChange, ...]
-    open: tuple[PlannedChange, ...]
+    gated: tuple[GatedChange, ...]
     findings: tuple[Diagnostic, ...]
     context: RuleContext
 
@@ -182,19 +146,19 @@ def review_changes(
         raise TypeError("changes are judged by what is known of a cluster")
     # Before the rules, which skip changes that are refused already; those that they object to are refused
     # afterwards.
-    gated = gate(proposals, context.live, context.facts, policy)
-    changes = list_open_changes(proposals, gated)
-    change_context, notes = read_groups_concerned(replace(context, changes=changes), cluster, watch, dropped)
-    findings = [*rules.check(change_context, settings.rules, (Stage.CHANGES, Stage.FORECAST))]
-    gated = refuse_by_rules(proposals, gated, policy.refusing(findings))
+    gated = gate(proposals, context.facts, policy)
+    context = replace(context, changes=tuple(change.open for change in gated))
+    context, notes = read_groups_concerned(context, cluster, watch, dropped)
+    findings = [*rules.check(context, settings.rules, (Stage.CHANGES, Stage.FORECAST))]
+    policy = policy.refusing(findings)
     gated = tuple(
-        planned
-        # A refused change has no operations, so neither validation nor an apply can send any.
-        if planned.status is Status.REFUSED
-        else replace(planned, operations=KINDS[planned.ref.kind].operations(planned.change))
-        for planned in gated
+        _decide(change.proposal, objection, policy)
+        if change.planned.status is not Status.REFUSED
+        and (objection := next(_find_objections(change.proposal, policy), None)) is not None
+        else change
+        for change in gated
     )
-    return Review(gated, list_open_changes(proposals, gated), (*findings, *notes), change_context)
+    return Review(gated, (*findings, *notes), context)
 
 
 def list_effective_assessments(change: Change) -> tuple[RiskAssessment, ...]:
@@ -250,73 +214,63 @@ def resolve_consents(plan: Plan) -> Plan:
     )
 
 
-def find_objection(change: Change, policy: Policy) -> tuple[str, str | None] | None:
-    """Return the reason and remedy of the rules' objection to a change; None if there is none."""
-    blocked = policy.blocked.get(change.ref, ())
-    # The brake holds all changes that are not safe: their number was what tripped it.
-    if policy.brake is not None and any(
-        assessment.risk > Risk.SAFE for assessment in list_effective_assessments(change)
-    ):
-        blocked = (*blocked, policy.brake)
-    return word_refusal(blocked) if blocked else None
+def _find_objections(proposal: Proposal, policy: Policy) -> Iterator[Refusal]:
+    """Yield the objections of rules to a change: to its resource, or to all changes that are not safe."""
+    for change in proposal.judged:
+        blocked = policy.blocked.get(change.ref, ())
+        # The brake holds all changes that are not safe: their number was what tripped it.
+        if policy.brake is not None and any(
+            assessment.risk > Risk.SAFE for assessment in list_effective_assessments(change)
+        ):
+            blocked = (*blocked, policy.brake)
+        if blocked:
+            yield word_refusal(blocked)
 
 
-def find_refusal(
-    change: Change, desired: Desired, observed: Observed | None, facts: Facts, policy: Policy
-) -> tuple[str, str | None] | None:
-    """Return the reason and remedy if a change is refused regardless of consent; None otherwise.
+def _find_refusals(proposal: Proposal, facts: Facts, policy: Policy) -> Iterator[Refusal]:
+    """Yield the refusals of a change; the first of them counts.
 
-    Args:
-        change: The change.
-        desired: The declared resource.
-        observed: The live resource; None if there is none.
-        facts: The facts of the cluster.
-        policy: The policy.
+    They come before consents: no consent allows what is impossible, forbidden or protected.
     """
-    if (objection := find_objection(change, policy)) is not None:
-        return objection
-    at_stake = list_effective_assessments(change)
-    if (reason := facts.get(ReplicaFacts).unplaceable.get(change.ref)) is not None:
-        return reason, None
-    if observed is not None and is_group(change.ref) and (obstacle := GROUP.find_obstacle(change, observed)):
-        return obstacle
-    for assessment in at_stake:
-        if assessment.risk is Risk.IMPOSSIBLE:
-            return assessment.reason, assessment.remedy
-    for assessment in at_stake:
-        for hazard in KINDS[change.ref.kind].hazards.list_names(assessment):
+    yield from _find_objections(proposal, policy)
+    if (reason := facts.get(ReplicaFacts).unplaceable.get(proposal.ref)) is not None:
+        yield reason, None
+    for change in proposal.judged:
+        at_stake = list_effective_assessments(change)
+        if is_group(change.ref) and proposal.observed is not None:
+            yield from filter(None, [GROUP.find_obstacle(change, proposal.observed)])
+        yield from ((each.reason, each.remedy) for each in at_stake if each.risk is Risk.IMPOSSIBLE)
+        for hazard in (name for each in at_stake for name in KINDS[change.ref.kind].hazards.list_names(each)):
             if hazard and matches(hazard, policy.forbid):
-                return f"{hazard} is forbidden on this cluster", _FORBIDDEN
-    match change:
-        case Delete():
-            return find_protection(desired, observed, policy)
+                yield f"{hazard} is forbidden on this cluster", _FORBIDDEN
+        if isinstance(change, Delete):
+            yield from filter(None, [find_protection(proposal.desired, proposal.observed, policy)])
         # Every field is deferred: an apply would have nothing to do.
-        case Update(fields=fields) if not at_stake:
-            return "; ".join(dict.fromkeys(f.deferred for f in fields if f.deferred)), None
-    return None
+        elif isinstance(change, Update) and not at_stake:
+            yield "; ".join(dict.fromkeys(f.deferred for f in change.fields if f.deferred)), None
+    yield from _find_increased_risks(proposal, policy)
 
 
 _FORBIDDEN = "see `forbid:` in kafkaform.yaml (of every cluster, unless --cluster names one)"
 
 
-def refuse_increased_risk(
-    ref: ResourceRef, riskier: Iterable[RiskIncrease], policy: Policy
-) -> tuple[str, str | None] | None:
-    """Return the reason and remedy if risks are higher than in the saved plan, without new consent."""
+def _find_increased_risks(proposal: Proposal, policy: Policy) -> Iterator[Refusal]:
+    """Yield the refusal of a change whose risks are higher than in the saved plan, without new consent."""
+    ref = proposal.ref
     unconsented = [
         each
-        for each in riskier
+        for each in proposal.riskier
         if not all(policy.allows(ref, hazard) for hazard in (each.assessment.hazard, *each.assessment.also))
     ]
     if not unconsented:
-        return None
+        return
     # Only destructive hazards can be consented to; a change that became disruptive or impossible needs a new
     # plan.
     remedy = "make a new plan, and review it"
     if all(each.assessment.risk is Risk.DESTRUCTIVE for each in unconsented):
         hazards = dict.fromkeys(hazard for each in unconsented for hazard in each.assessment.hazards)
         remedy = f"{remedy}; or consent to it as it is now: {code(allow_flags(ref, hazards))}"
-    return f"riskier than in the plan: {'; '.join(each.text for each in unconsented)}", remedy
+    yield f"riskier than in the plan: {'; '.join(each.text for each in unconsented)}", remedy
 
 
 def word_refusal(blocked: Sequence[Diagnostic]) -> tuple[str, str | None]:

@@ -58,9 +58,11 @@ def measure(
         dropped: The resources that a branch no longer declares, whose sizes are read, too.
     """
     changes = [proposal.change for proposal in proposals]
-    live_dropped = [observation.resources[ref] for ref in sorted(dropped) if ref in observation.resources]
-    sized = [resource for resource in live_dropped if is_topic(resource.ref)]
-    facts = _add_sizes(facts, [*_find_risky(proposals, observation, facts), *sized], cluster)
+    # The topics whose data is at risk, whatever their size.
+    topics = [each for each in proposals if is_topic(each.ref) and each.observed is not None]
+    sized = [each.observed for each in topics if is_risky(each, facts)]
+    sized += [observation.resources.get(ref) for ref in sorted(dropped) if is_topic(ref)]
+    facts = _add_sizes(facts, [*filter(None, sized)], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [
         PlannedMove(change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
@@ -78,17 +80,6 @@ def measure(
         if isinstance(change, Update) and any("retention" in field.path for field in change.fields)
     }
     return check_disk_space(facts, moves, cluster, options, retained)
-
-
-def _find_risky(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> list[Observed]:
-    """Find the resources whose data is at risk, whatever their size."""
-    return [
-        observation.resources[proposal.ref]
-        for proposal in proposals
-        if is_topic(proposal.ref)
-        and proposal.ref in observation.resources
-        and is_risky(proposal, observation, facts)
-    ]
 
 
 def _add_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReader) -> Facts:

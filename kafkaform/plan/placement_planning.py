@@ -250,7 +250,7 @@ def _describe_foreign(
         Severity.WARNING,
         f"a reassignment that this plan does not ask for is running: {moves_text}",
         None,
-        "an apply moves no replica until it has finished: it fails, or waits (--when-busy wait)",
+        "an apply moves no replica until it has finished: it fails, or waits (moves.whenBusy)",
     )
 
 

@@ -1,7 +1,7 @@
 """The planner: each stage of making a plan is a function from a value to a value.
 
-`make_plan` names the stages in order; each has a module of its own. A saved plan that is applied goes through
-the same stages, with its remaining changes instead of those of the diff.
+`make_plan` names the stages in order; each has a module of its own. A saved plan that is applied enters by
+`judge_saved_plan`: its remaining changes pass the stages that judge the changes of a diff.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkaform.plan.gate import gate, review_changes
 from kafkaform.plan.measuring import measure
 from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
-from kafkaform.plan.risk_assessment import find_riskier, foresee, judge
+from kafkaform.plan.risk_assessment import foresee, judge
 from kafkaform.plan.validation import read_hidden, validate_plan
 from kafkaform.resources import KINDS, is_topic, list_topics_read, topic_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
@@ -32,11 +32,10 @@ from kafkaform.rules import RuleContext, Stage
 from kafkaform.rules.waivers import find_idle_waivers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader, ResourceReader
     from kafkaform.config.settings import ClusterSettings, Settings
-    from kafkaform.core.model import State
     from kafkaform.core.plans import Plan
     from kafkaform.resources.consent import Grant
     from spark_validation.results import SkewReport
@@ -64,8 +63,6 @@ class Request(Value):
         dropped: Resources that were declared earlier and are to be read, too.
         reading: Whether brokers are only read from, without waiting: changes are then not validated, and no
             group is watched.
-        saved: The saved plan that is assessed against the live cluster, instead of declared resources.
-        facts: The facts of the cluster, if they were read just before; None: they are read.
         partial: Whether only a part of the manifests was read, so that others may declare more of a resource.
     """
 
@@ -78,8 +75,6 @@ class Request(Value):
     inventory: tuple[str, ...] = REPORTED
     dropped: frozenset[ResourceRef] = frozenset()
     reading: bool = False
-    saved: SavedPlan | None = None
-    facts: Facts | None = None
     partial: bool = False
 
 
@@ -123,7 +118,7 @@ def make_plan(
     *,
     tell: Callable[[str], None] = silent,
 ) -> PlanningResult:
-    """Plan the changes from the live to the desired state, or assess a saved plan against the live cluster.
+    """Plan the changes from the live to the desired state.
 
     Args:
         request: The scope and the options.
@@ -140,13 +135,15 @@ def make_plan(
     # 1. Read the cluster.
     # The time before the first request, so that no value of the reading is older than this.
     read_at = time.monotonic()
-    facts = _read_facts(request, cluster, target)
+    facts = cluster.facts()
+    check_identity(facts, target)
+    if request.skew is not None:
+        from kafkaform.plan.skew_report import index_measured_topics, require_cluster
+
+        require_cluster(request.skew, facts.cluster_id)
+        facts = facts.add_part(SkewFacts(index_measured_topics(request.skew)))
     observation = _observe(request, cluster, settings)
-    facts = facts.add_part(ManifestScope(request.partial))
-    if target is not None:
-        facts = facts.add_part(facts.get(AuthorizerSettings).complete(target.authorizer))
-    for part in observation.parts:
-        facts = facts.add_part(part)
+    facts = _add_known(facts, observation, target).add_part(ManifestScope(request.partial))
     plan, hidden, context = _plan_reading(request, cluster, settings, target, facts, observation, tell)
     # What the brokers are still creating is neither created nor refused: it is read again.
     if hidden:
@@ -169,50 +166,92 @@ def _plan_reading(
 
     The context is that in which rules were checked.
     """
-    saved = request.saved
     # Sorted, so that findings have the same order whatever the order of the files.
     desired = tuple(sorted(request.desired, key=lambda declared: declared.ref))
-    policy = _build_policy(request, settings, target)
-    # 2. Place replicas; a saved plan contains their placement.
+    policy = Policy(
+        forbid=target.forbid if target else (),
+        protected=settings.protected,
+        # A part of the manifests does not show which resources are declared nowhere.
+        ignore=ALL if request.subset else settings.ignore,
+        owns=settings.owns,
+        prune=request.prune,
+        allow=request.allow,
+    )
+    # 2. Place replicas.
     facts = add_placements(facts, desired, observation, cluster, waits=not request.reading)
-    # 3. Find the differences, or the remaining changes of the saved plan.
-    if saved is None:
-        wants = add_tombstones(desired, observation, policy)
-        difference = diff(wants, observation, facts, unseen=not request.reading)
-    else:
-        difference = diff_saved(saved, observation)
+    # 3. Find the differences.
+    wants = add_tombstones(desired, observation, policy)
+    difference = diff(wants, observation, facts, unseen=not request.reading)
     # 4. Measure the data, copies and groups that the changes affect, and what they do together: the facts are
     # then complete.
-    facts = measure(
-        facts,
-        difference.proposals,
-        observation,
-        cluster,
-        target,
-        move_options(settings, target),
-        request.dropped,
-    )
-    facts = foresee(difference.proposals, desired, observation, facts)
-    # 5. Assess the risk of the changes now, and compare it with the saved plan.
-    proposals = find_riskier(judge(difference.proposals, observation, facts), observation, facts)
+    proposals, dropped = difference.proposals, request.dropped
+    options = move_options(settings, target)
+    facts = measure(facts, proposals, observation, cluster, target, options, dropped)
+    facts = foresee(proposals, desired, observation, facts)
+    # 5. Assess the risk of the changes.
+    proposals = judge(proposals, facts)
     # 6. Run the rules about resources.
-    context = _build_rule_context(request, desired, facts, observation, settings, target)
-    findings = list(rules.check(context, settings.rules, BEFORE_CHANGES, more=settings.policies))
-    # 7. Gate the changes by these findings, the policy, consents, and the rules about changes.
-    watch = None if request.reading or saved is not None else tell
-    review = review_changes(
-        proposals, context, policy.refusing(findings), cluster, settings, watch, request.dropped
+    context = replace(
+        _build_rule_context(desired, facts, observation, settings, target),
+        environment=request.environment,
+        subset=request.subset,
     )
+    findings = [*rules.check(context, settings.rules, BEFORE_CHANGES, more=settings.policies)]
+    # 7. Gate the changes by these findings, the policy, consents, and the rules about changes.
+    watch = None if request.reading else tell
+    review = review_changes(proposals, context, policy.refusing(findings), cluster, settings, watch, dropped)
     # 8. Build the plan, with the operations of its changes.
-    if saved is not None:
-        plan = conclude_saved(saved.plan, review.gated, review.open, facts)
-        return plan, frozenset(), review.context
     plan = conclude(difference, review.gated, facts, policy)
+    context = review.context
     plan = _add_findings(plan, request, context, settings, [*findings, *review.findings])
     if request.reading:
-        return plan, frozenset(), review.context
+        return plan, frozenset(), context
     # 9. Have the brokers check the operations.
-    return *validate_plan(plan, cluster, _find_static(desired)), review.context
+    return *validate_plan(plan, cluster, _find_static(desired)), context
+
+
+def judge_saved_plan(
+    saved: SavedPlan,
+    cluster: ClusterReader,
+    settings: Settings,
+    target: ClusterSettings | None,
+    *,
+    allow: tuple[Grant, ...] = (),
+    facts: Facts | None = None,
+) -> PlanningResult:
+    """Judge what remains of a saved plan by the live cluster, in the stages of `make_plan`.
+
+    The plan contains its placements, and the brokers have checked its operations.
+
+    Args:
+        saved: The plan.
+        cluster: The cluster.
+        settings: The settings of the project.
+        target: The settings of this cluster; None if there are none.
+        allow: Consents given on the command line.
+        facts: The facts of the cluster, if they were read just before; None: they are read.
+    """
+    read_at = time.monotonic()
+    facts = facts or cluster.facts()
+    check_identity(facts, target)
+    refs = saved.refs
+    # A plan with nothing to apply needs no request.
+    observation = cluster.observe(refs, kinds=REPORTED, declared=saved.targets) if refs else Observation({})
+    facts = _add_known(facts, observation, target)
+    proposals = diff_saved(saved, observation, facts)
+    options = move_options(settings, target)
+    facts = measure(facts, proposals, observation, cluster, target, options)
+    facts = foresee(proposals, (), observation, facts)
+    proposals = judge(proposals, facts)
+    context = _build_rule_context((), facts, observation, settings, target)
+    # KF404 counts live topics: with manifests those that are declared, and without them all but ignored ones.
+    ignored = {ref for ref in context.inventory if is_own(ref) or settings.ignore.match(ref)}
+    context = replace(context, inventory=context.inventory - ignored, subset=saved.plan.subset, saved=True)
+    findings = rules.check(context, settings.rules, BEFORE_CHANGES, more=settings.policies)
+    policy = Policy(forbid=target.forbid if target else (), protected=settings.protected, allow=allow)
+    review = review_changes(proposals, context, policy.refusing(findings), cluster, settings, None)
+    plan = conclude_saved(saved.plan, review.gated, facts)
+    return PlanningResult(plan, observation, read_at, review.context)
 
 
 def plan_from(
@@ -234,41 +273,28 @@ def plan_from(
 def plan_of(difference: Diff, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """Assess, gate and conclude a diff, for `plan_from` and for changes that no manifest declares."""
     facts = foresee(difference.proposals, difference.compared, observation, facts)
-    proposals = judge(difference.proposals, observation, facts)
-    return conclude(difference, gate(proposals, observation.resources, facts, policy), facts, policy)
+    proposals = judge(difference.proposals, facts)
+    return conclude(difference, gate(proposals, facts, policy), facts, policy)
 
 
-def _read_facts(request: Request, cluster: ResourceReader, target: ClusterSettings | None) -> Facts:
-    """Read the facts of the cluster, and add the measured skew."""
-    facts = request.facts or cluster.facts()
-    check_identity(facts, target)
-    if request.skew is None:
-        return facts
-    from kafkaform.plan.skew_report import index_measured_topics, require_cluster
-
-    require_cluster(request.skew, facts.cluster_id)
-    return facts.add_part(SkewFacts(index_measured_topics(request.skew)))
+def _add_known(facts: Facts, observation: Observation, target: ClusterSettings | None) -> Facts:
+    """Add to the facts what the configuration and the reading of resources contain."""
+    if target is not None:
+        facts = facts.add_part(facts.get(AuthorizerSettings).complete(target.authorizer))
+    for part in observation.parts:
+        facts = facts.add_part(part)
+    return facts
 
 
 def _observe(request: Request, cluster: ResourceReader, settings: Settings) -> Observation:
-    """Read the declared and prunable resources, or those of a saved plan."""
-    if request.saved is None:
-        refs = list_resources_to_read(request.desired) | request.dropped
-        declared: Mapping[ResourceRef, State] = {
-            each.ref: each.state for each in request.desired if each.state is not None
-        }
-    else:
-        refs, declared = request.saved.refs, request.saved.targets
-    # A plan with nothing to apply needs no request.
-    if request.saved is not None and not refs:
-        return Observation({})
+    """Read the declared and prunable resources."""
     owned = settings.owns if request.prune else NO_GLOBS
     pruned = [name for name, kind in KINDS.items() if kind.scope.prunable and owned.select(name)]
     return cluster.observe(
-        refs,
+        list_resources_to_read(request.desired) | request.dropped,
         lambda ref: ref.kind in pruned and owned.match(ref),
         kinds=tuple(dict.fromkeys((*request.inventory, *pruned))),
-        declared=declared,
+        declared={each.ref: each.state for each in request.desired if each.state is not None},
     )
 
 
@@ -296,7 +322,6 @@ def list_resources_to_read(desired: Iterable[Desired]) -> frozenset[ResourceRef]
 
 
 def _build_rule_context(
-    request: Request,
     desired: tuple[Desired, ...],
     facts: Facts,
     observation: Observation,
@@ -304,36 +329,16 @@ def _build_rule_context(
     target: ClusterSettings | None,
 ) -> RuleContext:
     """Build the context in which rules are checked."""
-    saved = request.saved
-    inventory = observation.inventory
-    # KF404 counts live topics: with manifests those that are declared, and without them all but ignored ones.
-    if saved is not None:
-        inventory -= {ref for ref in inventory if is_own(ref) or settings.ignore.match(ref)}
     return RuleContext(
         desired,
         facts,
-        inventory,
+        observation.inventory,
         settings.limits,
-        request.environment,
         # Brokers may be down: the declared number counts if it is higher.
-        max(len(facts.brokers), (target.brokers if target else None) or 0),
-        observation.resources,
-        subset=request.subset if saved is None else saved.plan.subset,
+        brokers=max(len(facts.brokers), (target.brokers if target else None) or 0),
+        live=observation.resources,
         skew={ref.name: result for ref, result in facts.get(SkewFacts).results.items()},
-        saved=saved is not None,
         invisible=frozenset(observation.invisible),
-    )
-
-
-def _build_policy(request: Request, settings: Settings, target: ClusterSettings | None) -> Policy:
-    return Policy(
-        forbid=target.forbid if target else (),
-        protected=settings.protected,
-        # A part of the manifests does not show which resources are declared nowhere.
-        ignore=ALL if request.subset else settings.ignore,
-        owns=settings.owns,
-        prune=request.prune,
-        allow=request.allow,
     )
 
 

@@ -7,7 +7,6 @@ saved plan can only raise a risk, so editing them gains nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.model import (
@@ -19,7 +18,6 @@ from kafkaform.core.model import (
     Facts,
     FieldChange,
     FieldValue,
-    Intent,
     Observation,
     Risk,
     RiskAssessment,
@@ -28,16 +26,15 @@ from kafkaform.core.model import (
     risk_of,
 )
 from kafkaform.core.values import replace
-from kafkaform.plan.difference import Proposal, RiskIncrease, build_update_context
+from kafkaform.plan.difference import Proposal, RiskIncrease
 from kafkaform.resources import KINDS, is_group, is_topic, list_topics_read
-from kafkaform.resources.base import PlanWide, UsageFacts
+from kafkaform.resources.base import PlanWide, UpdateContext, UsageFacts
 from kafkaform.resources.values import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from kafkaform.core.plans import PlannedChange
-    from kafkaform.resources.base import Kind, UpdateContext
+    from kafkaform.resources.base import Kind
 
 
 def foresee(
@@ -66,30 +63,42 @@ def foresee(
     return facts
 
 
-def judge(proposals: Iterable[Proposal], observation: Observation, facts: Facts) -> tuple[Proposal, ...]:
-    """Assess the risk of changes by live values and the facts of the cluster."""
-    return tuple(
-        # Constructed, as replace() takes twice as long and a plan may have thousands of changes.
-        Proposal(
-            _assess_change(proposal.change, proposal.desired.intent, observation, facts),
-            proposal.desired,
-            proposal.saved,
-            proposal.riskier,
-            proposal.earlier,
-        )
-        for proposal in proposals
+def judge(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
+    """Assess the risk of changes by live values and the facts of the cluster.
+
+    What remains of a saved plan is compared with its saved assessments; the higher of both risks applies.
+    """
+    return tuple(_judge(proposal, facts) for proposal in proposals)
+
+
+def _judge(proposal: Proposal, facts: Facts) -> Proposal:
+    now, saved = _assess_change(proposal, facts), proposal.saved
+    # Constructed, as replace() takes twice as long and a plan may have thousands of changes.
+    return Proposal(
+        now,
+        proposal.desired,
+        proposal.observed,
+        proposal.before,
+        proposal.after,
+        saved and replace(saved, change=take_higher_risk(saved.change, now)),
+        tuple(_find_riskier(saved.change, now, proposal, facts)) if saved is not None else (),
+        proposal.earlier,
     )
 
 
-def _assess_change(change: Change, intent: Intent, observation: Observation, facts: Facts) -> Change:
-    kind = KINDS[change.ref.kind]
+def _build_context(proposal: Proposal, facts: Facts) -> UpdateContext:
+    return UpdateContext(proposal.ref, proposal.before, proposal.after, proposal.desired.intent, facts)
+
+
+def _assess_change(proposal: Proposal, facts: Facts) -> Change:
+    change, kind = proposal.change, KINDS[proposal.ref.kind]
     match change:
         case Create(ref, state):
             return Create(ref, state, kind.judge(change, None, facts))
         case Delete(ref, uid, state):
-            return Delete(ref, uid, state, kind.judge(change, observation.resources[ref], facts))
+            return Delete(ref, uid, state, kind.judge(change, proposal.observed, facts))
         case Update(ref, uid, fields):
-            context = build_update_context(change, intent, observation, facts)
+            context = _build_context(proposal, facts)
             assessed = (
                 FieldChange(
                     field.path,
@@ -107,51 +116,24 @@ def _assess_change(change: Change, intent: Intent, observation: Observation, fac
             assert_never(change)
 
 
-def is_risky(proposal: Proposal, observation: Observation, facts: Facts) -> bool:
-    """Return whether a change is not safe; the assessment stops at the first risk."""
-    change, kind = proposal.change, KINDS[proposal.ref.kind]
-    # Sizes are not read yet, and are part of the reasons only.
-    if isinstance(change, Update):
-        context = build_update_context(change, proposal.desired.intent, observation, facts)
-        return any(kind.field(field.path).judge(context).risk > Risk.SAFE for field in change.fields)
-    return risk_of(_assess_change(change, proposal.desired.intent, observation, facts)) > Risk.SAFE
+def is_risky(proposal: Proposal, facts: Facts) -> bool:
+    """Return whether a change is not safe, before sizes are read: they are part of the reasons only."""
+    return risk_of(_assess_change(proposal, facts)) > Risk.SAFE
 
 
-def find_riskier(
-    proposals: Iterable[Proposal], observation: Observation, facts: Facts
-) -> tuple[Proposal, ...]:
-    """Compare the remaining changes of a saved plan with their saved assessments; skip new changes.
-
-    The higher of both risks applies.
-
-    Args:
-        proposals: The changes, assessed by live values.
-        observation: The reading of the cluster that they were assessed by.
-        facts: The facts that they were assessed by.
-    """
-    return tuple(
-        proposal if proposal.saved is None else _compare(proposal, proposal.saved, observation, facts)
-        for proposal in proposals
-    )
-
-
-def _compare(proposal: Proposal, saved: PlannedChange, observation: Observation, facts: Facts) -> Proposal:
-    now = proposal.change
-    riskier: list[RiskIncrease] = []
-    match saved.change, now:
+def _find_riskier(saved: Change, now: Change, proposal: Proposal, facts: Facts) -> Iterator[RiskIncrease]:
+    """Yield the risks of the remaining change that are higher than in the saved plan."""
+    match saved, now:
         case Update(fields=earlier), Update(fields=fields):
             by_path = {field.path: field for field in earlier}
-            context = partial(build_update_context, now, proposal.desired.intent, observation, facts)
             for field in fields:
-                riskier += _compare_field(KINDS[now.ref.kind], by_path[field.path], field, context)
+                yield from _compare_field(by_path[field.path], field, _build_context(proposal, facts))
         case Create(assessment=was), Create(assessment=assessment):
-            riskier += _compare_assessments("its creation", was, assessment)
+            yield from _compare_assessments("its creation", was, assessment)
         case Delete(assessment=was), Delete(assessment=assessment):
-            riskier += _compare_assessments("its deletion", was, assessment)
+            yield from _compare_assessments("its deletion", was, assessment)
         case _:
             raise TypeError(f"{now.ref}: what is left of a change is another change")
-    whole = replace(saved, change=take_higher_risk(saved.change, now))
-    return replace(proposal, saved=whole, riskier=tuple(riskier))
 
 
 def _compare_assessments(
@@ -164,13 +146,11 @@ def _compare_assessments(
         yield RiskIncrease(text, now)
 
 
-def _compare_field(
-    kind: Kind, was: FieldChange, now: FieldChange, context: Callable[[], UpdateContext]
-) -> Iterator[RiskIncrease]:
-    name = was.path.removeprefix(CONFIG_PREFIX)
+def _compare_field(was: FieldChange, now: FieldChange, context: UpdateContext) -> Iterator[RiskIncrease]:
+    kind, name = KINDS[context.ref.kind], was.path.removeprefix(CONFIG_PREFIX)
     increased = [*_compare_assessments(name, was.assessment, now.assessment)]
     if increased:
-        because = _describe_causes(kind, now.path, context())
+        because = _describe_causes(kind, now.path, context)
         yield from (
             _compare_assessments(name, was.assessment, now.assessment, because) if because else increased
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from kafkaform import __version__
@@ -22,12 +22,13 @@ from kafkaform.rules import list_entries
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafkaform.core.model import Location
+    from kafkaform.core.model import Diagnostic, Location
     from kafkaform.core.plans import Plan
     from kafkaform.report.findings import ChangedFiles, ReportedFinding, Workspace
     from kafkaform.rules import Note, Rule
 
 
+_INVALID_INPUT_SUMMARY = "A file is not valid."
 _INDENT = "    "
 _PLACES = 3
 """The most places that are listed of further findings."""
@@ -66,6 +67,50 @@ def findings_to_json(
     """Return findings as JSON, after the members `about` the run."""
     content = {**(about or {}), "diagnostics": [finding_to_json(finding) for finding in findings]}
     return json.dumps(content, indent=2) + "\n"
+
+
+class CodeCount(NamedTuple):
+    """The number of open and of waived findings of one rule, with the worst severity."""
+
+    code: str | None
+    severity: str
+    findings: int
+    waived: int
+    summary: str
+
+
+def count_codes(findings: Sequence[ReportedFinding], known: Mapping[str, Rule | Note]) -> list[CodeCount]:
+    """Count the findings of each rule, the most first."""
+    groups: dict[str, list[Diagnostic]] = {}
+    for finding in findings:
+        groups.setdefault(finding.diagnostic.code, []).append(finding.diagnostic)
+    counts = []
+    for code, group in groups.items():
+        waived = sum(each.waived is not None for each in group)
+        # A waived finding is an info, whatever the rule.
+        severity = min((each.severity for each in group), key=_ORDER.index)
+        summary = known[code].summary if code in known else _INVALID_INPUT_SUMMARY
+        counts.append(CodeCount(code or None, severity.value, len(group) - waived, waived, summary))
+    return sorted(counts, key=lambda count: (-count.findings, -count.waived, count.code or ""))
+
+
+def statistics_to_text(findings: Sequence[ReportedFinding], *, known: Mapping[str, Rule | Note]) -> str:
+    """Write a line for each rule with its findings, severity and summary, the most first."""
+    counts = count_codes(findings, known)
+    width = max((len(f"{count.findings:,}") for count in counts), default=0)
+    return "".join(
+        printable(
+            f"{count.findings:>{width},}  {count.code or 'invalid':<7}  {count.severity:<7}  {count.summary}"
+            + (f" ({count.waived:,} waived)" if count.waived else "")
+        )
+        + "\n"
+        for count in counts
+    )
+
+
+def statistics_to_json(findings: Sequence[ReportedFinding], *, known: Mapping[str, Rule | Note]) -> str:
+    """Return the counts as JSON, the most first; `code` is null for invalid input."""
+    return json.dumps([count._asdict() for count in count_codes(findings, known)], indent=2) + "\n"
 
 
 def findings_to_github(findings: Sequence[ReportedFinding], *, workspace: Workspace) -> str:
@@ -162,7 +207,7 @@ FINGERPRINT = "kafkaform/v1"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _INVALID_INPUT = {
     "id": INVALID_INPUT,
-    "shortDescription": {"text": "A file is not valid."},
+    "shortDescription": {"text": _INVALID_INPUT_SUMMARY},
     "fullDescription": {"text": "A manifest or the configuration file is not valid."},
     "defaultConfiguration": {"level": "error"},
 }

@@ -91,7 +91,7 @@ _MAX_ALIKE = 5
 
 def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
     """List the files of a dry run, then what was written and what was left out."""
-    lines = [f"{file.path}  {_list_names(file.refs)}" for file in made.files] if dry_run else []
+    lines = [f"{file.path}  {_list_names(file.refs)}".rstrip() for file in made.files if dry_run]
     if made.files:
         summary = f"{_count_resources(made.refs)} in {counted(len(made.files), 'file')} below {folder}"
         lines.append(f"{'Would write' if dry_run else 'Written'}: {summary}.")

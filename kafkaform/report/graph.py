@@ -1,4 +1,4 @@
-"""The graph of topics and the groups that read them, as Mermaid, Graphviz and JSON."""
+"""The graph of topics, the groups that read them, and their schemas, as Mermaid, Graphviz and JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value
 from kafkaform.inspect.resource_status import Selection
-from kafkaform.resources import KINDS, kind_order, list_topics_read, topic_ref
+from kafkaform.resources import KINDS, find_topic_of, kind_order, list_topics_read, topic_ref
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
 
 if TYPE_CHECKING:
@@ -38,21 +38,26 @@ class GraphNode(Value):
 
 
 class GraphEdge(Value):
-    """A resource that reads a topic.
+    """A resource that reads or describes a topic.
 
     Attributes:
         topic: The topic.
-        reader: The group that reads it.
+        resource: The group that reads it, or the subject with the schemas of its keys or values.
         declared: Whether the manifest of the reader declares it.
         live: Whether the group has an offset or a member in the topic; None without a cluster.
         lag: The lag of the group in the topic, in records; None if unknown.
     """
 
     topic: ResourceRef
-    reader: ResourceRef
+    resource: ResourceRef
     declared: bool = True
     live: bool | None = None
     lag: int | None = None
+
+    @property
+    def is_schema(self) -> bool:
+        """True if it leads to a subject."""
+        return find_topic_of(self.resource) is not None
 
 
 class Graph(Value):
@@ -107,18 +112,19 @@ def build_graph(
         # An edge needs both of its ends: ignored resources are not drawn.
         if reader in present and topic_ref(topic) in present
     }
+    nodes = {*declared, *present, *read_topics}
+    schemas = {(topic, ref) for ref in nodes if (topic := find_topic_of(ref)) in nodes and topic is not None}
     return Graph(
         tuple(
             GraphNode(ref, declared.get(ref, ""), ref in declared, None if live is None else ref in present)
             # A stable order, because drawings are committed and compared.
-            for ref in sorted(
-                {*declared, *present, *read_topics}, key=lambda ref: (kind_order(ref.kind), ref.name)
-            )
+            for ref in sorted(nodes, key=lambda ref: (kind_order(ref.kind), ref.name))
         ),
         tuple(
             GraphEdge(*pair, pair in edges, None if live is None else pair in reading, reading.get(pair))
             for pair in sorted({*edges, *reading})
-        ),
+        )
+        + tuple(GraphEdge(topic, ref, ref in declared) for topic, ref in sorted(schemas)),
     )
 
 
@@ -136,7 +142,15 @@ def graph_to_json(graph: Graph) -> str:
         for node in graph.nodes
     ]
     edges = [
-        {"topic": e.topic.name, "group": e.reader.name, "declared": e.declared, "live": e.live, "lag": e.lag}
+        {"topic": e.topic.name, "subject": e.resource.name, "declared": e.declared}
+        if e.is_schema
+        else {
+            "topic": e.topic.name,
+            "group": e.resource.name,
+            "declared": e.declared,
+            "live": e.live,
+            "lag": e.lag,
+        }
         for e in graph.edges
     ]
     return json.dumps({"nodes": nodes, "edges": edges}, indent=2)
@@ -159,8 +173,10 @@ def render_mermaid(graph: Graph) -> str:
         lines.append(f'  {ids[node.ref]}{left}"{label}"{right}{"" if node.declared else ":::undeclared"}')
     for edge in graph.edges:
         arrow = "-->" if edge.declared else "-.->"
+        if edge.is_schema:
+            arrow = arrow.replace(">", "-" if edge.declared else "")
         label = f'|"{note}"|' if (note := _describe_edge(edge)) else ""
-        lines.append(f"  {ids[edge.topic]} {arrow}{label} {ids[edge.reader]}")
+        lines.append(f"  {ids[edge.topic]} {arrow}{label} {ids[edge.resource]}")
     if not all(node.declared for node in graph.nodes):
         lines.append("  classDef undeclared stroke-dasharray: 5 5")
     return "\n".join(lines)
@@ -202,9 +218,10 @@ def render_dot(graph: Graph) -> str:
     for edge in graph.edges:
         note = _describe_edge(edge)
         parts = [f'label="{note}"'] if note else []
+        parts += ["dir=none"] if edge.is_schema else []
         parts += [] if edge.declared else ["style=dashed"]
         attributes = f" [{', '.join(parts)}]" if parts else ""
-        lines.append(f"  {ids[edge.topic]} -> {ids[edge.reader]}{attributes};")
+        lines.append(f"  {ids[edge.topic]} -> {ids[edge.resource]}{attributes};")
     return "\n".join([*lines, "}"])
 
 

@@ -161,6 +161,9 @@ def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> No
         page.note("", f"this change {_OPEN}", indent=FIELD_INDENT)
     elif message:
         page.note("", clipped(message, PROSE), indent=FIELD_INDENT)
+    if verbose and entry.outcome is not None and entry.outcome.live:
+        numbers = ", ".join(f"{name} {number:,}" for name, number in entry.outcome.live.items())
+        page.note("", clipped(numbers, PROSE), indent=FIELD_INDENT)
     in_doubt = {field.path for field in entry.in_doubt} if entry.outcome is not None else set()
     if in_doubt:
         page.note("", f"unknown fields {_OPEN}", indent=FIELD_INDENT)
@@ -252,6 +255,7 @@ def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
         "risk": entry.risk,
         "result": outcome.result if outcome is not None else None,
         "message": (outcome.message or None) if outcome is not None else None,
+        **({"live": dict(outcome.live)} if outcome is not None and outcome.live else {}),
         "concluded_at": outcome.at if outcome is not None else None,
         "fields": [
             {

@@ -73,7 +73,7 @@ class Page:
         self.has_body = False
         self._width = width
         # Text and style of each piece; a line break is a piece, too. Plain strings, so that output without
-        # colours needs no rich: for plans, 43 instead of 80 ms, and 7 ms of imports (docs/performance.md).
+        # colours needs no rich: for plans, 43 instead of 80 ms, and 7 ms of imports (benchmarks/README.md).
         self._tokens: list[tuple[str, str | None]] = []
 
     @classmethod

@@ -102,6 +102,7 @@ _BEYOND_CHANCE = 1.5
 _INTERVAL = "95 % interval"
 _MAX_MOMENTS = 60
 """The most points of a trend."""
+_FIGURES_OF_EXPERTS = frozenset({"cv", "gini", "entropy"})
 _SMALLEST = 4
 """The smallest partitions or members of a long list that are shown after the largest ones."""
 _BRIEF_NAME = 70
@@ -113,12 +114,17 @@ class Detail(Value):
     Attributes:
         rows: The partitions and members; of more, half this many, the largest and the smallest ones.
         keys: The hot keys.
-        is_complete: Whether it has charts, and the figures that few readers need.
+        is_complete: Whether it has charts, and the tables that few readers need.
     """
 
     rows: int | None = 32
     keys: int | None = 10
     is_complete: bool = True
+
+    @property
+    def has_all_figures(self) -> bool:
+        """True if figures are shown that say in other units what the ratio to the mean says."""
+        return self.keys is None
 
 
 _USUAL = Detail()
@@ -424,6 +430,8 @@ def _list_imbalance(topic: TopicResult, detail: Detail) -> Iterator[Block]:
     columns = (Column("Imbalance", least=12), Column("By records", least=10), Column("By bytes", least=10))
     rows = []
     for field, name in IMBALANCE_FIGURES.items():
+        if field in _FIGURES_OF_EXPERTS and not detail.has_all_figures:
+            continue
         # Useful consumers are a number of partitions, so that number is needed beside them.
         of = f" of {len(topic.partitions):,}" if field == "effective_parallelism" else ""
         imbalances = (getattr(topic.by_records, field), getattr(topic.by_bytes, field))

@@ -21,13 +21,17 @@ from kafkaform.report.document import (
     TextSpan,
 )
 from kafkaform.report.page import render_page
-from kafkaform.resources import KINDS
+from kafkaform.resources import ACCESS, KINDS
+from kafkaform.resources.access.spec import describe_rights
+from kafkaform.resources.subject import SubjectVersions
+from kafkaform.resources.subject.fields import COMPATIBILITY
 from kafkaform.resources.values import format_value, label
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from kafkaform.core.model import Observed
     from kafkaform.inspect.resource_status import GroupStatus, ResourceStatus, StatusReport, TopicStatus
     from kafkaform.report.document import Block, Row
     from kafkaform.report.page import Page
@@ -52,12 +56,13 @@ _TOPIC_COLUMNS = (
     Column("Retention", least=9),
     Column("Size", right=True),
     Column("Max/mean", right=True),
+    Column("Schema", least=12, rank=1),
     Column("Groups", least=12, rank=1),
     Column("Team", least=10, rank=2),
     Column("Declared", rank=3),
 )
-# The index of the column of the ratio, which is left out if no arrivals were read.
-_SKEW = 5
+# The index of the columns of the ratio and of subjects, which are left out if these were not read.
+_SKEW, _SCHEMA = 5, 6
 _GROUP_COLUMNS = (
     Column("Group", least=14),
     Column("Protocol", rank=1),
@@ -95,8 +100,11 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     blocks: list[Block] = []
     if report.topics:
         rows = [(*_topic_row(topic, width), *_owner_cells(topic)) for topic in report.topics]
-        with_skew = any(topic.arrivals is not None for topic in report.topics)
-        kept = [i for i in range(len(_TOPIC_COLUMNS)) if with_skew or i != _SKEW]
+        read = {
+            _SKEW: any(topic.arrivals is not None for topic in report.topics),
+            _SCHEMA: any(topic.subjects for topic in report.topics),
+        }
+        kept = [i for i in range(len(_TOPIC_COLUMNS)) if read.get(i, True)]
         blocks.append(_tabulate(_choose(_TOPIC_COLUMNS, kept), [_choose(row, kept) for row in rows]))
     if report.groups:
         rows = [(*_group_row(group), *_owner_cells(group)) for group in report.groups]
@@ -107,7 +115,9 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     for kind, alike in groupby(report.others, key=lambda resource: resource.ref.kind):
         columns = (Column(KINDS[kind].words.noun, least=14), *_OTHER_COLUMNS)
         blocks.append(
-            _tabulate(columns, [(*_other_row(resource), *_owner_cells(resource)) for resource in alike])
+            _tabulate(
+                columns, [(*_other_row(resource, width), *_owner_cells(resource)) for resource in alike]
+            )
         )
     if not blocks:
         blocks.append(Paragraph("No group has lag." if report.without_lag else "Nothing to show."))
@@ -169,14 +179,25 @@ def _list_counts(report: StatusReport) -> Iterable[str]:
 def _topic_row(topic: TopicStatus, width: int | None) -> Row:
     groups = _join_names(topic.groups, width)
     if topic.observed is None:
-        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, _NOTHING, groups)
+        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, _NOTHING, _format_subjects(topic), groups)
     state = topic.observed.state
     size = _NOTHING
     if topic.size is not None:
         # The sizes of some partitions are unknown, so the sum is a lower limit.
         size = f"{'≥ ' if topic.size.unread else ''}{rounded_size(topic.size.bytes)}"
     counts = str(state["partitions"]), str(state["replicationFactor"])
-    return (topic.name, *counts, _format_retention(topic), size, _format_skew(topic), groups)
+    sizes = (_format_retention(topic), size, _format_skew(topic))
+    return (topic.name, *counts, *sizes, _format_subjects(topic), groups)
+
+
+def _format_subjects(topic: TopicStatus) -> str:
+    """Return the latest version and the level of the schemas of keys and values: `value v3 BACKWARD`."""
+    words = [
+        f"{subject.ref.name.removeprefix(f'{topic.name}-')} v{live.version} {subject.state[COMPATIBILITY]}"
+        for subject in topic.subjects
+        if isinstance(live := subject.live, SubjectVersions)
+    ]
+    return ", ".join(words) or _NOTHING
 
 
 def _format_skew(topic: TopicStatus) -> TextSpan:
@@ -222,8 +243,14 @@ def _topic_to_json(topic: TopicStatus) -> dict[str, Any]:
         "size_bytes": topic.size.bytes if topic.size is not None else None,
         **({"partitions_without_size": unread} if unread else {}),
         **(_arrivals_to_json(topic.arrivals) if topic.arrivals is not None else {}),
+        **({"subjects": [*map(_subject_to_json, topic.subjects)]} if topic.subjects else {}),
         "groups": list(topic.groups),
     }
+
+
+def _subject_to_json(subject: Observed) -> dict[str, Any]:
+    numbers = subject.live.recorded if subject.live is not None else {}
+    return {"name": subject.ref.name, **numbers, "compatibility": subject.state.get(COMPATIBILITY)}
 
 
 def _arrivals_to_json(arrivals: TopicArrivals) -> dict[str, Any]:
@@ -345,9 +372,12 @@ def _group_to_json(status: GroupStatus) -> dict[str, Any]:
 # --- other kinds -----------------------------------------------------------------------------------
 
 
-def _other_row(resource: ResourceStatus) -> Row:
+def _other_row(resource: ResourceStatus, width: int | None) -> Row:
     if resource.observed is None:
         return (resource.ref.name, _MISSING)
+    if resource.ref.kind == ACCESS.name:
+        most = None if width is None else _MAX_CONSUMERS
+        return (resource.ref.name, describe_rights(resource.observed, most) or _NOTHING)
     values = [
         f"{label(path)} {format_value(resource.ref.kind, path, value).short}"
         for path, value in sorted(resource.observed.state.items())

@@ -90,6 +90,12 @@ def topic_ref(name: str) -> ResourceRef:
     return ResourceRef(TOPIC.name, name)
 
 
+def find_topic_of(ref: ResourceRef) -> ResourceRef | None:
+    """Return the topic whose keys or values a subject describes; None for other names and kinds."""
+    topic = find_topic(ref.name) if ref.kind == SubjectKind.name else None
+    return None if topic is None else topic_ref(topic)
+
+
 def group_ref(name: str) -> ResourceRef:
     """Return the reference to a group."""
     return ResourceRef(GROUP.name, name)
@@ -126,8 +132,8 @@ def list_references(desired: Desired) -> Iterator[ResourceRef]:
         if user is not None:
             yield _user_ref(user)
     elif ref.kind == SubjectKind.name:
-        if (topic := find_topic(ref.name)) is not None:
-            yield topic_ref(topic)
+        if (topic := find_topic_of(ref)) is not None:
+            yield topic
         for used in find_references(desired.state):
             yield ResourceRef(SubjectKind.name, used.subject)
 

@@ -52,6 +52,12 @@ BAD = object()
 """Replaces a value whose problem has been reported."""
 
 
+BROKERS = "brokers"
+"""The service that manages most kinds."""
+_KEPT_LENGTH = 10_000
+"""The characters that the record keeps of a longer value."""
+
+
 class ReportProblem(Protocol):
     """Reports a problem of a spec."""
 
@@ -214,7 +220,7 @@ class KindWords(Value):
     contents: str
     endings: str
     shape: Shape
-    service: str = "brokers"
+    service: str = BROKERS
 
 
 class Hazards(Value):
@@ -267,10 +273,12 @@ class Written(Value):
     Attributes:
         spec: The spec.
         left_out: A line for each property that a manifest cannot declare.
+        suffixes: For each text that may be in a file of its own, the end of the file's name.
     """
 
     spec: Mapping[str, object]
     left_out: tuple[str, ...] = ()
+    suffixes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Field:
@@ -373,6 +381,10 @@ class Field:
     def summarise(self, _value: FieldValue) -> str | None:
         """Return a value that is too long for a line in a few words; None for a short one."""
         return None
+
+    def shorten(self, value: str) -> str:
+        """Return what the record of applies keeps of a value that is too long for it."""
+        return value[:_KEPT_LENGTH]
 
     def undeclarable(self, _value: FieldValue) -> str | None:
         """Return the reason why a manifest cannot declare a live value; None if it can."""

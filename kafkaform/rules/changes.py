@@ -69,11 +69,9 @@ change_rule = partial(RuleOfEach(_list_changes), stage=Stage.CHANGES)
 def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase moves keys of a topic whose order per key may matter.
 
-    A key's partition is its hash modulo the partition count, so an increase moves a share of all keys,
-    which follows from the two counts, to other partitions. Records of such a key are then on two
-    partitions, and consumers may read them in any order. The plan says how many keys move. If order per
-    key does not matter, write `keyed: false`, and this rule reports nothing. Set this rule to `error` to
-    refuse such plans.
+    A key's partition is its hash modulo the partition count. Records of a key that moves are on two
+    partitions, and may be read in any order. The plan says how many keys move. If order does not matter,
+    write `keyed: false`. Set this rule to `error` to refuse such plans.
     """
     yield from _report_hazard(topic, HAZARDS["KF401"])
 
@@ -82,10 +80,8 @@ def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
 def compacted_keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase is planned on a compacted topic.
 
-    Compaction keeps the latest record of a key within one partition. A key that moves leaves its old
-    value on the old partition forever, so a consumer that reads the topic from the start sees two latest
-    values. The plan asks for consent. To avoid this, create a new topic and rewrite every key into it.
-    Set this rule to `error` to refuse such plans.
+    A key that moves leaves its old value on the old partition forever. The plan asks for consent. To avoid
+    it, create a new topic and rewrite every key into it. Set this rule to `error` to refuse such plans.
     """
     yield from _report_hazard(topic, HAZARDS["KF402"])
 
@@ -94,10 +90,9 @@ def compacted_keys_move(topic: PlannedSubject) -> Iterator[Finding]:
 def retention_cut(topic: PlannedSubject) -> Iterator[Finding]:
     """A retention is cut: existing records are deleted.
 
-    Kafka deletes whole segments. Those in which every record is past the new retention are deleted within
-    minutes (`log.retention.check.interval.ms`), the others once all of their records are. None can be
-    restored. The plan asks for consent. It says how old a record becomes, and how much data the topic
-    holds if the account may see that. Set this rule to `error` to refuse such plans.
+    Segments in which every record is past the new retention are deleted within minutes. The plan asks for
+    consent, and says how old records become and how much the topic holds. Set this rule to `error` to refuse
+    such plans.
     """
     yield from _report_hazard(topic, HAZARDS["KF403"])
 
@@ -106,11 +101,9 @@ def retention_cut(topic: PlannedSubject) -> Iterator[Finding]:
 def blast_radius(context: RuleContext) -> Iterator[Finding]:
     """A plan puts a large share of the declared topics at risk at once.
 
-    One wrong default or one bad merge can affect every topic. If there are ten topics or more, changes
-    that are not safe may affect at most `limits.blastRadius` of the existing topics, 30 % by default.
-    Updates and deletions count; new topics do not. Above the limit, all changes of the plan that are not
-    safe are refused. Apply in smaller steps (`--target`), or raise the limit in a reviewed commit. When a
-    saved plan is applied, this is checked again, against all live topics that are not ignored.
+    One wrong default can affect every topic. From ten topics on, changes that are not safe may affect at most
+    `limits.blastRadius` of the existing ones (30 %); above it, all such changes are refused. Apply in smaller
+    steps (`--target`), or raise the limit in a reviewed commit. A saved plan is checked again.
     """
     topics = (
         # A saved plan has no manifests, so all live topics are counted instead of the declared ones.
@@ -144,12 +137,9 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
 def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
     """A change of a topic affects groups that read it.
 
-    A group has no committed offset in new partitions, so it reads them from `auto.offset.reset` on. With
-    `latest`, the default of consumers, it skips the records that are written before it finds them: while
-    its metadata is old if it is running, and until it starts again if it is stopped. Offsets cannot be
-    committed for a group that has members. So stop the group, apply, commit the start of the new
-    partitions with `kafkaform reset`, and start the group. If a topic is deleted, the offsets of all its
-    groups in it are deleted too, and their members keep requesting the topic.
+    A group starts at `auto.offset.reset` in new partitions: with `latest`, the default, it skips the records
+    that are written before it finds them. Stop the group, apply, commit the start of the new partitions with
+    `kafkaform reset`, and start the group. If a topic is deleted, the offsets of its groups go too.
     """
     # A group may have the name of a topic.
     has_readers = is_topic(subject.planned.ref)
@@ -210,10 +200,9 @@ def _find_skipping_groups(topic: str, increase: FieldChange, readers: list[Group
 def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
     """A group that exists has no offset in some partitions of a topic that it reads.
 
-    These partitions were added later, or had no records while the group ran. The plan contains no change
-    for them, as a manifest never moves an existing group. A member that is assigned such a partition
-    starts at its `auto.offset.reset`, and with `latest` skips the existing records. While the group has
-    no member, `kafkaform reset` can set an offset.
+    They were added later, or had no records while the group ran. A member starts there at its
+    `auto.offset.reset`, and with `latest` skips the existing records. While the group has no member,
+    `kafkaform reset` can set an offset.
     """
     live = group.live
     # A group without any offset is new: there is no gap between partitions.
@@ -237,11 +226,9 @@ def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
 def moving_without_members(subject: PlannedSubject) -> Iterator[Finding]:
     """A group that is to be deleted or reset has no member, but its offsets just moved.
 
-    A consumer that takes its partitions by `assign()` joins no group: the group looks empty while the
-    consumer commits. If the group is then deleted or reset, the consumer overwrites that, or reads
-    records twice. The offsets are read twice, a little longer apart than the default of
-    `auto.commit.interval.ms`. A consumer that commits less often, or has nothing to read, is not
-    detected.
+    A consumer that uses `assign()` joins no group, and commits all the same; it would overwrite the reset or
+    read records twice. Stop it first. A consumer that commits more rarely than by the default of
+    `auto.commit.interval.ms` is not found.
     """
     ref, context = subject.planned.ref, subject.context
     observed, later = context.live.get(ref), context.groups.get(ref.name)
@@ -290,13 +277,9 @@ def _numbers(numbers: Collection[int]) -> str:
 def writes_go_on(subject: PlannedSubject) -> Iterator[Finding]:
     """Writes with acks=all would stop once the plan is applied.
 
-    Such writes need min.insync.replicas replicas in sync. Therefore min.insync.replicas must not rise
-    above the replication factor, nor the replication factor fall below it; if one plan lowers both,
-    min.insync.replicas is lowered first. Nor may min.insync.replicas rise above the number of replicas in
-    sync in any partition, or a move drop replicas so that too few in sync remain, as can happen while a
-    broker is down. Replicas that the same plan adds count, as apply raises min.insync.replicas only once
-    they are in sync. The rule checks the value in force after the apply, the cluster's default included.
-    Topics that already have too few replicas in sync are reported by doctor instead.
+    Such writes need min.insync.replicas replicas in sync. So it must not rise above the replication factor,
+    or above the replicas in sync of any partition, and the replication factor must not fall below it. The
+    value in force counts, the cluster's default included.
     """
     planned, desired = subject.planned, subject.about
     if not isinstance(desired, Desired) or planned.status is Status.REFUSED:

@@ -32,12 +32,9 @@ IDLE_REQUESTS = 500
 def more_members_than_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """A group has more members than partitions.
 
-    Each partition is read by one member of a group, so members beyond the number of partitions are idle.
-    Add partitions to the topic, or run fewer members. If they are hot spares, waive the rule with that
-    reason. The rule adds up the partitions of all topics that the group reads. With the range assignor,
-    it takes those of the largest topic, as that assignor assigns each topic by itself, always from the
-    same first member on. It does not apply to share groups, in which several members read one partition,
-    or to groups of Kafka Streams, whose internal topics give work to members too.
+    One member reads a partition, so the other members are idle. Add partitions, or run fewer members; for hot
+    spares, waive the rule. With the range assignor, the partitions of the largest topic count. Share groups
+    and Kafka Streams are not reported.
     """
     capacity = _find_capacity(group)
     for field, many in (("expected", "{} expected members"), ("max", "at most {} members")):
@@ -56,12 +53,8 @@ def more_members_than_partitions(group: DeclaredGroup) -> Iterator[Finding]:
 def uneven_shares(group: DeclaredGroup) -> Iterator[Finding]:
     """The expected members do not divide the partitions.
 
-    Some members then read more partitions than others, and the group is as slow as those members. Choose
-    a number of members that divides the partition count. The range assignor assigns each topic by itself
-    and gives the remainder of each to the first members, so with several topics the difference grows.
-    Members beyond the number of partitions are reported by KF201. The rule does not apply to share
-    groups, in which no partition belongs to one member, or to groups of Kafka Streams, which share more
-    than the partitions of their topics.
+    Some members read more partitions than others, and the group is as slow as those. Choose a number that
+    divides the partition count. Share groups and Kafka Streams are not reported.
     """
     members, capacity = group.amount("members", "expected"), _find_capacity(group)
     # KF201 reports members beyond the number of partitions.
@@ -83,15 +76,11 @@ def uneven_shares(group: DeclaredGroup) -> Iterator[Finding]:
 def static_membership(group: DeclaredGroup) -> Iterator[Finding]:
     """A group of fixed size has no static members.
 
-    A member that restarts leaves the group and joins it again, and each time the partitions are assigned
-    anew. If each member has its own group.instance.id, a member that returns within the session timeout
-    gets its partitions back, and the other members are not interrupted. The rule applies if
-    members.expected and members.max are equal, and at least two: members then come and go only by
-    restarts. It does not see what the application sets: if that gives each member an id, waive the rule.
-    It reports nothing while all live members are static. An id in the manifest would be the same for all
-    members, so that each new member fences the previous one (warning), unless the application completes
-    it, as in `checkout-{pod}`. The rule does not apply to share groups, which have no static members, or
-    to groups of Kafka Streams.
+    Each restart of a member assigns the partitions anew. With a group.instance.id of its own, a member that
+    returns within the session timeout gets its partitions back. Reported if members.expected and members.max
+    are equal and at least two, unless all live members are static. An id in the manifest is the same for all
+    members, which then fence each other (warning), unless the application completes it, as in
+    `checkout-{pod}`. If the application sets an id, waive the rule.
     """
     members = group.amount("members", "expected")
     # No other member can take the partitions of a single one: its restart always interrupts the group.
@@ -115,15 +104,9 @@ def static_membership(group: DeclaredGroup) -> Iterator[Finding]:
 def idle_fetches(group: DeclaredGroup) -> Iterator[Finding]:
     """Many members with the default fetch.max.wait.ms send many requests while there are no records.
 
-    A member sends a fetch request to each broker that leads one of its partitions. If there are no
-    records, the broker answers after fetch.max.wait.ms, and the member asks again. An idle group
-    therefore sends members times brokers divided by the wait requests a second. A longer wait adds no
-    latency while fetch.min.bytes is 1, its default, as the broker answers with the first record.
-    Manifests do not say how much traffic a topic has, so this is the cost without traffic, reported from
-    500 requests a second on: waive the rule if records always flow. The rule counts the expected members
-    up to the number of partitions, as the others do not fetch, and as many brokers as a member can have
-    partitions on. If the number of brokers is not known, it assumes one. A wait above the default is not
-    reported.
+    Without records, a broker answers a fetch after fetch.max.wait.ms, so an idle group sends members times
+    brokers divided by the wait requests a second. A longer wait adds no latency while fetch.min.bytes is 1.
+    Reported from 500 requests a second on. If records always flow, waive the rule.
     """
     default = int(kafka_configs.consumer_configs()[_WAIT].default or 0)
     members, wait = group.amount("members", "expected"), int(group.client(_WAIT))

@@ -46,12 +46,9 @@ _BROKER_LIMITS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms
 def slow_batches(group: DeclaredGroup) -> Iterator[Finding]:
     """A batch may take longer than the group waits for a member.
 
-    A member that does not call poll() within max.poll.interval.ms counts as failed and loses its
-    partitions. The next member gets the same records and is as slow, so one rebalance follows the other.
-    Therefore max.poll.records times processing.maxTimePerRecord must be below max.poll.interval.ms. Lower
-    max.poll.records first: with a longer interval, a member that has really failed also goes unnoticed
-    for longer. In a share group, the records of a batch are locked for share.record.lock.duration.ms and
-    then given to other members, so the rule compares with that.
+    A member that does not call poll() within max.poll.interval.ms loses its partitions, and the next one is
+    as slow. Keep max.poll.records times processing.maxTimePerRecord below it: lower max.poll.records first,
+    as a longer interval hides failed members. In a share group, share.record.lock.duration.ms is the limit.
     """
     each = group.amount("processing", "maxTimePerRecord")
     records = int(group.client(_POLL_RECORDS))
@@ -75,12 +72,10 @@ def slow_batches(group: DeclaredGroup) -> Iterator[Finding]:
 def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
-    With the range and roundrobin assignors, every member gives up all of its partitions before they are
-    assigned anew, so no member reads until the rebalance is over. With cooperative-sticky, only the
-    partitions that move stop. One of range and roundrobin in the list is enough to make the whole group
-    stop; Java consumers without a setting have range first. Java clients migrate in two rolling restarts:
-    first with `cooperative-sticky,range` on all members, then without range. Those of librdkafka must all
-    be stopped first. Groups of the consumer protocol are always cooperative.
+    With the range and roundrobin assignors, no member reads until the rebalance is over; with
+    cooperative-sticky, only the partitions that move stop. Java consumers without a setting have range first.
+    Migrate them in two rolling restarts: first with `cooperative-sticky,range`, then without range. Those of
+    librdkafka must all be stopped first.
     """
     # A group uses an assignor that all members list, and the rebalance protocol that all of these support
     # (KIP-429): one eager assignor in a list makes it eager.
@@ -105,10 +100,9 @@ def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
 def short_session(group: DeclaredGroup) -> Iterator[Finding]:
     """The session timeout is less than three heartbeat intervals.
 
-    A member that sends no heartbeat within the session timeout is removed from the group. If fewer than
-    three heartbeats fit in, one or two that are lost or late are enough. In a classic group the clients
-    set both (session.timeout.ms, heartbeat.interval.ms); in other groups the brokers do, by GROUP configs
-    such as consumer.session.timeout.ms. Values that are not declared have their defaults.
+    One or two heartbeats that are lost are then enough to remove a member. Classic groups set
+    session.timeout.ms and heartbeat.interval.ms in the client, others as GROUP configs such as
+    consumer.session.timeout.ms.
     """
     classic, prefix = group.protocol == CLASSIC, PROTOCOL_PREFIXES.get(group.protocol, "")
     names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
@@ -130,14 +124,10 @@ def short_session(group: DeclaredGroup) -> Iterator[Finding]:
 def guarantee(group: DeclaredGroup) -> Iterator[Finding]:
     """The declared delivery guarantee is not met by the clients' settings.
 
-    With enable.auto.commit, the default, offsets are committed at intervals, whether records are
-    processed or not. A crash then loses records that were committed but not processed (not
-    at-least-once), and repeats those that were processed but not committed (not at-most-once; for that,
-    commit before processing). Exactly-once needs offsets that are committed within the producer's
-    transaction, and so no automatic commits. It also needs isolation.level read_committed, or the group
-    reads records of aborted transactions. A share group delivers a record again if its lock ends before
-    it is acknowledged, so it is never exactly-once. The rule does not apply to groups of Kafka Streams,
-    where processing.guarantee of the application decides.
+    With enable.auto.commit, the default, a crash loses records that were committed but not processed (not
+    at-least-once), and repeats those that were processed but not committed (not at-most-once). Exactly-once
+    needs offsets that the producer's transaction commits, and isolation.level read_committed. A share group
+    is never exactly-once. Kafka Streams is not reported: its processing.guarantee decides.
     """
     delivery = group.text("guarantees", "delivery")
     if delivery is None or group.protocol == STREAMS:
@@ -184,11 +174,9 @@ _AUTO_COMMITTED = {
 def refused_by_clients(group: DeclaredGroup) -> Iterator[Finding]:
     """A client setting is not allowed with the group's protocol: clients do not start.
 
-    With the consumer protocol, the brokers assign partitions and set the session timeout and the
-    heartbeat interval. A Java client with partition.assignment.strategy, session.timeout.ms or
-    heartbeat.interval.ms of its own throws a ConfigException when it is created. So does a client of the
-    classic protocol with group.remote.assignor. Share consumers refuse more settings, auto.offset.reset
-    among them. The lists are those of the Java client's source code.
+    With the consumer protocol, a Java client that sets partition.assignment.strategy, session.timeout.ms or
+    heartbeat.interval.ms throws a ConfigException, as does a classic one with group.remote.assignor, and a
+    share consumer with auto.offset.reset and others. Remove the setting.
     """
     for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
         text = f"clients of a {group.protocol} group do not start with {name}"
@@ -199,10 +187,8 @@ def refused_by_clients(group: DeclaredGroup) -> Iterator[Finding]:
 def config_of_another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """A GROUP config has no effect on a group of this protocol.
 
-    Kafka stores any GROUP config for any group, whether the group exists or not. It uses only those that
-    start with the group's own protocol: consumer.*, share.* or streams.*. A classic group has none, as
-    its clients bring their settings. The config takes effect if the group migrates to that protocol; if
-    this is planned, waive the rule.
+    Kafka stores any GROUP config for any group, and uses only those of the group's protocol: consumer.*,
+    share.* or streams.*; a classic group none. If the group is to migrate to that protocol, waive the rule.
     """
     own = PROTOCOL_PREFIXES.get(group.protocol)
     for name, value in group.declared_configs.items():

@@ -30,12 +30,9 @@ _SINCE = {CONSUMER: "4.0", SHARE: "4.1", STREAMS: "4.2"}
 def retention_below_lag(group: DeclaredGroup) -> Iterator[Finding]:
     """A topic keeps its records for less time than the group may be behind.
 
-    Records that are past retention.ms are deleted whether or not a group has read them. If a group is
-    down for downtime.max, or lags by lag.maxTime, and the topic keeps its records for less than that,
-    records are lost without any error. Raise the retention above both, with a reserve. The rule checks
-    the retention in force; if the cluster's default is not known, it assumes Kafka's own of 7 days.
-    Topics that are only compacted keep their records. A limit by size (retention.bytes) can delete
-    records even earlier, depending on the traffic.
+    Records past retention.ms are deleted whether a group has read them or not. If the group is down for
+    downtime.max, or lags by lag.maxTime, it loses records. Raise the retention above both. retention.bytes
+    can delete records even earlier.
     """
     for topic in group.topics:
         retention, text = _retention(topic, group.context)
@@ -54,11 +51,9 @@ def retention_below_lag(group: DeclaredGroup) -> Iterator[Finding]:
 def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
-    The name may be misspelt, or the topic may belong to another team, whose plans then do not show that
-    a change concerns this group. Declare the topic, or waive the rule and name the owner in the reason.
-    If only some of the manifests are read, a live topic counts as declared elsewhere; offline that is not
-    known, so the finding is only information. Topics that are to be deleted (`state: absent`) are
-    reported too.
+    The name may be misspelt, or another team's plans do not show that a change concerns this group. Declare
+    the topic, or waive the rule and name the owner. If only some of the manifests are read, a live topic
+    counts, and offline the finding is information.
     """
     context = group.context
     for topic in group.topics:
@@ -91,11 +86,8 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
 def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
     """A group would get its first offsets in a topic that does not exist.
 
-    offsets.initial is committed in topics that are on the cluster, or that the same apply creates first.
-    For any other topic the commit would fail in the middle of the apply, so the whole change of the group
-    is refused. Correct the name, declare the topic, or apply the topic first. A topic that this account
-    may not see may exist, which is a warning. For a group without offsets.initial nothing is committed,
-    and only KF210 warns.
+    The commit would fail in the middle of the apply, so the change of the group is refused. Correct the name,
+    declare the topic, or apply it first. It is a warning for a topic that this account may not see.
     """
     creations = {p.ref: p.status for p in context.changes if isinstance(p.change, Create)}
     created = {ref for ref, status in creations.items() if status != Status.REFUSED}
@@ -126,14 +118,10 @@ def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
 def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """auto.offset.reset differs from offsets.initial.
 
-    offsets.initial is committed only for the partitions that exist when the group is created. Two kinds
-    of partitions start at auto.offset.reset instead: those that are added while the group is live, and
-    those whose offsets expired because the group was away for a week. `latest`, the default, skips the
-    records that were written before the member noticed the partition, and `none` makes the client fail.
-    If offsets.initial is a time or a duration, use `earliest`, as all records of a new partition are
-    newer. If it is `latest` and auto.offset.reset is not, the group reads a topic from further back than
-    intended once its offsets are gone (info). Kafka Streams uses `earliest` by default. Share groups have
-    no initial offsets.
+    Partitions that are added later, or whose offsets expired, start at auto.offset.reset. `latest`, the
+    default, then skips records, and `none` makes the client fail. With a time or a duration as
+    offsets.initial, use `earliest`. If offsets.initial is `latest` and auto.offset.reset is not, expired
+    offsets make the group read from further back (info).
     """
     initial, reset = group.text("offsets", "initial"), group.client(_RESET)
     if initial is None or group.protocol == SHARE or initial == reset:
@@ -162,14 +150,10 @@ def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
 def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """The live group has another protocol than its manifest.
 
-    Either a migration is under way, or some clients, or the manifest, were forgotten. Between classic and
-    consumer, Kafka converts a group while its members migrate one by one. A group without members is not
-    reported if it takes the protocol of the next member that joins: a classic group becomes consumer or
-    streams, and either of these becomes classic. This includes groups that exist only because offsets
-    were committed, as kafkaform does for new groups: such a group is classic, and empty. A share group
-    never becomes any other, nor any other a share group, and nothing converts between consumer and
-    streams. These are reported even if the group is empty, as it must be deleted before clients of the
-    other protocol can join.
+    A migration is under way, or clients or the manifest were forgotten. Between classic and consumer, Kafka
+    converts a group while its members migrate. Share groups, and consumer and streams, are never converted:
+    delete the group before clients of the other protocol join. An empty group that takes the protocol of its
+    next member is not reported.
     """
     live = group.live
     if live is None or live.state == "Dead" or live.protocol == group.protocol:
@@ -193,10 +177,9 @@ def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
 def protocol_not_offered(group: DeclaredGroup) -> Iterator[Finding]:
     """The brokers do not support the group's protocol, or configs of groups.
 
-    The consumer protocol (KIP-848) and configs of groups came with Kafka 4.0, the share protocol with
-    4.1, and the streams protocol with 4.2. Before, clients that ask for the protocol fail, and brokers
-    refuse the configs. In a rolling upgrade, both work once all brokers are upgraded and the feature
-    `group.version` is. Brokers can also disable protocols: `group.coordinator.rebalance.protocols`.
+    The consumer protocol and configs of groups came with Kafka 4.0, the share protocol with 4.1, the streams
+    protocol with 4.2. In a rolling upgrade they work once all brokers and the feature `group.version` are
+    upgraded. Brokers can also disable protocols: `group.coordinator.rebalance.protocols`.
     """
     facts = group.context.facts
     offered = facts.group_protocols if facts is not None else None

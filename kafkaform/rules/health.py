@@ -64,12 +64,9 @@ def health_rule(code: str, severity: Severity) -> Callable[[Callable[[Health], I
 def controllers(health: Health) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
-    Without an active controller, topics cannot be created or changed, and no partition gets a new leader
-    when its broker stops. Electing one takes a majority of the voters, so each voter that is out of sync
-    brings the cluster nearer to that. A voter is out of sync when it has not fetched from the active
-    controller for 10 s, has not fetched at all since that controller was elected, or is 10,000 records of
-    the metadata log behind. Check that its process runs and can reach the other voters, and bring it back
-    before you stop another one.
+    Topics cannot be changed, and partitions get no new leader when a broker stops. A voter is out of sync
+    when it has not fetched from the controller for 10 s, or is 10,000 records of the metadata log behind.
+    Check that its process runs and reaches the other voters, and bring it back before you stop another one.
     """
     quorum = health.quorum
     # An account that may not describe the quorum still gets the controller from metadata.
@@ -110,9 +107,8 @@ def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
 def enough_brokers(context: RuleContext) -> Iterator[Finding]:
     """Fewer brokers are live than the cluster is declared to have.
 
-    The minimum is `brokers:` of the cluster in kafkaform.yaml; without it, this rule reports nothing. A
-    broker that is down leaves its partitions with fewer replicas, and the other brokers with its load.
-    Check whether it is down on purpose; if the cluster was made smaller, lower `brokers:`.
+    The minimum is `brokers:` of the cluster in kafkaform.yaml. Check whether the broker is down on purpose;
+    if the cluster was made smaller, lower `brokers:`.
     """
     health = context.health
     if health is None or context.brokers is None or len(health.brokers) >= context.brokers:
@@ -133,12 +129,10 @@ def enough_brokers(context: RuleContext) -> Iterator[Finding]:
 def leaders_even(context: RuleContext) -> Iterator[Finding]:
     """Leaders are uneven over the brokers, or preferred leaders do not lead.
 
-    Producers and consumers talk to leaders, so a broker that leads more partitions carries more load, and
-    reaches its limits first. A broker is reported if it leads at least three partitions more than the
-    mean, and more above it than `leaderImbalance` of `limits:` in kafkaform.yaml allows (30 percent).
-    After a restart, the first replica of each partition, its preferred leader, leads again within five
-    minutes (auto.leader.rebalance.enable), though brokers tolerate up to 10 % that do not. If leaders
-    stay uneven, `kafkaform rebalance` plans which replicas come first, and elects the preferred leaders.
+    A broker that leads more partitions carries more load. It is reported if it leads at least three more than
+    the mean, and more above it than `leaderImbalance` of `limits:` in kafkaform.yaml allows (30 percent).
+    After a restart, preferred leaders lead again within five minutes, except for 10 %. If leaders stay
+    uneven, run `kafkaform rebalance`.
     """
     health = context.health
     if health is None or not health.brokers:
@@ -211,11 +205,9 @@ def find_under_min_isr(health: Health) -> list[PartitionState]:
 def replicas_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions are under-replicated.
 
-    A replica that is not in sync cannot take over without losing records, so these partitions tolerate
-    fewer failures than intended. Most often a broker is down or slow: the finding names the brokers that
-    are missing. Before replicas are moved, and between two batches of moves, no partition may be
-    under-replicated, or a move may drop the last good copy. Replicas that a running reassignment adds do
-    not count until it is over.
+    These partitions tolerate fewer failures than intended; the finding names the brokers that are missing. No
+    replicas are moved meanwhile, as a move could drop the last good copy. Replicas that a running
+    reassignment adds do not count until it is over.
     """
     if not (partitions := find_under_replicated(health)):
         return
@@ -238,9 +230,9 @@ def replicas_in_sync(health: Health) -> Iterator[Finding]:
 def partitions_led(health: Health) -> Iterator[Finding]:
     """Partitions are offline.
 
-    They have no leader, so they can neither be written nor read. Every replica that was last in sync is
-    on a broker that is down, or on a disk that failed. Start those brokers. An unclean election, which
-    makes a replica leader that is not in sync, loses the records that this replica does not have.
+    Every replica that was last in sync is on a broker that is down or a disk that failed, so they can neither
+    be written nor read. Start those brokers. An unclean election loses the records that the new leader does
+    not have.
     """
     if not (partitions := find_offline(health)):
         return
@@ -264,10 +256,8 @@ def partitions_led(health: Health) -> Iterator[Finding]:
 def enough_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions have fewer replicas in sync than min.insync.replicas.
 
-    Brokers refuse writes with acks=all there (NOT_ENOUGH_REPLICAS) until enough replicas are in sync
-    again. Writes with acks=1 continue, with fewer copies than intended. Bring the missing replicas back.
-    Lowering min.insync.replicas lets producers continue, but the next failure may then lose acknowledged
-    records.
+    Brokers refuse writes with acks=all there (NOT_ENOUGH_REPLICAS). Bring the missing replicas back. Lowering
+    min.insync.replicas lets producers continue, but the next failure may lose acknowledged records.
     """
     if not (partitions := find_under_min_isr(health)):
         return
@@ -284,10 +274,9 @@ def enough_in_sync(health: Health) -> Iterator[Finding]:
 def reassignment(health: Health) -> Iterator[Finding]:
     """A partition reassignment is running.
 
-    Meanwhile, metadata shows the old replicas and the new ones, and copying uses network and disks of the
-    brokers. A plan compares with the replication factor that the reassignment leads to, and never changes
-    its throttles. Start no other move before it has finished. If it does not finish, check whether the
-    throttle is below the rate at which producers write to these partitions.
+    Copying uses the brokers' network and disks. A plan compares with the replication factor that it leads to.
+    Start no other move before it ends. If it does not end, its throttle may be below the rate at which
+    producers write.
     """
     moving = health.reassigning
     if not moving:
@@ -307,11 +296,10 @@ def reassignment(health: Health) -> Iterator[Finding]:
 def room_on_disks(health: Health) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
 
-    A broker whose volume is full takes the log directory offline, and stops if it has no other one. A volume
-    is nearly full when less than 10 % of it is free. Move replicas to brokers that have room, shorten the
-    retention of the largest topics, or enlarge the volume. A log directory that is offline has failed: its
-    replicas are gone until the volume works again and the broker is restarted. Brokers before Kafka 3.3 do
-    not report how full their volumes are (KIP-827).
+    A broker with a full volume takes the log directory offline, and stops if it has no other one. Reported
+    below 10 % of free space. Move replicas, shorten the retention of the largest topics, or enlarge the
+    volume. An offline directory has failed: repair the volume and restart the broker. Brokers before Kafka
+    3.3 do not report how full their volumes are.
     """
     for log_dir in health.log_dirs:
         where = f"{log_dir.path} of broker {log_dir.broker}"
@@ -333,14 +321,10 @@ def room_on_disks(health: Health) -> Iterator[Finding]:
 def no_hanging_transactions(health: Health) -> Iterator[Finding]:
     """Transactions are hanging: they have been open for longer than their timeout allows.
 
-    Consumers with isolation.level=read_committed get no record from the first offset of an open transaction
-    on, of any producer, and compaction stops there. A coordinator aborts a transaction at its timeout
-    (transaction.timeout.ms of the producer). One that is open a minute later, or that no coordinator has
-    open and that had no writes for transaction.max.timeout.ms of the brokers, stays open until it is
-    aborted by hand (KIP-664). Stop its producer, check what it wrote, and abort the transaction in each
-    partition with Kafka's own tool, which the finding shows. Where the producer cannot be read (it takes
-    Read on the topic, and Kafka 2.8), the times of the records decide, and the finding names the partitions
-    alone.
+    Consumers with isolation.level=read_committed get no record after the first offset of an open transaction,
+    and compaction stops there. Reported one minute past its timeout, or, if no coordinator has it open, past
+    transaction.max.timeout.ms (KIP-664). Stop the producer, check what it wrote, and abort the transaction
+    with the command in the finding. The producer is named with Read on the topic.
     """
     for hanging in group_by_producer(t for t in health.transactions if t.is_hanging):
         # The partitions of one transaction have one producer and timeout, so the first stands for all.
@@ -364,12 +348,10 @@ def no_hanging_transactions(health: Health) -> Iterator[Finding]:
 def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     """Records arrive in one partition of a topic at twice the rate of the others, or more.
 
-    The consumer of that partition gets as many more records, and lags first; more consumers or partitions
-    often change nothing. The arrivals are counted by offsets over the longest period that all logs of the
-    topic cover, so that retention and compaction hide nothing. The finding names the five topics where it
-    matters most, by ratio times rate. `kafkaform skew --arrivals` lists all of them, and `kafkaform skew`
-    finds the keys. As reading the offsets takes longer than all other rules of `kafkaform doctor`, it runs
-    only with `--rule KF312`, or if `rules:` of kafkaform.yaml gives it a severity.
+    The consumer of that partition lags first, and more consumers or partitions often change nothing. The five
+    topics with the highest ratio times rate are named; `kafkaform arrivals` lists all, `kafkaform
+    skew` finds the keys. As it is slow, it runs only with `--rule KF312`, or if `rules:` of kafkaform.yaml
+    gives it a severity.
     """
     from spark_validation.arrivals import Spread  # takes 3 ms, and only this rule needs it
 
@@ -387,7 +369,7 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     if uneven[MAX_LISTED:]:
         yield Finding(
             f"records arrive unevenly in {counted(len(uneven) - MAX_LISTED, 'more topic')}",
-            f"list them: {command('skew', options=('--arrivals',))}",
+            f"list them: {command('arrivals')}",
         )
 
 
@@ -395,12 +377,9 @@ def even_arrivals(context: RuleContext) -> Iterator[Finding]:
 def throttles_left(health: Health) -> Iterator[Finding]:
     """Replication throttles are set, though no reassignment is running.
 
-    Whoever moved replicas has left them: a tool that was killed, or `kafka-reassign-partitions.sh` without
-    its last step, `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster than
-    the rates of the brokers, after each restart of a broker. Rates without lists, and empty lists, throttle
-    nothing, but the next move of replicas takes the rates over. Kafka keeps no owner of a throttle, so
-    kafkaform removes only those that its own applies have recorded, in the next apply that moves replicas.
-    The finding shows the commands of Kafka's own tool that remove them.
+    A move of replicas left them: a tool that was killed, or `kafka-reassign-partitions.sh` without
+    `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster than the rates.
+    kafkaform removes only its own; the finding shows the commands that remove the others.
     """
     # While replicas move, throttles belong there; an account that cannot see that gets no finding.
     if health.reassigning != {}:

@@ -32,11 +32,9 @@ _WATCHED = (
 def live_differences(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic's retention, min.insync.replicas, replication factor or partition count is not as declared.
 
-    These settings decide how long records are kept and how many failures they survive. Somebody has
-    changed the live topic, or a manifest was merged and not applied. The rule compares the values in
-    force: a value that is the broker's default counts like one that is set on the topic. `kafkaform plan`
-    shows every difference, and `kafkaform apply` removes it; if the live value is the right one, change
-    the manifest.
+    Somebody changed the live topic, or a manifest was merged and not applied. The values in force count, the
+    broker's default included. `kafkaform apply` restores the declared values; if the live value is the right
+    one, change the manifest.
     """
     desired, observed = topic.desired, topic.context.live.get(topic.desired.ref)
     if observed is None:
@@ -80,14 +78,10 @@ def _format(path: str, value: FieldValue) -> str:
 def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     """A group lags more than declared, is empty though members are expected, or has idle members.
 
-    Lag is the number of records from the committed offsets to the ends of the logs, compared with
-    `lag.maxRecords` of the manifest. Offsets do not show how old these records are, so `lag.maxTime` is
-    not checked here. A group that is empty although `members.expected` is above zero reads nothing: check
-    that the application runs. A group that never had a member, as after its first apply, is only
-    information. A member is assigned whole partitions, so members beyond the number of partitions are
-    idle: remove them, add partitions, or waive the rule if they stand by on purpose. Of groups that no
-    manifest declares, only idle members are reported, as information. In share groups, several members
-    read one partition.
+    Lag is counted in records and compared with `lag.maxRecords` of the manifest. If the group is empty
+    although `members.expected` is above zero, check that the application runs; a group that never had a
+    member is information. Remove idle members, add partitions, or waive the rule if they stand by. Of
+    undeclared groups, only idle members are reported, as information.
     """
     for group in list_groups(context):
         yield from _compare_with_manifest(group)

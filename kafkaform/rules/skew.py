@@ -82,15 +82,10 @@ measured_rule = partial(RuleOfEach(_list_judged), stage=Stage.SKEW)
 def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
     """The fullest partition is further above the mean than the topic's policy allows.
 
-    The brokers and the consumer of that partition carry more load than the others, and a group is as slow
-    as the member that reads it. The limit is `skew.maxPartitionRatio` of the manifest, by records, or by
-    bytes with `by: bytes`, and of the whole period, or of the newest part of the log with `of: now`; a
-    warning says where only one of the two keeps it. A topic without this limit is not checked. If the whole
-    interval of the estimate is above the limit, the finding is an error; if the limit is within the
-    interval, a warning.
-    In a plan it is at most a warning, as the plan did not cause the skew. The diagnosis of
-    `kafkaform skew` names the cause of the skew, and what helps. If the ratio is not known, for example
-    because records were deleted, the finding is a warning with the reason.
+    A group is as slow as the member that reads that partition. The limit is `skew.maxPartitionRatio` of the
+    manifest, by records, or bytes with `by: bytes`, and of the newest part of the log with `of: now`. It is
+    an error if the whole interval is above the limit, a warning if the limit is within it, if the ratio is
+    unknown, or in a plan. The diagnosis of `kafkaform skew` names the cause and what helps.
     """
     yield from _report_broken(topic, "maxPartitionRatio", lambda *_: _mend(topic.result))
     unknown = explain_unknown_ratio(topic.result, topic.limits) if topic.limits is not None else None
@@ -103,11 +98,10 @@ def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
 def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
     """One key has a larger share of a topic than the topic's policy allows.
 
-    All records of a key are on one partition, so no partition count makes that partition smaller. A
-    producer can split a key over several partitions by a suffix (a salt), but that loses the order of its
-    records. The limit is `skew.maxKeyShare` of the manifest, by records, or by bytes with `by: bytes`. If
-    the whole interval of a key's share is above the limit, the finding is an error; if the limit is
-    within the interval, a warning. Keys are shown as hashes, as they may be personal data.
+    All records of a key are on one partition, so more partitions do not help. A producer can split a key by a
+    suffix (a salt), which loses the order of its records. The limit is `skew.maxKeyShare` of the manifest. It
+    is an error if the whole interval is above the limit, a warning if the limit is within it. Keys are shown
+    as hashes.
     """
     yield from _report_broken(topic, "maxKeyShare", _split)
 
@@ -116,11 +110,9 @@ def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
 def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
 
-    A partition without a key stays empty, and a few keys are spread over partitions unevenly by chance.
-    With `skew.minDistinctKeys` in the manifest, the finding is an error if there are certainly fewer
-    keys, and a warning if the limit is within the interval. Without that limit, it is a warning if there
-    are fewer keys than partitions, or if the diagnosis is that the partitions are uneven because there
-    are few keys. Use a finer key, or fewer partitions in a new topic.
+    A partition without a key stays empty, and few keys spread unevenly by chance. With
+    `skew.minDistinctKeys`, it is an error if there are certainly fewer keys; without it, a warning if there
+    are fewer than partitions. Use a finer key, or fewer partitions in a new topic.
     """
     if topic.limits is not None and topic.limits.min_distinct_keys is not None:
         yield from _report_broken(
@@ -142,13 +134,10 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
 def keys_apart(topic: MeasuredTopic) -> Iterator[Finding]:
     """Keys of a topic lie on more than one partition: order per key is broken.
 
-    Either several producers place keys differently (Java uses murmur2; librdkafka uses CRC32 unless
-    `partitioner=murmur2_random` is set), or partitions were added after records were written. Joins with
-    another topic by partition then miss records too. Producers that are at work now must use the same
-    partitioner. After an increase, or once a producer was replaced, order is restored when the older
-    records have been read and have expired. A topic whose records were all written with one other
-    partitioner is in order. So is one with `keyed: false`, unless it is compacted: compaction keeps the
-    latest record of a key only within one partition.
+    Producers place keys differently (Java uses murmur2; librdkafka CRC32 unless `partitioner=murmur2_random`
+    is set), or partitions were added. Joins by partition miss records too. Give all producers the same
+    partitioner; order is restored once the older records have expired. With `keyed: false`, only a compacted
+    topic is reported.
     """
     declared = topic.declared
     if declared is not None and declared.intent.keyed is False and not _compacted(declared):
@@ -164,8 +153,8 @@ def keys_apart(topic: MeasuredTopic) -> Iterator[Finding]:
 def null_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     """A topic that is declared keyed has records without a key.
 
-    Producers write such records to any partition, so they have no order among each other or relative to
-    any other record. Find the producer that sets no key, or remove `keyed: true` from the manifest.
+    They have no order among each other or relative to any other record. Find the producer that sets no key,
+    or remove `keyed: true` from the manifest.
     """
     null_keys, declared = topic.result.null_key_share, topic.declared
     if declared is not None and declared.intent.keyed and null_keys.value > 0:
@@ -177,11 +166,9 @@ def null_keys(topic: MeasuredTopic) -> Iterator[Finding]:
 def uneven_retention(topic: MeasuredTopic) -> Iterator[Finding]:
     """A partition keeps its records for less than half of the time that the others do.
 
-    `retention.bytes` is a limit for each partition, so it removes the records of the partition that gets
-    the most of them first. A consumer that is down for longer than that loses records of this partition
-    alone, and what is left looks even. The times are those of the first records that partitions keep; one
-    that keeps fewer than 20 is written to too seldom to be compared. Give the topic a larger
-    `retention.bytes`, or a key that spreads its records.
+    `retention.bytes` limits each partition, so it removes the records of the busiest one first: a consumer
+    that is down for longer loses records of this partition alone. Use a larger `retention.bytes`, or a key
+    that spreads its records.
     """
     # Takes 5 ms, and only a plan with --skew needs it.
     from spark_validation.arrivals import FEW_KEPT
@@ -273,8 +260,9 @@ def _split(broken: BrokenLimit, times: float) -> str:
 
 def _mend(result: TopicResult) -> str:
     if result.advice:
-        # Advice on the main cause comes first.
-        return result.advice[0].rstrip(".")
+        # Advice on the main cause comes first. It is a sentence; suggestions begin in lower case.
+        advice = result.advice[0].rstrip(".")
+        return advice[:1].lower() + advice[1:]
     return "see its diagnosis, or raise the limit in a reviewed commit"
 
 
@@ -284,7 +272,7 @@ def _resolve_doubt(topic: MeasuredTopic, broken: BrokenLimit) -> str:
         return "write `skew: {of: period}` if the policy is about the whole period"
     if broken.contradicted:
         return "write `skew: {of: now}` if the policy is about what is written now, or measure with --since"
-    look = command("skew", topic.name, options=("--full",))
+    look = command("skew", topic.name, options=("--records", "all"))
     return f"the limit lies within the interval; read every record: {look}"
 
 
@@ -303,13 +291,9 @@ _LIMIT = "raise skew.maxPartitionRatio in a reviewed commit"
 def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
     """A partition increase is predicted to leave the fullest partition further above the mean than allowed.
 
-    More partitions do not divide a hot key: the mean falls, and the key's partition stays as large as it
-    is. The rule places the measured keys on the planned number of partitions, and compares the result
-    with `skew.maxPartitionRatio` of the manifest. If the whole interval is above the limit, the topic's
-    change is refused. The finding is only a warning if the limit is within the interval, if the policy is
-    about what is written now (`skew.of: now`), of which the measured period may say nothing, or if the
-    topic is already above its limit and the increase improves that. Only `kafkaform plan --skew` runs
-    this rule.
+    More partitions do not divide a hot key: the mean falls, and its partition stays as large. If the whole
+    predicted interval is above `skew.maxPartitionRatio`, the change is refused. It is a warning if the limit
+    is within the interval, with `skew.of: now`, or if the increase improves a topic that is already above.
     """
     for planned in context.changes:
         counts, result = increase(planned.change), context.skew.get(planned.ref.name)
@@ -322,7 +306,7 @@ def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
         if prediction is None or prediction.after.high <= limit:
             continue
         sure, newest = prediction.after.low > limit, limits.of == NOW and result.now is not None
-        narrowed = ("--since", "1h") if newest else ("--full",)
+        narrowed = ("--since", "1h") if newest else ("--records", "all")
         look = command("skew", result.name, options=("--what-if", str(after), *narrowed))
         if newest:
             remedy = f"this is predicted from the whole period; predict from what is written now: {look}"

@@ -8,27 +8,31 @@ from kafkaform.core.model import Severity
 from kafkaform.core.wording import nearest
 from kafkaform.resources import topic_ref
 from kafkaform.resources.subject import SubjectKind
-from kafkaform.resources.subject.fields import find_topic
+from kafkaform.resources.subject.fields import STATE, find_topic
 from kafkaform.rules.catalogue import Finding, RuleContext, rule
 from kafkaform.rules.topic_values import list_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafkaform.core.model import Desired
+
+
+def _is_declared(subject: Desired) -> bool:
+    return subject.state is not None and STATE not in subject.state
+
 
 @rule("KF701", Severity.WARNING)
 def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
     """A subject is named after a topic that no manifest declares.
 
-    Serializers look a schema up by the name of the topic: TOPIC-value for values, TOPIC-key for keys. If
-    the topic does not exist, the name may be misspelt, and no client ever uses the subject. Correct the
-    name, declare the topic, or waive the rule. Other names are not checked: they are of other naming
-    strategies, or of schemas that others refer to. If only some of the manifests are read, a live topic
-    counts as declared elsewhere.
+    Serializers look a schema up by the name of the topic: TOPIC-value or TOPIC-key. If no topic has the name,
+    no client uses the subject. Correct the name, declare the topic, or waive the rule. Names of other naming
+    strategies are not checked.
     """
     for subject in context.of_kind(SubjectKind.name):
         topic = find_topic(subject.ref.name)
-        if subject.state is None or topic is None or topic_ref(topic) in context.declared:
+        if not _is_declared(subject) or topic is None or topic_ref(topic) in context.declared:
             continue
         if context.unread or (context.subset and topic_ref(topic) in context.inventory):
             continue
@@ -47,10 +51,10 @@ def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
 def undeclared_reference(context: RuleContext) -> Iterator[Finding]:
     """A schema refers to a subject that no manifest declares.
 
-    The registry refuses a schema whose references do not exist. A subject of another project may have it:
-    then waive the rule and name the owner. If only some of the manifests are read, this is information.
+    The registry refuses a schema whose references do not exist. If a subject of another project has it, waive
+    the rule and name the owner. If only some of the manifests are read, it is information.
     """
-    subjects = [subject for subject in context.of_kind(SubjectKind.name) if subject.state is not None]
+    subjects = [subject for subject in context.of_kind(SubjectKind.name) if _is_declared(subject)]
     declared = {subject.ref.name for subject in subjects}
     for subject in subjects:
         references = subject.intent.spec.get("references", ())

@@ -32,17 +32,11 @@ _LEADERS_UNFELT = 10
 def divisible_count(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partition count has few divisors.
 
-    Each partition is read by one member of a group. If the number of members does not divide the
-    partition count, some members read more partitions than others, and the group is as slow as those
-    members. 12 partitions are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The
-    rule compares the count with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240 and
-    360. It suggests the nearest of these that is at most a third away and has at least half again as many
-    divisors. It prefers multiples of the broker count, and suggests only these if the present count is a
-    multiple. For a live topic, and offline, where it is not known which topics exist, it never suggests a
-    decrease, which Kafka cannot do. It does not report
-    counts of 1, 2 and 3, powers of two (which stay even as the members double), or counts above 360,
-    where one partition more makes little difference. Topics that are joined need the same count: change
-    all of them, or waive the rule.
+    If the number of members does not divide the partition count, some members read more partitions than
+    others. 12 are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The rule compares
+    with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240 and 360, and suggests the
+    nearest, a multiple of the brokers first; never a decrease of a live topic. Counts of 1 to 3, powers of
+    two and counts above 360 are not reported. Joined topics need the same count.
     """
     partitions, brokers = topic.partitions, topic.context.brokers
     better = _find_better_count(partitions or 0, brokers, _find_fewest(topic))
@@ -66,12 +60,9 @@ def _find_fewest(topic: DeclaredTopic) -> int:
 def even_leaders(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partitions are not a multiple of the brokers.
 
-    Kafka spreads the leaders of a topic over the brokers, and producers and consumers talk to leaders. If
-    the partition count is not a multiple of the broker count, some brokers lead one partition more, and
-    serve more of the topic's traffic. Use a multiple of the broker count; `kafkaform rebalance` balances
-    the leaders of all topics together. The rule does not report a topic with fewer partitions than
-    brokers, as small topics balance each other, or one with ten leaders or more on each broker, where one
-    more makes little difference. It needs a cluster, or the `brokers:` of a cluster in kafkaform.yaml.
+    Some brokers then lead one partition more. Use a multiple; `kafkaform rebalance` balances the leaders of
+    all topics together. Not reported with fewer partitions than brokers, or with ten leaders or more on each.
+    Needs a cluster, or `brokers:` in kafkaform.yaml.
     """
     brokers, partitions = topic.context.brokers, topic.partitions
     if not brokers or partitions is None or partitions % brokers == 0:
@@ -91,11 +82,10 @@ def even_leaders(topic: DeclaredTopic) -> Iterator[Finding]:
 def partition_total(context: RuleContext) -> Iterator[Finding]:
     """There are more partitions than the project allows.
 
-    Each partition costs open files, memory and fetch requests on each broker that has a replica, and
-    metadata on the controllers. If a broker fails, all partitions that it led need another leader at
-    once. Delete unused topics, and declare fewer partitions for new topics: Kafka cannot remove
-    partitions later. The limit is 100,000, or `partitions:` in the `limits:` of kafkaform.yaml, for all
-    declared topics together. A run over some of the manifests only checks each topic by itself.
+    Each partition costs files, memory and fetch requests on every broker with a replica. Delete unused
+    topics, and declare fewer partitions for new ones. The limit is `partitions:` in the `limits:` of
+    kafkaform.yaml, 100,000 unless set, for all topics; a run over some of the manifests checks each by
+    itself.
     """
     limit = context.limits.partitions
     sizes = [(partitions, topic) for topic in list_topics(context) if (partitions := topic.partitions)]
@@ -122,12 +112,9 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
 def many_partitions(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has more than 1,000 partitions.
 
-    Each replica of a partition keeps at least three files open on its broker (a segment and its two
-    indexes), and maps the indexes into memory. With Linux's default of 65,530 memory maps per process, a
-    broker has room for about 32,000 replicas of all topics. If a broker fails, each partition that it led
-    is without a leader until the controller has elected another one. Kafka cannot lower the count later.
-    Few topics need so many: 1,000 partitions with 10 MB a second each carry 10 GB a second. If yours
-    does, waive the rule.
+    Each replica keeps at least three files open and maps two of them into memory: with Linux's default of
+    65,530 maps, a broker has room for about 32,000 replicas. Kafka cannot lower the count later. Few topics
+    need so many: if yours does, waive the rule.
     """
     partitions, brokers = topic.partitions or 0, topic.context.brokers
     if partitions <= _MANY:
@@ -148,10 +135,9 @@ def many_partitions(topic: DeclaredTopic) -> Iterator[Finding]:
 def one_partition_for_many(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has one partition, but a group that reads it expects several members.
 
-    Within a group, a partition is read by one member at a time. All records of this topic therefore go to
-    one member, and more members do not make the group faster. Give the topic as many partitions as the
-    group may have members. If all records must be read in one strict order, declare one member. The rule
-    does not apply to share groups, in which several members read one partition.
+    Within a group, one member reads a partition, so the other members are idle. Give the topic as many
+    partitions as the group may have members. If all records need one strict order, declare one member. Share
+    groups are not reported.
     """
     if topic.partitions == 1:
         for name, members in _map_members(topic.context).get(topic.name, ()):
@@ -179,10 +165,9 @@ def _map_members(context: RuleContext) -> dict[str, list[tuple[str, int]]]:
 def topic_total(context: RuleContext) -> Iterator[Finding]:
     """There are more topics than the project allows.
 
-    Topics are meant to be long-lived, and to number in the hundreds or low thousands. Each costs metadata
-    in every broker and client, and time in every restart. If many topics have the same structure, such as
-    one for each customer or each day, use one topic with that as part of the key. The limit is 3,000, or
-    `topics:` in the `limits:` of kafkaform.yaml. A run over some of the manifests reports nothing.
+    Each topic costs metadata in every broker and client. Instead of a topic for each customer or day, use one
+    with that in the key. The limit is `topics:` in the `limits:` of kafkaform.yaml, 3,000 unless set. A run
+    over some of the manifests reports nothing.
     """
     number, limit = len(list_topics(context)), context.limits.topics
     if number > limit and not context.subset:

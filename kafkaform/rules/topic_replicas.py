@@ -38,15 +38,10 @@ def _find_down_brokers(context: RuleContext) -> list[int]:
 def replication_factor(topic: DeclaredTopic) -> Iterator[Finding]:
     """The replication factor loses data, costs more than it gives, or is impossible.
 
-    Above the broker count (error), a topic cannot be created; a broker that is in the replica lists of
-    the cluster's topics, and is down, is named. A live topic that already has as many replicas is not
-    reported. With 1 (warning), the loss of one disk loses
-    data, and the restart of one broker stops the topic. This is not reported in an environment called
-    dev, development, local or test; without an environment, it is reported only if more than one broker
-    is known. An even number (info) tolerates no more failures than one replica less, if a majority has to
-    be in sync: 3 of 4 replicas or 2 of 3, and either way one broker may fail. 2 replicas are not reported
-    where there is no third broker. Most topics need 3. A cluster that is stretched over two sites may
-    well need 4: waive the rule.
+    Above the broker count (error), the topic cannot be created. With 1 (warning), the loss of one disk loses
+    data; not reported in an environment called dev, development, local or test. An even number (info)
+    tolerates no more failures than one replica less; 2 are not reported where there is no third broker. Most
+    topics need 3. A cluster stretched over two sites may need 4: waive the rule.
     """
     brokers, replicas = topic.context.brokers or 0, topic.count(_REPLICAS)
     if replicas is None:
@@ -74,14 +69,10 @@ def replication_factor(topic: DeclaredTopic) -> Iterator[Finding]:
 def min_insync_replicas(topic: DeclaredTopic) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
-    Above the replication factor (error), it cannot be met, and no broker reports that. Older brokers
-    refuse every write with acks=all. Newer ones (tested with 4.3.1) require no more replicas than there
-    are: one replica out of sync still stops writes, and with a single replica the setting has no effect.
-    If it equals the replication factor (warning), no broker may fail. At 1 with three replicas or more
-    (warning), acks=all guarantees nothing. Most topics need 2 of 3. The rule checks the value in force
-    after an apply: the declared value, else the value that was set on the live topic and that the
-    manifest leaves in place, else the cluster's default. Offline, it checks only the declared value.
-    If the live topic already has both values, the error is a warning: the plan does not cause it.
+    Above the replication factor (error) it cannot be met. Equal to it (warning), no broker may fail. At 1
+    with three replicas or more (warning), acks=all guarantees nothing. Most topics need 2 of 3. The value in
+    force after the apply counts, offline only a declared one. If the live topic already has both values, the
+    error is a warning.
     """
     replicas, value = topic.count(_REPLICAS), topic.find_effective("min.insync.replicas")
     least = value.number if value else None
@@ -122,12 +113,9 @@ def _is_live(topic: DeclaredTopic, replicas: int, least: int) -> bool:
 def unclean_election(topic: DeclaredTopic) -> Iterator[Finding]:
     """Unclean leader election is on.
 
-    If all in-sync replicas are down, a replica that lags behind may become leader. The records that it
-    had not copied yet are lost, although producers got an acknowledgement. Consumers may find other
-    records under offsets that they have already read. Leave unclean.leader.election.enable at false,
-    Kafka's default, and enable it by hand to end an outage that nothing else ends. If availability
-    matters more than data, as with metrics, waive the rule. The rule also checks the cluster's default,
-    except for topics with one replica, which have no other replica to elect.
+    If all in-sync replicas are down, a replica that lags may become leader, and acknowledged records are
+    lost. Leave unclean.leader.election.enable at false, and set it by hand to end an outage that nothing else
+    ends. If availability matters more, as with metrics, waive the rule. The cluster's default counts too.
     """
     value = topic.find_effective("unclean.leader.election.enable")
     # A topic with one replica has no other one to elect, so only a declared value is reported.

@@ -35,12 +35,9 @@ _NEVER_MS = 2**63 - 1
 def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is shorter than the project's recovery window.
 
-    A consumer can recover only what the retention still holds. One that is down for longer, or that has
-    to repeat older work after a fault, loses records. Raise the retention to at least the recovery
-    window, or waive the rule if records of that age are worthless. The window is `recoveryWindow:` in the
-    `limits:` of kafkaform.yaml; without it, this rule reports nothing. The rule checks the retention in
-    force after an apply. Offline it checks only a declared one, as many brokers have another default than
-    Kafka's. A limit by size (retention.bytes) can delete records even earlier, depending on the traffic.
+    A consumer that is down for longer loses records. Raise the retention, or waive the rule if such records
+    are worthless. The window is `recoveryWindow:` in the `limits:` of kafkaform.yaml. The retention in force
+    counts, offline only a declared one.
     """
     window = topic.context.limits.recovery_window_ms
     value = topic.find_effective(_TIME) if window is not None else None
@@ -57,13 +54,9 @@ def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
 def retention_within_segment(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is less than a segment, so data stays far longer than declared.
 
-    Kafka deletes whole segments, each once its newest record is past retention.ms. A partition with
-    little traffic writes to one segment until segment.ms is over, so its oldest record stays for the sum
-    of the two: with `retention: 1d` and the default segment.ms of 7d, for 8 days. Similarly, a partition
-    that is limited by retention.bytes keeps up to that and one segment more. Set segment.ms or
-    segment.bytes well below the retention. The rule applies if the manifest declares at least one of the
-    two; for the other, it takes the value in force. Offline, it takes Kafka's own default for a segment
-    setting, which few brokers change; it assumes no default for the retention.
+    Kafka deletes whole segments, so the oldest record stays for retention.ms and segment.ms together: 8 days
+    with `retention: 1d` and the default segment.ms of 7d. Likewise, a partition keeps up to retention.bytes
+    and one segment more. Set segment.ms or segment.bytes well below the retention.
     """
     for name, segment_name in ((_TIME, "segment.ms"), (_SIZE, "segment.bytes")):
         if topic.find_declared(name) is None and topic.find_declared(segment_name) is None:
@@ -77,11 +70,9 @@ def retention_within_segment(topic: DeclaredTopic) -> Iterator[Finding]:
 def compaction(topic: DeclaredTopic) -> Iterator[Finding]:
     """A compacted topic declares settings that do not fit compaction.
 
-    If cleanup.policy is compact alone, retention.ms and retention.bytes have no effect: the latest record
-    of each key stays forever. Remove the retention, or set it to null if it comes from the defaults of
-    kafkaform.yaml. If old keys should be deleted too, use `compact,delete`. Compaction also needs keys:
-    it keeps the last record of each, so their order matters, and brokers refuse records without a key. A
-    compacted topic therefore cannot have `keyed: false`: correct that, or do not compact the topic.
+    With `compact` alone, retention.ms and retention.bytes have no effect. Remove the retention, set it to
+    null if it comes from a default, or use `compact,delete` to delete old keys too. A compacted topic also
+    needs keys, and so cannot have `keyed: false`.
     """
     present = topic.policies
     if "compact" not in present:

@@ -31,14 +31,9 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 def doubtful_configs(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic config is doubtful: retired, deprecated, vendor-specific, or most likely a mistake.
 
-    Unknown configs, and values that no supported version of Kafka accepts, are errors when manifests are
-    read, with the nearest valid one as a hint. This rule checks the configs that remain. Brokers of Kafka 4
-    refuse retired configs, though those of Kafka 3 have them. Deprecated configs will be removed in a later
-    release. Remove both from the manifest. Without a cluster, it also reports what only brokers can
-    validate, as the plan does: a value that the newest Kafka refuses and earlier versions accept, and (as
-    info) a vendor's config. A retention.ms below 5 minutes is most likely a number
-    without its unit: `retention: 7` means 7 milliseconds. Brokers look for old records only every 5
-    minutes, so such a retention deletes nothing sooner.
+    Brokers of Kafka 4 refuse retired configs; deprecated ones will follow: remove both. A retention.ms below
+    5 minutes is most likely a number without its unit: `retention: 7` means 7 milliseconds. Offline, what
+    only brokers can validate is reported too.
     """
     # With a cluster, its brokers validate a vendor's config, and values.
     offline = topic.context.facts is None
@@ -92,9 +87,7 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     """A topic name is not legal.
 
     A name has 1 to 249 characters out of a-z, A-Z, 0-9, dot, underscore and dash, and is neither `.` nor
-    `..`. The limit comes from the log directory of a partition, which is named after the topic and the
-    partition number: file systems allow 255 characters. Brokers refuse any other name, so this rule
-    cannot be waived.
+    `..`. Brokers refuse any other name.
     """
     # Also the name of a topic that is to be deleted.
     for topic in context.of_kind(TOPIC.name):
@@ -109,10 +102,9 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
 def idle_defaults(context: RuleContext) -> Iterator[Finding]:
     """A default has no effect.
 
-    Every manifest sets the field itself, and what a manifest sets counts, not the default of
-    kafkaform.yaml. Remove the field from the manifests that should take the default, or remove the
-    default. `kafkaform import --defaults` finds values that most topics share. Only `kafkaform validate`
-    checks this, over all manifests.
+    Every manifest sets the field itself, which comes before the default of kafkaform.yaml. Remove it from the
+    manifests that should take the default, or remove the default. Only `kafkaform validate` over all
+    manifests checks this.
     """
     for (kind, path), location in context.defaults.items():
         present = [resource for resource in context.of_kind(kind) if resource.state is not None]
@@ -131,11 +123,10 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
 def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     """Two topic names differ only in `.` and `_`.
 
-    Such names collide in metric names, so a broker refuses to create the second topic. It does not notice
-    when one request creates, or validates, both. Use only one of the two characters in all names. If a
-    cluster is read, live topics that no manifest declares count too. If both topics exist, as some older
-    or simultaneous requests made them, it is a warning. Offline, it is unknown which topics exist:
-    `kafkaform import` waives the rule for topics that do. A plan ignores the waiver unless both exist.
+    They collide in the names of metrics, so a broker refuses to create the second one, except in one request
+    with the first. Use only one of the two characters. If both exist already, it is a warning. Offline that
+    is unknown: `kafkaform import` waives the rule for topics that exist, and a plan ignores the waiver unless
+    both do.
     """
     live, folded = _fold_names(topic.context)
     names = folded[_fold(topic.name)]
@@ -180,11 +171,8 @@ def _fold(name: str) -> str:
 def conventional_name(topic: DeclaredTopic) -> Iterator[Finding]:
     r"""A topic name does not match the project's pattern.
 
-    A naming pattern shows who owns a topic and what it holds, and allows ACLs and quotas by prefix. Kafka
-    cannot rename a topic: a new one has to be created, and the records copied. The pattern is
-    `topicName:` in the `limits:` of kafkaform.yaml; without it, this rule reports nothing. It is a
-    regular expression that must match the whole name, such as `[a-z-]+(\.[a-z-]+)*\.v[0-9]+`. For an
-    existing topic with an old name, waive the rule.
+    The pattern is `topicName:` in the `limits:` of kafkaform.yaml, a regular expression for the whole name,
+    such as `[a-z-]+(\.[a-z-]+)*\.v[0-9]+`. Kafka cannot rename a topic: waive the rule for an old name.
     """
     pattern = topic.context.limits.topic_name
     if pattern is not None and not re.fullmatch(pattern, topic.name):

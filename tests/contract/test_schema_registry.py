@@ -14,8 +14,8 @@ from kafkaform.core.errors import ClusterError, LockLost, RequestRejected
 from kafkaform.core.lock import unguarded
 from kafkaform.core.model import Observed, ResourceRef
 from kafkaform.resources.subject import RegistryFacts, SubjectVersions
-from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject
-from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference
+from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject, PurgeSubject
+from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference, compact, shorten
 from tests.support.schema_registry import MemoryRegistry, run_registry
 
 
@@ -155,6 +155,51 @@ def test_refused_schema_after_a_new_level_is_a_partial_change(
     assert not alone.is_partial
 
 
+_INCOMPATIBLE = avro("id", "old", "mid", "new")
+_BACKWARD_ONLY = avro("id", "mid")
+_WITH_LATEST = RegisteredSchema(avro("id", "old", "mid", "new").text.replace('"new"', '"new", "default": 0'))
+_WITH_ALL = avro("id", "old", "mid", "new", default=0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "schema", "expected"),
+    [
+        ("FULL", "BACKWARD", _WITH_LATEST, type(None)),
+        ("FULL", "BACKWARD", _BACKWARD_ONLY, ClusterError),
+        ("FULL", "NONE", _INCOMPATIBLE, type(None)),
+        ("NONE", "BACKWARD", _INCOMPATIBLE, ClusterError),
+        ("BACKWARD", "FULL", _INCOMPATIBLE, RequestRejected),
+        ("BACKWARD", "FULL", _WITH_LATEST, ClusterError),
+        ("BACKWARD", "BACKWARD_TRANSITIVE", _WITH_LATEST, RequestRejected),
+        ("BACKWARD", "BACKWARD_TRANSITIVE", _WITH_ALL, type(None)),
+        ("BACKWARD", None, _WITH_LATEST, type(None)),
+        ("BACKWARD_TRANSITIVE", None, _WITH_LATEST, RequestRejected),
+    ],
+)
+def test_schema_is_checked_by_the_level_that_it_gets(
+    registry: SchemaRegistry,
+    ref: ResourceRef,
+    before: str,
+    after: str | None,
+    schema: RegisteredSchema,
+    expected: type[ClusterError | None],
+) -> None:
+    """A plain ClusterError: by the level that is in force, the registry cannot tell."""
+    for version, level in ((avro("id", "old"), "NONE"), (avro("id", "old", "mid"), None), (None, before)):
+        assert alter(registry, ref, version, level) is None
+    (checked,) = registry.validate([AlterSubject(ref, schema, after)])
+    assert type(checked) is expected, checked
+
+
+def test_earlier_version_is_found_by_its_digest(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    for fields in (("id",), ("id", "new"), ("other",)):
+        assert alter(registry, ref, avro(*fields), "NONE") is None
+    earlier = RegisteredSchema(compact(avro("id", "new").text, "AVRO"))
+    assert registry.find_value(ref, shorten(earlier.to_value())) == earlier.to_value()
+    assert registry.find_value(ref, shorten(avro("never").to_value())) is None
+    assert registry.find_value(ResourceRef("Subject", "nothing"), shorten(earlier.to_value())) is None
+
+
 def test_new_reference_does_not_hide_the_subject(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id")) is None
     declared = RegisteredSchema(avro("id", "new").text, references=(SchemaReference("Money", "nothing"),))
@@ -191,6 +236,26 @@ def test_deleted_subject_is_gone(registry: SchemaRegistry, ref: ResourceRef) -> 
     assert observe(registry, ref) is None
     # An apply that was killed may repeat it.
     assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
+
+
+def test_deleted_subject_is_purged(registry: SchemaRegistry, ref: ResourceRef) -> None:
+    def read_state() -> object:
+        return (
+            registry.observe({ref: {"state": "purged"}}, none_besides, listed=True)
+            .resources[ref]
+            .state.get("state")
+        )
+
+    assert read_state() == "purged"
+    assert alter(registry, ref, avro("id")) is None
+    assert read_state() is None
+    (refused,) = registry.execute([PurgeSubject(ref)], unguarded)
+    assert isinstance(refused, RequestRejected)
+    assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
+    assert read_state() == "deleted"
+    for _ in range(2):
+        assert registry.execute([PurgeSubject(ref)], unguarded) == [None]
+        assert read_state() == "purged"
 
 
 def test_nothing_is_sent_without_the_lock(registry: SchemaRegistry, ref: ResourceRef) -> None:

@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from kafkaform.cli.init import NEXT_COMMANDS
 from kafkaform.cluster.audit_layout import AUDIT_TOPIC as RECORD
 from kafkaform.core.lock import NAME as LOCK
 from kafkaform.core.model import CONFIG_PREFIX
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.devcluster.ports import find_free_ports
 from kafkaform.resources.consumer_group.operations import DeleteGroup
 from kafkaform.resources.topic.operations import DeleteTopic
 from tests.support.cli.command_lines import calls, parse
@@ -34,16 +36,12 @@ from tests.support.skew.producers import send
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _CLUSTER = "needs a Spark cluster; test_skew_submit.py has one"
 _JARS = "needs jars of another project; the same code writes Parquet in test_skew_metrics.py"
-_ARCHIVE = "tests/spark/test_class_archive.py runs them, each night: an archive takes 20 s"
 NOT_RUN: dict[str, str] = {
     "kafkaform skew orders.v1 --master spark://spark.example.com:7077 "
     "--spark-conf spark.executor.memory=4g": _CLUSTER,
     "kafkaform skew orders.v1 --master yarn": _CLUSTER,
-    "kafkaform skew --class-archive make": _ARCHIVE,
-    "kafkaform skew --class-archive remove": _ARCHIVE,
-    "kafkaform skew orders.v1 --class-archive off": _ARCHIVE,
-    "kafkaform skew orders.v1 --metrics s3a://bucket/skew --metrics-format delta \\": _JARS,
-    "kafkaform skew orders.v1 --metrics lake.kafka.skew --metrics-format iceberg \\": _JARS,
+    "kafkaform skew orders.v1 --history s3a://bucket/skew --history-format delta \\": _JARS,
+    "kafkaform skew orders.v1 --history lake.kafka.skew --history-format iceberg \\": _JARS,
 }
 """Command lines that no test runs, and why."""
 
@@ -67,10 +65,21 @@ _FROM_NOTHING = {"access", "agent", "quickstart", "tutorial", "gitops", "replica
 """Stories that begin in an empty folder, and not with the example set."""
 _CONFIGURED = {"agent", "gitops"}
 """Stories whose configuration names the broker, and no variable."""
-_OFFLINE = {"rules", "client-config", "profiles", "kafka-gitops", "julieops", "topicctl", "others"}
+_OFFLINE = {
+    "add-a-topic",
+    "rules",
+    "client-config",
+    "profiles",
+    "kafka-gitops",
+    "julieops",
+    "topicctl",
+    "others",
+}
 """Stories that ask no cluster."""
 _DAILY = {"access", "quickstart", "tutorial", *_OFFLINE}
 """What a newcomer types first, and what costs next to nothing."""
+DEV_UP = "kafkaform dev up --port 9092"
+"""How a page starts the cluster `dev` of a new repository."""
 _NIGHTLY = {
     "replicas": "three brokers and a move of replicas, which tests/kafka/test_moves_kafka.py has every day",
     "skew": "two sessions of Spark, of which tests/kafka/test_cli_skew.py and tests/spark have one every day",
@@ -219,6 +228,10 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     story, _, _ = str(block.name).partition("/")
     if story in _CONFIGURED:
         variables = {name: value for name, value in variables.items() if "BOOTSTRAP" not in name}
+    if DEV_UP in written:  # more than one story runs at a time
+        (port,) = find_free_ports(1)
+        configured = f"sed -i.bak s/:9092/:{port}/ kafkaform.yaml && rm kafkaform.yaml.bak"
+        written = written.replace(DEV_UP, f"{configured} && kafkaform dev up --port {port}")
     text = f"{script(written)}\n{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} > {exports}"
     if exports.exists():
         text = f". {exports}\n{text}"
@@ -237,6 +250,23 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     for line in block.output.splitlines():
         pattern = ".*".join(map(re.escape, line.strip().split("…")))
         assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), f"not printed: {line}"
+
+
+def test_quickstart_has_the_commands_that_init_prints() -> None:
+    (quickstart,) = [block for block in RUN if block.name == "quickstart"]
+    assert [
+        line
+        for line, command in zip(quickstart.commands[1:], NEXT_COMMANDS, strict=True)
+        if not line.startswith(command)
+    ] == []
+    assert DEV_UP in NEXT_COMMANDS
+
+
+def make_git_repository(project: Project) -> None:
+    for command in ("init -q -b main", "add .", "commit -q -m Topics"):
+        subprocess.run(
+            ["git", *command.split()], cwd=project.folder, env=environment(**_IDENTITY), check=True
+        )
 
 
 def make_topics_by_hand(project: Project) -> None:
@@ -263,6 +293,7 @@ def write_access(project: Project) -> None:
 
 
 _BEFORE: dict[str, Callable[[Project], None]] = {
+    "add-a-topic/1-branch": make_git_repository,
     "access/4-plan": write_access,
     "gitops/1-import": make_topics_by_hand,
     "recover/1-history": make_a_part_of_a_plan,
@@ -319,7 +350,7 @@ def test_commands_of_the_docs_run_on_macos() -> None:
     [
         ("plan --no-such-option", "No such option"),
         ("no-such-command", "no command"),
-        ("dev no-such-command", "No such command"),
+        ("dev no-such-command", "there is no command"),
         ("show plan.json another.json", r"too much: \['another.json'\]"),
         ("reset --to latest", "Missing parameter: group"),
         ("plan --out", "requires an argument"),

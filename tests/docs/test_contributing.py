@@ -1,4 +1,4 @@
-"""The worked examples of docs/contributing.md: each line that they show is in the source."""
+"""The worked examples of CONTRIBUTING.md: each line that they show is in the source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cli.project import ROOT
 
-PAGE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
 def find_shown_lines() -> Iterator[tuple[str, str]]:
@@ -31,12 +31,12 @@ def test_each_line_that_is_shown_is_in_its_file(file: str) -> None:
 
 
 def test_all_four_examples_are_there() -> None:
-    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
     assert headings == ["A kind", "A rule", "An output format", "A broker request"]
     assert len({file for file, _ in find_shown_lines()}) >= 8
 
 
 def test_rooms_of_contributing_are_the_rooms_of_the_package() -> None:
-    listed = re.findall(r"^\| `(\w+)/` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    listed = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
     rooms = {folder.name for folder in (ROOT / "kafkaform").iterdir() if (folder / "__init__.py").exists()}
     assert rooms <= set(listed)

@@ -11,15 +11,19 @@ import pytest
 
 from tests.support.cli.project import ROOT
 
-PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "benchmarks" / "README.md",
+)
 _CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _CODE_BLOCK = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?:\]\(|\bsrc(?:set)?=\")(?P<target>[^)\s\"]+)(?: \"[^\"]*\")?[)\"]")
 
 
 def list_anchors(text: str) -> set[str]:
-    """Return the anchors that GitHub gives to the headings of a page."""
-    anchors: set[str] = set()
+    """Return the anchors of a page: those that GitHub gives to headings, and its own."""
+    anchors = set(re.findall(r'^<a id="([^"]+)"></a>$', text, re.MULTILINE))
     repeated: Counter[str] = Counter()
     for heading in re.findall(r"^#+ (.+)$", _CODE_BLOCK.sub("", text), re.MULTILINE):
         words = re.sub(r"\]\([^)]*\)", "", heading)  # a link in a heading counts as its text

@@ -1,4 +1,4 @@
-"""`can` and `who-can` on a broker with an authorizer, and their decisions beside those of the broker."""
+"""`can` on a broker with an authorizer, and their decisions beside those of the broker."""
 
 from __future__ import annotations
 
@@ -219,11 +219,13 @@ def test_can_answers_by_its_exit_code_and_names_the_acl(
 @pytest.mark.usefixtures("granted")
 def test_who_can_lists_principals_and_hosts(kafka_acl: DevCluster, tmp_path: Any, prefix: str) -> None:
     project = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
-    listed = project.run("who-can", "read", f"{prefix}orders.v1", "--format", "json").needs(0).json
+    listed = project.run("can", "anyone", "read", f"{prefix}orders.v1", "--format", "json").needs(0).json
     (grant,) = [each for each in listed["grants"] if each["principal"] != "User:*"]
     assert (grant["principal"], grant["hosts"], grant["except_hosts"]) == ("User:reader", ["*"], ["10.9.9.9"])
     assert [denied["host"] for denied in listed["denied"]] == ["10.9.9.9"]
-    describe = project.run("who-can", "describe", f"{prefix}orders.v1", "--format", "json").needs(0).json
+    describe = (
+        project.run("can", "anyone", "describe", f"{prefix}orders.v1", "--format", "json").needs(0).json
+    )
     assert describe["everyone"] is True
     assert {each["principal"] for each in describe["grants"]} == {"User:*", "User:reader", "User:writer"}
 

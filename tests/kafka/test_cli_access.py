@@ -260,7 +260,7 @@ def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Proje
                 "status",
                 "doctor",
                 "graph",
-                f"who-can read {prefix}x",
+                f"can anyone read {prefix}x",
                 f"get Access/{principals[3]}",
             ):
                 project.run(*command.split()).needs(0)
@@ -353,7 +353,7 @@ def test_brokers_without_an_authorizer_are_named_by_every_command(
         (2, "drift", "--verbose"),
         (0, "import", "--kind", "access", "--out", "imported"),
         (1, "can", "User:a", "write", f"{prefix}a"),
-        (1, "who-can", "write", f"{prefix}a"),
+        (1, "can", "anyone", "write", f"{prefix}a"),
     ):
         words = project.run(*arguments).needs(code).words
         assert "this cluster does not support ACLs (authorizer.class.name is not set" in words

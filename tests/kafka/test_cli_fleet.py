@@ -93,14 +93,14 @@ def rows(out: str) -> dict[str, list[str]]:
 
 def test_drift_of_every_cluster_in_every_format(fleet: Project, prefix: str) -> None:
     fleet.set_config("orders", "retention.ms", "60000")
-    call = fleet.run("drift", "--all-clusters").needs(1)
+    call = fleet.run("drift", "--clusters", "*").needs(1)
     assert rows(call.out)["dev"] == ["dev", "drift", "in", "1", "resource"]
     assert rows(call.out)["prod"] == ["prod", "no", "drift"]
     assert rows(call.out)["gone"][:3] == ["dev", "not", "compared:"], "its environment is known all the same"
     assert call.out.endswith("no drift on 1, 1 not compared.\n")
     assert "--cluster dev" in call.out, "the commands that settle it name the cluster"
 
-    clusters = fleet.run("drift", "--all-clusters", "--format", "json").needs(1).json["clusters"]
+    clusters = fleet.run("drift", "--clusters", "*", "--format", "json").needs(1).json["clusters"]
     assert {name: cluster.get("verdict") for name, cluster in clusters.items()} == {
         "gone": None,
         "dev": "drift",
@@ -108,26 +108,26 @@ def test_drift_of_every_cluster_in_every_format(fleet: Project, prefix: str) -> 
     }
     assert (clusters["gone"]["environment"], DEAD in clusters["gone"]["error"]["message"]) == ("dev", True)
 
-    fleet.run("drift", "--all-clusters", "--format", "markdown", "--out", "drift.md").needs(1)
+    fleet.run("drift", "--clusters", "*", "--format", "markdown", "--out", "drift.md").needs(1)
     written = (fleet.folder / "drift.md").read_text()
     assert written.startswith("## kafkaform drift: 3 clusters\n")
     assert "| `gone` | `dev` | not compared: " in written
     assert f"{prefix}orders" in written
     text = (fleet.folder / "kafkaform.yaml").read_text()
     fleet.write("kafkaform.yaml", "".join(line for line in text.splitlines(True) if "gone" not in line))
-    fleet.run("drift", "--all-clusters").needs(2)
+    fleet.run("drift", "--clusters", "*").needs(2)
 
 
 @pytest.mark.parametrize("command", [("doctor", "--rule", "KF301"), ("status", "--kind", "topic")])
 def test_doctor_and_status_of_every_cluster(fleet: Project, command: tuple[str, ...]) -> None:
-    call = fleet.run(*command, "--all-clusters").needs(1)
+    call = fleet.run(*command, "--clusters", "*").needs(1)
     assert rows(call.out).keys() == {"gone", "dev", "prod"}
-    clusters = fleet.run(*command, "--all-clusters", "--format", "json").needs(1).json["clusters"]
+    clusters = fleet.run(*command, "--clusters", "*", "--format", "json").needs(1).json["clusters"]
     assert {name for name, cluster in clusters.items() if "error" in cluster} == {"gone"}
 
 
 def test_import_of_every_cluster_has_a_folder_for_each(fleet: Project, prefix: str) -> None:
-    call = fleet.run("import", "--match", f"{prefix}*", "--all-clusters").needs(1)
+    call = fleet.run("import", "--match", f"{prefix}*", "--clusters", "*").needs(1)
     assert rows(call.out)["dev"] == ["dev", "1", "manifest", "in", "1", "file"]
     assert "2 files, 1 not imported.\n" in call.out
     assert "plan clusters/prod --cluster prod`\n" in call.out
@@ -137,6 +137,6 @@ def test_import_of_every_cluster_has_a_folder_for_each(fleet: Project, prefix: s
             "plan", f"clusters/{cluster}", "--cluster", cluster, "--format", "json", "--detailed-exitcode"
         ).needs(0)
         assert plan.json["summary"]["unchanged"] == 1
-    again = fleet.run("import", "--match", f"{prefix}*", "--all-clusters").needs(1)
+    again = fleet.run("import", "--match", f"{prefix}*", "--clusters", "*").needs(1)
     assert "2 clusters" not in again.out
     assert rows(again.out)["dev"] == ["dev", "0", "manifests", "in", "0", "files"]

@@ -61,8 +61,10 @@ def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
 
 def test_file_needs_no_cluster(project: Project) -> None:
     project.topic("orders")
-    project.config(clusters={"dev": {"client": {"bootstrap.servers": project.servers}, "lock": False}})
-    project.run("apply", "--auto-approve", "--no-audit", "--audit-file", "audit.jsonl").needs(0)
+    audit = {"topic": False, "file": "audit.jsonl"}
+    client = {"bootstrap.servers": project.servers}
+    project.config(clusters={"dev": {"client": client, "lock": False, "audit": audit}})
+    project.run("apply", "--auto-approve", "--audit").needs(0)
     (change,) = run_in_process(
         "history", "--file", "audit.jsonl", "--format", "json", cwd=project.folder
     ).json["changes"]

@@ -217,10 +217,8 @@ def test_left_out_resources_are_counted(project: Project, prefix: str) -> None:
     call = project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
     written, known, ignored, *next_steps = call.out.splitlines()
     assert written.startswith("Written: 1 topic ")
-    assert [line.partition(": ")[2] for line in next_steps] == [
-        "`kafkaform plan`",
-        "`kafkaform init --schemas`",
-    ]
+    assert [line.partition(": ")[2] for line in next_steps] == ["`kafkaform plan`"]
+    assert (project.folder / "schemas/manifest.schema.json").exists()
     assert (known.split()[:3], "topics/known.yaml" in known) == (["Left", "out:", "1"], True)
     assert (ignored.split()[:3], f"{prefix}app-changelog" in ignored) == (["Left", "out:", "1"], True)
     assert empty_plan(project)["summary"]["unchanged"] == 2
@@ -309,14 +307,14 @@ def test_import_is_stopped_before_it_writes(project: Project, prefix: str, case:
 def test_written_schemas_are_linked(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}a")])
     commit(project.servers, f"{prefix}g", {(f"{prefix}a", 0): 0})
-    project.write("schemas/topic.schema.json", "{}")
+    project.write("schemas/manifest.schema.json", "{}")
     project.run("import", "--match", f"{prefix}*").needs(0)
     first = {
         file.stem: file.read_text().split("\n")[0] for file in (project.folder / "topics").rglob("*.yaml")
     }
     assert first == {
-        f"{prefix}a": "# yaml-language-server: $schema=../schemas/topic.schema.json",
-        f"{prefix}g": "# yaml-language-server: $schema=../../schemas/consumergroup.schema.json",
+        f"{prefix}a": "# yaml-language-server: $schema=../schemas/manifest.schema.json",
+        f"{prefix}g": "# yaml-language-server: $schema=../../schemas/manifest.schema.json",
     }
     empty_plan(project)
 

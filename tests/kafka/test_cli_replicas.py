@@ -127,7 +127,7 @@ def test_foreign_moves_and_throttles_are_named(three: Project) -> None:
             assert "broker 1 sends at most 1000 bytes/s" in plan
             call = three.apply("topics", "--target", f"Topic/{waiting}").needs(1)
             assert f"is running: {moving}-0 from 1 to 1:3" in call.out
-            assert "--when-busy wait" in call.out
+            assert "whenBusy: wait" in call.out
         finally:
             cluster.reassign({(moving, 0): None})
             cluster.clear_throttles(foreign)

@@ -154,9 +154,9 @@ def test_reports_are_kept_and_damaged_ones_noted(
         "old",
         "--out",
         "out.txt",
-        "--html",
+        "--out",
         "page.html",
-        "--json",
+        "--out",
         "a.json",
     )
     for number in (1, 2):

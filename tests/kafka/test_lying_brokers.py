@@ -195,24 +195,28 @@ def test_change_that_is_only_acknowledged_is_unsure(
     kafka: DevCluster, prefix: str, tmp_path: Path, key: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.apply.executor.VERIFY_TIMEOUT_S", 2.0)
-    record = ("--audit-file", "record.jsonl")
     honest = Project(tmp_path, kafka.bootstrap_servers, prefix)
+
+    def configure(servers: str) -> None:
+        audit = {"topic": False, "file": "record.jsonl"}
+        honest.config(clusters={"dev": {"client": {"bootstrap.servers": servers}, "audit": audit}})
+
     spec: dict[str, Any] = {"partitions": 3, "retention": "7d", "keyed": False}
     changed = {**spec, "partitions": 6} if key == CREATE_PARTITIONS else {**spec, "retention": "9d"}
     if key != CREATE_TOPICS:
         honest.topic("a", **spec)
-        honest.apply("topics", *record).needs(0)
+        configure(kafka.bootstrap_servers)
+        honest.apply("--audit").needs(0)
     before = honest.live()
     honest.topic("a", **changed)
     with acknowledging(kafka, key) as address:
-        lying = Project(tmp_path, address, prefix)
-        call = lying.run("apply", "topics", "--auto-approve", *record).needs(1)
+        configure(address)
+        call = honest.apply("--audit").needs(1)
     assert "accepted, not visible" in call.words
     assert " done:" not in call.out.replace("may be done:", "")
     assert honest.live() == before
 
-    config = {"client": {"bootstrap.servers": kafka.bootstrap_servers}}
-    honest.config(clusters={"dev": {**config, "audit": {"topic": False, "file": "record.jsonl"}}})
+    configure(kafka.bootstrap_servers)
     drift = honest.run("drift").needs(2)
     assert "no reading has shown it" in drift.words
     assert "not by a recorded apply" not in drift.words

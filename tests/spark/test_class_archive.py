@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, environment, kafkaform
+from tests.support.cli.project import Call, Project, kafkaform
 
 pytestmark = [pytest.mark.nightly("to make the archive takes 20 s"), pytest.mark.timeout(300)]
 
@@ -19,21 +18,11 @@ SHARED = "shared objects file (top)"
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder with an archive, which two processes were told to make at the same time."""
+    """A cache folder with an archive, which two measurements were told to make at the same time."""
     folder = tmp_path_factory.mktemp("cache")
-    command = [sys.executable, "-m", "kafkaform", "skew", "--class-archive", "make"]
-    makers = [
-        subprocess.Popen(
-            command,
-            env=environment(KAFKAFORM_CACHE=str(folder)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]
-    outputs = [maker.communicate() for maker in makers]
-    assert sorted(maker.returncode for maker in makers) == [0, 1], outputs
-    assert any(b"another process is making the archive" in err for _, err in outputs)
+    with ThreadPoolExecutor(2) as pool:
+        measured = pool.map(lambda name: measure(folder, tmp_path_factory.mktemp(name), "now"), "ab")
+    assert [call.json["topics"][0]["sample"]["records"] for call, _ in measured] == [1_000] * 2
     return folder
 
 
@@ -41,12 +30,15 @@ def measure(cache: Path, folder: Path, archive: str = "auto") -> tuple[Call, int
     """Measure a file of records; returns the call, and how many classes came from an archive."""
     rows = [{"key": str(n % 50), "partition": n % 4, "size": 10, "offset": n} for n in range(1_000)]
     (folder / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    project = Project(folder, "", "")
+    project.topic("orders", partitions=4)
+    project.config(clusters={}, skew={"classArchive": archive})
     log = folder / "classes.log"
     call = kafkaform(
-        *("skew", "--from", "orders.jsonl", "--format", "json", "--class-archive", archive),
+        *("skew", "--from", "orders.jsonl", "--format", "json"),
         *("--spark-conf", f"spark.driver.extraJavaOptions=-Xlog:class+load:file={log}"),
         cwd=folder,
-        env={"KAFKAFORM_CACHE": str(cache), "CI": "true"},
+        env={"KAFKAFORM_CACHE": str(cache)},
     ).needs(0)
     return call, log.read_text().count(SHARED)
 
@@ -86,16 +78,3 @@ def test_damaged_archive_is_ignored(cache: Path, tmp_path: Path, damage: str) ->
         assert json.loads(call.out)["topics"][0]["sample"]["records"] == 1_000
     finally:
         file.write_bytes(whole)
-
-
-def test_it_is_removed(cache: Path, tmp_path: Path) -> None:
-    env = {"KAFKAFORM_CACHE": str(cache)}
-    assert "Removed " in kafkaform("skew", "--class-archive", "remove", cwd=tmp_path, env=env).needs(0).out
-    assert not [*(cache / "spark").glob("*.jsa")]
-    again = kafkaform("skew", "--class-archive", "remove", cwd=tmp_path, env=env).needs(0)
-    assert "Removed" not in again.out
-    assert "takes no topic" in kafkaform("skew", "a", "--class-archive", "make", cwd=tmp_path).needs(64).err
-    assert (
-        "no other option"
-        in kafkaform("skew", "--class-archive", "make", "--full", cwd=tmp_path).needs(64).err
-    )

@@ -36,7 +36,8 @@ def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     call = run_in_process(
         *("skew", "--from", "orders.jsonl"),
-        *("--show-keys", "--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
+        *("--show-keys", "--out", "a.json", "--out", "a.md", "--out", "a.html", "--out", "-"),
+        *("--history", "old"),
         cwd=tmp_path,
     ).needs(2)
     assert call.said == ""
@@ -62,7 +63,7 @@ def test_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> N
     call = kafkaform(
         "--debug",
         *project.add_cluster(["skew", "--what-if", "5,8", "--seed", "7"]),
-        *("--json", "a.json", "--markdown", "a.md", "--html", "a.html", "--history", "old"),
+        *("--out", "a.json", "--out", "a.md", "--out", "a.html", "--out", "-", "--history", "old"),
         cwd=project.folder,
     ).needs(2)
     document = json.loads((project.folder / "a.json").read_text())
@@ -98,8 +99,8 @@ def test_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kafka
     topic = f"{project.prefix}nights"
     SCENES["every-night"](kafka.bootstrap_servers, topic, np.random.default_rng(1))
     # A peak is in multiples of the overall share, of which a sample that meets few nights is unsure.
-    for read, deviation in ((["--full"], 0.1), (["--records", "20000", "--seed", "1"], 0.35)):
-        project.run("skew", topic, *read, "--show-keys", "--json", "a.json")
+    for read, deviation in ((["--records", "all"], 0.1), (["--records", "20000", "--seed", "1"], 0.35)):
+        project.run("skew", topic, *read, "--show-keys", "--out", "a.json")
         (result,) = json.loads((project.folder / "a.json").read_text())["topics"]
         (burst,) = (cause for cause in result["causes"] if cause["name"] == "bursty")
         key = result["hot_keys"][0]
@@ -149,7 +150,7 @@ def _is_java(process: psutil.Process) -> bool:
 
 def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
-    terminal = Terminal(*project.add_cluster(["skew", name, "--full"]), cwd=project.folder)
+    terminal = Terminal(*project.add_cluster(["skew", name, "--records", "all"]), cwd=project.folder)
     terminal.wait_for("Starting Spark")
     main = psutil.Process(terminal.process.pid)
     # Python loses an interrupt that comes while it forks: logging's hook ignores exceptions.
@@ -165,24 +166,19 @@ def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
     """A second run draws the trend from the first one's rows; what cannot be written leaves the report."""
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    read = ("skew", "--from", "orders.jsonl", "--metrics", "lake/skew", "--history", "lake/skew")
-    for number, trend in enumerate((False, True), 1):
-        call = run_in_process(*read, "--html", "page.html", "--json", "a.json", cwd=tmp_path).needs(0)
+    read = ("skew", "--from", "orders.jsonl", "--history", "lake/skew")
+    kinds = (("--history-format", "parquet"), ())
+    # A folder of rows is recognised.
+    for number, (trend, kind) in enumerate(zip((False, True), kinds, strict=True), 1):
+        call = run_in_process(*read, *kind, "--out", "page.html", "--out", "a.json", cwd=tmp_path).needs(0)
         assert call.said == ""
         assert len(list((tmp_path / "lake" / "skew").rglob("*.parquet"))) == number
         assert ("oldest first" in (tmp_path / "page.html").read_text()) is trend
         sleep(1)  # reports have whole seconds
-    # A folder of rows is recognised, and not written to.
-    run_in_process(
-        "skew", "--from", "orders.jsonl", "--history", "lake/skew", "--html", "b.html", cwd=tmp_path
-    ).needs(0)
-    assert "oldest first" in (tmp_path / "b.html").read_text()
-    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 2
     assert not list((tmp_path / "lake").rglob("*.json"))
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "lake").rglob("*.parquet"))
 
-    call = run_in_process(
-        "skew", "--from", "orders.jsonl", "--metrics", "/proc/none", "--json", "c.json", cwd=tmp_path
-    )
+    nowhere = ("--history", "/proc/none", "--history-format", "parquet")
+    call = run_in_process("skew", "--from", "orders.jsonl", *nowhere, "--out", "c.json", cwd=tmp_path)
     assert "/proc/none: " in call.needs(1).said
     assert json.loads((tmp_path / "c.json").read_text())["topics"]

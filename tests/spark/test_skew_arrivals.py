@@ -37,7 +37,7 @@ from tests.support.skew.arrivals import (
 
 pytestmark = pytest.mark.usefixtures("one_session")
 
-FULL = ("--full",)
+FULL = ("--records", "all")
 SAMPLE = ("--records", "6000", "--seed", "1")
 
 DAILY = {
@@ -152,7 +152,7 @@ def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest
     @cache
     def index_results(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
         folder = tmp_path_factory.mktemp("skew")
-        arguments = ("skew", *scenes, *options, "--all", "--bootstrap-server", servers, "--json", "a.json")
+        arguments = ("skew", *scenes, *options, "--all", "--bootstrap-server", servers, "--out", "a.json")
         run_in_process(*arguments, cwd=folder).needs(0)
         report = parse_skew_report((folder / "a.json").read_text(), "a.json")
         return {topic.name: topic for topic in report.topics}
@@ -247,7 +247,9 @@ def test_what_cannot_be_known_is_withheld_everywhere(
     """The reason is one field, which text, HTML, Markdown and the verdict show."""
     project = Project(tmp_path, servers, "")
     project.topic(scenes[name].name, partitions=PARTITIONS, skew=policy)
-    call = project.run("skew", name, *options, *SAMPLE, "--json", "a.json", "--html", "a.html").needs(1)
+    call = project.run(
+        "skew", name, *options, *SAMPLE, "--out", "a.json", "--out", "a.html", "-o", "-"
+    ).needs(1)
     (result,) = parse_skew_report((tmp_path / "a.json").read_text(), "a.json").topics
     assert reason in (result.arrivals_unknown or result.bytes_unknown or "")
     assert result.spread == ("not known" if options else result.spread)
@@ -273,8 +275,7 @@ def test_period_that_is_asked_for_is_read_where_times_mislead(
     assert ratio == pytest.approx(max(truth) * PARTITIONS / sum(truth), rel=0.03)
     # From offsets alone, nothing can be said of it.
     arrivals = run_in_process(
-        *("skew", "--arrivals", name, "--since", "1h", "--format", "json", "--bootstrap-server", servers),
-        cwd=tmp_path,
+        *("arrivals", name, "--since", "1h", "--format", "json", "--bootstrap-server", servers), cwd=tmp_path
     ).needs(1)
     assert arrivals.json["topics"][0]["spread"] == "not known"
 

@@ -103,7 +103,7 @@ def test_no_plain_parquet_is_put_into_a_delta_table(spark: SparkSession, tmp_pat
     (tmp_path / "_delta_log" / "00000000000000000000.json").write_text("{}")
     with pytest.raises(SkewError, match="is a Delta table") as raised:
         table.check(spark)
-    assert raised.value.hint == "give --metrics-format delta"
+    assert raised.value.hint == "give delta as the format"
 
 
 CANNOT: dict[str, tuple[MetricsTable, str, str]] = {

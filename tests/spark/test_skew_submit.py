@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from kafkaform.cli.skew import _read_spans as _read_cluster
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.inspect.skew_analysis import read_spans
 from kafkaform.inspect.skew_input import read_logs
 from spark_validation.errors import JobFailed, ReadingFailed, SkewError
 from spark_validation.job import JobSettings, SpansNow, TopicRequest, run_topics
@@ -71,7 +71,7 @@ def test_topic_that_was_recreated_during_a_job_fails(
     logs = read_logs(real_cluster, {topic: PARTITIONS}, BEGIN + 3_600_000)
     check: SpansNow = partial(_read_submitted, reader, reader.topic_ids([topic]))
     if by == "kafkaform":
-        check = partial(_read_cluster, real_cluster, logs)
+        check = partial(read_spans, real_cluster, logs)
 
     def spans_now(topics: Sequence[str]) -> Mapping[str, Sequence[Span] | SkewError]:
         remove_topics(servers, topic)

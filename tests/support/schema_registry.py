@@ -17,15 +17,21 @@ from kafkaform.devcluster.ports import find_free_ports
 from kafkaform.devcluster.processes import end_processes, find_processes
 from kafkaform.devcluster.registry import fetch_registry, launch_registry
 from kafkaform.devcluster.state import Registry
-from kafkaform.resources.subject.fields import GUARANTEES
-
-_NOT_FOUND = 404
+from kafkaform.resources.subject.fields import ALL_VERSIONS, GUARANTEES
 
 
 @dataclass
 class _Subject:
+    """All versions, of which the first ones may be deleted, until they are deleted permanently."""
+
     versions: list[dict[str, Any]] = field(default_factory=list)
     level: str | None = None
+    deleted: int = 0
+
+    @property
+    def live(self) -> list[dict[str, Any]]:
+        """The versions that are not deleted."""
+        return self.versions[self.deleted :]
 
 
 @dataclass
@@ -45,46 +51,72 @@ class MemoryRegistry:
     def handle(self, method: str, path: str, body: Any) -> RegistryResponse:
         self.requests.append((method, path))
         parts = urlsplit(path)
-        steps = [unquote(step) for step in parts.path.strip("/").split("/")]
-        normalises = parse_qs(parts.query).get("normalize") == ["true"]
+        steps, query = [unquote(step) for step in parts.path.strip("/").split("/")], parse_qs(parts.query)
+        normalises, deleted = (query.get(name) == ["true"] for name in ("normalize", "deleted"))
         match method, steps:
             case "GET", ["subjects"]:
-                return RegistryResponse(200, sorted(self._subjects))
-            case "PUT", ["config", name] if name in self._subjects:
-                self._subjects[name].level = body["compatibility"]
-                return RegistryResponse(200, body)
-            case "GET", ["config", name] if name in self._subjects:
-                return RegistryResponse(200, {"compatibilityLevel": self._subjects[name].level or self.level})
+                return RegistryResponse(
+                    200, sorted(name for name, each in self._subjects.items() if each.live)
+                )
             case "POST", ["subjects", name, "versions"]:
                 return self._register(name, body)
-            case _, ["subjects" | "config", name, *_] | ["compatibility", "subjects", name, *_] if (
-                name not in self._subjects
-            ):
-                return RegistryResponse(
-                    _NOT_FOUND, {"error_code": 40401, "message": f"Subject '{name}' not found."}
-                )
-            case "GET", ["subjects", name, "versions", "latest"]:
-                return RegistryResponse(200, self._subjects[name].versions[-1])
-            case "POST", ["subjects", name]:
-                return self._look_up(name, body, normalises=normalises)
-            case "POST", ["compatibility", "subjects", name, "versions", "latest"]:
-                reasons = self._find_incompatible(name, body)
+            case "DELETE", ["subjects", name] if name in self._subjects:
+                return self._delete(name, permanent=query.get("permanent") == ["true"])
+        name = steps[2 if steps[0] == "compatibility" else 1]
+        subject = self._subjects.get(name, _Subject())
+        versions = {each["version"]: each for each in (subject.versions if deleted else subject.live)}
+        if not versions:
+            return _refuse(40401, f"Subject '{name}' not found.")
+        match method, steps:
+            case "PUT", ["config", _]:
+                subject.level = body["compatibility"]
+                return RegistryResponse(200, body)
+            case "GET", ["config", _]:
+                return RegistryResponse(200, {"compatibilityLevel": subject.level or self.level})
+            case "GET", ["subjects", _, "versions"]:
+                return RegistryResponse(200, [*versions])
+            case "GET", ["subjects", _, "versions", "latest"]:
+                return RegistryResponse(200, versions[max(versions)])
+            case "GET", ["subjects", _, "versions", number]:
+                return RegistryResponse(200, versions[int(number)])
+            case "POST", ["subjects", _]:
+                return self._look_up(subject, body, normalises=normalises)
+            case "POST", ["compatibility", "subjects", _, "versions", number]:
+                version = versions[max(versions) if number == "latest" else int(number)]
+                reasons = self._find_incompatible(subject, version, body)
                 return RegistryResponse(200, {"is_compatible": not reasons, "messages": reasons})
-            case "DELETE", ["subjects", name]:
-                return RegistryResponse(200, [each["version"] for each in self._subjects.pop(name).versions])
             case _:
                 raise AssertionError(f"no registry offers {method} {path}")
+
+    def forget(self, name: str) -> None:
+        """Delete a subject permanently, by other hands."""
+        del self._subjects[name]
+
+    def _delete(self, name: str, *, permanent: bool) -> RegistryResponse:
+        subject = self._subjects[name]
+        if permanent and subject.live:
+            return _refuse(40405, f"Subject '{name}' was not deleted first before being permanently deleted")
+        if not permanent and not subject.live:
+            return _refuse(40404, f"Subject '{name}' was soft deleted.")
+        gone = [each["version"] for each in (subject.versions if permanent else subject.live)]
+        subject.deleted = len(subject.versions)
+        if permanent:
+            del self._subjects[name]
+        return RegistryResponse(200, gone)
 
     def _register(self, name: str, body: Any) -> RegistryResponse:
         try:
             schema = json.loads(body["schema"])
         except ValueError:
             return RegistryResponse(422, {"error_code": 42201, "message": "Invalid schema"})
-        if name in self._subjects and (reasons := self._find_incompatible(name, body)):
-            return RegistryResponse(409, {"error_code": 409, "message": "; ".join(reasons)})
         subject = self._subjects.setdefault(name, _Subject())
-        if subject.versions and _simplify(json.loads(subject.versions[-1]["schema"])) == _simplify(schema):
-            return RegistryResponse(200, {"id": subject.versions[-1]["id"]})
+        numbers = (
+            subject.live if ALL_VERSIONS in GUARANTEES[subject.level or self.level] else subject.live[-1:]
+        )
+        if reasons := [text for each in numbers for text in self._find_incompatible(subject, each, body)]:
+            return RegistryResponse(409, {"error_code": 409, "message": "; ".join(reasons)})
+        if subject.live and _simplify(json.loads(subject.live[-1]["schema"])) == _simplify(schema):
+            return RegistryResponse(200, {"id": subject.live[-1]["id"]})
         if body["schema"] not in self._ids:
             self._ids.append(body["schema"])
         number = self._ids.index(body["schema"]) + 1
@@ -98,25 +130,28 @@ class MemoryRegistry:
         subject.versions.append(version)
         return RegistryResponse(200, {"id": number})
 
-    def _look_up(self, name: str, body: Any, *, normalises: bool) -> RegistryResponse:
+    def _look_up(self, subject: _Subject, body: Any, *, normalises: bool) -> RegistryResponse:
         form: Callable[[Any], Any] = _simplify if normalises else (lambda schema: schema)
-        for version in reversed(self._subjects[name].versions):
+        for version in reversed(subject.live):
             if form(json.loads(version["schema"])) == form(json.loads(body["schema"])):
                 return RegistryResponse(200, version)
-        return RegistryResponse(_NOT_FOUND, {"error_code": 40403, "message": "Schema not found"})
+        return _refuse(40403, "Schema not found")
 
-    def _find_incompatible(self, name: str, body: Any) -> list[str]:
-        """Return the fields by which a record is not compatible with the latest version."""
-        subject = self._subjects[name]
+    def _find_incompatible(self, subject: _Subject, version: Any, body: Any) -> list[str]:
+        """Return the fields by which a record is not compatible with a version."""
         guarantees = GUARANTEES[subject.level or self.level]
         old, new = (
             {each["name"]: each for each in json.loads(text).get("fields", ())}
-            for text in (subject.versions[-1]["schema"], body["schema"])
+            for text in (version["schema"], body["schema"])
         )
         added = [each for each in new.values() if each["name"] not in old and "default" not in each]
         removed = [each for each in old.values() if each["name"] not in new and "default" not in each]
         wrong = [*(added if "backward" in guarantees else ()), *(removed if "forward" in guarantees else ())]
         return [f"READER_FIELD_MISSING_DEFAULT_VALUE: {each['name']}" for each in wrong]
+
+
+def _refuse(code: int, message: str) -> RegistryResponse:
+    return RegistryResponse(404, {"error_code": code, "message": message})
 
 
 def _simplify(schema: Any) -> Any:

@@ -107,11 +107,11 @@ def test_error_without_a_change_exits_1(site: Site) -> None:
     group = site.group("new", protocol="consumer", topics=[second])
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}}}
     project.config(clusters=clusters)
-    for arguments in (["plan"], ["plan", "--all-clusters"], ["plan", "--out", "plan.json"]):
+    for arguments in (["plan"], ["plan", "--clusters", "*"], ["plan", "--out", "plan.json"]):
         call = project.process(*arguments).needs(1)
         assert "KF216" in call.out
         project.process(*arguments, "--no-strict").needs(0)
-    fleet = project.process("plan", "--all-clusters").needs(1).out
+    fleet = project.process("plan", "--clusters", "*").needs(1).out
     assert fleet.splitlines()[1].split() == ["dev", "1", "error,", "1", "change", "to", "apply"]
     assert fleet.endswith("1 cluster: 1 change on 1, 1 error.\n")
     for target in (["plan.json"], [], ["plan.json"]):

@@ -1,22 +1,22 @@
-"""The execution of one batch: start it, wait until it is in sync, or cancel it; detect stalls."""
+"""The execution of one batch: start it, wait until it is in sync, or cancel it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batches import MoveStatus, format_partition, status_of
+from kafkaform.apply.moves.batches import MoveStatus, format_partition, has_arrived, status_of
 from kafkaform.apply.moves.context import FINAL, PATIENCE_S
+from kafkaform.apply.moves.obstacles import StallDetector, describe_down_brokers
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, RequestRejected
-from kafkaform.core.units import format_size
 from kafkaform.core.wording import listed
 from kafkaform.plan.preconditions import NEW_PLAN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from kafkaform.apply.moves.batches import PartitionMove
     from kafkaform.apply.moves.context import MoveContext
-    from kafkaform.core.partitions import PartitionState, Replicas, TopicPartition
+    from kafkaform.core.partitions import Replicas, TopicPartition
     from kafkaform.resources.replicas.layout import Layout
 
 
@@ -29,9 +29,6 @@ READING_SHARE = 10
 """The least pause between readings, as a multiple of their duration: large clusters are read less often."""
 RAREST_S = 10.0
 
-STALL_S = 60.0
-"""The seconds without progress after which a stall is reported."""
-
 
 class BatchRun:
     """The execution of one batch.
@@ -39,7 +36,6 @@ class BatchRun:
     Args:
         context: The context of every step.
         moves: The batch.
-        report: Receives the unfinished moves, the bytes of replicas, and the reason of a stall (or "").
         ours: Partitions that earlier applies were moving, from the record.
 
     Attributes:
@@ -48,16 +44,11 @@ class BatchRun:
     """
 
     def __init__(
-        self,
-        context: MoveContext,
-        moves: Sequence[PartitionMove],
-        report: Callable[[Sequence[PartitionMove], Mapping[tuple[str, int, int], int], str], None],
-        ours: Collection[TopicPartition] = (),
+        self, context: MoveContext, moves: Sequence[PartitionMove], ours: Collection[TopicPartition] = ()
     ) -> None:
         self._context = context
         self._moves = moves
         self._topics = {move.ref.name for move in moves}
-        self._report = report
         self._clock = context.clock
         self._ours = {*ours}
         self._started: set[TopicPartition] = set()
@@ -67,8 +58,11 @@ class BatchRun:
         self.done: set[TopicPartition] = set()
         self.failed: dict[TopicPartition, ClusterError] = {}
 
-    def carry_out(self) -> None:
+    def carry_out(self) -> Iterator[tuple[Sequence[PartitionMove], Mapping[tuple[str, int, int], int], str]]:
         """Start the moves that are not running, and wait until each is done or has failed.
+
+        Yields:
+            The unfinished moves, the bytes of replicas, and the reason of a stall (or "").
 
         Raises:
             ClusterError: It cannot continue; some moves may be running.
@@ -94,7 +88,7 @@ class BatchRun:
             took += self._clock.now() - began  # without the start of moves, which happens once
             throttle = self._context.options.throttle
             watch.look(self._clock.now(), unfinished, layout, self._sizes, throttle)
-            self._report(unfinished, self._sizes, watch.reason)
+            yield unfinished, self._sizes, watch.reason
             if not unfinished:
                 return
             # Often at first, as small batches take less than a second; seldom if a reading takes long.
@@ -230,13 +224,6 @@ class BatchRun:
                 raise response
 
 
-def has_arrived(move: PartitionMove, layout: Layout) -> bool:
-    """Return whether a partition is at its target, and in sync there."""
-    if status_of(move, layout) is not MoveStatus.DONE:
-        return False
-    return {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}
-
-
 def _loses_order(move: PartitionMove) -> bool:
     """Return whether cancelling a move leaves the old replicas in another order.
 
@@ -246,115 +233,3 @@ def _loses_order(move: PartitionMove) -> bool:
     kept = [broker for broker in move.after if broker in move.before]
     reverted = (*kept, *(broker for broker in move.before if broker not in move.after))
     return reverted != move.before and move.holding == {*move.before}
-
-
-class StallDetector:
-    """The detector of a stall of one batch.
-
-    Progress is more partitions done, more replicas in sync, or fewer bytes left to copy. Copied bytes alone
-    are not, as producers may write as many meanwhile.
-
-    Args:
-        now: The time in seconds.
-
-    Attributes:
-        reason: The reason of the stall; empty if there is none.
-    """
-
-    def __init__(self, now: float) -> None:
-        self._since = now
-        self._best: tuple[int, int, int] | None = None
-        self._copied_then = 0
-        self.reason = ""
-
-    def look(
-        self,
-        now: float,
-        unfinished: Sequence[PartitionMove],
-        layout: Layout,
-        sizes: Mapping[tuple[str, int, int], int],
-        throttle: int | None,
-    ) -> None:
-        """Compare a reading with the last ones, and set the reason if there was no progress for STALL_S.
-
-        Args:
-            now: The time in seconds.
-            unfinished: The moves that are not done.
-            layout: The layout.
-            sizes: Bytes of replicas by topic, partition and broker.
-            throttle: Bytes per second of a broker; None: no limit.
-        """
-        seen = [(move, state) for move in unfinished if (state := _get_state(move, layout)) is not None]
-        in_sync = sum(len(move.adding & {*state.isr}) for move, state in seen)
-        # Compared in this order: a partition that is done outweighs bytes, which may rise again while
-        # producers write.
-        reading = (len(unfinished), -in_sync, sum_remaining(unfinished, sizes))
-        if self._best is None or reading < self._best:
-            self._best, self._since, self.reason = reading, now, ""
-            self._copied_then = sum_copied(unfinished, sizes)
-        elif now - self._since >= STALL_S:
-            grown = sum_copied(unfinished, sizes) - self._copied_then
-            self.reason = explain_stall(
-                [move for move, _ in seen], layout, grown if sizes else None, throttle
-            )
-
-
-def sum_copied(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int], int]) -> int:
-    """Return the bytes on the brokers that partitions are copied to."""
-    return sum(sizes.get((*move.key, broker), 0) for move in moves for broker in move.adding)
-
-
-def sum_remaining(moves: Sequence[PartitionMove], sizes: Mapping[tuple[str, int, int], int]) -> int:
-    """Return the bytes left to copy, as far as sizes are known."""
-    total = 0
-    for move in moves:
-        # The present replicas may be of different sizes, as each broker deletes segments at its own time.
-        whole = max((sizes.get((*move.key, broker), 0) for broker in move.holding), default=0)
-        total += sum(max(0, whole - sizes.get((*move.key, broker), 0)) for broker in move.adding)
-    return total
-
-
-def explain_stall(
-    unfinished: Sequence[PartitionMove], layout: Layout, grown: int | None, throttle: int | None
-) -> str:
-    """Return the reason of a stall; empty if it is not known.
-
-    Args:
-        unfinished: The moves that are not done.
-        layout: The layout.
-        grown: The bytes copied since the last progress; None if sizes are not known.
-        throttle: Bytes per second of a broker; None: no limit.
-    """
-    if down := describe_down_brokers(unfinished, layout):
-        return down
-    offline = [
-        format_partition(m.key)
-        for m in unfinished
-        if (s := _get_state(m, layout)) is not None and s.leader is None
-    ]
-    if offline:
-        return f"{listed(offline)} without a leader to copy from: start the brokers that hold it"
-    if grown is None:
-        return ""  # without sizes, a long copy looks the same
-    if grown > 0 and throttle is not None:
-        rate = f"{format_size(throttle)}/s"
-        return f"producers write as fast as the throttle of {rate} lets replicas copy: raise --throttle"
-    names = listed([format_partition(move.key) for move in unfinished])
-    return f"{names}: all brokers are up; check the logs of the brokers that it is copied to"
-
-
-def describe_down_brokers(unfinished: Sequence[PartitionMove], layout: Layout) -> str:
-    """Describe the target brokers that are down; empty if there are none."""
-    alive = {broker.id for broker in layout.brokers}
-    down = sorted({broker for move in unfinished for broker in move.after} - alive)
-    if not down:
-        return ""
-    word = "broker" if len(down) == 1 else "brokers"
-    waiting = [format_partition(move.key) for move in unfinished if not alive.issuperset(move.after)]
-    ids, it = ", ".join(map(str, down)), "it" if len(down) == 1 else "them"
-    return f"{word} {ids} down, the target of {listed(waiting)}: start {it} again"
-
-
-def _get_state(move: PartitionMove, layout: Layout) -> PartitionState | None:
-    states = layout.topics.get(move.ref.name, ())
-    return states[move.partition] if move.partition < len(states) else None

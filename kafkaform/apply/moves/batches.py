@@ -101,6 +101,13 @@ def status_of(move: PartitionMove, layout: Layout) -> MoveStatus:
     return MoveStatus.READY if live == move.before else MoveStatus.STRAY
 
 
+def has_arrived(move: PartitionMove, layout: Layout) -> bool:
+    """Return whether a partition is at its target, and in sync there."""
+    if status_of(move, layout) is not MoveStatus.DONE:
+        return False
+    return {*move.after} <= {*layout.topics[move.ref.name][move.partition].isr}
+
+
 def list_moves(
     work: Iterable[Reassign], layout: Layout, sizes: Mapping[tuple[str, int, int], int]
 ) -> Iterator[PartitionMove]:

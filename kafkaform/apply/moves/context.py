@@ -91,7 +91,8 @@ class MoveContext:
         if self.deadline is not None and self.clock.now() >= self.deadline:
             allowed = format_duration(int((self.options.timeout_s or 0) * 1000))
             raise MovesUnfinished(
-                f"not finished within {allowed}", hint=f"{RETRY_HINT}; or allow more: --timeout"
+                f"not finished within {allowed}",
+                hint=f"{RETRY_HINT}; or allow more: `moves: {{timeout: 2h}}` in kafkaform.yaml",
             )
 
     def pause(self, seconds: float) -> None:

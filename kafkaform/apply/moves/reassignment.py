@@ -10,18 +10,27 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kafkaform.apply.moves.batch_run import GRACE_S, BatchRun, has_arrived
-from kafkaform.apply.moves.batches import MoveStatus, cut_batches, format_partition, list_moves, status_of
+from kafkaform.apply.moves.batch_run import GRACE_S, BatchRun
+from kafkaform.apply.moves.batches import (
+    MoveStatus,
+    cut_batches,
+    find_foreign,
+    format_partition,
+    has_arrived,
+    list_moves,
+    status_of,
+)
 from kafkaform.apply.moves.context import MoveContext, Stopped
+from kafkaform.apply.moves.obstacles import describe_problems, find_in_sync_shortage, find_unhealthy
 from kafkaform.apply.moves.throttles import ThrottleManager, describe_throttles
-from kafkaform.apply.moves.waiting import POLL_S, wait_in_sync, wait_until_clear
 from kafkaform.core.apply_result import RETRY_HINT
 from kafkaform.core.errors import ClusterError, LockLost, MovesUnfinished, PermissionDenied
+from kafkaform.core.rights import WATCHING, explain_missing_rights
 from kafkaform.core.values import Value, field
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.preconditions import NEW_PLAN
 from kafkaform.resources.replicas.disk_space import DISK_REMEDY, Copies, DiskSpace, find_shortages
-from kafkaform.resources.replicas.moves import MoveProgress
+from kafkaform.resources.replicas.moves import MoveProgress, WhenBusy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +41,9 @@ if TYPE_CHECKING:
     from kafkaform.resources.replicas.layout import Layout
     from kafkaform.resources.replicas.operations import Reassign
 
+HEALTH_WAIT_S = 300.0
+"""The seconds to wait for replicas to be in sync again, which an apply can do nothing about."""
+POLL_S = 1.0
 _UNPLANNED = (MoveStatus.STRAY, MoveStatus.GONE)
 _TO_BEGIN = (MoveStatus.READY, *_UNPLANNED)
 
@@ -107,7 +119,7 @@ class Reassigner:
         self._clear_leftovers(read=True)
         # 2. Wait until no other process moves replicas and all of them are in sync. A second target may
         #    never be reached: Kafka 4.3.1 waits for a broker that it both adds and removes.
-        layout = wait_until_clear(self._context, self._targets, self._done)
+        layout = self._wait_until_clear()
         # 3. Compare with the plan; skip topics that have changed since.
         self._moves = {move.key: move for move in list_moves(work, layout, self._read_sizes())}
         layout = self._fail_strays(layout)
@@ -125,25 +137,67 @@ class Reassigner:
         # 7. Clear throttles of killed applies for partitions that were still being moved at the beginning.
         self._clear_leftovers()
 
+    def _wait_until_clear(self) -> Layout:
+        """Wait until no other process moves replicas and all required ones are in sync; return the layout.
+
+        Raises:
+            MovesUnfinished: The wait took too long.
+            ClusterError: The cluster cannot be read.
+            Stopped: See `MoveContext.check`.
+        """
+        context = self._context
+        since: float | None = None
+        while True:
+            # The whole cluster, not only the topics of this apply: a move loads brokers of others, too.
+            layout = context.layout()
+            subject, obstacle = "busy", self._describe_foreign(layout)
+            if obstacle is None:
+                partitions = find_unhealthy(layout, self._targets, self._done)
+                if not partitions:
+                    return layout
+                # Unlike a move, which ends, a replica may stay out of sync until its broker is repaired.
+                since = context.clock.now() if since is None else since
+                subject = "health"
+                obstacle = f"the cluster is not healthy: {describe_problems(layout, partitions)}"
+                if context.clock.now() - since >= HEALTH_WAIT_S:
+                    raise MovesUnfinished(obstacle, hint=f"fix that (`kafkaform doctor`), then {RETRY_HINT}")
+            context.remind(subject, f"waiting: {obstacle}")
+            context.pause(POLL_S)
+
+    def _describe_foreign(self, layout: Layout) -> str | None:
+        """Describe the reassignments of others to wait for; None if there are none."""
+        if layout.reassigning is None:
+            raise PermissionDenied(
+                "no replica is moved, as this account cannot list running reassignments: it lacks "
+                f"{WATCHING}",
+                hint=explain_missing_rights(WATCHING)[1],
+            )
+        partitions = find_foreign(layout, self._targets)
+        if not partitions:
+            return None
+        moves = listed([f"{format_partition(key)} {(layout.reassigning or {})[key]}" for key in partitions])
+        running = f"a reassignment that this apply did not start is running: {moves}"
+        if self._context.options.when_busy is WhenBusy.REFUSE:
+            raise MovesUnfinished(
+                running,
+                hint="wait until it has finished, or let apply wait (`moves: {whenBusy: wait}` of a cluster)",
+            )
+        return running
+
     def _carry_out(self, moves: Batch, number: int, batches: int) -> None:
-        layout = wait_until_clear(self._context, self._targets, self._done)
+        layout = self._wait_until_clear()
         self._check_disks([move for move in moves if status_of(move, layout) is MoveStatus.READY])
         moves = tuple(move for move in moves if move.ref not in self._failed)
         if not moves:
             return
-        run = BatchRun(
-            self._context,
-            moves,
-            lambda unfinished, sizes, stalled: self._context.observer.moving(
-                self._build_progress(number, batches, run, unfinished, sizes, stalled)
-            ),
-            self._throttles.recorded,
-        )
+        run = BatchRun(self._context, moves, self._throttles.recorded)
         try:
             # First: Kafka throttles only replicas in a topic's lists, on brokers that have a rate (KIP-73).
             self._throttles.throttle(moves, layout)
             self._begun |= {move.ref for move in moves}
-            run.carry_out()
+            for unfinished, sizes, stalled in run.carry_out():
+                progress = self._build_progress(number, batches, run, unfinished, sizes, stalled)
+                self._context.observer.moving(progress)
         except LockLost as error:
             self._lost = error
             raise
@@ -230,13 +284,29 @@ class Reassigner:
         Returns:
             As `run`; None if a topic has them.
         """
-        self._context.begin()
+        context, topics = self._context, {ref.name for ref in least}
+        context.begin()
+        until = context.clock.now() + HEALTH_WAIT_S
         try:
-            return ReassignmentReport(wait_in_sync(self._context, least))
+            while True:
+                layout = context.layout(topics)
+                lacking = {
+                    ref: why
+                    for ref, count in least.items()
+                    if (why := find_in_sync_shortage(layout, ref.name, count)) is not None
+                }
+                if not lacking or context.clock.now() >= until:
+                    break
+                first = min(lacking)
+                context.remind("in sync", f"waiting for replicas of {first.name}: {lacking[first]}")
+                context.pause(POLL_S)
         except (Stopped, KeyboardInterrupt):
             return ReassignmentReport(interrupted=True)
         except ClusterError as error:
             return ReassignmentReport(dict.fromkeys(least, error))
+        hint = "bring its replicas into sync (`kafkaform doctor`), then run the same apply again"
+        errors = {ref: MovesUnfinished(why, hint=hint) for ref, why in lacking.items()}
+        return ReassignmentReport({ref: errors.get(ref) for ref in least})
 
     def _clear_leftovers(self, *, read: bool = False) -> None:
         """Remove throttles of killed applies that are no longer needed."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkaform.core.errors import ClusterError
     from kafkaform.core.health import Health, LogDir, ThrottleConfigs
     from kafkaform.core.lock import Guard, Holder
-    from kafkaform.core.model import DataSize, Facts, Observation, Observed, ResourceRef, State
+    from kafkaform.core.model import DataSize, Facts, FieldValue, Observation, Observed, ResourceRef, State
     from kafkaform.core.operations import Operation
     from kafkaform.core.partitions import LogSpan, Replicas, TimedOffset, TopicPartition
     from kafkaform.core.transactions import TransactionReading
@@ -103,6 +103,10 @@ class KafkaCluster:
 
         served = self._services.observe(fields, none_besides, ())
         return merge_observations([read_fields(self._connection, self._services.exclude(fields)), served])
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        """Return the whole of a value of which the record keeps a digest; None if nothing has it any more."""
+        return self._services.find_value(ref, kept)
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
         # Imported where it is used, as below: a plan needs few of these modules, and each takes time.

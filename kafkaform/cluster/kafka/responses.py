@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from kafkaform.cluster.transport.translation import MOVING
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, PermissionDenied, RequestRejected, Unreachable
-from kafkaform.core.model import NOT_KNOWN, Diagnostic, Observation, Severity
+from kafkaform.core.model import NOT_KNOWN, UNLISTED, Diagnostic, Observation, Severity
 from kafkaform.core.values import Value
 from kafkaform.core.wording import counted
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 def report_unlisted(collection: str, refs: Collection[ResourceRef], error: ClusterError) -> Observation:
     """Return the observation of resources that this account may not list, with a note if none is named."""
     text = f"could not list {collection} ({error.message})"
-    note = Diagnostic("KF430", Severity.INFO, text, suggestion=error.hint)
+    note = Diagnostic(UNLISTED, Severity.INFO, text, suggestion=error.hint)
     return Observation({}, frozenset(), dict.fromkeys(refs, error.message), () if refs else (note,))
 
 

@@ -44,9 +44,6 @@ class TextEdit(NamedTuple):
     by_hand: str
 
 
-_BASE: Steps = ("spec",)
-
-
 class Manifest(Value):
     """A manifest to edit.
 
@@ -55,12 +52,14 @@ class Manifest(Value):
         kind: The kind of the resource.
         scopes: The environment and the cluster to edit, whose overrides apply; empty if there are none.
         other_scopes: The other environments and clusters.
+        base: The keys of the mapping that contains the fields.
     """
 
     root: yaml.Node | None
     kind: str
     scopes: tuple[str, ...]
     other_scopes: frozenset[str]
+    base: Steps = ("spec",)
 
     def propose_edits(self, path: str, value: FieldValue) -> Iterator[TextEdit]:
         """Propose edits that may set a value, the best one first; the caller verifies each.
@@ -69,14 +68,14 @@ class Manifest(Value):
             path: The field, as in `model.State`, or `state`.
             value: The value; None to remove it.
         """
-        overrides = [_get_override_steps(scope) for scope in self.scopes]
+        overrides = [(*self.base, "overrides", scope) for scope in self.scopes]
         in_force = [steps for steps in overrides if self._find_steps(steps, path) is not None]
         # An override is in force: a new value under it would have no effect.
         layers: list[Steps] = overrides[overrides.index(in_force[-1]) :] if in_force else overrides
         # First in the spec, where readers look; an override is the way out if other environments would
         # change.
         if not in_force and (not overrides or self._is_unshared(path)):
-            layers = [_BASE, *layers]
+            layers = [self.base, *layers]
         for layer in layers:
             yield from self._propose_layer_edits(layer, path, value)
 
@@ -90,9 +89,9 @@ class Manifest(Value):
             removed: The index of the item that is removed; None if one is added.
             items: The items afterwards.
         """
-        overrides = [_get_override_steps(scope) for scope in self.scopes]
+        overrides = [(*self.base, "overrides", scope) for scope in self.scopes]
         in_force = [steps for steps in overrides if self._find_steps(steps, name) is not None]
-        steps = (*(in_force[-1] if in_force else _BASE), name)
+        steps = (*(in_force[-1] if in_force else self.base), name)
         if removed is None:
             item = render_inline(items[-1])
             by_hand = f"add {item} to {'.'.join(steps)}"
@@ -107,9 +106,9 @@ class Manifest(Value):
     def _is_unshared(self, path: str) -> bool:
         """Return whether the value of a field in the spec affects no other environment."""
         overridden = all(
-            self._find_steps(_get_override_steps(name), path) is not None for name in self.other_scopes
+            self._find_steps((*self.base, "overrides", name), path) is not None for name in self.other_scopes
         )
-        return overridden and (self._find_steps(_BASE, path) is not None or not self.other_scopes)
+        return overridden and (self._find_steps(self.base, path) is not None or not self.other_scopes)
 
     def _propose_layer_edits(self, layer: Steps, path: str, value: FieldValue) -> Iterator[TextEdit]:
         steps = self._find_steps(layer, path)
@@ -137,7 +136,7 @@ class Manifest(Value):
     def _choose_steps(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
         """Choose the path of a new config in a layer: its shorthand, if the manifest uses it."""
         section = (*layer, shorthand.section)
-        short, below = find_node(self.root, section), find_node(self.root, (*_BASE, shorthand.section))
+        short, below = find_node(self.root, section), find_node(self.root, (*self.base, shorthand.section))
         if short is None and below is None:
             return (*layer, *_split_path(path))
         if short is None and isinstance(below, yaml.ScalarNode) and shorthand.is_main and value is not None:
@@ -170,7 +169,7 @@ class Manifest(Value):
         if value is None or isinstance(value, int) or not path.startswith(CONFIG_PREFIX):
             return lambda _: value
         key = config_keys(KINDS[self.kind]).get(path.removeprefix(CONFIG_PREFIX))
-        below = find_node(self.root, self._find_steps(_BASE, path) or ("",))
+        below = find_node(self.root, self._find_steps(self.base, path) or ("",))
         inherited = below.value if isinstance(below, yaml.ScalarNode) else None
         return lambda old: format_like(key, value, inherited if old is None else old)
 
@@ -184,10 +183,6 @@ def list_overrides(root: yaml.Node | None) -> Iterable[str]:
 def _put(steps: Steps, format_value: Formatter) -> TextEdit:
     by_hand = f"write {steps[-1]}: {render_inline(format_value(None))} in {'.'.join(steps[:-1])}"
     return TextEdit(steps, lambda text: put_value(text, steps, format_value), by_hand)
-
-
-def _get_override_steps(scope: str) -> Steps:
-    return ("spec", "overrides", scope)
 
 
 def _split_path(path: str) -> Steps:

@@ -116,9 +116,10 @@ class Context(Value):
             return self.profiles.get(profile, {}).get(kind)
         return Underlay(self.defaults.get(kind, ()), self.default_locations.get(kind))
 
-    def merge_defaults(self, kind: str) -> Layer:
-        """Return the values of a kind that a manifest without a profile inherits."""
-        return merge([{"undeclared": self.undeclared.value}, *self.defaults.get(kind, ())])
+    def merge_underlay(self, kind: str, profile: str | None = None) -> Layer:
+        """Return the values that a manifest inherits from the defaults and from a profile with its kind."""
+        under = self.find_underlay(kind, profile)
+        return merge([{"undeclared": self.undeclared.value}, *(under.layers if under is not None else ())])
 
 
 class _Manifest(Value):
@@ -438,7 +439,7 @@ def _parse_manifest(
     )
 
 
-_MAX_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """The most bytes of a file that a manifest names."""
 
 
@@ -474,7 +475,7 @@ def _read_file(manifest: Path, name: str, context: Context) -> str:
         raise ValueError(f"it is outside of {project.name or project}, the folder of the project")
     if context.fetch is not None and not path.exists():
         context.fetch(path)
-    content = read_file(path, _MAX_FILE_BYTES, pipes=False)
+    content = read_file(path, MAX_FILE_BYTES, pipes=False)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

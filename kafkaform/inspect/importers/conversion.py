@@ -20,12 +20,16 @@ from kafkaform.resources.client_quota.entity import TYPES, QuotaEntity
 from kafkaform.resources.client_quota.spec import value_text
 from kafkaform.resources.replicas.facts import REPLICATION_FACTOR, LiveReplicas
 from kafkaform.resources.replicas.layout import Strategy
+from kafkaform.resources.subject import SubjectKind
+from kafkaform.resources.subject.fields import COMPATIBILITY, GUARANTEES, SCHEMA
+from kafkaform.resources.subject.schema import AVRO, RegisteredSchema, compact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.core.model import Location
     from kafkaform.inspect.importing import Import
+    from kafkaform.resources.subject.schema import SchemaReference
 
 Right: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 """Operations on resources of a type: the type, the name, `literal` or `prefixed`, and the operations."""
@@ -273,6 +277,44 @@ class Conversion:
         entity = QuotaEntity(tuple((type_, parts[type_]) for type_ in TYPES if type_ in parts))
         ref = ResourceRef(ClientQuotaKind.name, entity.name)
         self._add(fields, Observed(ref, None, state))
+        return ref
+
+    def add_subject(
+        self,
+        fields: Fields,
+        name: str,
+        text: str,
+        *,
+        schema_type: str = AVRO,
+        references: Sequence[SchemaReference] = (),
+        level: str = "",
+    ) -> ResourceRef | None:
+        """Add a subject of a schema registry; returns its reference, or None if no manifest can declare it.
+
+        Args:
+            fields: Its declaration.
+            name: Its name.
+            text: Its schema.
+            schema_type: The type of the schema, in upper or lower case.
+            references: The schemas that this one uses.
+            level: Its compatibility level; empty for that of the registry.
+        """
+        ref = ResourceRef(SubjectKind.name, name)
+        schema_type = schema_type.upper()
+        try:
+            schema = RegisteredSchema(compact(text, schema_type), schema_type, tuple(references))
+        except ValueError as error:
+            fields.leave_out_part(f"schema of {name}: {error}")
+            return None
+        state: dict[str, FieldValue] = {SCHEMA: schema.to_value()}
+        if level in GUARANTEES:
+            state[COMPATIBILITY] = level
+        elif level:
+            fields.leave_out_part(f"subject {name}: {quoted(level)} is not a compatibility level")
+        if (known := self._resources.get(ref)) is None:
+            self._add(fields, Observed(ref, None, state))
+        elif known.state != state:
+            fields.leave_out_part(f"subject {name}: another schema of it is at {self._locations[ref]}")
         return ref
 
     def list_unconverted(self, made: Import) -> tuple[Problem, ...]:

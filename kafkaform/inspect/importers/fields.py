@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.config.manifests.templates import find_template
 from kafkaform.config.manifests.yaml12 import Unquoted
 from kafkaform.core.errors import Problem
+from kafkaform.core.files import read_file
 from kafkaform.core.kafka_configs import REASSIGNMENT_KEYS
 from kafkaform.core.wording import quoted
 
@@ -152,9 +154,9 @@ class Fields:
         """The place of the mapping: that of the key that leads to it, if there is one."""
         return self.document.locate(self._path, key=True)
 
-    def text(self, name: str, default: str = "") -> str:
-        """Return a scalar as text: its source text."""
-        text = self._read_scalar((name,), self._take(name))
+    def text(self, name: str, default: str = "", *, prose: bool = False) -> str:
+        """Return a scalar as text: its source text, which is not a template with `prose`."""
+        text = self._read_scalar((name,), self._take(name), prose=prose)
         return default if text is None else text
 
     def is_unquoted(self, name: str) -> bool:
@@ -230,6 +232,25 @@ class Fields:
             elif text is not None:
                 texts[name] = text
         return texts
+
+    def read_file(self, name: str) -> str | None:
+        """Return the text of a file that a field names; None if it cannot be read, which is named.
+
+        A relative name is looked for in the folder of the document and in those above it: tools take it from
+        there, from the folder that they are given, or from the one that they run in.
+        """
+        given = self.text(name)
+        if not given:
+            self._leave_out_field(name, "it names no file")
+            return None
+        folders = (*Path(self.document.file).parents, Path())
+        path = next((path for folder in folders if (path := folder / given).is_file()), Path(given))
+        try:
+            return read_file(path).decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or "it is not UTF-8"
+            self._leave_out_field(name, f"cannot read {given}: {reason}")
+            return None
 
     def configs(
         self, name: str, reading: ScalarReading | None = None, *, decimals: int | None = None
@@ -317,6 +338,10 @@ class Fields:
     def has_list(self, name: str) -> bool:
         """Return whether a field is a list."""
         return isinstance(self._data.get(name), list)
+
+    def has_mapping(self, name: str) -> bool:
+        """Return whether a field is a mapping."""
+        return isinstance(self._data.get(name), dict)
 
     def number_lists(self, name: str) -> list[list[int]]:
         """Return a list of lists of whole numbers."""

@@ -1,4 +1,4 @@
-"""jikkou: topics, quotas, and the authorizations and roles of principals; also lists of them."""
+"""jikkou: topics, quotas, subjects, and the authorizations and roles of principals; also lists of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from kafkaform.core.values import Value
 from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import principal_ref
 from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.resources.subject.schema import AVRO, SchemaReference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ READING = ScalarReading.TREE
 _RESERVED = "jikkou.io/"
 """The part of the names of annotations that jikkou itself reads."""
 _SHARED_KINDS = frozenset({"ConfigMap", "KafkaPrincipalRole"})
-_NAMED = _SHARED_KINDS | {"KafkaPrincipalAuthorization", "KafkaTopic"}
+_NAMED = _SHARED_KINDS | {"KafkaPrincipalAuthorization", "KafkaTopic", "SchemaRegistrySubject"}
 _LIMITS = {
     "producerByteRate": "producer_byte_rate",
     "consumerByteRate": "consumer_byte_rate",
@@ -180,8 +181,26 @@ def _add_quota(spec: Fields, _name: str, _shared: _Shared, out: Conversion) -> R
     return out.add_quota(spec, parts, limits)
 
 
+def _add_subject(spec: Fields, name: str, _shared: _Shared, out: Conversion) -> ResourceRef | None:
+    spec.ignore("schemaRegistry")
+    spec.leave_out("modes are not managed", "mode")
+    references = [
+        SchemaReference(each.require("name"), each.require("subject"), each.count("version"))
+        for each in spec.list_each("references")
+    ]
+    level, schema_type = spec.text("compatibilityLevel"), spec.text("schemaType", AVRO)
+    is_file = spec.has_mapping("schema")
+    text = spec.below("schema").read_file("$ref") if is_file else spec.text("schema", prose=True)
+    if not text:
+        if not is_file:
+            spec.leave_out_part(f"subject {name}: it has no schema")
+        return None
+    return out.add_subject(spec, name, text, schema_type=schema_type, references=references, level=level)
+
+
 _CONVERTERS = {
     "KafkaTopic": _add_topic,
     "KafkaPrincipalAuthorization": _add_authorization,
     "KafkaClientQuota": _add_quota,
+    "SchemaRegistrySubject": _add_subject,
 }

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkaform.core.acls import CLUSTER_NAME, WILDCARD
 from kafkaform.core.values import Value
+from kafkaform.core.wording import quoted
 from kafkaform.inspect.importers.conversion import Right, fill_rights, principal_ref
 from kafkaform.inspect.importers.fields import ScalarReading
+from kafkaform.resources.subject.schema import AVRO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +26,12 @@ READING = ScalarReading.TREE
 _NAMELESS = ("context", "platform", "projects", "special_topics")
 """The fields of a topology that are no part of the names of its topics, except that `context` comes first."""
 _LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+_STRATEGIES = {
+    "TopicNameStrategy": "{topic}-{part}",
+    "RecordNameStrategy": "{record}",
+    "TopicRecordNameStrategy": "{topic}-{record}",
+}
+"""How subjects are named."""
 _RBAC = "roles of Confluent's RBAC are not ACLs"
 
 _STREAMS: tuple[Right, ...] = (
@@ -164,8 +172,7 @@ class _Project(Value):
         for connector in self._list_applications("connectors"):
             connector.leave_out(_RBAC, "connectors", "cluster_id")
             _add_application(connector, *_CONNECT, self.out)
-        self.fields.leave_out("schemas are not managed", "schemas")
-        self.fields.leave_out(_RBAC, "rbac")
+        self.fields.leave_out(_RBAC, "schemas", "rbac")
         self.fields.leave_out("write the ACLs of a custom role by hand", *self.fields.untaken)
 
     def _list_applications(self, name: str) -> Iterator[Fields]:
@@ -178,7 +185,7 @@ class _Project(Value):
 
 
 def _add_topic(topic: Fields, name: str, plans: Mapping[str, Mapping[str, str]], out: Conversion) -> None:
-    topic.leave_out("schemas are not managed", "schemas", "subject.name.strategy")
+    _add_subjects(topic, name, out)
     plan = topic.text("plan")
     if plan and plan not in plans:
         topic.reject(f"there is no plan {plan}", "give the file with the plans beside the topologies")
@@ -189,6 +196,30 @@ def _add_topic(topic: Fields, name: str, plans: Mapping[str, Mapping[str, str]],
     )
     ref = out.add_topic(topic, name, (partitions, replicas), configs)
     out.describe(ref, topic.mapping("metadata"))
+
+
+def _add_subjects(topic: Fields, name: str, out: Conversion) -> None:
+    """Add the subjects of a topic, by JulieOps' classes `TopicSchemas` and `Subject`."""
+    strategy = topic.text("subject.name.strategy", "TopicNameStrategy")
+    if strategy not in _STRATEGIES:
+        topic.leave_out(f"{quoted(strategy)} is none of {', '.join(_STRATEGIES)}", "schemas")
+        return
+    schemas = [*topic.list_each("schemas")] if topic.has_list("schemas") else [topic.below("schemas")]
+    if len(schemas) > 1 and strategy == "TopicNameStrategy":
+        topic.reject_field("schemas", "are several of one name: set subject.name.strategy")
+        return
+    for schema in schemas:
+        for part in ("key", "value"):
+            record = schema.name(f"{part}.record.type")
+            file, level = f"{part}.schema.file", schema.text(f"{part}.compatibility")
+            schema_type = schema.text(f"{part}.format", AVRO)
+            if file not in schema:
+                schema.ignore(file)
+            elif not record and strategy != "TopicNameStrategy":
+                schema.leave_out(f"{part}.record.type is missing, which names its subject", file)
+            elif (text := schema.read_file(file)) is not None:
+                subject = _STRATEGIES[strategy].format(topic=name, part=part, record=record)
+                out.add_subject(schema, subject, text, schema_type=schema_type, level=level)
 
 
 class _User(Value):

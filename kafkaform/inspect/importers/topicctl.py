@@ -62,7 +62,7 @@ def _add_topic(spec: Fields, name: str, out: Conversion) -> ResourceRef:
     # 0 means not set.
     if spec.text("retentionMinutes", "0") != "0" and (minutes := spec.count("retentionMinutes")):
         configs["retention.ms"] = str(minutes * _MINUTE_MS)
-    spec.leave_out("apply has --throttle and --batch-partitions instead", "migration")
+    spec.leave_out("`moves` in kafkaform.yaml instead", "migration")
     placement = spec.below("placement")
     placement.leave_out("brokers are chosen by their load", "picker")
     strategy = _STRATEGIES.get(placement.text("strategy", "any"))

@@ -19,6 +19,7 @@ from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Desired, Intent, Observed, ResourceRef, Undeclared
 from kafkaform.core.values import Value, replace
+from kafkaform.core.wording import counted, listed
 from kafkaform.resources.access.shorthand import list_rights
 from kafkaform.resources.base import ListItem, ManifestEdit, Written
 
@@ -309,6 +310,42 @@ def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:
         ],
     }
     return {name: value for name, value in spec.items() if value}
+
+
+_VERBS = {
+    (ResourceType.TOPIC, "Read"): "reads",
+    (ResourceType.TOPIC, "Write"): "writes",
+    (ResourceType.GROUP, "Read"): "group",
+    (ResourceType.TRANSACTIONAL_ID, "Write"): "transactional id",
+}
+"""The rights that applications have, in words; others are counted."""
+
+
+def describe_rights(observed: Observed, most_names: int | None = None) -> str:
+    """Describe what a principal may do: `reads orders.*, writes orders.created, group billing`.
+
+    Args:
+        observed: The principal.
+        most_names: The names of each right that are listed before the others are counted; None for all.
+    """
+    names: dict[str, list[str]] = {}
+    others = denials = 0
+    for acl in _find_hosts(parse_path(path, observed.ref.name) for path in observed.state):
+        verb = _VERBS.get((acl.resource_type, acl.operation))
+        if not acl.is_allowed:
+            denials += 1
+        elif verb is None:
+            others += 1
+        else:
+            names.setdefault(verb, []).append(f"{acl.name}*" if acl.is_prefix else acl.name)
+    clauses = [
+        f"{verb} {listed(names[verb], most_names or len(names[verb]))}"
+        for verb in _VERBS.values()
+        if verb in names
+    ]
+    clauses += [counted(others, "other right")] if others else []
+    clauses += [counted(denials, "denial")] if denials else []
+    return ("; " if any(len(each) > 1 for each in names.values()) else ", ").join(clauses)
 
 
 def _find_hosts(acls: Iterable[Acl]) -> dict[Acl, tuple[str, ...]]:

@@ -185,11 +185,10 @@ def _judge_session_timeout(name: str, context: UpdateContext) -> RiskAssessment:
     before, after = _read_both(name, context)
     if not _is_cut(before, after):
         return SAFE
-    limit = _human(name, after)
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "session-timeout-cut",
-        f"a member that sends no heartbeat for {limit} (was {_human(name, before)}) is removed, "
+        f"{_change(name, before, after)}: a member that sends no heartbeat for that long is removed, "
         "and its partitions go to the others",
         "keep it above the longest pause of a member, such as a garbage collection or a restart",
     )
@@ -201,14 +200,15 @@ def _judge_heartbeat(name: str, context: UpdateContext) -> RiskAssessment:
     if before is not None and after is not None and after <= before:
         return SAFE
     # The session timeout after the change, as one plan may raise both.
-    _, session = _read_both(name.replace("heartbeat.interval", "session.timeout"), context)
+    timeout = name.replace("heartbeat.interval", "session.timeout")
+    _, session = _read_both(timeout, context)
     if after is not None and session is not None and after * _MIN_HEARTBEATS <= session:
         return SAFE
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "heartbeat-raise",
-        f"members send a heartbeat every {_human(name, after)} (was {_human(name, before)}), and are removed "
-        f"after {_human(name, session)} without: fewer than {_MIN_HEARTBEATS} heartbeats fit in between",
+        f"{_change(name, before, after)}: fewer than {_MIN_HEARTBEATS} heartbeats of a member fit into "
+        f"{timeout} ({_human(timeout, session)}), after which it is removed",
         "keep it at a third of the session timeout or less",
     )
 
@@ -235,7 +235,7 @@ def _judge_offset_reset_policy(name: str, context: UpdateContext) -> RiskAssessm
         case "latest":
             start = "is read from its end, and what came before is skipped"
         case None:
-            start = f"is read from {_UNREADABLE}"
+            start = "is read from a position this account may not read"
         case _:
             start = f"is read from {after.removeprefix('by_duration:')} back"
     return RiskAssessment(
@@ -258,12 +258,7 @@ def _judge_standby_replicas(name: str, context: UpdateContext) -> RiskAssessment
         )
     else:
         effect = "members read the changelogs of more tasks, and keep their state on disk"
-    return RiskAssessment(
-        Risk.DISRUPTIVE,
-        "standby-replicas",
-        f"standby copies of each task's state go from {_human(name, before)} to {_human(name, after)}: "
-        f"{effect}",
-    )
+    return RiskAssessment(Risk.DISRUPTIVE, "standby-replicas", f"{_change(name, before, after)}: {effect}")
 
 
 def _judge_lock_duration(name: str, context: UpdateContext) -> RiskAssessment:
@@ -275,8 +270,8 @@ def _judge_lock_duration(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-duration-cut",
-        f"a record that is not acknowledged within {_human(name, after)} (was {_human(name, before)}) "
-        "is given to another member, so slow work is done twice",
+        f"{_change(name, before, after)}: a record that is not acknowledged within that time is given to "
+        "another member, so slow work is done twice",
         "keep it above the longest time that the records of one poll take",
     )
 
@@ -288,8 +283,8 @@ def _judge_lock_limit(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-limit-cut",
-        f"at most {_human(name, after)} records of a partition are processed at once "
-        f"(was {_human(name, before)}): members beyond that wait",
+        f"{_change(name, before, after)}: no more records of a partition are processed at once, and members "
+        "beyond that wait",
     )
 
 
@@ -301,8 +296,8 @@ def _judge_delivery_limit(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "delivery-limit-cut",
-        f"a record that was delivered {_human(name, after)} times (was {_human(name, before)}) "
-        "without being accepted is given up: no member gets it again",
+        f"{_change(name, before, after)}: a record that was delivered that often without being accepted is "
+        "given up: no member gets it again",
         "first find the records that fail only temporarily: they are given up sooner",
     )
 
@@ -316,8 +311,8 @@ def _judge_lock_renewal(name: str, context: UpdateContext) -> RiskAssessment:
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "lock-renewal-off",
-        f"members can no longer ask for more time: a record that is processed for longer than "
-        f"{_human(lock, duration)} is given to another member",
+        f"members can no longer ask for more time: a record that is processed for longer than {lock} "
+        f"({_human(lock, duration)}) is given to another member",
     )
 
 
@@ -355,6 +350,10 @@ def _read_text(state: State, name: str) -> str | None:
 
 def _is_cut(before: int | None, after: int | None) -> bool:
     return before is None or after is None or after < before
+
+
+def _change(name: str, before: int | None, after: int | None) -> str:
+    return f"{name} goes from {_human(name, before)} to {_human(name, after)}"
 
 
 def _human(name: str, value: int | None) -> str:

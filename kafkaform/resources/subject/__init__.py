@@ -25,6 +25,7 @@ from kafkaform.resources.base import (
     EditLocator,
     Field,
     Hazards,
+    Irreversible,
     KindScope,
     KindWords,
     ManifestEdit,
@@ -39,9 +40,11 @@ from kafkaform.resources.subject import spec
 from kafkaform.resources.subject.fields import (
     COMPATIBILITY,
     CONSUMERS_FIRST,
+    DELETED,
     GUARANTEES,
     NONE,
     SCHEMA,
+    STATE,
     find_first_to_upgrade,
     find_topic,
 )
@@ -51,6 +54,7 @@ from kafkaform.resources.subject.schema import (
     describe_difference,
     have_equal_references,
     parse_value,
+    shorten,
     write_text,
 )
 
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from kafkaform.resources.base import UpdateContext
 
 DELETE, LOWERED, UNCHECKED = "delete", "compatibility-lowered", "unchecked-schema"
+PURGE = "delete-permanently"
 UPGRADE_ORDER = "KF444"
 
 
@@ -74,6 +79,11 @@ class SubjectVersions(Live):
 
     version: int
     id: int
+
+    @property
+    def recorded(self) -> Mapping[str, int]:
+        """The version and the id."""
+        return {"version": self.version, "id": self.id}
 
 
 class RegistryFacts(Value):
@@ -92,17 +102,19 @@ class _SchemaField(Field):
 
     def describe(self, before: FieldValue, after: FieldValue) -> tuple[str, tuple[str, ...]] | None:
         old, new = parse_value(before), parse_value(after)
-        if new is None:
+        if old is None or new is None or old.kept or new.kept:
             return None
-        return None if old is None else (describe_difference(old, new), ())
+        return describe_difference(old, new), ()
 
     def summarise(self, value: FieldValue) -> str | None:
         schema = parse_value(value)
-        return (
-            None
-            if schema is None
-            else f"{schema.type} {schema.digest}, {counted(len(schema.text), 'character')}"
-        )
+        if schema is None:
+            return None
+        size = "" if schema.kept else f", {counted(len(schema.text), 'character')}"
+        return f"{schema.type} {schema.digest}{size}"
+
+    def shorten(self, value: str) -> str:
+        return shorten(value)
 
     def bind(self, change: FieldChange) -> Binding | None:
         schema = parse_value(change.after)
@@ -143,7 +155,30 @@ class _CompatibilityField(Field):
         )
 
 
-_FIELDS: dict[str, type[Field]] = {SCHEMA: _SchemaField, COMPATIBILITY: _CompatibilityField}
+class _StateField(Field):
+    """The state of a subject without a schema; a manifest can only declare that nothing is kept of it."""
+
+    def explain_deferral(self, context: UpdateContext) -> str | None:
+        is_deleted = context.before.get(STATE) == DELETED
+        return None if is_deleted else "it exists: delete it first, by an apply with `state: absent`"
+
+    def judge(self, _context: UpdateContext) -> RiskAssessment:
+        return RiskAssessment(
+            Risk.DESTRUCTIVE,
+            PURGE,
+            "the registry forgets all versions and their ids: consumers cannot read the records with them",
+            "wait until the last of these records is gone from the topic",
+        )
+
+    def explain_irreversible(self, _change: FieldChange, _declared: State | None) -> Irreversible:
+        return Irreversible("the registry has forgotten its versions: declare a schema to register it anew")
+
+
+_FIELDS: dict[str, type[Field]] = {
+    SCHEMA: _SchemaField,
+    COMPATIBILITY: _CompatibilityField,
+    STATE: _StateField,
+}
 
 
 def find_references(state: State) -> tuple[SchemaReference, ...]:
@@ -160,7 +195,7 @@ class SubjectKind(EditLocator, PlanWide, Restorable):
         "subjects", "subject", "schemas", "its versions", "deleted", "box", service="schema registry"
     )
     schema = "subject"
-    hazards = Hazards(frozenset({DELETE, LOWERED, UNCHECKED}))
+    hazards = Hazards(frozenset({DELETE, PURGE, LOWERED, UNCHECKED}))
     # A registry is asked only if a manifest declares a subject.
     scope = KindScope(listed=False, prunable=True, reading_rights=())
     plan_wide_codes = frozenset({UPGRADE_ORDER})
@@ -185,11 +220,13 @@ class SubjectKind(EditLocator, PlanWide, Restorable):
             DELETE,
             f"all versions{latest} are deleted: producers cannot register, and a new consumer cannot "
             "read the records",
-            "the registry keeps them until they are deleted permanently; stop producers and consumers first",
+            "the registry keeps them until `state: purged`; stop producers and consumers first",
         )
 
     def locate_edit(self, desired: Desired, path: str, value: FieldValue) -> ManifestEdit | str | None:
         """Return the edit of the level, or of the text of the schema."""
+        if path == STATE:
+            return "it exists again: declare its schema, or delete it with `state: absent`"
         if path != SCHEMA:
             return ManifestEdit(desired, path, value)
         live, declared = parse_value(value), parse_value((desired.state or {}).get(SCHEMA))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-SCHEMA, COMPATIBILITY = "schema", "compatibility"
+SCHEMA, COMPATIBILITY, STATE = "schema", "compatibility", "state"
+DELETED, PURGED = "deleted", "purged"
+"""The states of a subject whose versions the registry keeps after their deletion, and does not."""
 NONE = "NONE"
+ALL_VERSIONS = "all versions"
 GUARANTEES: dict[str, frozenset[str]] = {
     NONE: frozenset(),
     "BACKWARD": frozenset({"backward"}),
     "FORWARD": frozenset({"forward"}),
     "FULL": frozenset({"backward", "forward"}),
-    "BACKWARD_TRANSITIVE": frozenset({"backward", "all versions"}),
-    "FORWARD_TRANSITIVE": frozenset({"forward", "all versions"}),
-    "FULL_TRANSITIVE": frozenset({"backward", "forward", "all versions"}),
+    "BACKWARD_TRANSITIVE": frozenset({"backward", ALL_VERSIONS}),
+    "FORWARD_TRANSITIVE": frozenset({"forward", ALL_VERSIONS}),
+    "FULL_TRANSITIVE": frozenset({"backward", "forward", ALL_VERSIONS}),
 }
 """What each level guarantees, for the previous version or all versions.
 
@@ -22,7 +25,7 @@ CONSUMERS_FIRST, PRODUCERS_FIRST = "consumers", "producers"
 
 def find_first_to_upgrade(level: str | None) -> str | None:
     """Return who has to use a new schema first at a level; None if any order is safe, or unknown."""
-    guarantees = GUARANTEES.get(level or "", frozenset()) - {"all versions"}
+    guarantees = GUARANTEES.get(level or "", frozenset()) - {ALL_VERSIONS}
     if guarantees == {"backward"}:
         return CONSUMERS_FIRST
     return PRODUCERS_FIRST if guarantees == {"forward"} else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.model import Change, Create, Delete, Update
 from kafkaform.core.operations import Deletion, Operation, Phase
-from kafkaform.resources.subject.fields import COMPATIBILITY, SCHEMA
+from kafkaform.resources.subject.fields import COMPATIBILITY, PURGED, SCHEMA, STATE
 from kafkaform.resources.subject.schema import RegisteredSchema, parse_value
 
 if TYPE_CHECKING:
@@ -56,6 +56,17 @@ class DeleteSubject(Deletion):
     weight = 1
 
 
+class PurgeSubject(Deletion):
+    """Delete all versions that the registry keeps of a deleted subject."""
+
+    phase = Phase.DELETE
+    weight = 1
+
+    def words(self, format_field: FieldFormatter) -> str:
+        """Return the state that the subject gets."""
+        return format_field(STATE, PURGED)
+
+
 def operations(change: Change) -> tuple[Operation, ...]:
     """Return the operation of a change."""
     match change:
@@ -67,6 +78,8 @@ def operations(change: Change) -> tuple[Operation, ...]:
             return (DeleteSubject(change.ref),)
         case _:
             assert_never(change)
+    if STATE in after:
+        return (PurgeSubject(change.ref),)
     level = after.get(COMPATIBILITY)
     schema = parse_value(after.get(SCHEMA))
     return (

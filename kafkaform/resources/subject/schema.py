@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kafkaform.core.model import FieldValue
 
 AVRO, JSON, PROTOBUF = TYPES = ("AVRO", "JSON", "PROTOBUF")
+SUFFIXES = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".proto"}
+"""The end of the name of a file with a schema of each type."""
 
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _MAX_DESCRIBED = 5
@@ -47,16 +49,23 @@ class RegisteredSchema(Value):
         text: The schema; JSON without white space, or the text of a Protobuf file.
         type: One of `TYPES`.
         references: The schemas that it uses.
+        kept: The digest, if only that is known, as of a large schema in the record of applies.
     """
 
     text: str
     type: str = AVRO
     references: tuple[SchemaReference, ...] = ()
+    kept: str = ""
+
+    @property
+    def sha256(self) -> str:
+        """The digest of its value."""
+        return self.kept or sha256(self.to_value().encode()).hexdigest()
 
     @property
     def digest(self) -> str:
         """Eight digits by which people tell schemas apart."""
-        return sha256(self.to_value().encode()).hexdigest()[:8]
+        return self.sha256[:8]
 
     def to_value(self) -> str:
         """Return the value of the field."""
@@ -71,19 +80,32 @@ def parse_value(value: FieldValue) -> RegisteredSchema | None:
     """Return the schema of a value; None without one."""
     if not isinstance(value, str):
         return None
-    data = json.loads(value)
-    if "schemaType" not in data:
-        return None  # the text of a manifest
-    references = tuple(SchemaReference(**reference) for reference in data["references"])
-    return RegisteredSchema(data["schema"], data["schemaType"], references)
+    try:
+        data = json.loads(value)
+        if "sha256" in data:
+            return RegisteredSchema("", data["schemaType"], kept=data["sha256"])
+        references = tuple(SchemaReference(**reference) for reference in data["references"])
+        return RegisteredSchema(data["schema"], data["schemaType"], references)
+    except (KeyError, TypeError, ValueError):
+        return None  # the text of a manifest, or of a record that others have written
+
+
+def shorten(value: str) -> str:
+    """Return the value of a schema of which only the digest is kept."""
+    schema = parse_value(value)
+    if schema is None:
+        return value[:0]
+    return json.dumps({"schemaType": schema.type, "sha256": schema.sha256})
 
 
 def compact(text: str, schema_type: str) -> str:
     """Return a schema in the form of `RegisteredSchema.text`.
 
     Raises:
-        ValueError: It is not valid JSON, or not an Avro schema; says where.
+        ValueError: It is not valid JSON, or not an Avro schema; says where. Or the type is unknown.
     """
+    if schema_type not in TYPES:
+        raise ValueError(f"{quoted(schema_type)} is none of {', '.join(TYPES)}")
     if schema_type == PROTOBUF:
         return text.strip() + "\n"
     try:
@@ -113,9 +135,16 @@ def are_equal(a: FieldValue, b: FieldValue) -> bool:
         first is not None
         and second is not None
         and first.type == second.type
-        and _normalise(first) == _normalise(second)
-        and have_equal_references(first, second)
+        and (
+            _are_equal_texts(first, second)
+            if not (first.kept or second.kept)
+            else first.sha256 == second.sha256
+        )
     )
+
+
+def _are_equal_texts(first: RegisteredSchema, second: RegisteredSchema) -> bool:
+    return _normalise(first) == _normalise(second) and have_equal_references(first, second)
 
 
 def _normalise(schema: RegisteredSchema) -> str:

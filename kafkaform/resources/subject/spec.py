@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.model import Intent
 from kafkaform.resources.base import Written
-from kafkaform.resources.subject.fields import COMPATIBILITY, SCHEMA
+from kafkaform.resources.subject.fields import COMPATIBILITY, PURGED, SCHEMA, STATE
 from kafkaform.resources.subject.schema import (
     AVRO,
+    SUFFIXES,
     RegisteredSchema,
     SchemaReference,
     compact,
@@ -39,8 +40,12 @@ def normalise(layer: Mapping[str, object], _report: ReportProblem) -> Layer:
 def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     """Split a merged Subject spec into the desired state (None: absent) and the intent."""
     intent = Intent(deletion_protection=bool(layer.get("deletionProtection", False)), spec=layer)
-    if layer.get("state") == "absent":
+    if layer.get(STATE) == "absent":
         return None, intent
+    if layer.get(STATE) == PURGED:
+        if intent.deletion_protection:
+            report((STATE,), "deletionProtection prevents `state: purged`", "remove one of them")
+        return {STATE: PURGED}, intent
     state: dict[str, FieldValue] = {}
     text = layer.get(SCHEMA)
     if not isinstance(text, str):
@@ -79,4 +84,4 @@ def write(observed: Observed, _config: Mapping[str, object], _under: Mapping[str
         ]
     if (level := observed.state.get(COMPATIBILITY)) is not None:
         spec[COMPATIBILITY] = level
-    return Written(spec)
+    return Written(spec, suffixes={SCHEMA: SUFFIXES[schema.type]})

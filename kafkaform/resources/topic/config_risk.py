@@ -99,10 +99,11 @@ def _longest_stay(retention: int, segment: int | None) -> str | None:
 
 
 def _is_cut(before: int | None, after: int | None) -> bool:
-    # -1 is the least number and the longest retention, so it is compared before the numbers.
-    if after == UNLIMITED:
+    # -1 is the least number and the longest retention, as is Long.MAX, which no record reaches.
+    longest = (UNLIMITED, _NEVER_MS)
+    if after in longest:
         return False
-    return before is None or after is None or before == UNLIMITED or after < before
+    return before is None or after is None or before in longest or after < before
 
 
 def _judge_cleanup_policy(_: str, context: UpdateContext) -> RiskAssessment:

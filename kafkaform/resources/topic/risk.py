@@ -203,17 +203,16 @@ def _judge_replication_factor(path: str, context: UpdateContext) -> RiskAssessme
     before, after = context.before.get(path), context.after.get(path)
     fewest_after, _ = (0, 0) if after is None else parse_range(after)
     _, most_before = (None, None) if before is None else parse_range(before)
+    noun = "replica" if str(after) == "1" else "replicas"
+    change = f"every partition goes from {format_known(before)} to {format_known(after)} {noun}"
     # Some partitions may have one replica already; if any has more, its copies are lost.
     if fewest_after < 2 and (most_before is None or most_before > fewest_after):
         return RiskAssessment(
             Risk.DESTRUCTIVE,
             "replication-factor-cut",
-            f"every partition goes from {format_known(before)} replicas to {format_known(after)}: "
-            "its records are then on one broker only, and lost with it",
+            f"{change}: its records are then on one broker only, and lost with it",
             "keep at least 2 where data must not be lost",
         )
     return RiskAssessment(
-        Risk.DISRUPTIVE,
-        "replication-factor",
-        f"every partition goes from {before} to {after} replicas: data is copied or dropped between brokers",
+        Risk.DISRUPTIVE, "replication-factor", f"{change}: data is copied or dropped between brokers"
     )

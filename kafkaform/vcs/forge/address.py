@@ -42,6 +42,8 @@ class Address:
             UsageError: The repository is missing, or not OWNER/NAME.
         """
         if repository is None:
+            repository = environment.get("GITHUB_REPOSITORY") or None
+        if repository is None:
             raise UsageError(
                 "no repository is given", hint="give --repository OWNER/NAME, or set GITHUB_REPOSITORY"
             )

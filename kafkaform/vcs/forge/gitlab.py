@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kafkaform import __version__
-from kafkaform.core.errors import ForgeError
+from kafkaform.core.errors import ForgeError, UsageError
 from kafkaform.core.http import is_safe, send_request
 from kafkaform.core.printable import clipped
 from kafkaform.vcs.forge.markers import is_same
@@ -43,12 +43,16 @@ class GitLabProject:
     token: str = field(repr=False)
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str], project: str) -> GitLabProject:
+    def from_environment(cls, environment: Mapping[str, str], project: str | None) -> GitLabProject:
         """Read the address and the token from the environment of a job.
 
         Raises:
             ForgeError: There is no token, or it would be sent unencrypted.
+            UsageError: The project is missing.
         """
+        project = project or environment.get("CI_PROJECT_ID")
+        if not project:
+            raise UsageError("no project is given", hint="give --project, or set CI_PROJECT_ID")
         token = environment.get("GITLAB_TOKEN", "").strip()
         if not token:
             raise ForgeError(

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import click
 
 from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_all
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.output import header
 from kafkaform.cli.plan import exit_code
@@ -43,7 +43,7 @@ def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
 
     @click.command()
     def command() -> int:
-        return run_on_all(given["where"], run, Fleet("plan", output_format))
+        return run_on_clusters(given["where"], run, Fleet(("*",), "plan", output_format))
 
     out, error_handler = io.StringIO(), ErrorHandler()
     err = io.StringIO()

@@ -90,7 +90,7 @@ def environment(**more: str) -> dict[str, str]:
         kept.pop(name, None)
     kept["PATH"] = f"{BIN}{os.pathsep}{kept.get('PATH', '')}"
     # Tests share clusters, and those that are not about the lock or the record are spared the time of both.
-    quiet = {"KAFKAFORM_LOCK": "false", "KAFKAFORM_AUDIT": "false", "KAFKAFORM_CLASS_ARCHIVE": "off"}
+    quiet = {"KAFKAFORM_LOCK": "false", "KAFKAFORM_AUDIT": "false", "CI": "true"}
     return {**kept, **quiet, **more}
 
 

@@ -541,7 +541,7 @@ def _skew(site: Site) -> None:
     for number in range(2000):
         producer.produce(name, b"value", key=b"hot" if number % 2 else str(number).encode())
     assert producer.flush(TIMEOUT_S) == 0
-    if site.works("skew", call := site.project.process("skew", name, "--json", "skew.json")):
+    if site.works("skew", call := site.project.process("skew", name, "--out", "skew.json")):
         (topic,) = json.loads((site.project.folder / "skew.json").read_text())["topics"]
         assert (topic["name"], topic["diagnosis"]) == (name, "hot_keys"), call.out
 

@@ -1,4 +1,4 @@
-"""A job of GitHub Actions that calls `kafkaform github`, with a GitHub of its own on this machine."""
+"""A job of GitHub Actions that calls `kafkaform ci` on GitHub, with a GitHub of its own on this machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Job:
     waits: list[float]
 
     def run(self, *arguments: object, **env: str) -> Call:
-        return run_in_process("github", *arguments, cwd=self.folder, env=self.hub.environment(**env))
+        return run_in_process("ci", *arguments, cwd=self.folder, env=self.hub.environment(**env))
 
     def write(self, text: str) -> None:
         (self.folder / "plan.md").write_text(text, "utf-8")

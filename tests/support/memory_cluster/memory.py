@@ -20,6 +20,7 @@ from kafkaform.core.model import (
     CONFIG_PREFIX,
     DataSize,
     Facts,
+    FieldValue,
     Observation,
     Observed,
     ResourceRef,
@@ -142,6 +143,9 @@ class MemoryCluster(MovingReplicas):
         seen = self.observe(fields, declared=fields)
         resources = {ref: _narrow_observed(value, fields[ref]) for ref, value in seen.resources.items()}
         return replace(seen, resources=resources)
+
+    def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
+        return self._services.find_value(ref, kept)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         return {

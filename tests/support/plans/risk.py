@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from kafkaform.core.model import (
@@ -59,6 +60,19 @@ def judge_deletion(observed: Observed, facts: Facts) -> RiskAssessment:
 def render_catalogue(messages: Mapping[str, str]) -> str:
     """Render the messages of a table: one line for each row."""
     return "".join(f"{name}: {message}\n" for name, message in messages.items())
+
+
+def find_unreadable_misuse(assessments: Iterable[RiskAssessment]) -> list[str]:
+    """Return the reasons in which an unreadable value is shown as None, or does not fit its sentence."""
+    unread, fits = (
+        r"a value this account may not read",
+        r"(?:(?:from|to|is|was|then) |\()a value .*? read(?= to |[:)]|$)",
+    )
+    return [
+        each.reason
+        for each in assessments
+        if "None" in each.reason or len(re.findall(unread, each.reason)) != len(re.findall(fits, each.reason))
+    ]
 
 
 def render_assessments(assessments: Iterable[RiskAssessment]) -> str:

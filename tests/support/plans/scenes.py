@@ -34,9 +34,9 @@ from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import conclude_saved
 from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.gate import gate
-from kafkaform.plan.planning import PlanningResult, Request, build_plan, make_plan
+from kafkaform.plan.planning import PlanningResult, Request, build_plan, judge_saved_plan
 from kafkaform.plan.policy import Policy
-from kafkaform.plan.risk_assessment import find_riskier, judge
+from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NameGlobs
@@ -146,15 +146,14 @@ def judge_saved(
     allow: tuple[Grant, ...] = (),
 ) -> PlanningResult:
     """A saved plan as it is judged when it is applied."""
-    request = Request((), allow=allow, saved=SavedPlan(plan, intents or {}))
-    return make_plan(request, cluster, settings or Settings(), target)
+    saved = SavedPlan(plan, intents or {})
+    return judge_saved_plan(saved, cluster, settings or Settings(), target, allow=allow)
 
 
 def judge_by(plan: Plan, observation: Observation, facts: Facts, policy: Policy) -> Plan:
     """A saved plan as it is judged by a reading, without rules."""
-    left = diff_saved(SavedPlan(plan, {}), observation).proposals
-    proposals = find_riskier(judge(left, observation, facts), observation, facts)
-    return conclude_saved(plan, gate(proposals, observation.resources, facts, policy), (), facts)
+    proposals = judge(diff_saved(SavedPlan(plan, {}), observation, facts), facts)
+    return conclude_saved(plan, gate(proposals, facts, policy), facts)
 
 
 class FakeClock:

@@ -55,7 +55,7 @@ _CONSOLE_SCRIPT = f"""\
 #!{sys.executable}
 import sys
 
-if sys.argv[1:2] == ["github"]:
+if sys.argv[1:2] == ["ci"]:
     from kafkaform.vcs.forge import client, publishing
 
     client._BETWEEN_WRITES_S = 0.0

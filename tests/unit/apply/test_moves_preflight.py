@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kafkaform.apply.moves.batch_run import STALL_S, StallDetector, explain_stall
-from kafkaform.apply.moves.waiting import describe_problems, find_in_sync_shortage, find_unhealthy
+from kafkaform.apply.moves.obstacles import (
+    STALL_S,
+    StallDetector,
+    describe_problems,
+    explain_stall,
+    find_in_sync_shortage,
+    find_unhealthy,
+)
 from kafkaform.core.partitions import Broker, PartitionState, Replicas
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Layout, Reassignment

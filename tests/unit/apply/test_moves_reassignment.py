@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 
 import pytest
 
-from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE, STALL_S
+from kafkaform.apply.moves.batch_run import FIRST_PAUSE_S, READING_SHARE
 from kafkaform.apply.moves.batches import PartitionMove
 from kafkaform.apply.moves.context import PATIENCE_S
-from kafkaform.apply.moves.reassignment import ReassignmentReport
-from kafkaform.apply.moves.waiting import HEALTH_WAIT_S
+from kafkaform.apply.moves.obstacles import STALL_S
+from kafkaform.apply.moves.reassignment import HEALTH_WAIT_S, ReassignmentReport
 from kafkaform.core.errors import (
     ClusterError,
     LockLost,
@@ -278,7 +278,7 @@ def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None
     error = failure(report)
     assert "0 of 3 partitions in place" in str(error)
     assert error.hint is not None
-    assert ("--timeout" in error.hint) == (end == "timeout")
+    assert ("timeout: 2h" in error.hint) == (end == "timeout")
     assert report.interrupted == (end != "timeout")
     memory.lag(0)
     assert [now_on(memory, "a") for _ in range(4)][-1] == SINGLE
@@ -592,7 +592,7 @@ def test_foreign_reassignment_refuses_moves(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     error = failure(Crew(watched).move(work("a", SINGLE, TRIPLE)))
     assert error.message.endswith("b-1 from 2 to 2:1")
-    assert "--when-busy wait" in (error.hint or "")
+    assert "whenBusy: wait" in (error.hint or "")
     assert (watched.reassigned, memory.layout().reassigning) == ([], before)
     assert not memory.throttles(["a"])
 

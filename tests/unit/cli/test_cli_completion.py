@@ -147,9 +147,9 @@ def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_script_of_a_shell(repository: Path, shell: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "kafkaform"],
+        [sys.executable, "-m", "kafkaform", "completion", shell],
         cwd=repository,
-        env=environment(_KAFKAFORM_COMPLETE=f"{shell}_source"),
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,

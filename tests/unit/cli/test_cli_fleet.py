@@ -50,7 +50,7 @@ def test_choice_of_a_cluster_is_refused(tmp_path: Path, where: ClusterSelector, 
 
 def test_formats_of_findings_and_a_configuration_without_clusters_are_wrong_usage(tmp_path: Path) -> None:
     project = Project(tmp_path, DEAD, "")
-    assert "--all-clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
+    assert "--clusters has no --format sarif" in run_all(project, "sarif").needs(64).err
     assert "no kafkaform.yaml was found" in run_all(project).needs(64).err
 
 

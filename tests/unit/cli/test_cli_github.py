@@ -1,4 +1,4 @@
-"""`kafkaform github`: limits and errors of GitHub, and what it is given."""
+"""`kafkaform ci` on GitHub: limits and errors of GitHub, and what it is given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkaform.cli.github import github as github_command
+from kafkaform.cli.ci import ci
 from tests.support.cli.project import ROOT, environment, kafkaform, run_in_process
 from tests.support.clusters.certificates import self_signed
 from tests.support.github.job import ARTEFACT, COMMENTS, ISSUES, MERGE, Job
@@ -168,7 +168,7 @@ class TestInput:
 
     def test_token_is_in_no_output(self, job: Job, tmp_path: Path) -> None:
         job.hub.fail("POST", COMMENTS, status=422)
-        arguments = ("--debug", "github", "comment", "plan.md", "--pull-request", 12)
+        arguments = ("--debug", "ci", "comment", "plan.md", "--pull-request", 12)
         call = kafkaform(*arguments, cwd=tmp_path, env=job.hub.environment())
         assert call.code == 1
         assert "Traceback" in call.err
@@ -190,9 +190,42 @@ class TestInput:
         assert f"the repository {name!r} does not have the form OWNER/NAME" in call.err
         assert job.hub.requests == []
 
+    @pytest.mark.parametrize(
+        ("env", "arguments", "said"),
+        [
+            ({}, (), "no forge is given"),
+            ({"GITHUB_TOKEN": "a", "GITLAB_TOKEN": "a"}, (), "no forge is given"),
+            ({"GITHUB_TOKEN": "a", "GITLAB_TOKEN": "a", "GITLAB_CI": "true"}, (), "no project is given"),
+            ({"GITLAB_TOKEN": "a"}, (), "no project is given"),
+            ({"GITHUB_ACTIONS": "true", "CI_PROJECT_ID": "7"}, (), "no repository is given"),
+            ({"GITHUB_ACTIONS": "true"}, ("--forge", "gitlab"), "no project is given"),
+        ],
+    )
+    def test_forge_is_that_of_the_job(
+        self, tmp_path: Path, env: dict[str, str], arguments: tuple[str, ...], said: str
+    ) -> None:
+        (tmp_path / "plan.md").write_text("a plan", "utf-8")
+        call = run_in_process(
+            "ci", "comment", "plan.md", "--pull-request", 12, *arguments, cwd=tmp_path, env=env
+        )
+        assert said in call.needs(64).err
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("issue", "--id", "drift-prod", "--close"),
+            ("reviewed-plan", "--commit", MERGE, "--artifact", "plan", "--out", "plan.json"),
+        ],
+    )
+    def test_issues_and_reviewed_plans_are_those_of_github(
+        self, tmp_path: Path, arguments: tuple[str, ...]
+    ) -> None:
+        call = run_in_process("ci", *arguments, cwd=tmp_path, env={"GITLAB_CI": "true"})
+        assert f"`kafkaform ci {arguments[0]}` works on GitHub" in call.needs(64).err
+
     def test_without_the_name_of_a_repository_it_is_wrong_usage(self, job: Job, tmp_path: Path) -> None:
         env = {**job.hub.environment(), "GITHUB_REPOSITORY": ""}
-        call = run_in_process("github", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
+        call = run_in_process("ci", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
         assert "no repository is given" in call.needs(64).err
 
     @pytest.mark.parametrize(
@@ -208,17 +241,14 @@ class TestInput:
 
     def test_without_pygithub_the_extra_to_install_is_named(self, job: Job, tmp_path: Path) -> None:
         (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['github'] = None")
-        arguments = ("github", "comment", "plan.md", "--pull-request", 12)
+        arguments = ("ci", "comment", "plan.md", "--pull-request", 12)
         env = job.hub.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
         call = kafkaform(*arguments, cwd=tmp_path, env=env).needs(1)
         assert "`pip install 'kafkaform[github]'`" in call.err
 
     def test_help_needs_no_pygithub(self, tmp_path: Path) -> None:
         for name in ("comment", "issue", "reviewed-plan"):
-            assert (
-                "Usage: kafkaform github"
-                in run_in_process("github", name, "--help", cwd=tmp_path).needs(0).out
-            )
+            assert "Usage: kafkaform ci" in run_in_process("ci", name, "--help", cwd=tmp_path).needs(0).out
 
 
 class TestGuide:
@@ -243,4 +273,4 @@ class TestGuide:
 
     def test_all_commands_are_shown(self) -> None:
         assert len(SHOWN) == 3
-        assert all(f"kafkaform github {name}" in "".join(SHOWN) for name in github_command.commands)
+        assert all(f"kafkaform ci {name}" in "".join(SHOWN) for name in ci.commands)

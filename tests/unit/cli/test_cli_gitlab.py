@@ -1,4 +1,4 @@
-"""`kafkaform gitlab comment`: one note on a merge request, kept up to date."""
+"""`kafkaform ci comment` on GitLab: one note on a merge request, kept up to date."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def comment(gitlab: FakeGitLab, folder: Path, text: str = "a plan", **env: str) -> Call:
     (folder / "plan.md").write_text(text, "utf-8")
-    call = run_in_process("gitlab", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
+    call = run_in_process("ci", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
     assert TOKEN not in call.both
     return call
 

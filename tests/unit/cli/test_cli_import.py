@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.support.cli.project import run_in_process
 from tests.support.foreign.examples import EXAMPLES
@@ -55,4 +58,19 @@ def test_several_clusters_are_no_error(tmp_path: Path) -> None:
     head = "apiVersion: kafkaform/v1\nkind: Config\n"
     (tmp_path / "kafkaform.yaml").write_text(f"{head}clusters:\n{clusters}", "utf-8")
     run_in_process("import", "--from", "auto", "state.yaml", cwd=tmp_path).needs(0)
-    run_in_process("import", "state.yaml", "--all-clusters", cwd=tmp_path).needs(64)
+    run_in_process("import", "state.yaml", "--clusters", "*", cwd=tmp_path).needs(64)
+
+
+@pytest.mark.parametrize("by", ["topic", "prefix"])
+def test_schemas_are_files_beside_the_manifests(tmp_path: Path, by: str) -> None:
+    shutil.copytree(EXAMPLES["jikkou"].parent / "schemas", tmp_path / "schemas")
+    shutil.copy(EXAMPLES["jikkou"], tmp_path)
+    line = ("import", "jikkou.yaml", "--kind", "subject", "--by", by)
+    assert "topics/schemas/shop.money.json\n" in run_in_process(*line, "--dry-run", cwd=tmp_path).needs(1).out
+    run_in_process(*line, cwd=tmp_path).needs(1)
+    run_in_process("validate", cwd=tmp_path).needs(0)
+    schema = tmp_path / "topics" / "schemas" / "shop.orders-value.avsc"
+    before = schema.read_text("utf-8")
+    schema.write_text('"string"', "utf-8")
+    run_in_process(*line, "--overwrite", cwd=tmp_path).needs(1)
+    assert schema.read_text("utf-8") == before

@@ -72,7 +72,7 @@ def test_drift_is_reported_and_what_is_as_declared_is_not(project: Project, hook
 
 
 def test_drift_of_every_cluster_is_reported_for_each(project: Project, hook: Webhook) -> None:
-    run(project, hook, "drift", "--all-clusters").needs(2)
+    run(project, hook, "drift", "--clusters", "*").needs(2)
     assert [document["cluster"] for document in hook.received] == ["main"]
 
 

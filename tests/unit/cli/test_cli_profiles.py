@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from kafkaform.cli.session import Session
+from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest
+from tests.support.plans.scenes import create_topic, topic
 
 CLUSTERS = {
     name: {"environment": "prod", "client": {"bootstrap.servers": f"{name}:9092"}} for name in ("eu", "us")
@@ -26,9 +29,10 @@ DEFAULTS = {"Topic": {"replicationFactor": 1}}
 
 
 @pytest.fixture(autouse=True)
-def _cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
     cluster = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    return cluster
 
 
 def configure(project: Project, profiles: dict[str, Any] = PROFILES, **more: Any) -> None:
@@ -158,3 +162,108 @@ def test_limits_hold_for_extending_profiles_and_can_be_waived(project: Project) 
     project.run("validate").needs(0)
     project.write("topics/a.yaml", manifest("a", {"partitions": 99, "retention": "90d"}))
     project.run("validate").needs(0)
+
+
+def test_import_finds_profiles_and_names_them(project: Project, memory: Connected) -> None:
+    for number in range(6):
+        create_topic(memory, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")
+    for number in range(5):
+        create_topic(memory, f"t{number}", 6, 1, cleanup_policy="compact")
+    create_topic(memory, "e7", 12, 1, retention_ms="604800000", segment_ms="3600000", compression_type="zstd")
+    configure(project, {}, manifests=["topics"])
+    found = yaml.safe_load(project.run("import", "--profiles", "--cluster", "eu").needs(0).out)["profiles"]
+    assert {name: profile["Topic"]["partitions"] for name, profile in found.items()} == {
+        "delete-7d-12": 12,
+        "compact-6": 6,
+    }
+    # One that says what no cluster stores is the choice of a person.
+    configure(project, {**found, "unkeyed": {"Topic": {**found["compact-6"]["Topic"], "keyed": False}}})
+    project.run("import", "--cluster", "eu").needs(0)
+    specs = {
+        path.stem: yaml.safe_load(path.read_text())["spec"]
+        for path in (project.folder / "topics").rglob("*.yaml")
+    }
+    assert specs["e1"] == {"profile": "delete-7d-12"}
+    assert specs["e7"] == {"config": {"compression.type": "zstd"}, "profile": "delete-7d-12"}
+    assert specs["t1"] == {"profile": "compact-6"}
+    project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
+    assert "besides those of the profiles" in project.run("import", "--profiles", "--cluster", "eu").err
+
+
+def set_retention(memory: Connected, value: str, *names: str) -> None:
+    for name in names:
+        assert memory.execute([AlterConfigs(topic(name), {"retention.ms": value})]) == [None]
+
+
+def read_retention(project: Project, cluster: str, name: str) -> list[tuple[str, object]]:
+    explained = (
+        project.run("explain", f"Topic/{name}", "--cluster", cluster, "--format", "json").needs(0).json
+    )
+    return [
+        (setting["layer"], setting["value"])
+        for field in explained["fields"]
+        for setting in field["settings"]
+        if field["path"] == "config.retention.ms"
+    ]
+
+
+TWO_DAYS = "172800000"
+
+
+def test_adopted_drift_of_all_resources_of_a_profile_is_written_into_it(
+    project: Project, memory: Connected
+) -> None:
+    configure(project)
+    write_topics(project, 3)
+    project.apply("--cluster", "eu").needs(0)
+    set_retention(memory, TWO_DAYS, "t0", "t1", "t2")
+    manifests = [path.read_text() for path in sorted(project.folder.glob("topics/*.yaml"))]
+    adopted = project.run("drift", "--cluster", "eu", "--adopt").needs(0)
+    assert "kafkaform.yaml" in adopted.out
+    assert [path.read_text() for path in sorted(project.folder.glob("topics/*.yaml"))] == manifests
+    # The other cluster of the environment keeps its own value.
+    assert read_retention(project, "eu", "t0")[0] == ("profile/events", "2d")
+    assert read_retention(project, "us", "t0")[0] == ("profile/events, in us", "5d")
+    project.run("drift", "--cluster", "eu").needs(0)
+
+
+@pytest.mark.parametrize("paths", [("topics/t0.yaml", "topics/t1.yaml"), ()])
+def test_adopted_drift_of_some_resources_is_written_into_their_manifests(
+    paths: tuple[str, ...], project: Project, memory: Connected
+) -> None:
+    configure(project)
+    write_topics(project, 3)
+    project.apply("--cluster", "eu").needs(0)
+    # With paths, others that are not read may inherit the value.
+    set_retention(memory, TWO_DAYS, *(("t0", "t1") if not paths else ("t0", "t1", "t2")))
+    before = (project.folder / "kafkaform.yaml").read_text()
+    project.run("drift", *paths, "--cluster", "eu", "--adopt").needs(0)
+    assert (project.folder / "kafkaform.yaml").read_text() == before
+    assert read_retention(project, "eu", "t0")[0][0].startswith("manifest")
+    assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")
+
+
+def test_adopted_drift_of_one_environment_is_an_override_of_the_profile(
+    project: Project, memory: Connected
+) -> None:
+    clusters = {"dev": {"environment": "dev", "client": {"bootstrap.servers": "dev:9092"}}, **CLUSTERS}
+    project.config(clusters=clusters, defaults=DEFAULTS, profiles=PROFILES, rules=QUIET)
+    write_topics(project, 2)
+    project.apply("--cluster", "dev").needs(0)
+    set_retention(memory, TWO_DAYS, "t0", "t1")
+    project.run("drift", "--cluster", "dev", "--adopt").needs(0)
+    assert read_retention(project, "dev", "t0")[0] == ("profile/events, in dev", "2d")
+    assert read_retention(project, "eu", "t0")[0] == ("profile/events", "7d")
+
+
+def test_reverted_change_of_a_profile_is_undone_there(project: Project) -> None:
+    configure(project)
+    write_topics(project, 2)
+    project.apply("--cluster", "eu", "--audit").needs(0)
+    cut_retention(project)
+    project.apply("--cluster", "eu", "--audit", "--allow", "profile/events:retention-cut").needs(0)
+    changes = project.run("history", "--cluster", "eu", "--format", "json").needs(0).json["changes"]
+    assert {change["name"] for change in changes} == {"t0", "t1"}
+    project.run("revert", changes[0]["id"].partition(".")[0], "--cluster", "eu").needs(0)
+    assert read_retention(project, "eu", "t1")[0] == ("profile/events", "7d")
+    project.run("plan", "--cluster", "eu").needs(0)

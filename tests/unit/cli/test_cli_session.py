@@ -166,8 +166,8 @@ def test_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_path
     [
         (["plan", "--max-age", "1d"], "--max-age limits "),
         (
-            ["plan", "--all-clusters", "--cluster", "dev"],
-            "--all-clusters uses every cluster of kafkaform.yaml; --cluster chooses one",
+            ["plan", "--clusters", "*", "--cluster", "dev"],
+            "--clusters selects clusters of kafkaform.yaml; --cluster chooses one",
         ),
         (["reset", "g", "--to", "latest", "--shift-by", "1"], "--to and --shift-by cannot be combined"),
         (["--cluster", "dev", "plan"], "write options after the command: `kafkaform plan --cluster`"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.skew import skew
-from kafkaform.cli.skew_options import GivenOptions, resolve_options
+from kafkaform.cli.skew_options import GivenOptions, ResultHistory, SkewOptions, resolve_options
 from kafkaform.cluster.transport import connection
 from kafkaform.core.values import replace
 from spark_validation.metrics import MetricsTable
@@ -21,13 +21,12 @@ NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 # --- options ---------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
-    "full sample": (("a", "--full", "--records", "5"), "--full reads every record"),
-    "full precision": (("a", "--full", "--precision", "0.01"), "--full is exact"),
+    "full precision": (("a", "--records", "all", "--precision", "0.01"), "--records all is exact"),
     "two sparks": (("a", "--master", "yarn", "--remote", "sc://x"), "--master and --remote"),
     "glob of files": (("a*", "--from", "x.json"), "--from needs the full name of a topic"),
     "part of files": (("--from", "x.json", "--records", "5"), "--from reads whole files"),
     "files since": (("--from", "x.json", "--since", "1h"), "--from reads whole files"),
-    "all of files": (("--from", "x.json", "--full"), "--from reads whole files"),
+    "all of files": (("--from", "x.json", "--records", "all"), "--from reads whole files"),
     "partitions of a cluster": (("a", "--partitions", "5"), "--partitions needs --from"),
     "no record": (("a", "--records", "0"), "--records"),
     "no precision": (("a", "--precision", "1"), "--precision"),
@@ -49,12 +48,17 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "no setting": (("a", "--spark-conf", "spark.executor.memory"), "--spark-conf 'spark.executor.memory'"),
     "not Spark's": (("a", "--spark-conf", "password=hunter2"), "--spark-conf 'password': not NAME=VALUE"),
     "one file twice": (
-        ("a", "--html", "x", "--out", "./x"),
+        ("a", "--out", "x.md", "--out", "./x.md"),
         "two reports cannot be written to the same file",
     ),
+    "no ending": (("a", "--out", "report"), "--out 'report' does not show its format"),
+    "another ending": (("a", "--out", "a.json", "--out", "a.pdf"), "--out 'a.pdf' does not show its format"),
+    "a format of nothing": (("a", "--out", "a.md", "--format", "json"), "--format json is for stdout"),
+    "an odd number": (("a", "--records", "1e6"), "--records: '1e6' is not a number"),
     "no format": (("a", "--format", "pdf"), "--format"),
-    "no table": (("a", "--metrics", "x", "--metrics-format", "csv"), "--metrics-format"),
-    "a format alone": (("a", "--metrics-format", "delta"), "--metrics-format needs --metrics"),
+    "no table": (("a", "--history", "x", "--history-format", "csv"), "--history-format"),
+    "a format alone": (("a", "--history-format", "delta"), "--history-format needs --history"),
+    "reports elsewhere": (("a", "--history", "s3a://b/c", "--history-format", "json"), "of this machine"),
     "a history that is a file": (("a", "--history", "topics.txt"), "--history 'topics.txt' is a file"),
 }
 
@@ -69,21 +73,20 @@ def test_wrong_usage_is_reported_before_anything_is_read(tmp_path: Path, case: s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "history", "past"),
+    ("arguments", "folder", "table"),
     [
         (("--history", "reports"), "reports", None),
         (("--history", "new"), "new", None),
         (("--history", "rows"), None, MetricsTable("/here/rows", "parquet")),
-        (("--history", "rows", "--metrics-format", "delta"), None, MetricsTable("/here/rows", "delta")),
-        (("--history", "new", "--metrics", "new"), None, MetricsTable("/here/new", "parquet")),
-        (("--history", "reports", "--metrics", "rows"), "reports", None),
+        (("--history", "rows", "--history-format", "json"), "rows", None),
+        (("--history", "rows", "--history-format", "delta"), None, MetricsTable("/here/rows", "delta")),
+        (("--history", "new", "--history-format", "parquet"), None, MetricsTable("/here/new", "parquet")),
         (("--history", "s3a://b/rows"), None, MetricsTable("s3a://b/rows", "parquet")),
         (
-            ("--history", "lake.db.t", "--metrics-format", "iceberg"),
+            ("--history", "lake.db.t", "--history-format", "iceberg"),
             None,
             MetricsTable("lake.db.t", "iceberg"),
         ),
-        (("--history", "reports", "--metrics", "lake.db.t", "--metrics-format", "iceberg"), "reports", None),
         (("--history", "rows", "--master", "yarn"), None, MetricsTable("rows", "parquet")),
     ],
 )
@@ -91,20 +94,41 @@ def test_history_is_a_folder_of_reports_or_a_table_of_metrics(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
-    history: str | None,
-    past: MetricsTable | None,
+    folder: str | None,
+    table: MetricsTable | None,
 ) -> None:
     (tmp_path / "rows" / "day=2026-11-01").mkdir(parents=True)
     (tmp_path / "reports").mkdir()
     monkeypatch.chdir(tmp_path)
-    parsed = skew.make_context("skew", ["a", *arguments]).params
-    options = resolve_options(
-        GivenOptions(**{name: parsed[name] for name in GivenOptions.__struct_fields__}), ["a"]
+    options = parse("a", *arguments)
+    if table is not None and table.location.startswith("/here"):
+        table = replace(table, location=table.location.replace("/here", str(tmp_path)))
+    assert options.history == ResultHistory(None if folder is None else Path(folder), table)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files", "stdout"),
+    [
+        ((), {}, "text"),
+        (("--format", "json"), {}, "json"),
+        (("--out", "a.json", "--out", "a.html"), {"a.json": "json", "a.html": "html"}, None),
+        (("--out", "a.md", "-o", "-"), {"a.md": "markdown"}, "text"),
+        (("--out", "a.txt", "-o", "-", "--format", "markdown"), {"a.txt": "text"}, "markdown"),
+    ],
+)
+def test_ending_of_a_file_is_its_format(
+    arguments: tuple[str, ...], files: dict[str, str], stdout: str | None
+) -> None:
+    options = parse("a", *arguments)
+    assert (options.files, options.output_format) == ({Path(name): files[name] for name in files}, stdout)
+
+
+def parse(*arguments: str) -> SkewOptions:
+    """The options of a command line."""
+    given = skew.make_context("skew", [*arguments]).params
+    return resolve_options(
+        GivenOptions(**{name: given[name] for name in GivenOptions.__struct_fields__}), given["topics"]
     )
-    assert (options.history and str(options.history)) == history
-    if past is not None and past.location.startswith("/here"):
-        past = replace(past, location=past.location.replace("/here", str(tmp_path)))
-    assert options.past == past
 
 
 def test_folder_named_topics_outside_a_repository_stops_no_named_topic(

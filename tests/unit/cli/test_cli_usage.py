@@ -13,16 +13,15 @@ WRONG: dict[str, str] = {
     "apply --max-age 1d": "--max-age",
     "apply --require-commit": "--require-commit needs",
     "apply --verify-key x.pem": "--verify-key",
-    "apply --batch-bytes 5K": "--batch-bytes: '5K'",
-    "apply --batch-partitions 0": "'--batch-partitions': 0",
     "apply --throttle 0": "--throttle",
     "apply --throttle fast": "--throttle: 'fast'",
-    "apply --when-busy cancel": "'cancel' is not one of 'wait', 'refuse'",
     "apply topics --again": "--again needs",
+    "arrivals --history a.b --history-format iceberg": "'iceberg' is not one of",
+    "arrivals --history s3a://b/rows": "starts no Spark",
     "compare dev dev": "'dev'",
     "compare dev prd": "did you mean 'prod'?",
     "compare dev prd --environments": "no environment 'prd'",
-    "doctor --all-clusters --format prometheus": "--format prometheus",
+    "doctor --clusters * --format prometheus": "--format prometheus",
     "doctor --fail-on never": "'never'",
     "doctor --rule KF104": "KF104",
     "doctor --rule KF3O3": "did you mean KF313",
@@ -34,8 +33,9 @@ WRONG: dict[str, str] = {
     "drift --unmanaged delete": "'delete'",
     "drift --unmanaged error --target Topic/*": "--unmanaged error needs",
     "get Topic/a a": "'a' and 'a'",
-    "get brokers": "'brokers' is not one of",
-    "get no/orders": "'no' is not one of",
+    "get brokers": "'brokers' is not a kind",
+    "get no/orders": "'no' is not a kind",
+    "get topcs": "did you mean 'topics'?",
     "get topics --format yaml": "cannot be printed",
     "get topics -o json": "hint: --format json",
     "get topics -o yaml": "hint: --format yaml",
@@ -68,23 +68,14 @@ WRONG: dict[str, str] = {
     "reset g --to latest --shift-by 1": "--to and --shift-by",
     "reset g --to latest --topic a:x": "'a:x'",
     "reset g --to yesterday": "'yesterday'",
-    "skew --arrivals --format html": "--arrivals",
-    "skew --arrivals --full": "with --full",
-    "skew --arrivals --html x.html": "with --html",
-    "skew --arrivals --metrics a.b --metrics-format iceberg": "starts no Spark",
-    "skew --arrivals --metrics s3a://b/rows": "starts no Spark",
-    "skew --arrivals --records 9": "with --records",
-    "skew --arrivals --seed 0": "with --seed",
-    "skew --arrivals --spark-conf a=b": "with --spark-conf",
-    "skew --arrivals --what-if 6": "with --what-if",
-    "status --all-clusters --watch": "--watch",
+    "status --clusters * --watch": "--watch",
     "status --lagging --kind topic": "--lagging",
     "status --sort size --lagging": "--sort size",
     "status --watch 0": "--watch 0",
     "status --watch inf": "--watch inf",
     "status --watch orders.*": "before --watch",
     **{
-        f"{command} --all-clusters --cluster dev": "--all-clusters"
+        f"{command} --clusters * --cluster dev": "--clusters"
         for command in ("drift", "doctor", "status", "import")
     },
     **{
@@ -107,10 +98,10 @@ WITHOUT_ADDRESS = {
     "rules KF1O9": "did you mean KF109?",
     "plan --cluster prod": "there is no cluster 'prod': no kafkaform.yaml was found",
     "compare dev prod": "there is no cluster 'dev': no kafkaform.yaml was found",
-    "status --all-clusters": "no kafkaform.yaml was found",
+    "status --clusters *": "no kafkaform.yaml was found",
     "client-config topic/a": "no manifest declares a group",
 }
-_OF_CLUSTERS = ("compare", "plan --cluster", "doctor --all")
+_OF_CLUSTERS = ("compare", "plan --cluster", "doctor --clusters")
 
 
 @pytest.mark.parametrize("line", WRONG)

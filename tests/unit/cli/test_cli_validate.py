@@ -600,3 +600,99 @@ def test_invalid_manifest_hides_no_finding_of_others(project: Project, validate:
     call = validate()
     assert "KF210" in call.out
     assert "the topics of 'z' are not declared" in call.err
+
+
+# --- statistics, and watching ----------------------------------------------------------------------
+
+
+def test_statistics_count_the_findings_of_each_rule(project: Project, validate: Callable[..., Call]) -> None:
+    bad: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas": 1}}
+    for name in "abc":
+        project.topic(name, **bad)
+    project.topic("d", metadata={"annotations": {"kafkaform/waive.KF109": "a test bench"}}, **bad)
+    call = validate("--statistics").needs(0)
+    counts = {line.split()[1]: line for line in call.out.splitlines()[:-1]}
+    assert counts["KF109"].startswith("3  KF109    warning  ")
+    assert counts["KF109"].endswith(" (1 waived)")
+    assert call.out.splitlines()[-1] == validate().out.splitlines()[-1]
+    project.write("topics/e.yaml", "a: 1\n---\nb: 2\n")
+    call = validate("--statistics", "--format", "json").needs(1)
+    assert [(each["code"], each["findings"]) for each in call.json[:2]] in (
+        [("KF109", 3), (None, 2)],
+        [(None, 2), ("KF109", 3)],
+        [(None, 4), ("KF109", 3)],
+    )
+    assert validate("--statistics").needs(1).out.splitlines()[-1].endswith("in the input")
+    assert "--statistics has no format sarif" in validate("--statistics", "--format", "sarif").needs(64).err
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "code", "said"),
+    [
+        ("topics/a.yaml", "kind: Topik\n", 1, "Topik"),
+        ("topics/below/new.yaml", "kind: Topik\n", 1, "Topik"),
+        ("topics/a.yaml", None, 1, "no manifests"),
+        ("kafkaform.yaml", "kind: Konfig\n", 1, "Konfig"),
+        ("schemas/order.avsc", "{", 1, "schema"),
+    ],
+)
+def test_watch_validates_again_when_a_file_changes(
+    project: Project,
+    validate: Callable[..., Call],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    text: str | None,
+    code: int,
+    said: str,
+) -> None:
+    project.config()
+    subject = {"schema": {"file": "../schemas/order.avsc"}}
+    avro = '{"type": "record", "name": "Order", "fields": []}'
+    project.write("schemas/order.avsc", avro)
+    project.topic("a")
+    if "avsc" in path:
+        project.write("topics/subject.yaml", manifest(f"{project.prefix}a-value", subject, kind="Subject"))
+    pauses = 0
+
+    def sleep(_: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 3:
+            raise KeyboardInterrupt
+        if pauses == 1 and text is not None:
+            project.write(path, text)
+        elif pauses == 1:
+            (project.folder / path).unlink()
+
+    monkeypatch.setattr("kafkaform.cli.watching.time.sleep", sleep)
+    call = validate("--watch").needs(code)
+    assert call.out.startswith(("1 resource: valid.", "2 resources: valid."))
+    assert said in call.both
+    assert call.err.count("Ctrl-C ends") == 2
+
+
+def test_watch_ends_with_the_code_of_the_last_run(
+    project: Project, validate: Callable[..., Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write("topics/a.yaml", "kind: Topik\n")
+    texts = iter([manifest("a", {"partitions": 1, "replicationFactor": 1})])
+
+    def sleep(_: float) -> None:
+        text = next(texts, None)
+        if text is None:
+            raise KeyboardInterrupt
+        project.write("topics/a.yaml", text)
+
+    monkeypatch.setattr("kafkaform.cli.watching.time.sleep", sleep)
+    call = validate("--watch").needs(0)
+    assert "Topik" in call.err
+    assert call.out == "1 resource: valid.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(("-",), "stdin"), (("--format", "json"), "--watch prints text alone")]
+)
+def test_watch_needs_files_and_a_reader(
+    validate: Callable[..., Call], arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in validate("--watch", *arguments).needs(64).err

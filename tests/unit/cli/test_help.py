@@ -8,7 +8,8 @@ import click
 import pytest
 
 from kafkaform.cli.examples import EXAMPLES
-from kafkaform.cli.main import COMMANDS, SECTIONS, cli, run
+from kafkaform.cli.main import COMMANDS, OTHER_NAMES, SECTIONS, cli, run
+from kafkaform.cli.options import CONNECTION
 from scripts.generate_docs import list_commands
 from tests.support.cli.command_lines import parse
 
@@ -42,6 +43,13 @@ def test_help_begins_with_examples(name: str, capsys: pytest.CaptureFixture[str]
     assert show(capsys, "help", *name.split()) == shown
 
 
+@pytest.mark.parametrize(("name", "most"), [("plan", 15), ("apply", 18), ("skew", 18), ("drift", 12)])
+def test_commands_have_few_options(name: str, most: int) -> None:
+    """Settings of a cluster belong in kafkaform.yaml, not in options."""
+    options = {max(each.opts, key=len) for each in NAMES[name].params if isinstance(each, click.Option)}
+    assert len(options - CONNECTION.keys()) <= most
+
+
 def test_main_help_has_every_command_once(capsys: pytest.CaptureFixture[str]) -> None:
     shown = show(capsys, "--help")
     assert (
@@ -60,9 +68,25 @@ def test_help_of_the_connection_explains_each_option(capsys: pytest.CaptureFixtu
     assert all(f"KAFKAFORM_{name}]" in "".join(shown.split()) for name in variables)
 
 
-def test_unknown_command_has_no_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["help", "dev", "ups"]) == 64
-    assert "there is no command 'dev ups'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("given", "suggested"),
+    [
+        ("plna", "plan"),
+        ("who-can", "can anyone"),
+        ("github comment plan.md", "ci"),
+        ("dev ups", "dev up"),
+        ("help ci coment", "ci comment"),
+        ("help gitlab", "ci"),
+    ],
+)
+def test_unknown_command_suggests_one(given: str, suggested: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(given.split()) == 64
+    assert f"did you mean `kafkaform {suggested}`?" in capsys.readouterr().err
+
+
+def test_other_names_are_of_commands_that_exist() -> None:
+    assert {name.split()[0] for name in OTHER_NAMES.values()} <= COMMANDS.keys()
+    assert not OTHER_NAMES.keys() & COMMANDS.keys()
 
 
 def test_versions_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:

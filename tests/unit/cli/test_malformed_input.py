@@ -38,6 +38,7 @@ clusters:
   c:
     environment: dev
     clusterId: x
+    labels: {region: eu, tier: 1}
     brokers: 1
     client: {bootstrap.servers: "localhost:9092", client.id: "${env:X}"}
     forbid: [delete]
@@ -47,7 +48,8 @@ clusters:
     maxPlanAge: 24h
     authorizer: {superUsers: ["User:a"], principal: "User:a", allowEveryoneIfNoAclFound: true}
     notify: {url: "${env:X}", headers: {Authorization: "Bearer ${env:X}"}}
-    moves: {throttle: 50MB, batchPartitions: 1, batchBytes: 1GiB, whenBusy: wait}
+    moves: {throttle: 50MB, batchPartitions: 1, batchBytes: 1GiB, timeout: 2h, whenBusy: wait}
+stages: [["c"], {clusters: ["region=eu"], waitHealthy: 10m}]
 defaults:
   Topic: {retention: {time: 7d}, config: {segment.ms: 1d}, overrides: {dev: {keyed: true}}}
   ConsumerGroup: {members: {max: 2}, config: {consumer.session.timeout.ms: 50s}}
@@ -68,6 +70,7 @@ owns: {names: [x], principals: ["User:x"]}
 protected: [x]
 ignore: [x]
 rules: {KF101: error, policy/p: warning}
+skew: {classArchive: off}
 limits:
   {topicName: "[a-z]+", topics: 1, partitions: 1, recoveryWindow: 3d, blastRadius: 30%, leaderImbalance: 30,
    diskReserve: 0.15}

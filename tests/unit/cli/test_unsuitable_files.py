@@ -61,7 +61,7 @@ COMMANDS = {
     "offsets": ["reset", "g", "--from-file", "odd.json"],
     "record": ["history", "--file", "odd.json"],
     "import": ["import", "odd.json", "--from", "strimzi"],
-    "comment": ["github", "comment", "odd.json", "--pull-request", "1", "--repository", "o/r"],
+    "comment": ["ci", "comment", "odd.json", "--pull-request", "1", "--repository", "o/r"],
     "skew report": ["plan", "topics", "--skew", "odd.json"],
 }
 

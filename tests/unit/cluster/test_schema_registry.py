@@ -43,12 +43,14 @@ def serve(status: int, body: bytes, seen: list[str] | None = None) -> Iterator[s
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if seen is not None:
                 seen.append(self.headers.get("Authorization", ""))
+                if self.command == "CONNECT":
+                    seen[-1] = f"{self.path} {self.headers.get('Proxy-Authorization')}"
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names that are called
+        do_GET = do_POST = do_PUT = do_DELETE = do_CONNECT = answer  # noqa: N815 - the names that are called
 
         def log_message(self, *_: object) -> None:
             pass
@@ -106,6 +108,27 @@ def test_subject_of_another_form_is_not_visible(body: bytes) -> None:
         assert isinstance(outcome, MalformedResponse)
 
 
+@pytest.mark.parametrize(("excluded", "count"), [("", 2), ("example.com,127.0.0.1", 0)])
+def test_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, excluded: str, count: int) -> None:
+    seen: list[str] = []
+    with serve(502, b"", seen) as url:
+        monkeypatch.setenv("https_proxy", url.replace("http://", "me:s%403@"))
+        monkeypatch.setenv("no_proxy", excluded)
+        registry = open_registry({"schema.registry.url": "https://127.0.0.1:1"})
+        with pytest.raises(Unreachable) as error:
+            registry.observe({}, none_besides, listed=True)
+        assert "s@3" not in error.value.message
+        (outcome,) = registry.execute([REGISTER], unguarded)
+    assert type(outcome) is Unreachable  # nothing was sent to the registry
+    assert seen == [f"127.0.0.1:1 Basic {base64.b64encode(b'me:s@3').decode()}"] * count
+
+
+def test_unusable_proxy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://proxy:1080")
+    with pytest.raises(UsageError, match="https_proxy"):
+        open_registry({"schema.registry.url": "https://127.0.0.1:1"})
+
+
 def test_unusable_authority_is_named(tmp_path: Path) -> None:
     properties = {"schema.registry.url": "https://127.0.0.1:1"}
     missing = {"schema.registry.ssl.ca.location": str(tmp_path / "none.pem")}
@@ -134,9 +157,17 @@ def test_registry_that_does_not_answer_is_noted_and_hides_its_subjects_only() ->
     services = Services({"Subject": lambda: open_registry({"schema.registry.url": "http://127.0.0.1:1"})})
     reading = services.observe({REF: {}}, none_besides, ["Subject"])
     assert [*reading.invisible] == [REF]
-    assert [note.code for note in reading.diagnostics] == ["KF430"]
+    assert [(note.code, note.severity) for note in reading.diagnostics] == [("KF430", "warning")]
     second = ResourceRef("Topic", "orders")
     assert services.exclude({REF: {}, second: {}}) == {second: {}}
+
+
+@pytest.mark.parametrize(("count", "codes"), [(999, []), (1000, ["KF430"]), (1001, [])])
+def test_list_that_may_have_been_cut_is_noted(count: int, codes: list[str]) -> None:
+    with serve(200, json.dumps([f"t{number}" for number in range(count)]).encode()) as url:
+        reading = open_registry({"schema.registry.url": url}).observe({}, none_besides, listed=True)
+    assert len(reading.inventory) == count
+    assert [note.code for note in reading.diagnostics] == codes
 
 
 def test_secrets_are_in_no_error() -> None:

@@ -127,6 +127,17 @@ def test_settings_have_defaults() -> None:
     assert Settings().environments is None
 
 
+def test_environments_are_those_of_the_clusters() -> None:
+    first, two, *_ = (f"{{environment: {name}, {CLUSTER}}}" for name in ("prod", "dev"))
+    clusters = f"clusters: {{a: {first}, b: {two}, c: {first}, d: {{{CLUSTER}}}}}\n"
+    assert write_settings(clusters).environments == ("prod", "dev")
+    assert write_settings(f"environments: [dev, test, prod]\n{clusters}").environments == (
+        "dev",
+        "test",
+        "prod",
+    )
+
+
 def test_given_file_must_exist() -> None:
     with pytest.raises(KafkaformError, match=r"other\.yaml"):
         find_settings(Path("other.yaml"))
@@ -188,7 +199,14 @@ BAD: dict[str, tuple[str | bytes, str]] = {
         ),
         "4:29 5:32",
     ),
-    "no environments": (f"clusters: {{a: {{environment: dev, {CLUSTER}}}}}\n", "3:29"),
+    "an environment of no cluster": (
+        (
+            f"clusters: {{a: {{environment: dev, {CLUSTER}}}, b: {{{CLUSTER}}}}}\n"
+            "defaults: {Topic: {overrides: {dev: {}, dve: {}}}}\n"
+        ),
+        "4:41",
+    ),
+    "an environment without clusters": ("defaults: {Topic: {overrides: {dev: {}}}}\n", "3:32"),
     # One slip, one problem: nothing is known of the names in a list that is none.
     "environments that are no list": (
         (
@@ -372,12 +390,13 @@ def test_environment_must_be_listed() -> None:
 def test_moves_of_a_cluster_are_read() -> None:
     found = write_settings(
         "clusters:\n"
-        "  a: {client: {}, moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, whenBusy: wait}}\n"
+        "  a:\n    client: {}\n"
+        "    moves: {throttle: 20MB/s, batchPartitions: 7, batchBytes: 1GiB, timeout: 2h, whenBusy: wait}\n"
         "  b: {client: {}, moves: {throttle: none}}\n"
         "  c: {client: {}}\n",
         "kafkaform.yaml",
     )
     moves = {name: cluster.moves for name, cluster in found.clusters.items()}
-    assert moves["a"] == MoveOptions(20_000_000, 7, 1024**3, when_busy=WhenBusy.WAIT)
+    assert moves["a"] == MoveOptions(20_000_000, 7, 1024**3, 7200, when_busy=WhenBusy.WAIT)
     assert moves["b"] == MoveOptions(throttle=None)
     assert moves["c"] == MoveOptions()

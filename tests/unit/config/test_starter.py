@@ -17,14 +17,15 @@ from kafkaform.config.settings import read_settings
 from kafkaform.config.starter import EditorHelp, write_schemas, write_starter
 from kafkaform.core.errors import KafkaformError
 from kafkaform.core.schema_files import load_schema
-from kafkaform.resources import GROUP, KINDS
+from kafkaform.resources import GROUP
 
 FILES = {
     "kafkaform.yaml",
     "topics/example.yaml",
     "topics/example-group.yaml",
     "schemas/config.schema.json",
-    *(f"schemas/{kind.schema}.schema.json" for kind in KINDS.values()),
+    "schemas/manifest.schema.json",
+    ".vscode/settings.json",
     ".gitignore",
 }
 
@@ -42,9 +43,10 @@ def test_writes_every_file_into_a_new_folder(tmp_path: Path) -> None:
 def test_manifests_load_in_each_environment(tmp_path: Path) -> None:
     write_starter(tmp_path)
     settings = read_settings(tmp_path / "kafkaform.yaml")
-    assert settings.environments == ("dev", "prod")
+    assert settings.environments == ("dev",)
     replication = {}
-    for environment in settings.environments:
+    # And in the one that the commented cluster has.
+    for environment in (*settings.environments, "prod"):
         desired = load(settings.manifests, settings.build_context(environment))
         topics = [d for d in desired if d.ref.kind == "Topic"]
         assert len(topics) == 2
@@ -132,9 +134,9 @@ def test_file_that_comes_into_being_meanwhile_is_not_overwritten(
 ) -> None:
     monkeypatch.setattr(os.path, "lexists", lambda _path: False)
     (tmp_path / "schemas").mkdir()
-    (tmp_path / "schemas" / "topic.schema.json").write_text("mine", "utf-8")
+    (tmp_path / "schemas" / "manifest.schema.json").write_text("mine", "utf-8")
     before = files_below(tmp_path)
-    with pytest.raises(KafkaformError, match=r"topic\.schema\.json: File exists"):
+    with pytest.raises(KafkaformError, match=r"manifest\.schema\.json: File exists"):
         write_starter(tmp_path)
     assert files_below(tmp_path) == before
 
@@ -161,7 +163,6 @@ def test_command_lists_its_files_and_the_next_commands(tmp_path: Path) -> None:
     commands = [line.strip() for line in result.stdout.partition("Next:\n")[2].splitlines()]
     assert commands[0] == f"cd '{tmp_path / 'my repo'}'"
     assert [" ".join(line.split()[:2]) for line in commands[1:]] == [
-        "kafkaform validate",
         "kafkaform dev",
         "kafkaform plan",
         "kafkaform apply",
@@ -201,7 +202,8 @@ def test_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_p
     write_starter(tmp_path)
     for path in (tmp_path / "schemas").iterdir():
         path.unlink()
-    (tmp_path / "schemas" / "topic.schema.json").write_text('{"$id": "urn:kafkaform:v1:topic"}', "utf-8")
+    (tmp_path / ".vscode/settings.json").unlink()
+    (tmp_path / "schemas/manifest.schema.json").write_text('{"$id": "urn:kafkaform:v1:old"}', "utf-8")
     head = "apiVersion: kafkaform/v1\nkind: {}\nmetadata: {{name: a}}\nspec: {{}}\n"
     texts = {
         "kafkaform.yaml": "apiVersion: kafkaform/v1\nkind: Config\n",
@@ -214,27 +216,29 @@ def test_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_p
         (tmp_path / name).write_bytes(text.encode())
     before = files_below(tmp_path)
     written = write_schemas(tmp_path)
-    assert {path.name for path in written.schemas} == {
-        Path(name).name for name in FILES if "schemas/" in name
+    schemas = {"config.schema.json", "manifest.schema.json", "settings.json"}
+    assert {path.name for path in written.schemas} == schemas
+    assert {path.name for path in written.linked} == {
+        "kafkaform.yaml",
+        *("a.yaml", "both.yaml", "broken.yaml"),
     }
-    assert {path.name for path in written.linked} == {"kafkaform.yaml", "a.yaml"}
-    assert {path.name for path in written.mixed} == {"both.yaml", "broken.yaml"}
     after = files_below(tmp_path)
     mark = "# yaml-language-server: $schema="
     assert (
         after["kafkaform.yaml"].decode() == f"{mark}schemas/config.schema.json\n\n{texts['kafkaform.yaml']}"
     )
-    line = f"{mark}../../schemas/access.schema.json\r\n\r\n"
+    line = f"{mark}../../schemas/manifest.schema.json\r\n\r\n"
     assert after["topics/access/a.yaml"].decode() == line + texts["topics/access/a.yaml"]
     assert after["topics/example.yaml"] == before["topics/example.yaml"]
-    assert json.loads(after["schemas/topic.schema.json"]) == load_schema("topic")
-    assert write_schemas(tmp_path) == EditorHelp((), (), written.mixed)
+    assert json.loads(after["schemas/manifest.schema.json"]) == load_schema("manifest")
+    assert "topics/**/*.yaml" in after[".vscode/settings.json"].decode()
+    assert write_schemas(tmp_path) == EditorHelp((), ())
     assert files_below(tmp_path) == after
 
 
 def test_schema_of_others_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "schemas").mkdir()
-    (tmp_path / "schemas" / "user.schema.json").write_text("mine", "utf-8")
+    (tmp_path / "schemas" / "manifest.schema.json").write_text("mine", "utf-8")
     result = CliRunner().invoke(init, [str(tmp_path), "--schemas"])
     assert isinstance(result.exception, KafkaformError)
-    assert files_below(tmp_path) == {"schemas/user.schema.json": b"mine"}
+    assert files_below(tmp_path) == {"schemas/manifest.schema.json": b"mine"}

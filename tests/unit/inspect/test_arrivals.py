@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kafkaform.core.errors import PermissionDenied
-from kafkaform.core.files import write_file
 from kafkaform.core.model import Observation
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.values import replace
@@ -320,9 +319,9 @@ def test_rows_that_a_folder_keeps_give_the_ratio_before(tmp_path: Path) -> None:
     first, second = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
     a = TopicArrivals("a", HOUR, (300, 100), (300, 100))
     b = TopicArrivals("b", HOUR, (200, 200), (200, 200))
-    keep_rows(tmp_path, arrival_rows("c", [a, b], first), first, write_file)
-    keep_rows(tmp_path, arrival_rows("c", [replace(a, counts=(400, 0))], second), second, write_file)
-    keep_rows(tmp_path, arrival_rows("other", [replace(a, counts=(1, 1))], second), second, write_file)
+    keep_rows(tmp_path, arrival_rows("c", [a, b], first), first)
+    keep_rows(tmp_path, arrival_rows("c", [replace(a, counts=(400, 0))], second), second)
+    keep_rows(tmp_path, arrival_rows("other", [replace(a, counts=(1, 1))], second), second)
     assert read_earlier_ratios(tmp_path, "c", ["a", "b", "z"]) == ({"a": 2.0, "b": 1.0}, ())
     (tmp_path / "arrivals-20261103T000000Z.jsonl").write_text("{}")
     ratios, (damaged,) = read_earlier_ratios(tmp_path, "c", ["a"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 
 import pytest
@@ -26,9 +27,12 @@ from kafkaform.inspect.resource_status import (
     list_shown_kinds,
     read_status,
 )
+from kafkaform.report.status import render_status, status_to_json
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.groups import Group, GroupReading, Position
 from kafkaform.resources.name_globs import NameGlobs
+from kafkaform.resources.subject.operations import AlterSubject
+from kafkaform.resources.subject.schema import RegisteredSchema
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group_ref as group
 from tests.support.plans.scenes import topic
@@ -54,6 +58,29 @@ def test_quotas_are_read_where_a_manifest_declares_one() -> None:
     (undeclared,) = read_status(cluster, None, Selection(kinds=(ref.kind,))).others
     assert undeclared.declared is None
     assert read_status(cluster, None, Selection(kinds=(topic("orders").kind,))).others == ()
+
+
+@pytest.mark.parametrize(("globs", "others"), [((), 2), (("orders",), 0), (("orders-key",), 1)])
+def test_schemas_are_shown_with_their_topic(globs: tuple[str, ...], others: int) -> None:
+    cluster = MemoryCluster()
+    key, value = (ResourceRef("Subject", f"orders-{part}") for part in ("key", "value"))
+    first, second = (
+        RegisteredSchema(f'{{"type": "record", "name": "{name}", "fields": []}}') for name in "ab"
+    )
+    cluster.execute([AlterSubject(ref, first, "FULL", is_new=True) for ref in (key, value)])
+    cluster.execute([AlterSubject(value, second, "NONE")])
+    everything = [build_desired(topic("orders")), build_desired(key)]
+    report = read_status(cluster, everything, Selection(globs, list_shown_kinds(everything)))
+    assert len(report.others) == others
+    for orders in report.topics:
+        assert [each.ref for each in orders.subjects] == [key, value]
+        assert "key v1 FULL, value v2 NONE" in render_status(report).text.plain
+        assert json.loads(status_to_json(report))["topics"][0]["subjects"][1] == {
+            "name": "orders-value",
+            "version": 2,
+            "id": 2,
+            "compatibility": "NONE",
+        }
 
 
 def live(*names: str) -> Observation:

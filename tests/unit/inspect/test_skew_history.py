@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from kafkaform.core.errors import KafkaformError
-from kafkaform.core.files import write_file
 from kafkaform.inspect import skew_folder, skew_input
 from kafkaform.plan.skew_report import parse_skew_report
-from spark_validation.results import SkewReport, to_json
+from spark_validation.results import SkewReport
 from tests.support.plans.audit import Story
 from tests.support.skew import scenes
 
@@ -21,7 +20,7 @@ def read(path: Path) -> SkewReport:
 
 
 def keep(folder: Path, report: SkewReport) -> Path:
-    return skew_folder.keep_report(folder, report, to_json(report), write_file)
+    return skew_folder.keep_report(folder, report)
 
 
 def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewReport:
@@ -35,9 +34,9 @@ def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewR
 def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     kept = [report(second, "a") for second in (3, 1, 2)]
-    for item in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
-        keep(folder, item)
-    found = skew_folder.read_reports(folder, "memory", {"a", "c"}, read)
+    for entry in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
+        keep(folder, entry)
+    found = skew_folder.read_reports(folder, "memory", {"a", "c"})
     assert [entry.created_at[-3:-1] for entry in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
@@ -45,8 +44,8 @@ def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path
 
 def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> None:
     keep(tmp_path, report(1, "a", cluster_id=None))
-    assert not skew_folder.read_reports(tmp_path, "memory", {"a"}, read).reports
-    assert skew_folder.read_reports(tmp_path, None, {"a"}, read).reports
+    assert not skew_folder.read_reports(tmp_path, "memory", {"a"}).reports
+    assert skew_folder.read_reports(tmp_path, None, {"a"}).reports
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_what_is_damaged_is_reported_and_left_out(tmp_path: Path) -> None:
         good.read_text().replace('"format_version": 1', '"format_version": 99')
     )
     (tmp_path / "notes.json").write_text("not a report, and not called one")
-    found = skew_folder.read_reports(tmp_path, "memory", {"a"}, read)
+    found = skew_folder.read_reports(tmp_path, "memory", {"a"})
     assert len(found.reports) == 1
     assert [line.partition(": ")[0].rpartition("/")[2].partition(":")[0] for line in found.damaged] == [
         "skew-0.json",
@@ -75,16 +74,20 @@ def test_what_is_damaged_is_reported_and_left_out(tmp_path: Path) -> None:
 
 
 def test_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
-    assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}, read) == skew_folder.EarlierReports()
+    assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}) == skew_folder.EarlierReports()
     assert not (tmp_path / "none").exists()
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_what_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path, _: str) -> None:
         raise KafkaformError(f"cannot write {path}: no space")
 
-    with pytest.raises(KafkaformError, match="no space"):
-        skew_folder.keep_report(tmp_path, report(1, "a"), "{}", full)
+    with monkeypatch.context() as patched:
+        patched.setattr(skew_folder, "write_file", full)
+        with pytest.raises(KafkaformError, match="no space"):
+            keep(tmp_path, report(1, "a"))
     assert [*tmp_path.iterdir()] == []
     (tmp_path / "file").write_text("")
     with pytest.raises(KafkaformError, match=r"cannot write into .*file"):

@@ -10,7 +10,6 @@ from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.inspect.skew_input import (
-    DeclaredConsumer,
     PartitionLog,
     TopicLogs,
     TopicSelection,
@@ -19,12 +18,13 @@ from kafkaform.inspect.skew_input import (
     cut_to_new_records,
     find_declared_partitions,
     find_limits,
-    list_consumers,
+    find_reader_groups,
     list_topics_with_policy,
     read_logs,
     read_new_records,
 )
 from kafkaform.resources.topic.operations import DeleteTopic
+from spark_validation.analysis import ReaderGroup
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.results import SkewLimits
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -232,11 +232,11 @@ def test_readers_are_groups_whose_members_are_known() -> None:
         group("shared", "orders", protocol="share", members={"expected": 3}),
         Desired(ResourceRef("ConsumerGroup", "gone"), None, Intent(spec={"topics": ["orders"]})),
     ]
-    assert list_consumers(desired, "orders") == (
-        DeclaredConsumer("classic", "range", 3),
-        DeclaredConsumer("sticky", "sticky", 4),
-        DeclaredConsumer("next", "uniform", 2),
-        DeclaredConsumer("ranged", "range", 5),
+    assert find_reader_groups(desired, "orders") == (
+        ReaderGroup("classic", "range", 3),
+        ReaderGroup("sticky", "sticky", 4),
+        ReaderGroup("next", "uniform", 2),
+        ReaderGroup("ranged", "range", 5),
     )
 
 

@@ -630,6 +630,16 @@ def test_messages_of_idle_consents(golden: SnapshotAssertion) -> None:
     assert render_catalogue(messages) == golden(name="idle_consents.txt")
 
 
+def test_suggested_consents_name_each_scope_once() -> None:
+    """Also where two fields have one scope, and where another line covers the change already."""
+    cuts: Values = {"retention.ms": "5", "retention.bytes": "5"}
+    unlimited = live({"retention.ms": "-1", "retention.bytes": "-1"})
+    (finding,) = list_idle_consents(declare(cuts, allow={"retention-cut": "T-1"}), unlimited)
+    assert str(finding.suggestion).count("retention-cut from") == 1
+    (finding,) = list_idle_consents(*IDLE["for any value, beside one for this"][:2])
+    assert "retention-cut from" not in str(finding.suggestion)
+
+
 def test_consent_that_covers_a_change_is_not_idle() -> None:
     cut = declare(CUT, allow={"retention-cut from 9ms": "hold ended"})
     assert list_idle_consents(cut, live({"retention.ms": "9"})) == []
@@ -696,7 +706,7 @@ def test_consents_of_done_changes_stay_in_a_saved_plan() -> None:
     plan = build_plan(desired, live(), live(name="u"))
     assert [c.reason for c in judge_again(plan, live(cut), live(name="u")).consents] == ["t", "u"]
     done = build_reading(live(cut), live(cut, "u"))
-    assert diff_saved(SavedPlan(plan, {}), done).proposals == ()
+    assert diff_saved(SavedPlan(plan, {}), done, FACTS) == ()
 
 
 @pytest.mark.parametrize(("layer", "place"), [("", PLACE), ("profile/events", Location("kafkaform.yaml", 9))])

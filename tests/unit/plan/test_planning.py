@@ -94,11 +94,9 @@ def test_differences_are_found_once_and_judged_with_all_facts(
         diffs.append(facts)
         return diff(desired, observation, facts, **more)
 
-    def note_proposals(
-        proposals: Iterable[Proposal], observation: Observation, facts: Facts
-    ) -> tuple[Proposal, ...]:
+    def note_proposals(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
         judged.append(facts)
-        return judge(proposals, observation, facts)
+        return judge(proposals, facts)
 
     monkeypatch.setattr(planning, "diff", compare_states)
     monkeypatch.setattr(planning, "judge", note_proposals)

@@ -20,7 +20,6 @@ from kafkaform.core.model import (
     Desired,
     Facts,
     Intent,
-    Observation,
     Observed,
     ResourceRef,
     Risk,
@@ -91,11 +90,9 @@ def test_saved_plan_is_judged_once_with_all_facts(
         create_topic(memory, name, retention_ms=WEEK)
     judged: list[Facts] = []
 
-    def note_proposals(
-        proposals: Iterable[Proposal], observation: Observation, facts: Facts
-    ) -> tuple[Proposal, ...]:
+    def note_proposals(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
         judged.append(facts)
-        return judge(proposals, observation, facts)
+        return judge(proposals, facts)
 
     raised = save_plan(plan_for(memory, declare_topic("safe", retention_ms="1209600000")))
     cut = save_plan(plan_for(memory, declare_topic("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))

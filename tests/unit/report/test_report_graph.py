@@ -48,7 +48,7 @@ SHOP = [
 
 
 def edges(graph: Graph) -> list[tuple[str, str, bool, bool | None, int | None]]:
-    return [(e.topic.name, e.reader.name, e.declared, e.live, e.lag) for e in graph.edges]
+    return [(e.topic.name, e.resource.name, e.declared, e.live, e.lag) for e in graph.edges]
 
 
 def test_manifests_alone() -> None:
@@ -163,6 +163,29 @@ def test_json() -> None:
             },
         ],
         "edges": [{"topic": "orders.v1", "group": "g", "declared": True, "live": None, "lag": None}],
+    }
+
+
+def test_subjects_are_drawn_at_their_topics() -> None:
+    subjects = [
+        ResourceRef("Subject", name) for name in ("orders.v1-value", "orders.v1-key", "com.acme.Order")
+    ]
+    seen = LiveGraph(frozenset({topic("orders.v1"), *subjects}), {})
+    graph = build_graph([SHOP[0], *map(build_desired, subjects[::2])], seen)
+    assert render_mermaid(graph).split("\n")[-3:] == [
+        "  topic_orders_v1 -.- subject_orders_v1_key",
+        "  topic_orders_v1 --- subject_orders_v1_value",
+        "  classDef undeclared stroke-dasharray: 5 5",
+    ]
+    assert render_dot(graph).split("\n")[-3:] == [
+        "  topic_orders_v1 -> subject_orders_v1_key [dir=none, style=dashed];",
+        "  topic_orders_v1 -> subject_orders_v1_value [dir=none];",
+        "}",
+    ]
+    assert json.loads(graph_to_json(graph))["edges"][1] == {
+        "topic": "orders.v1",
+        "subject": "orders.v1-value",
+        "declared": True,
     }
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.model import DataSize, FieldValue, Observed
+from kafkaform.core.model import DataSize, FieldValue, Observed, ResourceRef
 from kafkaform.core.printable import printable
-from kafkaform.inspect.resource_status import GroupStatus, Order, StatusReport, TopicStatus
+from kafkaform.inspect.resource_status import GroupStatus, Order, ResourceStatus, StatusReport, TopicStatus
 from kafkaform.report.status import render_status, status_to_json
 from kafkaform.resources.groups import Group, Member, Position
 from tests.support.plans.scenes import topic
@@ -219,3 +219,34 @@ def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: in
         json.loads(status_to_json(StatusReport(groups=(GroupStatus(name, group),))))["groups"][0]["name"]
         == name
     )
+
+
+# --- access ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("acls", "said"),
+    [
+        (
+            (
+                "allow Write on topic orders.created",
+                "allow Read on topic prefix orders.",
+                "allow Describe on topic prefix orders.",
+                "allow Read on group billing",
+            ),
+            "reads orders.*, writes orders.created, group billing",
+        ),
+        (tuple(f"allow Write on topic {name}" for name in "abcde"), "writes a, b, c and 2 more"),
+        (
+            ("allow Read on topic a", "allow Read on topic b", "allow Write on topic c"),
+            "reads a, b; writes c",
+        ),
+        (("allow Write on transactional-id t from 10.0.0.1",), "transactional id t"),
+        (("allow Alter on cluster", "deny Read on topic x"), "1 other right, 1 denial"),
+    ],
+)
+def test_access_shows_what_is_read_and_written(acls: tuple[str, ...], said: str) -> None:
+    ref = ResourceRef("Access", "User:a")
+    live = Observed(ref, None, dict.fromkeys(acls, "granted"))
+    shown = render_status(StatusReport(others=(ResourceStatus(ref, live),)), width=80).plain
+    assert " ".join(" ".join(shown.splitlines()[1:]).split()) == f"User:a {said}"

@@ -38,7 +38,12 @@ from kafkaform.resources.base import RecordFacts, UpdateContext, field_order
 from kafkaform.resources.consumer_group.fields import observed_state
 from kafkaform.resources.consumer_group.risk import _BY_NAME, HARMLESS, HAZARDS, judge, judge_create
 from kafkaform.resources.groups import Group, Member, Position
-from tests.support.plans.risk import judge_deletion, render_assessments, render_catalogue
+from tests.support.plans.risk import (
+    find_unreadable_misuse,
+    judge_deletion,
+    render_assessments,
+    render_catalogue,
+)
 
 REF = ResourceRef("ConsumerGroup", "checkout")
 KIND = KINDS["ConsumerGroup"]
@@ -208,6 +213,10 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     assessments += [judge_reset(before, after) for before, after in RESETS]
     assessments += [*DELETIONS.values(), judge_create(REF, {"offsets.orders": "earliest"}, gone)]
     assert {assessment.hazard for assessment in assessments} - {""} == HAZARDS
+    # Each config from and to a value that this account may not read.
+    unread = [judge_config(name, None, after, companions) for name, _, after, _, companions in CASES]
+    unread += [judge_config(name, before, None) for name, before, *_ in CASES]
+    assert find_unreadable_misuse(assessments + unread) == []
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from kafkaform.cli.session import Session
+from kafkaform.cluster.schema_registry import RegistryResponse
 from kafkaform.config.manifests.loader import Context, load
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import Facts, FieldChange, Intent, ResourceRef, Risk, Update
@@ -22,9 +25,10 @@ from kafkaform.resources.subject.schema import (
     SchemaReference,
     are_equal,
     describe_difference,
+    parse_value,
 )
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Project, manifest
+from tests.support.cli.project import ROOT, Project, manifest
 from tests.support.github.git_work import Work
 from tests.support.plans.scenes import QUIET
 
@@ -278,6 +282,83 @@ def test_note_names_who_is_upgraded_first(level: str, expected: str | None) -> N
     assert all(str(expected) in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    "value", ["", "{", "[]", "5", '"x"', "{}", '{"schemaType": "AVRO", "references": [1]}']
+)
+def test_value_that_others_wrote_into_the_record_is_no_schema(value: str) -> None:
+    field = SubjectKind().field("schema")
+    assert (parse_value(value), field.summarise(value), field.describe(value, value)) == (None, None, None)
+    assert not field.equal(value, RegisteredSchema(AVRO).to_value())
+
+
+def test_large_schema_is_recorded_by_its_digest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
+    project.config(clusters={"dev": dev}, rules=QUIET)
+    spec = {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"}
+    project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+    file = project.folder / "order.avsc"
+    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
+
+    def apply(name: str, default: int) -> str:
+        fields = [{"name": f"{name}{'x' * 100}{n}", "type": "long", "default": default} for n in range(1000)]
+        file.write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+        run("apply", "--auto-approve").needs(0)
+        change = run("history", "--format", "json").needs(0).json["changes"][0]
+        assert change["live"] == {"version": default, "id": default}
+        text = run("history", "--verbose").needs(0).out
+        assert f"version {default}, id {default}" in text
+        assert len(text) < 10_000
+        return str(change["id"])
+
+    apply("a", 1)
+    before = json.loads(file.read_text())
+    second = apply("b", 2)
+    run("revert", second).needs(0)
+    assert json.loads(file.read_text()) == before
+    apply("b", 3)
+    run("drift").needs(0)
+    cluster.registry.forget("orders-value")
+    lost = run("revert", second, "--force").needs(1)
+    assert "schema registry no longer has" in lost.both
+
+
+def test_subject_is_deleted_permanently_after_its_deletion(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
+    project.config(clusters={"dev": dev}, rules=QUIET)
+    run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
+
+    def declare(**spec: object) -> None:
+        project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
+
+    def plan() -> tuple[str, object]:
+        (change,) = run("plan", "--format", "json", "--no-strict").needs(0).json["changes"]
+        return change["status"], change["fields"][0]["before"]
+
+    declare(schema=AVRO)
+    run("apply", "--auto-approve").needs(0)
+    declare(state="purged")
+    assert plan() == ("refused", None)
+    assert "state: absent" in run("drift", "--adopt").needs(1).both
+    declare(state="absent")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(0)
+    declare(state="purged")
+    assert plan() == ("needs_consent", "deleted")
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete").needs(1)
+    run("apply", "--auto-approve", "--allow", "Subject/orders-value:delete-permanently").needs(0)
+    run("plan", "--detailed-exitcode").needs(0)
+    run("status").needs(0)
+    purge = run("history", "--format", "json").needs(0).json["changes"][0]
+    assert "not undone" in run("revert", purge["id"]).needs(1).both
+    declare(state="purged", deletionProtection=True)
+    assert "deletionProtection" in run("validate").needs(1).both
+
+
 def test_topic_of_a_subject() -> None:
     names = ("orders-value", "orders-key", "com.acme.Order", "-value")
     assert [find_topic(name) for name in names] == ["orders", "orders", None, None]
@@ -337,3 +418,28 @@ def test_adoption_writes_the_named_file(
     )
     assert ("Subject/orders-key" in call.both) is is_shared
     project.run("drift").needs(2 if is_shared else 0)
+
+
+def test_example_of_the_documentation_is_applied(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    shutil.copytree(ROOT / "docs" / "examples" / "subjects", project.folder, dirs_exist_ok=True)
+    run = partial(project.run, env={"REGISTRY_URL": "http://memory"})
+    assert "KF7" not in run("validate").needs(0).both
+    run("apply", "--auto-approve").needs(0)
+    run("plan", "--detailed-exitcode").needs(0)
+    order = project.folder / "schemas" / "order.avsc"
+    order.write_text(
+        order.read_text().replace("\n  ]", ',\n    {"name": "note", "type": "string", "default": ""}\n  ]')
+    )
+    assert "upgrade the consumers first: billing" in run("plan").needs(0).out
+
+
+def test_import_without_an_answer_of_the_registry_is_not_complete(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+    monkeypatch.setattr(cluster.registry, "handle", lambda *_: RegistryResponse(500, None))
+    call = project.run("import", "--kind", "subject").needs(1)
+    assert "could not list subjects" in call.both

@@ -23,7 +23,13 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.topic.config_risk import HARMLESS, JUDGES
 from kafkaform.resources.topic.risk import HAZARDS, _percent_that_move
-from tests.support.plans.risk import TOPIC, judge_deletion, judge_topic_change, render_assessments
+from tests.support.plans.risk import (
+    TOPIC,
+    find_unreadable_misuse,
+    judge_deletion,
+    judge_topic_change,
+    render_assessments,
+)
 
 DAY, WEEK = "86400000", "604800000"
 NEVER = str(2**63 - 1)
@@ -135,7 +141,11 @@ CASES: list[tuple[Values, Values, str]] = [
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": WEEK}, ""),
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": "604800001"}, ""),
     ({**DELETE, "retention.ms": WEEK}, {"retention.ms": "604799999"}, "retention-cut"),
-    ({**DELETE, "retention.ms": "-1"}, {"retention.ms": str(2**63 - 1)}, "retention-cut"),
+    # Long.MAX is as long as -1: no record gets there.
+    ({**DELETE, "retention.ms": "-1"}, {"retention.ms": NEVER}, ""),
+    ({**DELETE, "retention.ms": NEVER}, {"retention.ms": "-1"}, ""),
+    ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": NEVER}, ""),
+    ({**DELETE, "retention.ms": NEVER}, {"retention.ms": WEEK}, "retention-cut"),
     ({**DELETE, "retention.ms": "1"}, {"retention.ms": "-1"}, ""),
     ({**DELETE, "retention.ms": "0"}, {"retention.ms": "1"}, ""),
     (DELETE, {"retention.ms": "1"}, "retention-cut"),  # before is not known
@@ -352,6 +362,7 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     assessments = [judge_topic_change(before, after) for before, after, _ in CASES]
     assessments += [judge_topic_deletion("id"), judge_topic_deletion("id", 1), judge_topic_deletion(None)]
     assessments.append(judge_topic_deletion(None, size=DataSize(0, 12, unread=12, silent=(3,))))
+    assert find_unreadable_misuse(assessments) == []
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 

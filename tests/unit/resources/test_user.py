@@ -22,8 +22,6 @@ from kafkaform.inspect.drift import DriftCause, find_drift
 from kafkaform.inspect.importing import ImportLayout, make_import
 from kafkaform.inspect.resource_status import Selection
 from kafkaform.inspect.reversal import plan_reversal
-from kafkaform.plan.difference import SavedPlan
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.reviewed import compare
 from kafkaform.report.drift_wording import describe_field_since
 from kafkaform.report.plan import render_plan
@@ -37,7 +35,7 @@ from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
 from tests.support.plans.manifests import ManifestFile
 from tests.support.plans.risk import join_reasons, judge_deletion, list_assessments, render_catalogue
-from tests.support.plans.scenes import QUIET, topic
+from tests.support.plans.scenes import QUIET, judge_saved, topic
 
 CHECKOUT = ResourceRef("User", "checkout")
 P256, P512 = "scram.SCRAM-SHA-256", "scram.SCRAM-SHA-512"
@@ -218,9 +216,8 @@ def test_saved_plan_is_compared_again_where_it_is_applied(
     in_doubt = applied.plan("User/checkout:password-change")
 
     def judge_again(plan: Plan) -> list[Status]:
-        request = Request((), saved=SavedPlan(plan, {}))
-        changes = build_plan(request, cluster, Settings(rules=QUIET), None).changes
-        return [change.status for change in changes]
+        judged = judge_saved(plan, cluster, settings=Settings(rules=QUIET)).plan
+        return [change.status for change in judged.changes]
 
     set_password(SECOND)
     assert judge_again(safe) == [Status.REFUSED]

@@ -12,14 +12,7 @@ from typing import Any
 import pytest
 
 from spark_validation import class_archive
-from spark_validation.class_archive import (
-    archive_file,
-    build_in_background,
-    is_usable,
-    main,
-    make,
-    remove_all,
-)
+from spark_validation.class_archive import archive_file, build_in_background, is_usable, main, make
 
 
 def java(folder: Path, version: str) -> Path:
@@ -103,11 +96,3 @@ def test_failure_leaves_a_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(os, "nice", lambda _: 0)
     assert main([str(tmp_path / "x.jsa"), ""]) == 1
     assert (tmp_path / "x.failed").read_text() == "no room\n"
-
-
-def test_archives_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("pyspark-4.0.0-a.jsa", "pyspark-4.0.0-a.lock", ".pyspark-4.1.0-b.jsa", "mine.txt"):
-        (tmp_path / name).write_bytes(b"12345")
-    assert remove_all(tmp_path) == 15
-    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
-    assert remove_all(tmp_path / "nowhere") == 0

@@ -22,7 +22,7 @@ from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_me
         ("kafkaform/rules/notes.py", "rule", "A branch removes a manifest.\n\n"),
         ("kafkaform/resources/topic/config_risk.py", "text", "older records are deleted permanently, "),
         ("kafkaform/report/history.py", "text", "No matching change is recorded."),
-        ("kafkaform/templates/kafkaform.yaml", "template", "The closed list of environments: "),
+        ("kafkaform/templates/kafkaform.yaml", "template", "Values of every topic that does not set"),
         ("schemas/audit.schema.json", "schema", "The consents that the change had."),
     ],
 )

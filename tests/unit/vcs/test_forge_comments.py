@@ -89,7 +89,7 @@ class TestComment:
 
     def test_text_may_come_from_stdin(self, job: Job) -> None:
         done = subprocess.run(
-            command("github", "comment", "-", "--pull-request", 12),
+            command("ci", "comment", "-", "--pull-request", 12),
             cwd=job.folder,
             env=environment(**job.hub.environment()),
             input="from a pipe: é",
@@ -150,7 +150,7 @@ class TestAtMostOneComment:
 
         job.hub.before = meet
         with ThreadPoolExecutor(2) as pool:
-            arguments = ("github", "comment", "plan.md", "--pull-request", 12)
+            arguments = ("ci", "comment", "plan.md", "--pull-request", 12)
             calls = [
                 pool.submit(kafkaform, *arguments, cwd=job.folder, env=job.hub.environment())
                 for _ in range(2)

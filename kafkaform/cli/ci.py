@@ -1,4 +1,4 @@
-"""`kafkaform github`: what workflows do on GitHub."""
+"""`kafkaform ci`: what jobs do on GitHub and GitLab."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from kafkaform.cli.output import tell
 from kafkaform.core.errors import ForgeError, KafkaformError, UsageError
 from kafkaform.core.files import MAX_FILE_BYTES, read_file, write_file
 from kafkaform.core.printable import printable
+from kafkaform.core.wording import command
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkaform.vcs.forge.client import GitHub
     from kafkaform.vcs.forge.markers import Marker
     from kafkaform.vcs.forge.publishing import Publication
@@ -26,11 +29,23 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ARTEFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _WORKFLOW = re.compile(r"[A-Za-z0-9._-]+\.ya?ml")
 
-text_argument = click.argument(
-    "file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="FILE.md"
+GITHUB = "github"
+GITLAB = "gitlab"
+_SIGNS = (
+    {GITHUB: "GITHUB_ACTIONS", GITLAB: "GITLAB_CI"},
+    {GITHUB: "GITHUB_REPOSITORY", GITLAB: "CI_PROJECT_ID"},
+    {GITHUB: "GITHUB_TOKEN", GITLAB: "GITLAB_TOKEN"},
+)
+"""The variables that show the forge: a job's own, then those that somebody sets elsewhere."""
+
+_forge_option = click.option(
+    "--forge", type=click.Choice([GITHUB, GITLAB]), help="The forge.  [default: that of this CI job]"
 )
 _repository = click.option(
-    "--repository", envvar="GITHUB_REPOSITORY", show_envvar=True, metavar="OWNER/NAME", help="The repository."
+    "--repository",
+    "--project",
+    metavar="OWNER/NAME",
+    help="The repository; on GitLab, the project's path or number.  [default: that of this CI job]",
 )
 
 
@@ -52,7 +67,30 @@ def _parse_marker(_context: click.Context, _parameter: click.Parameter, value: s
         raise UsageError(f"--id: {error}") from error
 
 
-comment_id_option = click.option(
+@click.group(cls=SectionedGroup)
+def ci() -> None:
+    """Comment on pull and merge requests, keep issues up to date, fetch reviewed plans.
+
+    The token is read from GITHUB_TOKEN or GITLAB_TOKEN, and the forge's address from GITHUB_API_URL or
+    CI_API_V4_URL. If the forge limits the rate or fails, the commands print a note, and retry for up to five
+    minutes.
+    """
+
+
+@ci.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="FILE.md")
+@click.option(
+    "--pull-request",
+    "--merge-request",
+    "number",
+    type=click.IntRange(min=1),
+    envvar="CI_MERGE_REQUEST_IID",
+    show_envvar=True,
+    required=True,
+    metavar="N",
+    help="The number of the pull or merge request.",
+)
+@click.option(
     "--id",
     "marker",
     default="plan",
@@ -60,44 +98,29 @@ comment_id_option = click.option(
     callback=_parse_marker,
     help="The id of the comment, such as plan-prod. There is one comment per id.",
 )
-
-
-@click.group(cls=SectionedGroup)
-def github() -> None:
-    """Comment on pull requests, keep issues up to date, fetch reviewed plans.
-
-    The token is read from GITHUB_TOKEN, and GitHub's address from GITHUB_API_URL. If GitHub limits the rate
-    or fails, the commands print a note, and retry for up to five minutes.
-    """
-
-
-@github.command()
-@text_argument
-@click.option(
-    "--pull-request",
-    "number",
-    type=click.IntRange(min=1),
-    required=True,
-    metavar="N",
-    help="The number of the pull request.",
-)
-@comment_id_option
+@_forge_option
 @_repository
-def comment(file: Path, number: int, marker: Marker, repository: str | None) -> None:
-    """Post FILE.md ('-' for stdin) as a comment on a pull request, or update it.
+def comment(file: Path, number: int, marker: Marker, forge: str | None, repository: str | None) -> None:
+    """Post FILE.md ('-' for stdin) as a comment on a pull or merge request, or update it.
 
     The comment is found by its id and updated in place. Only comments by the token's own account are ever
     changed. Text that is too long is cut, with a note.
     """
     # Read before the connection, so that an empty or missing file sends nothing.
-    text = read_markdown(file)
+    text = _read_markdown(file)
+    if _choose_forge(forge, os.environ) == GITLAB:
+        from kafkaform.vcs.forge.gitlab import GitLabProject, publish_note
+
+        address = GitLabProject.from_environment(os.environ, repository)
+        _report_publication("note", publish_note(address, number, marker, text, tell))
+        return
     with _connect(repository) as hub:
         from kafkaform.vcs.forge.comments import publish_comment
 
-        report_publication("comment", publish_comment(hub, number, marker, text))
+        _report_publication("comment", publish_comment(hub, number, marker, text))
 
 
-@github.command()
+@ci.command()
 @click.argument(
     "file",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
@@ -114,6 +137,7 @@ def comment(file: Path, number: int, marker: Marker, repository: str | None) -> 
 @click.option("--title", help="The issue's title. Required without --close.")
 @click.option("--label", "labels", multiple=True, help="A label for a new issue (repeatable).")
 @click.option("--close", "is_over", is_flag=True, help="Close the issue, if one is open.")
+@_forge_option
 @_repository
 def issue(
     file: Path | None,
@@ -121,9 +145,10 @@ def issue(
     title: str | None,
     labels: tuple[str, ...],
     is_over: bool,
+    forge: str | None,
     repository: str | None,
 ) -> None:
-    """Post FILE.md ('-' for stdin) as an issue, update it, or close it.
+    """Post FILE.md ('-' for stdin) as an issue of GitHub, update it, or close it.
 
     An update sends no notification. A closed issue stays closed: a new occurrence gets a new issue.
     """
@@ -131,24 +156,25 @@ def issue(
         raise UsageError("--close takes no FILE.md, --title or --label")
     if not is_over and (file is None or not title):
         raise UsageError("FILE.md and --title are required", hint="or use --close to close the issue")
-    text = read_markdown(file) if file is not None else ""
+    _require_github(forge, "issue")
+    text = _read_markdown(file) if file is not None else ""
     with _connect(repository) as hub:
         from kafkaform.vcs.forge.comments import close_issues, publish_issue
 
         if title:
-            report_publication("issue", publish_issue(hub, marker, title, text, labels))
+            _report_publication("issue", publish_issue(hub, marker, title, text, labels))
             return
         when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         run = f" ({hub.address.run_url})" if hub.address.run_url else ""
         # All open issues with the marker are closed: two jobs at the same time may have opened one each.
         closed = close_issues(hub, marker, f"Clean since {when}{run}.")
     for publication in closed:
-        report_publication("issue", publication)
+        _report_publication("issue", publication)
     if not closed:
         click.echo("no issue is open")
 
 
-@github.command("reviewed-plan")
+@ci.command("reviewed-plan")
 @click.option(
     "--commit",
     required=True,
@@ -180,15 +206,23 @@ def issue(
     metavar="PLAN.json",
     help="The file to save the plan to.",
 )
+@_forge_option
 @_repository
 def reviewed_plan(
-    commit: str, prefix: str, workflow: str, branch: str | None, out: Path, repository: str | None
+    commit: str,
+    prefix: str,
+    workflow: str,
+    branch: str | None,
+    out: Path,
+    forge: str | None,
+    repository: str | None,
 ) -> None:
-    """Fetch the reviewed plan of a merged commit, for apply --reviewed.
+    """Fetch the reviewed plan of a merged commit from GitHub, for apply --reviewed.
 
     Exits 1 with a specific reason if the commit has no pull request, if no plan was made from the pull
     request's last commit, or if the plan has expired.
     """
+    _require_github(forge, "reviewed-plan")
     with _connect(repository) as hub:
         from kafkaform.vcs.forge.reviewed_plan import fetch_reviewed_plan
 
@@ -196,6 +230,29 @@ def reviewed_plan(
     write_file(out, reviewed.plan)
     line = f"{out}: the plan of #{reviewed.pull_request} at {reviewed.head[:12]}, made by {reviewed.run_url}"
     click.echo(printable(line))
+
+
+def _choose_forge(given: str | None, environment: Mapping[str, str]) -> str:
+    """Return the forge: as given, or that of this job.
+
+    Raises:
+        UsageError: The environment is that of no forge, or of both.
+    """
+    found = [[forge for forge, variable in signs.items() if variable in environment] for signs in _SIGNS]
+    forge = given or next((forges[0] for forges in found if len(forges) == 1), None)
+    if forge is None:
+        raise UsageError(
+            "no forge is given, and this is not a CI job of one",
+            hint=f"give --forge {GITHUB} with GITHUB_TOKEN set, or --forge {GITLAB} with GITLAB_TOKEN",
+        )
+    return forge
+
+
+def _require_github(forge: str | None, name: str) -> None:
+    if _choose_forge(forge, os.environ) != GITHUB:
+        raise UsageError(
+            f"{command('ci', name)} works on GitHub, not on GitLab", hint="`ci comment` works on both"
+        )
 
 
 def _connect(repository: str | None) -> GitHub:
@@ -209,13 +266,13 @@ def _connect(repository: str | None) -> GitHub:
         if error.name != "github":
             raise
         raise ForgeError(
-            "`kafkaform github` needs PyGithub, which is not installed",
+            "`kafkaform ci` needs PyGithub for GitHub, which is not installed",
             hint="`pip install 'kafkaform[github]'`",
         ) from error
     return GitHub(address, tell)
 
 
-def read_markdown(file: Path) -> str:
+def _read_markdown(file: Path) -> str:
     """Read the text of a comment; raises KafkaformError if there is none."""
     try:
         text = sys.stdin.read(MAX_FILE_BYTES) if str(file) == "-" else read_file(file).decode("utf-8")
@@ -229,6 +286,6 @@ def read_markdown(file: Path) -> str:
     return text
 
 
-def report_publication(noun: str, publication: Publication) -> None:
+def _report_publication(noun: str, publication: Publication) -> None:
     """Print what was done, and where."""
     click.echo(printable(f"{noun} {publication.outcome}: {publication.url}"))

@@ -1,0 +1,111 @@
+"""An apply to several clusters, stage by stage."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkaform.cli.error_handler import ErrorHandler
+from kafkaform.cli.fleet import check_selector, plan_path
+from kafkaform.cli.output import print_text, tell
+from kafkaform.cli.session import Session
+from kafkaform.cli.show import PLAN_SUFFIX
+from kafkaform.config.settings import Stage, find_settings
+from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
+from kafkaform.core.units import format_duration
+from kafkaform.core.values import replace
+from kafkaform.inspect.health_check import Examination, HealthVerdict, await_health
+from kafkaform.report.stages import StageOutcome, render_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from kafkaform.cli.options import ClusterSelector
+    from kafkaform.config.settings import Settings
+    from kafkaform.inspect.health_check import HealthReport
+
+
+def apply_in_stages(
+    selectors: Sequence[str],
+    where: ClusterSelector,
+    paths: Sequence[Path],
+    apply: Callable[[ClusterSelector, Sequence[Path]], int],
+) -> int:
+    """Apply to the selected clusters, and stop after the first stage that is not complete.
+
+    The clusters of a stage are independent: if one fails, the others of the stage are still applied. Each is
+    locked only while it is applied. Run again, clusters that are complete have nothing left to change.
+
+    Args:
+        selectors: The clusters, by globs of names or by labels.
+        where: The options of the command line; they may not choose a cluster.
+        paths: Manifests, or the plan that `plan --clusters --out` saved for each cluster.
+        apply: Applies to one cluster, given the options that choose it and the paths; returns the exit code.
+
+    Raises:
+        UsageError: The selection is wrong, or a selected cluster is in no stage.
+    """
+    check_selector(where)
+    settings = find_settings(where.config_file)
+    stages = [*_divide(settings, selectors)]
+    outcomes = {name: StageOutcome.NOT_STARTED for _, names in stages for name in names}
+    for number, (stage, names) in enumerate(stages, 1):
+        for name in names:
+            tell(f"stage {number} of {len(stages)}: cluster {name}")
+            chosen = replace(where, cluster_name=name)
+            own = [plan_path(path, name) if path.suffix == PLAN_SUFFIX else path for path in paths]
+            outcomes[name] = _run(partial(apply, chosen, own))
+        failed = any(outcomes[name] is not StageOutcome.APPLIED for name in names)
+        # Health is waited for between stages: after the last one, nothing depends on it.
+        if not failed and stage.wait_ms is not None and number < len(stages):
+            for name in names:
+                if not _is_healthy(replace(where, cluster_name=name), stage.wait_ms):
+                    outcomes[name], failed = StageOutcome.UNHEALTHY, True
+        if failed:
+            break
+    numbered = [(number, name) for number, (_, names) in enumerate(stages, 1) for name in names]
+    print_text(render_stages([(number, name, outcomes[name]) for number, name in numbered]))
+    return int(any(outcome is not StageOutcome.APPLIED for outcome in outcomes.values()))
+
+
+def _divide(settings: Settings, selectors: Sequence[str]) -> Iterator[tuple[Stage, list[str]]]:
+    """Yield each stage with the selected clusters that are in no earlier one."""
+    remaining = settings.select_clusters(selectors)
+    for stage in settings.stages or [Stage((name,)) for name in remaining]:
+        names = [name for name, each in remaining.items() if any(map(each.matches, stage.selectors))]
+        if names:
+            yield stage, names
+        remaining = {name: each for name, each in remaining.items() if name not in names}
+    if remaining:
+        raise UsageError(
+            f"{', '.join(remaining)}: in no stage of {settings.file}", hint="add a stage, or select others"
+        )
+
+
+def _run(apply: Callable[[], int]) -> StageOutcome:
+    try:
+        return StageOutcome.APPLIED if apply() == 0 else StageOutcome.INCOMPLETE
+    except KafkaformError as error:
+        # One cluster that is down stops no other of its stage.
+        (click.get_current_context().find_object(ErrorHandler) or ErrorHandler()).tell(error)
+        return StageOutcome.FAILED
+
+
+def _is_healthy(where: ClusterSelector, wait_ms: int) -> bool:
+    session = Session.start(where)
+    target = session.require_cluster()
+    tell(f"waiting up to {format_duration(wait_ms)} until cluster {target.name} is healthy")
+    examination = Examination((), session.settings, target, session.environment, subset=True)
+
+    def examine() -> HealthReport:
+        with session.cluster() as cluster:
+            return examination.examine(cluster)
+
+    try:
+        return await_health(examine, wait_ms / 1000, lambda _: None).verdict is HealthVerdict.HEALTHY
+    except ClusterError as error:
+        tell(f"cluster {target.name} cannot be read: {error.message}")
+        return False

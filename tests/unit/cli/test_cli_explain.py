@@ -1,0 +1,91 @@
+"""`kafkaform explain KIND[.FIELD]`: what the schemas say about fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkaform.cli.explain import CONFIG
+from kafkaform.core.schema_files import FieldSchema, find_field, list_fields, load_schema
+from kafkaform.resources import KINDS
+from tests.support.cli.project import run_in_process
+
+SCHEMAS = {CONFIG: "config", **{name: kind.schema for name, kind in KINDS.items()}}
+
+
+def list_all_fields(schema: str, field: FieldSchema, depth: int = 0) -> Iterator[FieldSchema]:
+    """Yield all fields below a field; those of overrides and defaults are those of specs."""
+    for below in list_fields(schema, field).values():
+        yield below
+        if depth < 4 and below.path not in {"spec.overrides", "defaults", "profiles"}:
+            yield from list_all_fields(schema, below, depth + 1)
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_every_field_is_explained(kind: str, tmp_path: Path) -> None:
+    schema = SCHEMAS[kind]
+    fields = list(list_all_fields(schema, FieldSchema("", load_schema(schema))))
+    assert len(fields) > 5
+    for field in fields:
+        assert find_field(schema, field.path) == field
+    json = run_in_process("explain", kind, "--format", "json", cwd=tmp_path).needs(0).json
+    assert {below["path"] for below in json["fields"]} <= {field.path for field in fields}
+
+
+@pytest.mark.parametrize(
+    ("subject", "facts"),
+    [
+        ("Topic.spec.partitions", {"type": "a whole number", "bounds": "at least 1 and at most 100000"}),
+        ("topics.spec.state", {"type": "present | absent", "default": "present"}),
+        ("Topic.spec.config.retention.ms", {"type": "a duration", "default": "7d", "bounds": "at least -1"}),
+        ("Topic.spec.config.segment.bytes", {"type": "a size"}),
+        ("Topic.spec.config.cleanup.policy", {"type": "a list of texts", "values": "compact, delete"}),
+        ("Topic.spec.config.unclean.leader.election.enable", {"type": "true or false"}),
+        ("Topic.metadata.name", {"type": "text", "required": "yes"}),
+        ("Topic.spec.overrides.retention.bytes", {"type": "a size or null"}),
+        ("group.spec.client.max.poll.interval.ms", {"type": "a duration"}),
+        ("ConsumerGroup.spec.lag.maxTime", {"type": "a duration or null", "examples": "10m"}),
+        ("access.spec.consumes.group", {"type": "text or a mapping", "required": "yes"}),
+        ("config.clusters.moves.whenBusy", {"type": "refuse | wait", "default": "refuse"}),
+    ],
+)
+def test_field_has_its_type_units_values_and_default(
+    subject: str, facts: dict[str, str], tmp_path: Path
+) -> None:
+    json = run_in_process("explain", subject, "--format", "json", cwd=tmp_path).needs(0).json
+    assert json["description"]
+    assert json.items() >= facts.items()
+    assert ("units" in json) == any(unit in json["type"] for unit in ("duration", "size"))
+    text = run_in_process("explain", subject, cwd=tmp_path).needs(0).words
+    assert all(fact in text for fact in facts.values() if fact != "yes")
+
+
+@pytest.mark.parametrize(
+    ("subject", "suggested"),
+    [
+        ("Topic.spec.retenton", "Topic.spec.retention"),
+        ("Topic.retention", "Topic.spec.retention"),
+        ("Topic.spec.retention.tme", "Topic.spec.retention.time"),
+        ("Topic.spec.config.retention.m", "Topic.spec.config.retention.ms"),
+        ("Topic.sepc.partitions", "Topic.spec.partitions"),
+        ("Config.cluster", "Config.clusters"),
+    ],
+)
+def test_unknown_field_suggests_one(subject: str, suggested: str, tmp_path: Path) -> None:
+    assert (
+        f"did you mean `kafkaform explain {suggested}`?"
+        in run_in_process("explain", subject, cwd=tmp_path).needs(64).err
+    )
+
+
+def test_other_texts_are_neither_kind_nor_resource(tmp_path: Path) -> None:
+    assert "did you mean 'topic'?" in run_in_process("explain", "topc.spec", cwd=tmp_path).needs(64).err
+    assert (
+        "a resource is written KIND/NAME"
+        in run_in_process("explain", "orders.v1", cwd=tmp_path).needs(64).err
+    )
+    assert (
+        "lists its fields" in run_in_process("explain", "Topic.spec.partitions.x", cwd=tmp_path).needs(64).err
+    )

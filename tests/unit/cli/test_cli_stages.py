@@ -1,0 +1,134 @@
+"""Commands on several clusters: which are selected, and in which order they are applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkaform.cli.session import Session
+from kafkaform.core.errors import ClusterError
+from tests.support.cli.memory_program import Connected
+from tests.support.cli.project import Call, Project
+from tests.support.plans.scenes import state_of
+
+LABELS = {"staging": {}, "eu": {"region": "eu"}, "us": {"region": "us"}, "asia": {"region": "asia"}}
+CLUSTERS = {
+    name: {"labels": labels, "client": {"bootstrap.servers": f"{name}:9092"}}
+    for name, labels in LABELS.items()
+}
+STAGES = [["staging"], {"clusters": ["region=eu"]}, ["*"]]
+
+
+class Down(Connected):
+    """A cluster of which no broker answers."""
+
+    def facts(self) -> Any:
+        raise ClusterError("no broker answers")
+
+    observe = facts  # type: ignore[assignment]
+
+
+class Restarting(Connected):
+    """A cluster whose health cannot be read any more once it was applied to."""
+
+    def health(self) -> Any:
+        if self.executed:
+            raise ClusterError("no broker answers")
+        return super().health()
+
+
+@pytest.fixture
+def fleet(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Connected]:
+    fleet = {name: Connected(name) for name in CLUSTERS}
+    monkeypatch.setattr(Session, "cluster", lambda session: fleet[session.require_cluster().name])
+    project.config(clusters=CLUSTERS, stages=STAGES)
+    project.topic("t")
+    return fleet
+
+
+def apply(project: Project, *selectors: str, more: tuple[str, ...] = ()) -> Call:
+    chosen = [word for selector in selectors for word in ("--clusters", selector)]
+    return project.run("apply", *chosen, "--auto-approve", *more)
+
+
+def list_outcomes(call: Call) -> dict[str, str]:
+    """Return the outcome of each cluster, from the last table."""
+    rows = [line.split(maxsplit=2) for line in call.out.splitlines()]
+    return {row[1]: row[2] for row in rows if len(row) == 3 and row[0].isdigit() and row[1] in CLUSTERS}
+
+
+def test_stages_are_applied_in_order(project: Project, fleet: dict[str, Connected]) -> None:
+    call = apply(project, "*").needs(0)
+    order = [line.rpartition(" ")[2] for line in call.err.splitlines() if line.startswith("stage ")]
+    assert order == ["staging", "eu", "asia", "us"]
+    assert set(list_outcomes(call).values()) == {"complete"}
+    assert all(state_of(cluster, f"{project.prefix}t") for cluster in fleet.values())
+
+
+def test_apply_stops_after_a_stage_that_is_not_complete_and_goes_on_from_there(
+    project: Project, fleet: dict[str, Connected]
+) -> None:
+    fleet["eu"] = Down("eu")
+    call = apply(project, "*").needs(1)
+    assert list_outcomes(call) == {
+        "staging": "complete",
+        "eu": "failed: see above",
+        "us": "not started",
+        "asia": "not started",
+    }
+    assert "no broker answers" in call.err
+    assert "Stopped after stage 2" in call.out
+    fleet["eu"] = Connected("eu")
+    assert set(list_outcomes(apply(project, "*").needs(0)).values()) == {"complete"}
+
+
+def test_clusters_of_one_stage_do_not_stop_each_other(project: Project, fleet: dict[str, Connected]) -> None:
+    fleet["us"] = Down("us")
+    outcomes = list_outcomes(apply(project, "us", "asia").needs(1))
+    assert outcomes == {"us": "failed: see above", "asia": "complete"}
+
+
+def test_next_stage_waits_for_health(project: Project, fleet: dict[str, Connected]) -> None:
+    project.config(clusters=CLUSTERS, stages=[{"clusters": ["staging"], "waitHealthy": "1ms"}, ["*"]])
+    fleet["staging"] = Restarting("staging")
+    call = apply(project, "staging", "eu").needs(1)
+    assert list_outcomes(call) == {"staging": "applied, but not healthy", "eu": "not started"}
+    fleet["staging"] = Connected("staging")
+    call = apply(project, "staging", "eu").needs(0)
+    assert "until cluster staging is healthy" in call.err
+    assert set(list_outcomes(call).values()) == {"complete"}
+
+
+def test_each_cluster_has_its_saved_plan(project: Project, fleet: dict[str, Connected]) -> None:
+    project.run("plan", "--clusters", "eu", "--clusters", "us", "--out", "p.json").needs(0)
+    assert sorted(path.name for path in project.folder.glob("p.*.json")) == ["p.eu.json", "p.us.json"]
+    apply(project, "eu", "us", more=("p.json",)).needs(0)
+    assert [bool(state_of(fleet[name], f"{project.prefix}t")) for name in ("staging", "eu", "us")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "part"),
+    [
+        ("plan --clusters staging --cluster eu", "--cluster chooses one"),
+        ("plan --clusters stagin", "did you mean 'staging'?"),
+        ("plan --clusters region=uk", "matches no cluster"),
+        ("apply --clusters '*' --format json --auto-approve", "--format json"),
+        ("status --clusters 'eu' --watch", "--watch"),
+    ],
+)
+@pytest.mark.usefixtures("fleet")
+def test_wrong_selection_is_refused(command: str, part: str, project: Project) -> None:
+    assert part in project.run(*command.replace("'", "").split()).needs(64).err
+
+
+@pytest.mark.usefixtures("fleet")
+def test_cluster_in_no_stage_is_refused_before_anything_is_applied(project: Project) -> None:
+    project.config(clusters=CLUSTERS, stages=[["staging"], ["region=eu"]])
+    call = apply(project, "*").needs(64)
+    assert "asia, us" in call.err
+    assert "stage 1" not in call.err

@@ -1,0 +1,202 @@
+"""Tests of a manifest in an editor, by the schema of editors: typical mistakes, and no false alarm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from kafkaform.config.manifests.loader import VERBATIM
+from kafkaform.config.manifests.yaml12 import read_documents
+from kafkaform.config.starter import write_starter
+from kafkaform.core.schema_files import load_schema
+from tests.support.cli.project import ROOT
+from tests.support.kinds import KIND_CASES
+from tests.support.required import program
+
+HEAD = "apiVersion: kafkaform/v1\nkind: {}\nmetadata: {{name: a}}\nspec:\n"
+MISTAKES: Mapping[str, tuple[str, Sequence[str]]] = {
+    # Each line that is listed has one mistake; `…` stands for the head of a manifest of the kind.
+    "names": (
+        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: bad name}\nspec: {partitons: 3}\n",
+        ["metadata: {name: bad name}", "spec: {partitons: 3}"],
+    ),
+    "counts": (
+        HEAD.format("Topic") + "  partitions: '3'\n  replicationFactor: 0\n  keyed: maybe\n",
+        ["  partitions: '3'", "  replicationFactor: 0", "  keyed: maybe"],
+    ),
+    "units": (
+        HEAD.format("Topic")
+        + "  retention: 7 days\n  config:\n    retention.bytes: 50G\n    segment.ms: 1y\n",
+        ["  retention: 7 days", "    retention.bytes: 50G", "    segment.ms: 1y"],
+    ),
+    "configs": (
+        HEAD.format("Topic") + "  config:\n    cleanup.policy: compacted\n    min.isr: 2\n"
+        "    min.insync.replicas: two\n    preallocate: sometimes\n    compression.type: zip\n",
+        [
+            "    cleanup.policy: compacted",
+            "    min.isr: 2",
+            "    min.insync.replicas: two",
+            "    preallocate: sometimes",
+            "    compression.type: zip",
+        ],
+    ),
+    "overrides": (
+        HEAD.format("Topic") + "  overrides:\n    dev: {partitions: 1.5, config: {cleanup.policy: remove}}\n"
+        "    prod: {retention: a week}\n",
+        ["    dev: {partitions: 1.5, config: {cleanup.policy: remove}}", "    prod: {retention: a week}"],
+    ),
+    "groups": (
+        HEAD.format("ConsumerGroup") + "  topics: orders.v1\n  protocol: share-group\n"
+        "  offsets: {initial: newest}\n  lag: {maxTime: 5 min}\n  members: {expected: '2'}\n",
+        [
+            "  topics: orders.v1",
+            "  protocol: share-group",
+            "  offsets: {initial: newest}",
+            "  lag: {maxTime: 5 min}",
+            "  members: {expected: '2'}",
+        ],
+    ),
+    "clients": (
+        HEAD.format("ConsumerGroup") + "  topics: [a]\n  client:\n    max.poll.interval.ms: 5 minutes\n"
+        "    max.poll.records: many\n    isolation.level: committed\n",
+        [
+            "    max.poll.interval.ms: 5 minutes",
+            "    max.poll.records: many",
+            "    isolation.level: committed",
+        ],
+    ),
+    "rights": (
+        HEAD.format("Access") + "  principals: [checkout]\n  produce: [x]\n",
+        ["  principals: [checkout]", "  produce: [x]"],
+    ),
+    "schemas": (
+        HEAD.format("Subject") + "  schema: '{}'\n  schemaType: avro\n  compatibility: BACK\n",
+        ["  schemaType: avro", "  compatibility: BACK"],
+    ),
+    "kinds": ("apiVersion: kafkaform/v2\nkind: Topik\nmetadata: {name: a}\nspec: {}\n", ["kind: Topik"]),
+}
+"""Files with typical mistakes, and the lines that have one."""
+
+
+def list_lines(text: str) -> set[int]:
+    """Return the lines of a file with a finding of the schema of editors."""
+    schema = load_schema("manifest")
+    found = set()
+    for document in read_documents(text.encode(), "f", lambda _: None, verbatim=VERBATIM):
+        # An editor reads numbers and truth values as YAML does, and not as the text of a config.
+        data = next(iter(yaml.safe_load_all(text))) if "---" not in text else document.data
+        for error in _list_leaves(Draft202012Validator(schema).iter_errors(data)):
+            found |= _list_error_lines(error, document)
+    return found
+
+
+def _list_leaves(errors: Any) -> Iterator[Any]:
+    for error in errors:
+        if error.context:
+            yield from _list_leaves(error.context)
+        else:
+            yield error
+
+
+def _list_error_lines(error: Any, document: Any) -> set[int]:
+    path = tuple(error.absolute_path)
+    if error.validator == "additionalProperties":
+        extra = set(error.instance) - set(error.schema.get("properties", {}))
+        return {document.locate((*path, name), key=True).line for name in extra}
+    return {document.locate(path).line}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_typical_mistake_is_found_in_its_line(name: str) -> None:
+    text, wrong = MISTAKES[name]
+    lines = text.splitlines()
+    expected = {lines.index(line) + 1 for line in wrong}
+    # An unknown config is a warning by `deprecationMessage`, which only editors show.
+    expected -= {number for number in expected if "min.isr" in lines[number - 1]}
+    assert expected <= list_lines(text)
+
+
+def test_valid_manifests_have_no_finding() -> None:
+    files = [*(ROOT / "topics").rglob("*.yaml"), *(ROOT / "docs/examples").rglob("topics/**/*.yaml")]
+    assert len(files) > 10
+    validator = Draft202012Validator(load_schema("manifest"))
+    for file in files:
+        for data in yaml.safe_load_all(file.read_text()):
+            assert [*validator.iter_errors(data)] == [], file
+    for case in KIND_CASES:
+        data = {"apiVersion": "kafkaform/v1", "kind": case.kind, "metadata": {"name": "a"}, "spec": case.spec}
+        assert [*validator.iter_errors(data)] == [], case.kind
+
+
+def test_language_server_of_editors_shows_the_mistakes(tmp_path: Path) -> None:
+    server = program("yaml-language-server")
+    write_starter(tmp_path)
+    # One file with several documents, as a service has them.
+    text = "---\n".join(text for text, _ in MISTAKES.values())
+    (tmp_path / "topics/mistakes.yaml").write_text(text)
+    settings = json.loads((tmp_path / ".vscode/settings.json").read_text())["yaml.schemas"]
+    lines = text.splitlines()
+    expected = {
+        number for number, line in enumerate(lines, 1) if any(line in wrong for _, wrong in MISTAKES.values())
+    }
+    shown = read_diagnostics(server, tmp_path, "topics/mistakes.yaml", settings)
+    assert len(expected) == 28
+    assert sorted(lines[number - 1] for number in expected - shown) == []
+    assert read_diagnostics(server, tmp_path, "topics/example.yaml", settings) == set()
+
+
+def read_diagnostics(server: str, root: Path, file: str, schemas: Mapping[str, Any]) -> set[int]:
+    """Open a file in a language server, as an editor does; return the lines with a finding."""
+    with subprocess.Popen(
+        [server, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def send(**message: Any) -> None:
+            body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+            assert process.stdin is not None
+            process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            process.stdin.flush()
+
+        def receive() -> dict[str, Any]:
+            assert process.stdout is not None
+            length = 0
+            while header := process.stdout.readline().strip():
+                length = int(header.split(b":")[1]) if header.startswith(b"Content-Length") else length
+            message: dict[str, Any] = json.loads(process.stdout.read(length))
+            return message
+
+        capabilities = {"workspace": {"configuration": True}}
+        send(
+            id=1,
+            method="initialize",
+            params={"processId": None, "rootUri": root.as_uri(), "capabilities": capabilities},
+        )
+        while receive().get("id") != 1:
+            pass
+        send(method="initialized", params={})
+        opened = {
+            "uri": (root / file).as_uri(),
+            "languageId": "yaml",
+            "version": 1,
+            "text": (root / file).read_text(),
+        }
+        send(method="textDocument/didOpen", params={"textDocument": opened})
+        while True:
+            message = receive()
+            if message.get("method") == "workspace/configuration":
+                yaml_settings = {"validate": True, "schemas": schemas, "schemaStore": {"enable": False}}
+                send(id=message["id"], result=[yaml_settings] * len(message["params"]["items"]))
+            elif message.get("method") == "textDocument/publishDiagnostics":
+                process.kill()
+                return {each["range"]["start"]["line"] + 1 for each in message["params"]["diagnostics"]}
+            elif "id" in message and "method" in message:
+                send(id=message["id"], result=None)

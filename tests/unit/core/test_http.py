@@ -1,0 +1,30 @@
+"""The deadline of a request as a whole, and the thread that makes it."""
+
+from __future__ import annotations
+
+from threading import Event, Thread, current_thread
+
+import pytest
+
+from kafkaform.core.http import call_within
+
+
+def test_call_that_takes_too_long_is_given_up() -> None:
+    end = Event()
+    with pytest.raises(TimeoutError):
+        call_within(0.05, end.wait)
+    assert call_within(5, lambda: "next") == "next"
+    end.set()
+    with pytest.raises(ValueError, match="invalid"):
+        call_within(5, lambda: int("invalid"))
+
+
+def test_thread_is_kept_until_that_of_the_caller_ends() -> None:
+    threads: list[Thread] = []
+    caller = Thread(target=lambda: threads.extend(call_within(5, current_thread) for _ in range(2)))
+    caller.start()
+    caller.join(5)
+    first, second = threads
+    assert first is second is not call_within(5, current_thread)
+    first.join(5)
+    assert not first.is_alive()

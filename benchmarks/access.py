@@ -81,11 +81,11 @@ def main() -> int:
 
 def share_acls(acls: int, principals: int) -> list[list[str]]:
     """Return the topics of each principal, besides its group and its transactional ids."""
-    each, more = divmod(acls - 2 * principals, principals)
+    each, extra = divmod(acls - 2 * principals, principals)
     rights = []
     topic = 0
     for number in range(principals):
-        count = each + (number < more)
+        count = each + (number < extra)
         rights.append([f"{scene.PREFIX}{(topic + i) % TOPICS:05d}" for i in range(count)])
         topic += count
     return rights

@@ -99,7 +99,7 @@ def main() -> int:
 
 
 def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tuple[str, str], Figures]:
-    """What each way took for each piece of work: medians over the rounds that count."""
+    """Return the times of each way for each piece of work: medians over the rounds that count."""
     scene.write_manifests(folder / "create", count, keyed=False)
     scene.write_manifests(folder / "configs", count, retention="2d", keyed=False)
     scene.write_manifests(
@@ -116,9 +116,9 @@ def measure(kafka: DevCluster, folder: Path, count: int, rounds: int) -> dict[tu
                 elif way == "done":
                     figures = {way: carried_out(address, made_plan(address, work, folder))}
                 else:
-                    figures = called(admin, work, count)
-                for name, one in figures.items() if number else ():  # the first round warms the broker up
-                    taken[name, work].append(one)
+                    figures = measure_raw_calls(admin, work, count)
+                for name, value in figures.items() if number else ():  # the first round warms the broker up
+                    taken[name, work].append(value)
                 settle(kafka, count, work)
             delete(kafka, count)
             forget(admin)
@@ -161,7 +161,7 @@ def carried_out(address: str, file: Path) -> Figures:
     return took(begun[0], ended)
 
 
-def called(admin: AdminClient, work: str, count: int) -> dict[str, Figures]:
+def measure_raw_calls(admin: AdminClient, work: str, count: int) -> dict[str, Figures]:
     """The raw calls in this process: up to the last answer, and until brokers show it."""
     admin.list_topics(timeout=LONGEST_S)  # connects
     begun = clocks()
@@ -177,20 +177,20 @@ def clocks() -> tuple[float, float]:
 
 
 def took(begun: tuple[float, float], ended: tuple[float, float]) -> Figures:
-    """What lies between two looks at the clocks; of a peak, this process says nothing."""
+    """Return the difference between two looks at the clocks; the peak of this process is left out."""
     return Figures(ended[0] - begun[0], 0.0, ended[1] - begun[1])
 
 
 def settle(kafka: DevCluster, count: int, work: str) -> None:
     """Wait until the broker is done with what was asked for, and shows it."""
     partitions = raw_apply.MORE_PARTITIONS if work == "partitions" else scene.PARTITIONS
-    awaited(lambda: scene.count_logs(kafka) == count * partitions)
+    await_condition(lambda: scene.count_logs(kafka) == count * partitions)
     with scene.connect(kafka.bootstrap_servers) as cluster:
         retention = str(scene.DAY_MS if work == "create" else 2 * scene.DAY_MS)
-        awaited(
+        await_condition(
             lambda: all(
-                one.state["config.retention.ms"] == retention
-                for one in cluster.observe(scene.list_refs(count)).resources.values()
+                resource.state["config.retention.ms"] == retention
+                for resource in cluster.observe(scene.list_refs(count)).resources.values()
             )
         )
 
@@ -199,8 +199,8 @@ def delete(kafka: DevCluster, count: int) -> None:
     """Delete all topics, and wait until nothing is left of them."""
     with scene.connect(kafka.bootstrap_servers) as cluster:
         seen = cluster.observe(scene.list_refs(count)).resources
-        scene.execute(cluster, [DeleteTopic(ref, one.uid) for ref, one in seen.items()])
-    awaited(lambda: scene.count_logs(kafka) == 0)
+        scene.execute(cluster, [DeleteTopic(ref, value.uid) for ref, value in seen.items()])
+    await_condition(lambda: scene.count_logs(kafka) == 0)
 
 
 def forget(admin: AdminClient) -> None:
@@ -210,7 +210,7 @@ def forget(admin: AdminClient) -> None:
         emptied.result()
 
 
-def awaited(done: Callable[[], bool]) -> None:
+def await_condition(done: Callable[[], bool]) -> None:
     """Wait until something is done; ends the benchmark where it never is."""
     deadline = time.monotonic() + LONGEST_S
     while not done():

@@ -59,7 +59,7 @@ HEADINGS = ("topics", "", "seconds", "to raw calls", "to fastest peer", "CPU s",
 
 
 class Topics(NamedTuple):
-    """What every tool makes a plan of.
+    """The changes that every tool plans.
 
     Attributes:
         kafka: The brokers.
@@ -142,9 +142,9 @@ def _process(command: Sequence[str], expect: int = 0) -> Callable[[int], Figures
 def _kafkaform(folder: Path, topics: Topics) -> dict[str, Callable[[int], Figures]]:
     config = write_config(folder, topics.kafka)
     files = write_manifests(folder / "topics", topics.count, partitions=topics.partitions)
-    one = folder / "one"
-    one.mkdir()
-    (one / "topics.yaml").write_text("---\n".join(path.read_text() for path in sorted(files.iterdir())))
+    item = folder / "one"
+    item.mkdir()
+    (item / "topics.yaml").write_text("---\n".join(path.read_text() for path in sorted(files.iterdir())))
 
     profiled = write_profiled(folder / "profiled", config, topics)
 
@@ -154,7 +154,7 @@ def _kafkaform(folder: Path, topics: Topics) -> dict[str, Callable[[int], Figure
 
     return {
         "plan": plan(files, "plaintext"),
-        "plan, one file": plan(one, "plaintext"),
+        "plan, one file": plan(item, "plaintext"),
         f"plan, {PROFILES} profiles": plan(profiled, "plaintext", profiled / "kafkaform.yaml"),
         "plan, SASL_SSL, PLAIN": plan(files, "plain"),
         "plan, SASL_SSL, SCRAM": plan(files, "scram"),

@@ -135,7 +135,7 @@ def answer(found: dict[str, object], question: str, figures: dict[str, float]) -
 
 
 def figures(taken: Figures) -> dict[str, float]:
-    """What a process took."""
+    """Return the resources that a process used."""
     return {"seconds": taken.seconds, "cpu_s": taken.cpu, "peak_mb": taken.peak}
 
 
@@ -144,11 +144,11 @@ def create(address: str, topics: Mapping[str, int]) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     # A controller refuses what makes 10,000 records of metadata at once.
     asked = [NewTopic(name, min(count, 5_000), 1) for name, count in topics.items()]
-    more = [NewPartitions(name, count) for name, count in topics.items() if count > 5_000]
+    extra = [NewPartitions(name, count) for name, count in topics.items() if count > 5_000]
     for first in range(0, len(asked), 250):
         for future in admin.create_topics(asked[first : first + 250]).values():
             future.result(60)
-    for future in admin.create_partitions(more).values() if more else ():
+    for future in admin.create_partitions(extra).values() if extra else ():
         future.result(60)
     # Or the producer places records in those that metadata shows.
     while any(len(admin.list_topics(name, 60).topics[name].partitions) < topics[name] for name in topics):
@@ -177,7 +177,7 @@ def produce(
     producer = producer or producer_of(address)
     random, ends = np.random.default_rng(1), Counter[int]()
 
-    def written(error: object, message: Any) -> None:
+    def store_offset(error: object, message: Any) -> None:
         if error is not None:
             sys.exit(f"bench: a record was not written: {error}")
         ends[message.partition()] += 1
@@ -188,7 +188,7 @@ def produce(
         for key in drawn.tolist():
             while True:
                 try:
-                    producer.produce(topic, VALUE, b"customer-%d" % key, on_delivery=written)
+                    producer.produce(topic, VALUE, b"customer-%d" % key, on_delivery=store_offset)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -217,9 +217,9 @@ def whole(address: str, ends: list[int], rounds: int) -> dict[str, float]:
     """Alternating rounds of one session and of consumers; the session's first is its cold one."""
     with session(address, ends) as read:
         cold_s = read()
-        taken = [(read(), consumed(address, ends, 10_000)) for _ in range(rounds)]
+        taken = [(read(), measure_consumer(address, ends, 10_000)) for _ in range(rounds)]
     warm_s, many_s = (statistics.median(column) for column in zip(*taken, strict=True))
-    one_s = consumed(address, ends, 1)
+    one_s = measure_consumer(address, ends, 1)
     return {
         "records": sum(ends),
         "spark_s": warm_s,
@@ -279,7 +279,7 @@ def consumer(address: str, ends: list[int], batch: int) -> list[str]:
     return [sys.executable, "-c", CONSUMER, address, "short", str(PARTITIONS), str(sum(ends)), str(batch)]
 
 
-def consumed(address: str, ends: list[int], batch: int) -> float:
+def measure_consumer(address: str, ends: list[int], batch: int) -> float:
     """Seconds of that consumer, once it has started."""
     done = subprocess.run(consumer(address, ends, batch), stdout=subprocess.PIPE, text=True, check=True)
     return float(json.loads(done.stdout)["seconds"])
@@ -309,8 +309,8 @@ def start(address: str, ends: list[int], rounds: int, cache: Path) -> dict[str, 
     with mock.patch.dict(os.environ, {"KAFKAFORM_CACHE": str(cache)}):
         measure_process(skew(address, "short", archive="now"))
         commands = {
-            f"{what}_{how}": skew(address, "short", *options, archive=archive)
-            for what, options in (
+            f"{label}_{how}": skew(address, "short", *options, archive=archive)
+            for label, options in (
                 ("small", ("--records", "20000")),
                 ("sample", ()),
                 ("full", ("--records", "all")),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("kafkaform", "spark_validation")
+FOLDERS = ("kafkaform", "spark_validation", "tests", "scripts", "benchmarks")
 VERBS_TOO = frozenset({"read", "put", "set", "cut", "split", "run", "embed", "feed", "need", "seed"})
 """Participles that are imperatives as well."""
 IRREGULAR = re.compile(
@@ -26,6 +26,9 @@ IRREGULAR = re.compile(
 )
 PREPOSITION = re.compile("of|with|without|by|in|on|at|for|as|under|over|about|beside|behind")
 VAGUE = re.compile("ones?|told|found|those|these|said|others?|rest|what|whose|things?|more")
+TEST = re.compile(r"test_(?:an?|the)_|test_(?:\w+_)?(?:told|tells?|said|says?|seen|made)(?:_|$)")
+"""The name of a test begins with the unit, and machines do not tell, say or see."""
+TEST_MODULE = re.compile(r"tests\..*\btest_\w+$")
 QUESTION = re.compile(r"(?:What|Whether|How|Where|Who|Whose|Which|Why|When)\b")
 SHORT = 3
 """So many words of a docstring say no more than the name does."""
@@ -55,13 +58,25 @@ def find_problems(path: Path) -> Iterator[tuple[int, str, str]]:
             yield from _check_docstring(node)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and VAGUE.fullmatch(node.id):
             yield node.lineno, node.id, "a variable is a noun"
+        if isinstance(node, ast.ImportFrom) and TEST_MODULE.match(node.module or ""):
+            yield (
+                node.lineno,
+                node.module or "",
+                "tests share what is in tests/support, not in another test file",
+            )
 
 
 def _check_name(node: ast.FunctionDef) -> Iterator[tuple[int, str, str]]:
     decorators = {ast.unparse(decorator).split("(")[0].split(".")[-1] for decorator in node.decorator_list}
     is_test = node.returns is not None and ast.unparse(node.returns) == "bool"
-    if is_test or node.name.startswith("__") or decorators & {"property", "cached_property"}:
+    if is_test or node.name.startswith("__") or decorators & {"property", "cached_property", "fixture"}:
         return
+    if TEST.match(node.name):
+        yield (
+            node.lineno,
+            node.name,
+            "a test is named by the unit and its result: `test_recreated_topic_is_reported`",
+        )
     first, *following = node.name.lstrip("_").split("_")
     if not following and first not in VERBS_TOO and (IRREGULAR.fullmatch(first) or first.endswith("ed")):
         yield node.lineno, node.name, "a function is a verb with its object, not a participle"

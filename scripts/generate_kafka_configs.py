@@ -130,8 +130,8 @@ def find_wider_limits(known: dict[str, Any], key: dict[str, Any]) -> dict[str, A
         [[low, high]], [[least, greatest]] = ranges, before  # stops the run at several ranges that differ
         merged = [[choose_wider(min, low, least), choose_wider(max, high, greatest)]]
         wider |= {"ranges": merged} if merged != ranges else {}
-    if known.get("valid_values") and (more := set(key.get("valid_values", ())) - set(known["valid_values"])):
-        wider["valid_values"] = sorted(more.union(known["valid_values"]))
+    if known.get("valid_values") and (extra := set(key.get("valid_values", ())) - set(known["valid_values"])):
+        wider["valid_values"] = sorted(extra.union(known["valid_values"]))
     return wider
 
 

@@ -291,7 +291,7 @@ def _constrain(key: ConfigKey) -> Schema:
     if unit is not None:
         return {"type": ["string", "integer", "null"], **_build_pattern(*UNIT_PATTERNS[unit])}
     choices = [re.escape(value) for value in key.valid_values]
-    one = f"({'|'.join(choices)})"
+    item = f"({'|'.join(choices)})"
     insensitive = key.ignores_case or not choices
     match key.type:
         case ConfigType.BOOLEAN:
@@ -299,7 +299,7 @@ def _constrain(key: ConfigKey) -> Schema:
         case ConfigType.LIST if choices:
             message = f"one or more of {', '.join(key.valid_values)}"
             items = {"items": {"enum": [*key.valid_values]}}
-            return items | _build_pattern(f"^({one}( *, *{one})*)?$", message)
+            return items | _build_pattern(f"^({item}( *, *{item})*)?$", message)
         case ConfigType.STRING if not insensitive:
             return {"enum": [*key.valid_values, None]}
         case ConfigType.INT | ConfigType.LONG | ConfigType.SHORT:

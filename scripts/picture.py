@@ -30,7 +30,7 @@ from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic
 from scripts.demo import produce_orders, set_config
-from tests.support.browser import drawn
+from tests.support.browser import draw_page
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 DAY_MS = 86_400_000
@@ -142,7 +142,7 @@ def draw_comment(folder: str) -> None:
     markdown = run(folder, "plan", "--format", "markdown", "--target", "Topic/[ors]*", expect=1)
     page = Path(folder) / "comment.html"
     page.write_text(COMMENT.format(MarkdownIt("gfm-like", {"linkify": False}).render(markdown)), "utf-8")
-    drawn(page, DOCS / "comment.png", width=900, height=820)
+    draw_page(page, DOCS / "comment.png", width=900, height=820)
 
 
 def draw_skew(folder: str) -> None:
@@ -151,7 +151,7 @@ def draw_skew(folder: str) -> None:
     run(folder, "skew", "orders.v1", "--records", "all", "--out", str(page))
     for number, scheme in enumerate(("dark", "light")):
         flag = f"--blink-settings=preferredColorScheme={number}"
-        drawn(page, DOCS / f"skew-{scheme}.png", flag, width=900, height=950)
+        draw_page(page, DOCS / f"skew-{scheme}.png", flag, width=900, height=950)
 
 
 def main() -> int:

@@ -202,7 +202,6 @@ def pytest_runtest_protocol(
 
 @pytest.hookimpl(trylast=True)  # after hypothesis, which loads the profile of the command line
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the markers."""
     if settings().derandomize:
         # Hypothesis also draws constants of our modules, of those that are loaded by then: what a test draws
         # would depend on the tests before it on its worker, and on every line of the code.
@@ -214,9 +213,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # pytest-rerunfailures (16.7) writes to the controller twice and then reads, around each test: without
         # this, Nagle's algorithm and delayed acknowledgements cost 80 ms a test.
         reruns.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for folder, what in FOLDERS.items():
+    for folder, marks in FOLDERS.items():
         called = f"{folder}(reason)" if folder == NIGHTLY else folder
-        config.addinivalue_line("markers", f"{called}: {what}")
+        config.addinivalue_line("markers", f"{called}: {marks}")
 
 
 @pytest.hookimpl(wrapper=True)

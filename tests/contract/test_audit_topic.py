@@ -28,11 +28,11 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     if request.param == "memory":
         return MemoryCluster()
     real = cast("KafkaCluster", request.getfixturevalue("real_cluster"))
-    without_topic(request.getfixturevalue("kafka"))
+    delete_topic(request.getfixturevalue("kafka"))
     return real
 
 
-def without_topic(kafka: DevCluster) -> None:
+def delete_topic(kafka: DevCluster) -> None:
     """Take the topic away that another test may have left."""
     admin = admin_client(kafka.bootstrap_servers)
 
@@ -64,13 +64,13 @@ def test_lines_come_back_in_their_order_and_later_ones_behind(cluster: Cluster) 
     assert list(cluster.read_audit()) == [*first, *second]
 
 
-def test_a_line_of_the_largest_size_fits(cluster: Cluster) -> None:
+def test_line_of_the_largest_size_fits(cluster: Cluster) -> None:
     large = [line("a", 899_900), line("b", 899_900), line("c", 899_900)]
     cluster.append_audit(large)
     assert list(cluster.read_audit()) == large
 
 
-def test_the_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
+def test_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
     cluster.append_audit([line("a")])
     observed = eventually(
         lambda: cluster.observe([AUDIT_TOPIC]), lambda o: AUDIT_TOPIC in o.resources
@@ -106,7 +106,7 @@ def test_on_three_brokers_it_has_three_replicas(kafka3: DevCluster) -> None:
 
 def test_applies_that_write_at_the_same_time_lose_nothing(kafka: DevCluster) -> None:
     """All of them find no topic, and make it."""
-    without_topic(kafka)
+    delete_topic(kafka)
 
     def write(name: str) -> None:
         with connect(kafka.bootstrap_servers) as cluster:
@@ -129,7 +129,7 @@ def test_applies_that_write_at_the_same_time_lose_nothing(kafka: DevCluster) -> 
 
 
 def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
-    without_topic(kafka)
+    delete_topic(kafka)
     real_cluster.append_audit([line("orders")])
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "t-audit"})
     consumer.assign([TopicPartition(AUDIT_TOPIC.name, 0, 0)])
@@ -140,7 +140,7 @@ def test_messages_go_by_the_resource(kafka: DevCluster, real_cluster: KafkaClust
 
 
 def test_to_begin_writes_and_makes_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
-    without_topic(kafka)
+    delete_topic(kafka)
     real_cluster.begin_audit()
     assert AUDIT_TOPIC not in real_cluster.observe([], kinds=["Topic"]).inventory
     real_cluster.append_audit([line("a")])
@@ -149,7 +149,7 @@ def test_to_begin_writes_and_makes_nothing(kafka: DevCluster, real_cluster: Kafk
 
 def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     """Bytes that are no text, messages without a value, and a transaction that is left open."""
-    without_topic(kafka)
+    delete_topic(kafka)
     real_cluster.append_audit([line("a")])
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit"})
     producer.init_transactions(TIMEOUT_S)
@@ -171,11 +171,11 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
         assert f"{AUDIT_TOPIC.name}: skipped record 1 and 4 more" in problem
     finally:
         producer.abort_transaction(TIMEOUT_S)
-        without_topic(kafka)
+        delete_topic(kafka)
 
 
-def test_the_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
-    without_topic(kafka)
+def test_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
+    delete_topic(kafka)
     real_cluster.append_audit([line("a")])
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit-end"})
     producer.init_transactions(TIMEOUT_S)
@@ -183,7 +183,7 @@ def test_the_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_clus
     producer.produce(AUDIT_TOPIC.name, b"b")
     producer.commit_transaction(TIMEOUT_S)
     assert list(real_cluster.read_audit()) == [line("a"), "b"]
-    without_topic(kafka)
+    delete_topic(kafka)
 
 
 # --- rights ----------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def kept(kafka_acl: DevCluster) -> None:
         eventually(append, bool)
 
 
-def test_an_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
+def test_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
     """And no right on any group: none is used."""
     writer, reader = account(f"TOPIC:{AUDIT_TOPIC.name}:WRITE"), account(f"TOPIC:{AUDIT_TOPIC.name}:READ")
     writer.cluster.append_audit([line("written")])
@@ -212,7 +212,7 @@ def test_an_account_needs_no_more_than_write_and_read(kept: None, account: Calla
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "READ"])
-def test_an_account_that_may_not_write_is_told(
+def test_account_that_may_not_write_is_reported(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
     right: str | None,
@@ -222,7 +222,7 @@ def test_an_account_that_may_not_write_is_told(
         account(*grants).cluster.append_audit([line("a")])
 
 
-def test_an_account_refused_early_is_told_why(
+def test_account_refused_early_gets_the_reason(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
 ) -> None:
@@ -244,7 +244,7 @@ def test_an_account_refused_early_is_told_why(
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "WRITE"])
-def test_an_account_that_may_not_read_gets_a_hint(
+def test_account_that_may_not_read_gets_a_hint(
     kept: None,  # noqa: ARG001
     account: Callable[..., Account],
     right: str | None,

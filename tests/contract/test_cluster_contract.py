@@ -1,4 +1,4 @@
-"""What every cluster promises: the same tests on the one in memory and on a real Kafka."""
+"""Contract tests of every cluster, run on the one in memory and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_observing_a_missing_topic_creates_nothing(cluster: Cluster, prefix: str
     assert missing not in cluster.observe([missing]).inventory
 
 
-def test_the_inventory_has_all_topics(cluster: Cluster, prefix: str) -> None:
+def test_inventory_has_all_topics(cluster: Cluster, prefix: str) -> None:
     a, b, c = (topic(prefix + name) for name in "abc")
     create_topics(cluster, new_topic(a.name), new_topic(b.name), new_topic(c.name))
     observation = cluster.observe([a])
@@ -94,10 +94,10 @@ def test_fields_of_resources_are_read_alone(cluster: Cluster, prefix: str) -> No
     assert (missing in seen.inventory, seen.invisible) == (False, {})
     assert seen.resources[a].state == {"partitions": 2, "replicationFactor": 1, "config.retention.ms": "1000"}
     assert seen.resources[b].state == {"partitions": 3, "replicationFactor": 1}
-    for one in made[:2]:
-        narrow = seen.resources[one.ref]
-        assert (narrow.uid, narrow.live) == (one.uid, one.live)
-        assert narrow.effective.items() <= one.effective.items()
+    for item in made[:2]:
+        narrow = seen.resources[item.ref]
+        assert (narrow.uid, narrow.live) == (item.uid, item.live)
+        assert narrow.effective.items() <= item.effective.items()
     carry_out(cluster, AddPartitions(b, 3, 5), alter(a.name, "retention.ms"), DeleteTopic(c, made[2].uid))
     eventually(
         lambda: cluster.observe_fields({a: {"config.retention.ms": None}, b: {"partitions": None}, c: {}}),
@@ -126,7 +126,7 @@ def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster,
         assert kafka_configs.equal(key, str(observed.effective[path]), str(value)), path
 
 
-def test_an_own_value_equal_to_the_default_is_own(cluster: Cluster, prefix: str) -> None:
+def test_own_value_equal_to_the_default_is_own(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a", retention_ms="604800000"))
     assert observed.state["config.retention.ms"] == "604800000"
 
@@ -165,7 +165,7 @@ def test_minus_one_is_the_default_of_the_brokers(cluster: Cluster, prefix: str) 
 # --- identity --------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_is_made_again_has_another_id(cluster: Cluster, prefix: str) -> None:
+def test_topic_that_is_recreated_has_another_id(cluster: Cluster, prefix: str) -> None:
     (first,) = create_topics(cluster, new_topic(f"{prefix}a"))
     carry_out(cluster, DeleteTopic(first.ref, first.uid))
     wait_until_gone(cluster, topic(f"{prefix}a"))
@@ -327,7 +327,7 @@ def test_names_that_collide_only_with_each_other_pass_together(cluster: Cluster,
 
 
 @pytest.mark.parametrize("sort", ["create", "alter", "add", "delete"])
-def test_a_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, prefix: str, sort: str) -> None:
+def test_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, prefix: str, sort: str) -> None:
     twice, once = create_topics(cluster, new_topic(f"{prefix}twice"), new_topic(f"{prefix}once"))
     requests: dict[str, list[Operation]] = {
         "create": [new_topic(f"{prefix}x", 1), new_topic(f"{prefix}x", 2), new_topic(f"{prefix}y")],
@@ -384,7 +384,7 @@ def test_configs_are_set_and_unset_and_others_stay(cluster: Cluster, prefix: str
     assert observed.effective["config.retention.ms"] == "604800000"
 
 
-def test_a_min_isr_beyond_the_replicas_passes(cluster: Cluster, prefix: str) -> None:
+def test_min_isr_beyond_the_replicas_passes(cluster: Cluster, prefix: str) -> None:
     """Every write with acks=all then fails: a rule has to see it, the brokers do not."""
     operation = new_topic(f"{prefix}a", min_insync_replicas="3")
     assert cluster.validate([operation]) == [None]
@@ -405,7 +405,7 @@ def test_what_was_present_when_planned_does_not_matter(cluster: Cluster, prefix:
     wait_for_topic(cluster, f"{prefix}a", partitions=5, replicationFactor=1)
 
 
-def test_an_internal_topic_says_so(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_internal_topic_is_marked(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     offsets = topic("__consumer_offsets")
     if isinstance(cluster, MemoryCluster):
         carry_out(cluster, new_topic(offsets.name))

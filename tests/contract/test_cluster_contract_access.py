@@ -1,4 +1,4 @@
-"""What every cluster promises of ACLs: the same tests on the one in memory and on a real Kafka."""
+"""Contract tests of ACLs, run on the one in memory and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def alter(
 
 
 def test_acls_are_created_and_deleted_one_by_one(cluster: Cluster, prefix: str) -> None:
-    ref, other = access_ref(f"{prefix}a"), access_ref(f"{prefix}b")
+    ref, second = access_ref(f"{prefix}a"), access_ref(f"{prefix}b")
     literal, prefixed = f"allow Read on topic {prefix}x", f"allow Read on topic prefix {prefix}x"
     denied = f"deny Write on topic {prefix}x from 10.0.0.1"
     granted = alter(GrantAccess, ref, (literal, prefixed))
-    assert cluster.execute([granted, alter(GrantAccess, other, (literal,))]) == [None, None]
+    assert cluster.execute([granted, alter(GrantAccess, second, (literal,))]) == [None, None]
     wait_for_state(cluster, ref, {literal: "granted", prefixed: "granted"})
     assert cluster.execute([granted]) == [None], "what exists is created without an error"
     assert cluster.execute([alter(RevokeAccess, ref, (denied,), (literal,))]) == [None]
     wait_for_state(cluster, ref, {prefixed: "granted", denied: "denied"})
-    wait_for_state(cluster, other, {literal: "granted"})
+    wait_for_state(cluster, second, {literal: "granted"})
     assert cluster.execute([alter(RevokeAccess, ref, deleted=(literal,))]) == [None], (
         "what is gone is no error"
     )
@@ -52,11 +52,11 @@ def test_acls_are_created_and_deleted_one_by_one(cluster: Cluster, prefix: str) 
             [
                 alter(RevokeAccess, ref, deleted=(prefixed,)),
                 alter(GrantAccess, ref, deleted=(denied,)),
-                alter(RevokeAccess, other, deleted=(literal,)),
+                alter(RevokeAccess, second, deleted=(literal,)),
             ]
         )
         == [None] * 3
     )
-    for gone in (ref, other):
+    for gone in (ref, second):
         wait_for_state(cluster, gone, None)
         assert gone not in cluster.observe([], kinds=["Access"]).inventory

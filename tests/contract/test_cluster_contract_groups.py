@@ -1,4 +1,4 @@
-"""What every cluster promises of groups and logs: the same tests in memory and on a real Kafka."""
+"""Contract tests of groups and logs, run in memory and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.clusters.contract import (
     wait_until_gone,
 )
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
-from tests.support.clusters.group_clients import assigned
+from tests.support.clusters.group_clients import join_members
 from tests.support.clusters.topics import delete_records
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import group, topic
@@ -45,7 +45,7 @@ PROTOCOLS = ("classic", "consumer")
 
 
 class Traffic(Protocol):
-    """What producers, consumers and retention do to a cluster."""
+    """The effects of producers, consumers and retention on a cluster."""
 
     def write(self, topic: str, partition: int, records: int, timestamp_ms: int) -> None: ...
 
@@ -122,7 +122,7 @@ class KafkaTraffic:
 
     @contextmanager
     def reading(self, group: str, topic: str, members: int = 1, protocol: str = "classic") -> Iterator[None]:
-        with assigned(self._client["bootstrap.servers"], group, topic, protocol, members=members):
+        with join_members(self._client["bootstrap.servers"], group, topic, protocol, members=members):
             yield
 
 
@@ -169,7 +169,7 @@ def read_offsets(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
 
 
 def is_unknown(cluster: Cluster, name: str) -> bool:
-    """Whether no coordinator knows a group."""
+    """Return whether no coordinator knows a group."""
     reading = cluster.groups([name])
     return not reading.groups and not reading.denied
 
@@ -185,7 +185,7 @@ def write_logs(cluster: Cluster, traffic: Traffic, name: str, *ends: int) -> Non
 # --- which there are -------------------------------------------------------------------------------
 
 
-def test_a_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: str) -> None:
+def test_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: str) -> None:
     missing = group(f"{prefix}missing")
     observation = cluster.observe([missing])
     assert missing not in observation.resources
@@ -194,7 +194,7 @@ def test_a_group_that_does_not_exist_is_not_observed(cluster: Cluster, prefix: s
     assert is_unknown(cluster, missing.name)
 
 
-def test_the_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
+def test_inventory_has_the_chosen_kinds(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
@@ -221,7 +221,7 @@ def test_groups_are_read_in_detail_if_named_or_chosen(cluster: Cluster, prefix: 
 # --- configs ---------------------------------------------------------------------------------------
 
 
-def test_a_group_of_configs_alone_has_no_coordinator(cluster: Cluster, prefix: str) -> None:
+def test_group_of_configs_alone_has_no_coordinator(cluster: Cluster, prefix: str) -> None:
     carry_out(cluster, alter(f"{prefix}a", consumer_session_timeout_ms="50000"))
     observed = wait_for_group(cluster, f"{prefix}a", {f"config.{SESSION}": "50000"})
     assert observed.live is None
@@ -326,7 +326,7 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
     assert {ref for ref in there if ref.name.startswith(prefix)} == {group(f"{prefix}sentinel")}
 
 
-def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> None:
+def test_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> None:
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a"))
     mixed = [
         AlterConfigs(observed.ref, {"retention.ms": "1000"}),
@@ -361,7 +361,7 @@ def test_a_topic_and_a_group_may_share_a_name(cluster: Cluster, prefix: str) -> 
         ("2999-01-01T00:00:00Z", 12),
     ],
 )
-def test_a_group_starts_within_the_log(
+def test_group_starts_within_the_log(
     cluster: Cluster, traffic: Traffic, prefix: str, start: str, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -373,7 +373,7 @@ def test_a_group_starts_within_the_log(
     assert read_offsets(cluster, name) == {(name, 0): offset}
 
 
-def test_a_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name, now = f"{prefix}a", time.time_ns() // 1_000_000
     write_logs(cluster, traffic, name, 5)
     traffic.write(name, 0, 4, now - 3_600_000)
@@ -383,7 +383,7 @@ def test_a_group_starts_so_long_ago(cluster: Cluster, traffic: Traffic, prefix: 
         assert read_offsets(cluster, f"{name}{number}") == {(name, 0): offset}
 
 
-def test_a_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     a, b, name = f"{prefix}a", f"{prefix}b", f"{prefix}g"
     write_logs(cluster, traffic, a, 5, 0)
     write_logs(cluster, traffic, b, 7)
@@ -410,7 +410,7 @@ def test_a_group_with_offsets_is_empty(cluster: Cluster, traffic: Traffic, prefi
     assert known.topics == {a, b}
 
 
-def test_an_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 5)
     carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
@@ -421,24 +421,24 @@ def test_an_existing_offset_is_never_moved(cluster: Cluster, traffic: Traffic, p
 
 
 def test_only_partitions_without_an_offset_get_one(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
-    name, other = f"{prefix}a", f"{prefix}b"
+    name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 5)
-    write_logs(cluster, traffic, other, 6)
+    write_logs(cluster, traffic, second, 6)
     traffic.commit(name, {(name, 0): 3})
     carry_out(cluster, AddPartitions(topic(name), 1, 2))
     eventually(lambda: cluster.partition_counts([name]), lambda counts: counts == {name: 2})
-    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest", other: "latest"}))
-    assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (other, 0): 6}
+    carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest", second: "latest"}))
+    assert read_offsets(cluster, name) == {(name, 0): 3, (name, 1): 0, (second, 0): 6}
 
 
-def test_a_topic_that_was_just_made_can_be_started_in(cluster: Cluster, prefix: str) -> None:
+def test_topic_that_was_just_created_can_be_started_in(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     carry_out(cluster, new_topic(name, 3))
     carry_out(cluster, CommitInitialOffsets(group(name), {name: "latest"}))
     assert read_offsets(cluster, name) == {(name, number): 0 for number in range(3)}
 
 
-def test_a_missing_topic_is_no_start(
+def test_missing_topic_is_no_start(
     cluster: Cluster, traffic: Traffic, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_writer, "SETTLE_TIMEOUT_S", 0.3)
@@ -468,7 +468,7 @@ def test_offsets_are_moved_exactly_and_others_stay(cluster: Cluster, traffic: Tr
 @pytest.mark.parametrize(
     ("partition", "offset"), [(0, 3), (0, 10), (0, -1), (1, 1), (2, 0)], ids=lambda value: str(value)
 )
-def test_an_offset_outside_of_the_log_moves_none(
+def test_offset_outside_of_the_log_moves_none(
     cluster: Cluster, traffic: Traffic, prefix: str, partition: int, offset: int
 ) -> None:
     name = f"{prefix}a"
@@ -484,7 +484,7 @@ def test_an_offset_outside_of_the_log_moves_none(
     assert read_offsets(cluster, name) == before
 
 
-def test_a_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
+def test_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traffic, prefix: str) -> None:
     name = f"{prefix}a"
     write_logs(cluster, traffic, name, 9)
     carry_out(cluster, ResetOffsets(group(name), {(name, 0): 4}))
@@ -495,16 +495,14 @@ def test_a_reset_makes_a_group_that_is_not_there(cluster: Cluster, traffic: Traf
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_active_group_is_left_alone(
-    cluster: Cluster, traffic: Traffic, prefix: str, protocol: str
-) -> None:
-    name, other = f"{prefix}a", f"{prefix}b"
+def test_active_group_is_left_alone(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
+    name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9)
-    write_logs(cluster, traffic, other, 9)
+    write_logs(cluster, traffic, second, 9)
     traffic.commit(name, {(name, 0): 4})
     carry_out(cluster, alter(name, consumer_session_timeout_ms="50000"))
     operations: list[Operation] = [
-        CommitInitialOffsets(group(name), {other: "latest"}),
+        CommitInitialOffsets(group(name), {second: "latest"}),
         ResetOffsets(group(name), {(name, 0): 2}),
         DeleteGroup(group(name), configs=(SESSION,)),
     ]
@@ -520,18 +518,18 @@ def test_an_active_group_is_left_alone(
     for operation in operations[:2]:
         carry_out(cluster, operation)
     state = {f"config.{SESSION}": "50000", f"offsets.{name}": "committed", f"offsets.{name}:0": 2}
-    wait_for_group(cluster, name, {**state, f"offsets.{other}": "committed", f"offsets.{other}:0": 9})
+    wait_for_group(cluster, name, {**state, f"offsets.{second}": "committed", f"offsets.{second}:0": 9})
     carry_out(cluster, operations[2])
     wait_until_gone(cluster, group(name))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix: str, protocol: str) -> None:
-    name, other = f"{prefix}a", f"{prefix}b"
+    name, second = f"{prefix}a", f"{prefix}b"
     write_logs(cluster, traffic, name, 9, 5)
-    write_logs(cluster, traffic, other, 20)
+    write_logs(cluster, traffic, second, 20)
     traffic.expire(name, 0, 2)
-    traffic.commit(name, {(name, 0): 4, (other, 0): 7})
+    traffic.commit(name, {(name, 0): 4, (second, 0): 7})
     with traffic.reading(name, name, members=3, protocol=protocol):
         seen = cluster.groups([name]).groups[name]
     assert seen.name == name
@@ -541,8 +539,8 @@ def test_groups_have_members_and_lag(cluster: Cluster, traffic: Traffic, prefix:
     assert all(member.host and member.client_id for member in seen.members)
     assert seen.assignor == {"classic": "range", "consumer": "uniform"}[protocol]
     assert (seen.protocol_type, seen.unread) == ("consumer", "")
-    told = [(p.topic, p.partition, p.committed, p.start, p.end, p.lag) for p in seen.positions]
-    assert told == [(name, 0, 4, 2, 9, 5), (name, 1, None, 0, 5, None), (other, 0, 7, 0, 20, 13)]
+    positions = [(p.topic, p.partition, p.committed, p.start, p.end, p.lag) for p in seen.positions]
+    assert positions == [(name, 0, 4, 2, 9, 5), (name, 1, None, 0, 5, None), (second, 0, 7, 0, 20, 13)]
     assert seen.lag == 18
 
 
@@ -626,13 +624,13 @@ def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, traffic: 
     expected = ["OFFSET_OUT_OF_RANGE", None, None, "INVALID_CONFIG", None, None, None]
     assert list_codes(cluster.execute(operations)) == expected
     groups = cluster.groups().groups
-    there = {key: one.committed[name, 0] for key, one in groups.items() if key.startswith(prefix)}
+    there = {key: value.committed[name, 0] for key, value in groups.items() if key.startswith(prefix)}
     assert there == {f"{prefix}1": 4, f"{prefix}2": 1, f"{prefix}3": 9}
     wait_for_group(cluster, f"{prefix}7", {f"config.{SESSION}": "50000"})
 
 
 @pytest.mark.parametrize("sort", ["alter", "commit", "reset", "delete"])
-def test_a_group_twice_in_a_request_is_refused(
+def test_group_twice_in_a_request_is_refused(
     cluster: Cluster, traffic: Traffic, prefix: str, sort: str
 ) -> None:
     name = f"{prefix}a"
@@ -759,7 +757,7 @@ def test_partition_counts(cluster: Cluster, prefix: str) -> None:
     assert topic(f"{prefix}missing") not in cluster.observe([], kinds=["Topic"]).inventory
 
 
-def test_a_healthy_cluster_says_so(cluster: Cluster, prefix: str) -> None:
+def test_healthy_cluster_is_reported(cluster: Cluster, prefix: str) -> None:
     create_topics(cluster, new_topic(f"{prefix}a", 2), new_topic(f"{prefix}b", min_insync_replicas="2"))
     health = cluster.health()
     alive = {broker.id for broker in health.brokers}

@@ -1,4 +1,4 @@
-"""What every cluster promises about replicas: the same tests on the one in memory and on three brokers."""
+"""Contract tests of replicas, run on the cluster in memory and on three brokers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def real_cluster(kafka3: DevCluster) -> Iterator[Cluster]:
 def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int], None]:
     """Lets every partition of a topic hold BYTES, in records of which the real one sends one at a time."""
 
-    def of_topic(name: str, partitions: int) -> None:
+    def write_topic(name: str, partitions: int) -> None:
         if isinstance(cluster, MemoryCluster):
             cluster.fill(topic(name), BYTES * partitions)
             return
@@ -63,7 +63,7 @@ def fill(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str, int
                 producer.produce(name, b"%d" % number * 500_000, partition=partition)
             producer.flush(TIMEOUT_S)
 
-    return of_topic
+    return write_topic
 
 
 def test_brokers_report_their_log_directories(cluster: Cluster) -> None:
@@ -145,7 +145,7 @@ def wait_for_assignment(cluster: Cluster, name: str, assignment: Assignment) -> 
 # --- places that are asked for -----------------------------------------------------------------------
 
 
-def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: str) -> None:
+def test_layout_has_brokers_racks_and_every_partition(cluster: Cluster, prefix: str) -> None:
     place_topic(cluster, f"{prefix}b", (3, 1), (1, 2))
     place_topic(cluster, f"{prefix}a", (2,))
     layout = cluster.layout()
@@ -158,7 +158,7 @@ def test_the_layout_has_brokers_racks_and_every_partition(cluster: Cluster, pref
     assert layout.assignment(f"{prefix}b") == ((3, 1), (1, 2))
 
 
-def test_the_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> None:
+def test_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> None:
     for name, *assignment in (("a", (1, 2), (2, 3)), ("b", (3,)), ("c", (2,))):
         place_topic(cluster, prefix + name, *assignment)
     whole = cluster.layout()
@@ -168,22 +168,22 @@ def test_the_layout_of_some_topics_is_a_part(cluster: Cluster, prefix: str) -> N
     assert cluster.layout(()).topics == {}
 
 
-def test_a_part_of_the_layout_has_all_reassignments(
+def test_part_of_the_layout_has_all_reassignments(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
-    moved, other = f"{prefix}moved", f"{prefix}other"
+    moved, second = f"{prefix}moved", f"{prefix}other"
     place_topic(cluster, moved, (1,))
-    place_topic(cluster, other, (2,))
+    place_topic(cluster, second, (2,))
     fill(moved, 1)
     slow_down(cluster, moved)
     start_moves(cluster, {(moved, 0): (3,)})
-    part = eventually(lambda: cluster.layout({other}), lambda found: bool(found.reassigning))
-    assert part.topics.keys() == {other}
+    part = eventually(lambda: cluster.layout({second}), lambda found: bool(found.reassigning))
+    assert part.topics.keys() == {second}
     assert part.reassigning == {(moved, 0): Reassignment((3,), frozenset({3}), frozenset({1}))}
     start_moves(cluster, {(moved, 0): None})
 
 
-def test_a_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
+def test_topic_is_observed_where_it_is(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (3, 1), (1, 2))
     observed = wait_for_assignment(cluster, name, ((3, 1), (1, 2)))
@@ -234,7 +234,7 @@ def test_places_of_added_partitions_are_checked(
         wait_for_replicas(cluster, name, (1, 2), (2, 3), (3, 1))
 
 
-def test_a_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefix: str) -> None:
+def test_reassignment_is_no_request_that_is_over_at_once(cluster: Cluster, prefix: str) -> None:
     move = Reassign(topic(f"{prefix}a"), {0: (1,)}, {0: (2,)})
     assert cluster.validate([move]) == [None]
     with pytest.raises(TypeError):
@@ -255,7 +255,7 @@ def test_replicas_are_moved_added_and_taken_away(cluster: Cluster, prefix: str) 
     assert observed.state["replicationFactor"] == "1-3"
 
 
-def test_a_running_reassignment_shows_both_sides(
+def test_running_reassignment_shows_both_sides(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -281,7 +281,7 @@ def test_a_running_reassignment_shows_both_sides(
     wait_for_replicas(cluster, name, (3, 1), (2, 3))
 
 
-def test_a_cancelled_reassignment_keeps_the_new_order(
+def test_cancelled_reassignment_keeps_the_new_order(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
     name = f"{prefix}a"
@@ -301,7 +301,7 @@ def test_a_cancelled_reassignment_keeps_the_new_order(
 def test_another_target_meanwhile_never_ends(
     cluster: Cluster, prefix: str, fill: Callable[[str, int], None]
 ) -> None:
-    """Why the first one is to be cancelled: 3 is added and removed, and Kafka waits for it to be in sync."""
+    """Return the reason to cancel the first: 3 is added and removed, and Kafka waits for it to be in sync."""
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2))
     fill(name, 1)
@@ -352,7 +352,7 @@ def test_preferred_leaders_are_elected(cluster: Cluster, prefix: str) -> None:
     eventually(lambda: [s.leader for s in read_states(cluster, name)], lambda leaders: leaders == [2, 1])
 
 
-def test_the_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None:
+def test_guard_stands_before_each_request(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1,))
     lost = LockLost("the lock went to another apply")
@@ -423,7 +423,10 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
         {a: replica_lists("0:1,0:2,0:3", "0:3"), b: replica_lists(follower="0:1")},
     )
     assert cluster.throttles([a, b]) == both
-    assert {(one.entity_type, one.name, *sorted(one.values)) for one in cluster.throttle_configs([a, b])} == {
+    assert {
+        (config.entity_type, config.name, *sorted(config.values))
+        for config in cluster.throttle_configs([a, b])
+    } == {
         ("topics", a, FOLLOWER_REPLICAS, LEADER_REPLICAS),
         ("topics", b, FOLLOWER_REPLICAS),
         ("brokers", "1", FOLLOWER_RATE, LEADER_RATE),
@@ -441,7 +444,7 @@ def test_throttles_are_set_added_to_and_cleared_again(cluster: Cluster, prefix: 
     cluster.clear_throttles(both)  # all of it is gone: no error
 
 
-def test_a_list_is_longer_than_one_request_names(cluster: Cluster, prefix: str) -> None:
+def test_list_is_longer_than_one_request_names(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2))
     many = ThrottledReplicas(frozenset(f"{number}:1" for number in range(2_500)), frozenset({"0:2"}))
@@ -464,7 +467,7 @@ def test_what_somebody_else_has_set_stays(cluster: Cluster, prefix: str) -> None
     cluster.clear_throttles(Throttles({}, {name: replica_lists(follower="0:3")}))
 
 
-def test_a_list_of_all_replicas_stays_one(cluster: Cluster, prefix: str) -> None:
+def test_list_of_all_replicas_stays_one(cluster: Cluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(cluster, name, (1, 2))
     carry_out(cluster, AlterConfigs(topic(name), {LEADER_REPLICAS: "*"}))
@@ -529,7 +532,7 @@ def broker_3_down(
     return down
 
 
-def test_a_broker_that_is_down(
+def test_broker_that_is_down(
     cluster: Cluster, prefix: str, broker_3_down: Callable[[], AbstractContextManager[None]]
 ) -> None:
     name = f"{prefix}a"

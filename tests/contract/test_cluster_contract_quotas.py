@@ -1,4 +1,4 @@
-"""What every cluster promises of quotas: the same tests on the one in memory and on a real Kafka."""
+"""Contract tests of quotas, run on the one in memory and on a real Kafka."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def apply_limits(cluster: Cluster, *alterations: AlterQuota) -> Iterator[None]:
     try:
         yield
     finally:
-        back = [AlterQuota(one.ref, {}, tuple(one.set)) for one in alterations]
+        back = [AlterQuota(alteration.ref, {}, tuple(alteration.set)) for alteration in alterations]
         assert cluster.execute(back) == [None] * len(back)
-        wait_for_limits(cluster, {one.ref.name: {} for one in back})
+        wait_for_limits(cluster, {item.ref.name: {} for item in back})
 
 
 NAMES = (
@@ -91,7 +91,7 @@ def test_limits_of_every_entity_are_set_shown_and_removed(cluster: Cluster, pref
 @pytest.mark.parametrize(
     "name", ["user=<default>", "client-id=<default>", "user=<default>,client-id=<default>"]
 )
-def test_a_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
+def test_default_is_no_entity_of_that_name(cluster: Cluster, name: str) -> None:
     named = name.replace("<default>", "%3Cdefault%3E")
     high = "9000000000000000000"
     with apply_limits(cluster, alter(name, producer_byte_rate=high), alter(named, consumer_byte_rate=high)):
@@ -106,7 +106,7 @@ def test_addresses_have_a_limit_of_their_own(cluster: Cluster, name: str) -> Non
         assert list_codes(wrong) == ["INVALID_REQUEST"]
 
 
-def test_the_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, prefix: str) -> None:
+def test_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster, prefix: str) -> None:
     user, both = f"user={prefix}", f"user={prefix},client-id={prefix}"
     fallback = f"user={prefix},client-id=<default>"
     with apply_limits(
@@ -132,10 +132,10 @@ def test_the_limits_of_defaults_hold_where_there_are_no_others(cluster: Cluster,
 
 
 def test_what_is_checked_is_not_carried_out(cluster: Cluster, prefix: str) -> None:
-    name, other = f"user={prefix}", f"user={prefix}other"
+    name, second = f"user={prefix}", f"user={prefix}other"
     assert cluster.validate([alter(name, producer_byte_rate=MIB)]) == [None]
-    with apply_limits(cluster, alter(other, producer_byte_rate=MIB)):
-        wait_for_limits(cluster, {other: {"producer_byte_rate": MIB}})
+    with apply_limits(cluster, alter(second, producer_byte_rate=MIB)):
+        wait_for_limits(cluster, {second: {"producer_byte_rate": MIB}})
         assert quota(name) not in cluster.observe([quota(name)]).inventory
 
 
@@ -154,7 +154,7 @@ def test_each_objection_is_that_of_its_entity(cluster: Cluster, prefix: str) -> 
         wait_for_limits(cluster, {f"user={prefix}": {"producer_byte_rate": MIB}, f"user={prefix}bad": {}})
 
 
-def test_an_entity_that_comes_twice_is_refused_twice(cluster: Cluster, prefix: str) -> None:
+def test_entity_that_comes_twice_is_refused_twice(cluster: Cluster, prefix: str) -> None:
     twice = [alter(f"user={prefix}", producer_byte_rate=MIB), alter(f"user={prefix}", consumer_byte_rate=MIB)]
     assert list_codes(cluster.execute(twice)) == ["INVALID_REQUEST"] * 2
     assert quota(f"user={prefix}") not in cluster.observe([quota(f"user={prefix}")]).inventory

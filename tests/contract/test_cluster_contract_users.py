@@ -1,4 +1,4 @@
-"""What every cluster promises of users: the same tests on the one in memory and on a real Kafka."""
+"""Contract tests of users, run on the one in memory and on a real Kafka."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ class Budget:
 # --- holding it ------------------------------------------------------------------------------------
 
 
-def test_a_holder_can_prove_it_as_often_as_it_likes(cluster: Cluster) -> None:
+def test_holder_can_prove_it_as_often_as_it_likes(cluster: Cluster) -> None:
     with hold(cluster, ALICE) as guard:
         for _ in range(20):
             guard()
 
 
-def test_a_second_one_is_told_who_holds_it(cluster: Cluster) -> None:
+def test_second_one_is_shown_the_holder(cluster: Cluster) -> None:
     with hold(cluster, ALICE) as guard:
         with pytest.raises(LockHeld) as caught, hold(cluster, BOB):
             raise AssertionError
@@ -64,18 +64,18 @@ def test_each_step_is_a_line_of_the_log(real_cluster: KafkaCluster, caplog: pyte
     assert steps == ["lock: acquired", "lock: held by another", "lock: left", "lock: proven", "lock: left"]
 
 
-def test_who_waits_is_told_who_holds_it_and_gets_it(cluster: Cluster) -> None:
-    said: list[str] = []
+def test_who_waits_is_shown_the_holder_and_gets_it(cluster: Cluster) -> None:
+    messages: list[str] = []
     with ExitStack() as first:
         first.enter_context(hold(cluster, ALICE))
 
         def tell(line: str) -> None:
-            said.append(line)
+            messages.append(line)
             first.close()
 
         with cluster.lock(BOB, timeout_s=TIMEOUT_S, tell=tell) as guard:
             guard()
-    (line,) = said
+    (line,) = messages
     assert line.startswith("the lock of the cluster is held by alice@ci-3 (")
     assert line.endswith(f"; waiting up to {TIMEOUT_S:.0f}s")
 
@@ -105,7 +105,7 @@ def test_nothing_is_proven_once_it_was_given_back(cluster: Cluster) -> None:
 # --- a proof before each request -------------------------------------------------------------------
 
 
-def created(cluster: Cluster, name: str) -> ResourceRef:
+def create_topic(cluster: Cluster, name: str) -> ResourceRef:
     """A new topic, once it can be seen."""
     return topic(make_topic(cluster, name))
 
@@ -117,7 +117,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
     start = {read: "earliest"}
 
     def topics(*names: str) -> list[ResourceRef]:
-        return [created(cluster, prefix + name) for name in names]
+        return [create_topic(cluster, prefix + name) for name in names]
 
     def groups(*names: str) -> list[ResourceRef]:
         refs = [group(prefix + name) for name in names]
@@ -128,7 +128,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
     def uid(ref: ResourceRef) -> str | None:
         return cluster.observe([ref]).resources[ref].uid
 
-    def mixed() -> list[Operation]:
+    def build_batch() -> list[Operation]:
         (ref,) = topics("b")
         alteration = AlterConfigs(ref, {"retention.ms": "1000"})
         return [DeleteTopic(ref, uid(ref)), CreateTopic(topic(f"{prefix}a"), 1, 1, {}), alteration]
@@ -145,7 +145,7 @@ def scene(cluster: Cluster, prefix: str) -> Callable[[str], list[Operation]]:
         "resets: 2": lambda: [ResetOffsets(ref, {(read, 0): 0}) for ref in groups(*"ab")],
         "groups deleted: 3": lambda: [DeleteGroup(ref) for ref in groups(*"abc")],
         "topics deleted: 1": lambda: [DeleteTopic(ref, uid(ref)) for ref in topics(*"ab")],
-        "several sorts: 3": mixed,
+        "several sorts: 3": build_batch,
     }
     return lambda sort: makers[sort]()
 
@@ -207,8 +207,8 @@ def test_sorts_before_the_loss_keep_their_outcome(
 
 def test_checking_takes_no_proof_and_an_impossible_request_neither(cluster: Cluster, prefix: str) -> None:
     twice = [CreateTopic(topic(f"{prefix}a"), 1, 1, {})] * 2
-    outcomes = cluster.execute([replace(one) for one in twice], Budget(0))
-    assert [isinstance(one, RequestRejected) for one in outcomes] == [True, True]
+    outcomes = cluster.execute([replace(item) for item in twice], Budget(0))
+    assert [isinstance(outcome, RequestRejected) for outcome in outcomes] == [True, True]
     assert cluster.execute([], Budget(0)) == []
 
 
@@ -228,9 +228,9 @@ def test_each_retry_of_one_operation_alone_has_its_proof(real_cluster: KafkaClus
     assert [type(outcome) for outcome in outcomes[1:]] == [LockLost, LockLost]
 
 
-def test_a_group_deleted_without_its_configs_is_told(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_group_deleted_without_its_configs_is_reported(real_cluster: KafkaCluster, prefix: str) -> None:
     ref, read = group(f"{prefix}a"), f"{prefix}read"
-    created(real_cluster, read)
+    create_topic(real_cluster, read)
     before: list[Operation] = [
         CommitInitialOffsets(ref, {read: "earliest"}),
         AlterConfigs(ref, {CONFIG: "50000"}),

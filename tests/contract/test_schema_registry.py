@@ -1,4 +1,4 @@
-"""What kafkaform relies on of a schema registry, on the one in memory and on Apicurio Registry."""
+"""Contract tests of a schema registry, run on the one in memory and on Apicurio Registry."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def test_equal_form_is_the_declared_one(registry: SchemaRegistry, ref: ResourceR
     observed = observe(registry, ref, equal)
     assert observed is not None
     assert observed.state["schema"] == equal.to_value()
-    other = observe(registry, ref, avro("other"))
-    assert other is not None
-    assert other.state["schema"] != avro("other").to_value()
+    second = observe(registry, ref, avro("other"))
+    assert second is not None
+    assert second.state["schema"] != avro("other").to_value()
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from kafkaform.devcluster.ports import find_free_ports
 from kafkaform.resources.consumer_group.operations import DeleteGroup
 from kafkaform.resources.topic.operations import DeleteTopic
 from tests.support.cli.command_lines import calls, parse
-from tests.support.cli.project import ROOT, Project, called, environment
-from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually, guarded
+from tests.support.cli.project import ROOT, Project, environment, run_in_process
+from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually, start_guarded
 from tests.support.clusters.group_clients import produce
 from tests.support.skew.producers import send
 
@@ -124,12 +124,13 @@ def blocks() -> list[Block]:
 
 RUN = [block for block in blocks() if block.name]
 STORIES = {
-    str(name): list(told) for name, told in groupby(RUN, key=lambda block: str(block.name).partition("/")[0])
+    str(name): list(message)
+    for name, message in groupby(RUN, key=lambda block: str(block.name).partition("/")[0])
 }
 """Blocks by what stands before a slash in their names: they are run one after the other, in one folder."""
 
 
-def by_weight(story: str) -> Any:
+def mark_by_weight(story: str) -> Any:
     """A story as a parameter, nightly unless it is one for every day."""
     why = _NIGHTLY.get(story, _MANY)
     return pytest.param(story, marks=[] if story in _DAILY else [pytest.mark.nightly(why)])
@@ -154,7 +155,7 @@ def script(text: str) -> str:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[DevCluster]:
     """A broker for all stories: the example set has names of its own, so that others cannot be on it."""
-    with guarded(1, heap_mb=256) as cluster:
+    with start_guarded(1, heap_mb=256) as cluster:
         yield cluster
 
 
@@ -164,23 +165,23 @@ def empty_broker(broker: DevCluster) -> DevCluster:
     with connect(broker.bootstrap_servers) as cluster:
         found = cluster.observe([RECORD], lambda _: True, kinds=("Topic", "ConsumerGroup")).resources
         groups = [
-            DeleteGroup(ref, tuple(p.removeprefix(CONFIG_PREFIX) for p in one.state if CONFIG_PREFIX in p))
-            for ref, one in found.items()
+            DeleteGroup(ref, tuple(p.removeprefix(CONFIG_PREFIX) for p in entry.state if CONFIG_PREFIX in p))
+            for ref, entry in found.items()
             if ref.kind == "ConsumerGroup" and ref.name != LOCK
         ]
         topics = [
-            DeleteTopic(ref, one.uid)
-            for ref, one in found.items()
-            if ref.kind == "Topic" and (ref == RECORD or not one.internal)
+            DeleteTopic(ref, entry.uid)
+            for ref, entry in found.items()
+            if ref.kind == "Topic" and (ref == RECORD or not entry.internal)
         ]
         assert not any((*cluster.execute(groups), *cluster.execute(topics)))
-        gone = {*(one.ref for one in groups), *(one.ref for one in topics)}
+        gone = {*(group.ref for group in groups), *(topic.ref for topic in topics)}
         eventually(lambda: cluster.observe([RECORD, *gone]).inventory, gone.isdisjoint)
     return broker
 
 
 @contextmanager
-def ended(directory: Path) -> Iterator[None]:
+def end_runs(directory: Path) -> Iterator[None]:
     """Whatever runs of a cluster in that directory is ended, even if this process is killed."""
     guard = subprocess.Popen(
         [sys.executable, "-m", "tests.support.clusters.guard", directory],
@@ -194,9 +195,9 @@ def ended(directory: Path) -> Iterator[None]:
         guard.communicate()
 
 
-@pytest.mark.parametrize("story", [*map(by_weight, STORIES)])
-def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    told = STORIES[story]
+@pytest.mark.parametrize("story", [*map(mark_by_weight, STORIES)])
+def test_blocks_do_as_described(story: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    story_blocks = STORIES[story]
     variables = {**_IDENTITY, "KAFKAFORM_LOCK": "true", "KAFKAFORM_AUDIT": "true"}
     if story not in _FROM_NOTHING:
         for folder in ("topics", "schemas"):
@@ -208,12 +209,12 @@ def test_the_blocks_do_what_they_say(story: str, tmp_path: Path, request: pytest
         broker: DevCluster = request.getfixturevalue("empty_broker")
         variables["KAFKAFORM_BOOTSTRAP_SERVER"] = broker.bootstrap_servers
     if story in _AFTER_TRAFFIC:
-        called("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
+        run_in_process("apply", "--auto-approve", cwd=tmp_path, env=variables).needs(0)
         produce(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", dict.fromkeys(range(3), 20))
         if story in {"hot-key", "skew"}:
             send(variables["KAFKAFORM_BOOTSTRAP_SERVER"], "orders.v1", (b"%d" % n for n in range(20_000)))
-    with ended(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
-        for block in told:
+    with end_runs(tmp_path / _STARTS_ITS_OWN.get(story, "") / ".kafkaform" / "dev"):
+        for block in story_blocks:
             if block.name in _BEFORE:
                 _BEFORE[block.name](Project(tmp_path, variables.get("KAFKAFORM_BOOTSTRAP_SERVER", ""), ""))
             run_block(block, tmp_path, variables)
@@ -356,14 +357,14 @@ def test_commands_of_the_docs_run_on_macos() -> None:
         ("plan --format pdf", "'pdf' is not one of"),
     ],
 )
-def test_a_command_that_kafkaform_does_not_take_is_found(line: str, wrong: str) -> None:
+def test_command_that_kafkaform_does_not_take_is_found(line: str, wrong: str) -> None:
     [found] = calls(f'x=$(kafkaform {line}) && echo "kafkaform is done"  # kafkaform fails')
     assert found == line.split()
     with pytest.raises(AssertionError, match=wrong):
         parse(found, "a page")
 
 
-def test_an_announced_exit_code_is_checked() -> None:
+def test_announced_exit_code_is_checked() -> None:
     for code, text in {
         0: "false   # exits 1\ntrue  # all is well: exits 0, else 2\ntrue",
         70: "true    # exits 2",

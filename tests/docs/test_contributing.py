@@ -12,7 +12,7 @@ from tests.support.cli.project import ROOT
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
-def shown() -> Iterator[tuple[str, str]]:
+def find_shown_lines() -> Iterator[tuple[str, str]]:
     """Each added line with the file that it is shown of."""
     for block in re.findall(r"^```diff\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
         file = ""
@@ -24,19 +24,19 @@ def shown() -> Iterator[tuple[str, str]]:
                 yield file, line[1:]
 
 
-@pytest.mark.parametrize("file", sorted({file for file, _ in shown()}))
+@pytest.mark.parametrize("file", sorted({file for file, _ in find_shown_lines()}))
 def test_each_line_that_is_shown_is_in_its_file(file: str) -> None:
     there = (ROOT / file).read_text("utf-8").splitlines()
-    assert [line for name, line in shown() if name == file and line not in there] == []
+    assert [line for name, line in find_shown_lines() if name == file and line not in there] == []
 
 
 def test_all_four_examples_are_there() -> None:
     headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
     assert headings == ["A kind", "A rule", "An output format", "A broker request"]
-    assert len({file for file, _ in shown()}) >= 8
+    assert len({file for file, _ in find_shown_lines()}) >= 8
 
 
-def test_the_rooms_of_contributing_are_the_rooms_of_the_package() -> None:
+def test_rooms_of_contributing_are_the_rooms_of_the_package() -> None:
     listed = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
     rooms = {folder.name for folder in (ROOT / "kafkaform").iterdir() if (folder / "__init__.py").exists()}
     assert rooms <= set(listed)

@@ -64,13 +64,13 @@ def number(value: FieldValue) -> int:
     return int(value)
 
 
-def test_the_configuration_has_both_environments_and_a_cluster_of_each() -> None:
+def test_configuration_has_both_environments_and_a_cluster_of_each() -> None:
     assert settings().environments == ENVIRONMENTS
     assert {cluster.environment for cluster in settings().clusters.values()} == set(ENVIRONMENTS)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_groups_are_of_several_teams_and_of_every_protocol(environment: str) -> None:
+def test_groups_are_of_several_teams_and_of_every_protocol(environment: str) -> None:
     desired = groups(environment)
     assert len(desired) >= 5
     assert len({d.intent.labels["team"] for d in desired}) >= 3
@@ -79,7 +79,7 @@ def test_the_groups_are_of_several_teams_and_of_every_protocol(environment: str)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_groups_read_topics_that_are_declared(environment: str) -> None:
+def test_groups_read_topics_that_are_declared(environment: str) -> None:
     declared = {d.ref.name for d in topics(environment) if d.state is not None}
     for desired in groups(environment):
         read = GROUP.reads(desired.intent)
@@ -87,7 +87,7 @@ def test_the_groups_read_topics_that_are_declared(environment: str) -> None:
         assert set(read) <= declared, desired.ref
 
 
-def test_a_quota_is_as_its_comments_say() -> None:
+def test_quota_is_as_in_its_comments() -> None:
     dev, prod = (
         [desired.state for desired in resources(name) if desired.ref.kind == "ClientQuota"]
         for name in ENVIRONMENTS
@@ -103,7 +103,7 @@ def test_no_rule_finds_anything_in_the_manifests(environment: str) -> None:
 
 
 @pytest.mark.parametrize(("environment", "replicas", "in_sync"), [("dev", 1, 1), ("prod", 3, 2)])
-def test_the_manifests_fit_their_brokers(environment: str, replicas: int, in_sync: int) -> None:
+def test_manifests_fit_their_brokers(environment: str, replicas: int, in_sync: int) -> None:
     for desired, values in live(environment):
         assert values["replicationFactor"] == replicas, desired.ref
         assert number(values["config.min.insync.replicas"]) == in_sync, desired.ref
@@ -111,7 +111,7 @@ def test_the_manifests_fit_their_brokers(environment: str, replicas: int, in_syn
 
 
 @pytest.mark.parametrize("path", [*MANIFESTS, ROOT / "kafkaform.yaml"], ids=lambda p: p.name)
-def test_the_first_line_leads_editors_to_the_schema(path: Path) -> None:
+def test_first_line_leads_editors_to_the_schema(path: Path) -> None:
     first = path.read_text("utf-8").splitlines()[0]
     assert first.startswith(MODELINE)
     text = path.read_text("utf-8")
@@ -171,7 +171,7 @@ CONTEXTS = [
 ]
 
 
-def indented(text: str) -> str:
+def indent(text: str) -> str:
     return "".join(f"  {line}" for line in text.splitlines(keepends=True))
 
 
@@ -195,7 +195,7 @@ def test_every_yaml_block_is_one_of_the_examples_tested_here(path: Path) -> None
 
 
 @pytest.mark.parametrize("example", examples(""), ids=str)
-def test_a_whole_document_loads(example: Example, tmp_path: Path) -> None:
+def test_whole_document_loads(example: Example, tmp_path: Path) -> None:
     if "kind: Config" in example.text:
         read_config(example.text, tmp_path)
         return
@@ -204,34 +204,34 @@ def test_a_whole_document_loads(example: Example, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", examples("spec", "group-spec"), ids=str)
-def test_a_part_of_a_spec_loads(example: Example, tmp_path: Path) -> None:
+def test_part_of_a_spec_loads(example: Example, tmp_path: Path) -> None:
     for context in CONTEXTS:
-        (desired,) = load_text(HEADS[example.marker] + indented(example.text), tmp_path, context)
+        (desired,) = load_text(HEADS[example.marker] + indent(example.text), tmp_path, context)
         assert desired.state is not None
 
 
 @pytest.mark.parametrize("example", examples("wrong-spec", "wrong-group-spec", "wrong-quota-spec"), ids=str)
-def test_a_mistake_is_answered_as_the_guide_says(example: Example, tmp_path: Path) -> None:
+def test_mistake_is_answered_as_in_the_guide(example: Example, tmp_path: Path) -> None:
     marker, _, answer = example.marker.partition(" ")
     with pytest.raises(InvalidInput) as caught:
-        load_text(HEADS[marker] + indented(example.text), tmp_path, CONTEXTS[0])
+        load_text(HEADS[marker] + indent(example.text), tmp_path, CONTEXTS[0])
     (problem,) = caught.value.problems
     assert answer in str(problem)
 
 
 @pytest.mark.parametrize("example", examples("config"), ids=str)
-def test_a_part_of_a_configuration_loads(example: Example, tmp_path: Path) -> None:
+def test_part_of_a_configuration_loads(example: Example, tmp_path: Path) -> None:
     read_config(CONFIG_HEAD + example.text, tmp_path)
 
 
 @pytest.mark.parametrize("example", examples("cluster"), ids=str)
-def test_a_part_of_a_cluster_loads(example: Example, tmp_path: Path) -> None:
-    cluster = indented(indented(example.text))
+def test_part_of_a_cluster_loads(example: Example, tmp_path: Path) -> None:
+    cluster = indent(indent(example.text))
     read = read_config(f"{CONFIG_HEAD}clusters:\n  prod:\n{cluster}", tmp_path)
     assert set(read.clusters["prod"].forbid) <= {*hazards(), "partition-increase*"}
 
 
-def test_layers_merge_as_the_table_says(tmp_path: Path) -> None:
+def test_layers_merge_as_in_the_table(tmp_path: Path) -> None:
     config, manifest = examples("layers")
     read = read_config(config.text, tmp_path)
     shown: dict[str, list[str]] = {}
@@ -306,11 +306,11 @@ def rows(path: Path, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def test_the_table_of_hazards_is_complete() -> None:
+def test_table_of_hazards_is_complete() -> None:
     assert set(hazards()) == risk.HAZARDS
 
 
-def test_the_guide_has_every_hazard_with_its_risk() -> None:
+def test_guide_has_every_hazard_with_its_risk() -> None:
     listed = [(cells[0].strip("`"), cells[1]) for cells in rows(GUIDES[1], "## Hazards")]
     assert listed == sorted(hazards().items())
 
@@ -328,7 +328,7 @@ def test_what_the_example_configuration_forbids_are_hazards() -> None:
         ("clientquota", "### Fields of a quota"),
     ],
 )
-def test_the_guide_has_every_field_of_a_manifest(schema: str, heading: str) -> None:
+def test_guide_has_every_field_of_a_manifest(schema: str, heading: str) -> None:
     parts = load_schema(schema)["$defs"]
     fields = ["apiVersion", "kind"]
     fields += [f"{part}.{name}" for part in ("metadata", "spec") for name in parts[part]["properties"]]
@@ -336,12 +336,12 @@ def test_the_guide_has_every_field_of_a_manifest(schema: str, heading: str) -> N
     assert sorted(listed) == sorted(fields)
 
 
-def test_the_guide_has_every_hazard_of_groups_with_its_risk() -> None:
+def test_guide_has_every_hazard_of_groups_with_its_risk() -> None:
     listed = {cells[0].strip("`"): cells[1] for cells in rows(GUIDES[0], "### Hazards of groups")}
     assert listed == judged_hazards(group_risk)
 
 
-def test_the_guide_has_every_field_of_the_configuration() -> None:
+def test_guide_has_every_field_of_the_configuration() -> None:
     schema = load_schema("config")
     listed = [cells[0].strip("`") for cells in rows(GUIDES[1], "# Configuration")]
     assert listed == list(schema["properties"])
@@ -349,7 +349,7 @@ def test_the_guide_has_every_field_of_the_configuration() -> None:
     assert sorted(listed) == sorted(schema["$defs"]["cluster"]["properties"])
 
 
-def test_the_guide_has_every_option_that_has_a_variable() -> None:
+def test_guide_has_every_option_that_has_a_variable() -> None:
     wanted = {option.opts[-1]: option.envvar for option in plan_command.params if option.envvar is not None}
     listed = {
         cells[0].strip("`").split()[0]: cells[1].strip("`")
@@ -358,7 +358,7 @@ def test_the_guide_has_every_option_that_has_a_variable() -> None:
     assert listed == wanted
 
 
-def test_the_guide_has_the_limits() -> None:
+def test_guide_has_the_limits() -> None:
     text = GUIDES[0].read_text("utf-8")
     assert f"at most {yaml12.MAX_BYTES // 1024**2} MiB" in text
     assert f"at most {yaml_hazards.MAX_DOCUMENTS:,} documents" in text

@@ -136,7 +136,7 @@ def read_authorized(client: Any, topics: Sequence[str]) -> dict[str, frozenset[s
 def test_decisions_are_those_of_the_broker(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
-    """What a client may do with a topic is asked of the broker, after each of many drawn sets of ACLs."""
+    """Compare a client's rights on a topic with the broker's answer, after each of many sets of ACLs."""
     draw = random.Random(1)  # not from the prefix, which is another one each time
     admin = admin_client(kafka_acl.bootstrap_servers)
     topics = [

@@ -13,7 +13,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal
 from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually
 from tests.support.lock.process import hold
-from tests.support.plans.scenes import declared, plan_for
+from tests.support.plans.scenes import declare_topic, plan_for
 
 TEN = 10
 LOCKED = {"KAFKAFORM_LOCK": "true"}
@@ -27,7 +27,7 @@ def test_none_of_ten_concurrent_changes_is_lost(
 ) -> None:
     """Each reads how many partitions a topic has, and adds one: two at once would both add the same one."""
     name, at_work = f"{prefix}a", Lock()
-    assert executor.apply(plan_for(real_cluster, declared(name)), real_cluster).complete
+    assert executor.apply(plan_for(real_cluster, declare_topic(name)), real_cluster).complete
     start = eventually(lambda: real_cluster.partition_counts([name]), bool)[name]
 
     def add_one(number: int) -> bool:
@@ -38,7 +38,7 @@ def test_none_of_ten_concurrent_changes_is_lost(
             assert at_work.acquire(blocking=False), "two are at work"
             before = mine.partition_counts([name])[name]
             report = executor.apply(
-                plan_for(mine, declared(name, before + 1)), mine, executor.ApplyOptions(guard=guard)
+                plan_for(mine, declare_topic(name, before + 1)), mine, executor.ApplyOptions(guard=guard)
             )
             at_work.release()
             return report.complete
@@ -90,16 +90,16 @@ def test_ctrl_c_while_waiting_ends_it(project: Project, real_cluster: KafkaClust
     assert project.live() == {}
 
 
-def test_an_apply_gives_the_lock_back(project: Project, real_cluster: KafkaCluster) -> None:
+def test_apply_gives_the_lock_back(project: Project, real_cluster: KafkaCluster) -> None:
     project.topic("a")
     project.run("apply", "topics", "--auto-approve", env=LOCKED).needs(0)
     with real_cluster.lock(Holder("alice"), timeout_s=0, tell=print) as guard:
         guard()
 
 
-def test_a_sigterm_gives_the_lock_back(project: Project, real_cluster: KafkaCluster) -> None:
+def test_sigterm_gives_the_lock_back(project: Project, real_cluster: KafkaCluster) -> None:
     project.topic("a")
-    screen = Terminal(*project.aimed(("apply", "topics")), cwd=project.folder, env=LOCKED)
+    screen = Terminal(*project.add_cluster(("apply", "topics")), cwd=project.folder, env=LOCKED)
     screen.wait_for("Type yes to apply exactly this: ")
     screen.process.send_signal(signal.SIGTERM)
     call = screen.end()

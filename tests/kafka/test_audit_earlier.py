@@ -1,4 +1,4 @@
-"""What an apply makes of earlier ones: results that were never written, and plans that are spent."""
+"""Tests of an apply after earlier ones: results that were never written, and plans that are spent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ run(sys.argv[1:])
 def killed_apply(project: Project, *arguments: object) -> str:
     """Run an apply that is killed between the effect and the record of it; returns its id."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, *map(str, project.aimed(["apply", *arguments, "--auto-approve"]))],
+        [
+            sys.executable,
+            "-c",
+            KILLED,
+            *map(str, project.add_cluster(["apply", *arguments, "--auto-approve"])),
+        ],
         cwd=project.folder,
         env=environment(PYTHONPATH=str(ROOT), **AUDITED),
         capture_output=True,
@@ -51,7 +56,10 @@ def killed_apply(project: Project, *arguments: object) -> str:
 
 def history(project: Project, run: str) -> dict[str, tuple[str | None, str | None]]:
     changes = project.run("history", run, "--format", "json").needs(0).json["changes"]
-    return {one["name"].removeprefix(project.prefix): (one["result"], one["message"]) for one in changes}
+    return {
+        change["name"].removeprefix(project.prefix): (change["result"], change["message"])
+        for change in changes
+    }
 
 
 def declare_group(project: Project) -> None:
@@ -79,7 +87,7 @@ def test_offsets_that_a_killed_apply_committed_are_guarded(kafka: DevCluster, pr
     assert "offset-recommit" in plan.out
 
 
-def test_an_apply_killed_before_its_commit_asks_nothing(kafka: DevCluster, project: Project) -> None:
+def test_apply_killed_before_its_commit_asks_nothing(kafka: DevCluster, project: Project) -> None:
     """Seconds later the offsets cannot have expired: a group that is not there never had any."""
     project.topic("orders")
     project.run("apply", "topics", "--auto-approve").needs(0)
@@ -103,14 +111,14 @@ def applied(project: Project) -> Project:
     return project
 
 
-def test_an_applied_plan_is_a_no_op_while_its_changes_stand(applied: Project) -> None:
+def test_applied_plan_is_a_no_op_while_its_changes_stand(applied: Project) -> None:
     again = applied.run("apply", "plan.json", env=AUDITED).needs(0)
     assert "was applied on " in again.err
     assert "already in place" in again.out
     assert "needs consent" not in again.both
 
 
-def test_a_plan_that_was_applied_is_not_applied_again(applied: Project) -> None:
+def test_plan_that_was_applied_is_not_applied_again(applied: Project) -> None:
     applied.set_config("a", "retention.ms", WEEK)
     for env in (AUDITED, None):
         again = applied.run("apply", "plan.json", "--auto-approve", env=env).needs(1)

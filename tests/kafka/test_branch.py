@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, Project, called, manifest, write_one_cluster
+from tests.support.cli.project import Call, Project, manifest, run_in_process, write_one_cluster
 from tests.support.github.git_work import run_git
 
 
@@ -116,7 +116,7 @@ def branch(project: Project, tmp_path: Path) -> Project:
 def plan_branch(branch: Project, *arguments: str) -> Call:
     commit(branch, "mine")
     arguments = ("plan", *FROM_BRANCH, "--changed-since", "HEAD^1", *arguments)
-    return called(*arguments, cwd=branch.folder.parent)
+    return run_in_process(*arguments, cwd=branch.folder.parent)
 
 
 def test_manifests_of_another_folder_are_planned(branch: Project) -> None:
@@ -149,7 +149,7 @@ def test_broken_configuration_is_located(branch: Project) -> None:
     config = branch.folder / "kafkaform.yaml"
     config.write_text(config.read_text() + "defualts: {}\n")
     assert "kafkaform.yaml:7:1" in plan_branch(branch).needs(1).err
-    invalid = called("validate", *FROM_BRANCH, cwd=branch.folder.parent).needs(1)
+    invalid = run_in_process("validate", *FROM_BRANCH, cwd=branch.folder.parent).needs(1)
     assert "kafkaform.yaml:7:1" in invalid.err
     assert "did you mean 'defaults'" in " ".join(invalid.err.split())
     assert "pr/kafkaform.yaml" not in invalid.err
@@ -182,7 +182,7 @@ def test_configuration_outside_of_the_branch_is_not_read(branch: Project, tmp_pa
     (tmp_path / "secret.yaml").write_text("password: hunter2\n")
     (branch.folder / "kafkaform.yaml").unlink()
     (branch.folder / "kafkaform.yaml").symlink_to(tmp_path / "secret.yaml")
-    call = called("validate", *FROM_BRANCH, cwd=tmp_path).needs(1)
+    call = run_in_process("validate", *FROM_BRANCH, cwd=tmp_path).needs(1)
     assert "is outside pr" in call.err
     assert "password" not in call.both
 
@@ -193,8 +193,8 @@ def test_problems_are_located_in_the_branch(tmp_path: Path) -> None:
     theirs.mkdir(parents=True)
     (theirs / "bad.yaml").write_text("kind: Nonsense\n")
     for command in ("plan", "validate"):
-        err = called(command, *FROM_BRANCH, cwd=tmp_path).needs(1).err
+        err = run_in_process(command, *FROM_BRANCH, cwd=tmp_path).needs(1).err
         assert "topics/bad.yaml:1:" in err
         assert "pr/topics" not in err
-    annotated = called("validate", *FROM_BRANCH, "--format", "github", cwd=tmp_path).needs(1)
+    annotated = run_in_process("validate", *FROM_BRANCH, "--format", "github", cwd=tmp_path).needs(1)
     assert "file=topics/bad.yaml" in annotated.out

@@ -41,7 +41,14 @@ from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from kafkaform.resources.access.spec import find_obstacle
 from tests.support.cli.project import ROOT, Project
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually, guarded
+from tests.support.clusters.fixtures import (
+    TIMEOUT_S,
+    Account,
+    admin_client,
+    connect,
+    eventually,
+    start_guarded,
+)
 
 APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
 STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
@@ -157,7 +164,7 @@ def can_consume(
         consumer.close()
 
 
-def test_an_application_can_do_what_its_access_declares_and_nothing_else(
+def test_application_can_do_what_its_access_declares_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     writer, reader = account(), account()
@@ -199,9 +206,9 @@ def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Proje
     """Every type of resource with every operation, odd hosts, and principals without a name or a type."""
     principals = [f"User:{prefix}{name}" for name in ("every", "odd", "lost")] + ["User:", ":"]
     grid = {
-        Acl(kind, CLUSTER_NAME if kind is Protected.CLUSTER else f"{prefix}x", *rest)
+        Acl(kind, CLUSTER_NAME if kind is Protected.CLUSTER else f"{prefix}x", *arguments)
         for kind in Protected
-        for rest in product((True, False), [principals[0]], ["*"], ALL_OPERATIONS, (True, False))
+        for arguments in product((True, False), [principals[0]], ["*"], ALL_OPERATIONS, (True, False))
     }
     odd = {
         Acl(Protected.TOPIC, f"{prefix}x", False, principal, host, "Read", True)
@@ -266,7 +273,7 @@ def test_whatever_a_broker_keeps_is_imported_or_named_and_removed(project: Proje
             eventually(read_acls, lambda acls: not acls)
 
 
-def test_the_account_that_applies_keeps_its_rights(
+def test_account_that_applies_keeps_its_rights(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     admin = account("CLUSTER:kafka-cluster:ALTER", "CLUSTER:kafka-cluster:DESCRIBE", f"TOPIC:{prefix}*:READ")
@@ -297,8 +304,8 @@ def test_drift_is_adopted_and_a_manifest_that_vanishes_leaves_nothing_behind_sil
         subprocess.run(["git", "-C", project.folder, *identity, *arguments], check=True)
     (project.folder / "topics/app.yaml").unlink()
     project.topic("orders")
-    told = project.run("plan", "--changed-since", "HEAD", "--format", "json").json["diagnostics"]
-    (note,) = [each["message"] for each in told if each["code"] == "KF424"]
+    diagnostics = project.run("plan", "--changed-since", "HEAD", "--format", "json").json["diagnostics"]
+    (note,) = [each["message"] for each in diagnostics if each["code"] == "KF424"]
     for path in (f"allow Read on topic {prefix}by-hand", f"allow Write on topic {prefix}orders"):
         assert path in note
     # Nobody declares the principal any more: it is left alone, unless it is owned and --prune is given.
@@ -399,7 +406,7 @@ def producing(kafka: DevCluster, account: Account, topic: str) -> Iterator[list[
 
 
 @pytest.mark.nightly("forty applies are killed, each at another moment")
-def test_an_apply_that_is_killed_locks_nobody_out(
+def test_apply_that_is_killed_locks_nobody_out(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     """Every apply grants one topic, takes away another, and lifts one denial for the next."""
@@ -446,9 +453,11 @@ def test_an_apply_that_is_killed_locks_nobody_out(
     assert killed >= 20, "too few were killed to show anything"
 
 
-def test_the_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:
+def test_first_acl_is_held_back_by_name_and_the_numbers_are_those_of_the_broker(tmp_path: Path) -> None:
     properties = {"allow.everyone.if.no.acl.found": "true", "super.users": "User:ANONYMOUS"}
-    with guarded(1, heap_mb=256, sasl_users={"ui": "b", "stranger": "b"}, properties=properties) as cluster:
+    with start_guarded(
+        1, heap_mb=256, sasl_users={"ui": "b", "stranger": "b"}, properties=properties
+    ) as cluster:
         project = Project(tmp_path, cluster.bootstrap_servers, "")
         settings = {"superUsers": ["User:ANONYMOUS"], "allowEveryoneIfNoAclFound": True}
         authorizer = {**settings, "principal": "User:ANONYMOUS"}
@@ -578,7 +587,7 @@ def read_counts(kafka: DevCluster, topic: str, expected: dict[str, str]) -> None
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
-def test_a_streams_application_does_its_work_and_nothing_else(
+def test_streams_application_does_its_work_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
 ) -> None:
     enricher = account()
@@ -604,15 +613,15 @@ def test_a_streams_application_does_its_work_and_nothing_else(
     ) as process:
         read_counts(kafka_acl, f"{prefix}enriched", {"a": "3", "b": "2", "c": "1"})
         assert process.poll() is None
-    other = {**properties, "application_id": f"{prefix}other"}
-    refusals = list_refusals(enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **other)
+    second = {**properties, "application_id": f"{prefix}other"}
+    refusals = list_refusals(enricher, project.folder, f"{prefix}orders", f"{prefix}enriched", **second)
     assert refusals, "it was not refused another group"
     assert can_produce(kafka_acl, enricher, f"{prefix}secret") == "TOPIC_AUTHORIZATION_FAILED"
     assert project.run("plan", "--detailed-exitcode").needs(0)
 
 
 @pytest.mark.nightly("a Java program is compiled and run twice")
-def test_a_member_of_a_share_group_does_its_work_and_nothing_else(
+def test_member_of_a_share_group_does_its_work_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     auditor = account()
@@ -631,7 +640,7 @@ def test_a_member_of_a_share_group_does_its_work_and_nothing_else(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_transactional_application_does_its_work_and_nothing_else(
+def test_transactional_application_does_its_work_and_nothing_else(
     kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
 ) -> None:
     copier = account()

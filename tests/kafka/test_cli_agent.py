@@ -49,10 +49,10 @@ def test_untrusted_plans_are_not_applied(team: Team, tmp_path: Path) -> None:
     team.work.topic("a")
     team.commit("no plan")
     team.push()
-    team.refused("plans/prod.json: No such file or directory")
+    team.check_refusal("plans/prod.json: No such file or directory")
     team.plan("unsigned")
     team.push()
-    team.refused("the plan is not signed")
+    team.check_refusal("the plan is not signed")
     stranger, public = write_keys(tmp_path, "stranger")
     # The branch does not choose whom the agent trusts.
     team.work.write("verify.pem", public.read_text())
@@ -61,7 +61,7 @@ def test_untrusted_plans_are_not_applied(team: Team, tmp_path: Path) -> None:
     team.work.write("kafkaform.yaml", yaml.safe_dump(config))
     team.plan(key=stranger)
     team.push()
-    team.refused("which is not trusted here")
+    team.check_refusal("which is not trusted here")
     team.plan()
     file = team.work.folder / "plans" / "prod.json"
     document = json.loads(file.read_text())
@@ -69,7 +69,7 @@ def test_untrusted_plans_are_not_applied(team: Team, tmp_path: Path) -> None:
     file.write_text(json.dumps(document))
     team.commit("forged")
     team.push()
-    team.refused("the signature does not match")
+    team.check_refusal("the signature does not match")
 
 
 def test_unplanned_manifests_are_not_applied(team: Team) -> None:
@@ -78,7 +78,7 @@ def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.work.topic("b")
     team.commit("not planned")
     team.push()
-    team.refused("the plan is not the one that was reviewed")
+    team.check_refusal("the plan is not the one that was reviewed")
     # Nor once the plan itself is applied.
     run_git(team.work.folder, "reset", "-q", "--hard", "HEAD~1")
     team.push("--force")
@@ -86,10 +86,10 @@ def test_unplanned_manifests_are_not_applied(team: Team) -> None:
     team.work.topic("b")
     team.commit("not planned")
     team.push()
-    team.refused("the plan is not the one that was reviewed")
+    team.check_refusal("the plan is not the one that was reviewed")
 
 
-def test_a_plan_of_the_past_is_not_applied_again(team: Team) -> None:
+def test_plan_of_the_past_is_not_applied_again(team: Team) -> None:
     team.release(a=3)
     team.run().needs(0)
     delete_topic(team.work.servers, f"{team.work.prefix}a")
@@ -98,10 +98,10 @@ def test_a_plan_of_the_past_is_not_applied_again(team: Team) -> None:
     manifest.write_text(f"# edited\n{manifest.read_text()}")  # the same plan once more
     team.commit("somebody may push, but not sign")
     team.push()
-    team.refused("and these changed since")
+    team.check_refusal("and these changed since")
 
 
-def test_a_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
+def test_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
     team.release(a=3)
     team.release(b=1)
     team.run().needs(0)
@@ -109,7 +109,7 @@ def test_a_branch_that_was_rewritten_is_not_applied(team: Team) -> None:
     team.work.topic("c")
     team.plan()
     team.push("--force")
-    team.refused("the branch was rewritten; nothing was applied")
+    team.check_refusal("the branch was rewritten; nothing was applied")
     run_git(team.work.folder, "push", "-q", "origin", "HEAD:next")
     team.run("--branch", "next").needs(0)
     assert "c" in team.work.live()

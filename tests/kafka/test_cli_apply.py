@@ -18,7 +18,7 @@ from tests.support.cli.project import Project, environment, manifest
 from tests.support.clusters.fixtures import admin_client, eventually
 
 
-def test_the_main_job(project: Project) -> None:
+def test_main_job(project: Project) -> None:
     """As a process each time: check, plan, save, show, apply, apply again, and nothing is left."""
     project.config(environments=["dev"])
     project.topic("orders", partitions=6, retention="7d", overrides={"dev": {"partitions": 3}})
@@ -53,11 +53,10 @@ def cut(project: Project) -> None:
 
 
 def retentions(project: Project) -> dict[str, int]:
-    """Days by topic."""
     return {name: int(topic["retention.ms"]) // 86_400_000 for name, topic in project.live().items()}
 
 
-def test_a_cut_needs_consent_that_names_it(project: Project) -> None:
+def test_cut_needs_consent_that_names_it(project: Project) -> None:
     cut(project)
     call = project.apply("topics").needs(1)
     assert retentions(project) == {"a": 7, "b": 7, "c": 8}
@@ -71,13 +70,13 @@ def test_a_cut_needs_consent_that_names_it(project: Project) -> None:
     assert retentions(project) == {"a": 1, "b": 1, "c": 8}
 
 
-def test_a_tombstone_spares_the_next_topic_of_that_name(project: Project) -> None:
+def test_tombstone_spares_the_next_topic_of_that_name(project: Project) -> None:
     project.topic("a")
     project.apply("topics").needs(0)
     project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": "delete: unused"}})
-    told = " ".join(project.apply("topics").needs(1).out.split())
-    line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', told)
-    assert line is not None, told
+    output = " ".join(project.apply("topics").needs(1).out.split())
+    line = re.search(r'kafkaform/allow: "(delete of \S{22}): <why>"', output)
+    assert line is not None, output
     project.topic("a", state="absent", metadata={"annotations": {"kafkaform/allow": f"{line[1]}: unused"}})
     project.apply("topics").needs(0)
     assert project.live() == {}
@@ -92,32 +91,30 @@ def test_a_tombstone_spares_the_next_topic_of_that_name(project: Project) -> Non
 # --- saved plans -----------------------------------------------------------------------------------
 
 
-def saved(project: Project) -> Path:
+def save_plan(project: Project) -> Path:
     """A saved plan that creates topic `a`."""
     project.topic("a", retention="7d")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     return project.folder / "plan.json"
 
 
-def test_a_plan_for_another_cluster_is_refused(
-    project: Project, kafka3: DevCluster, kafka: DevCluster
-) -> None:
-    saved(project)
+def test_plan_for_another_cluster_is_refused(project: Project, kafka3: DevCluster, kafka: DevCluster) -> None:
+    save_plan(project)
     call = project.apply("plan.json", "--bootstrap-server", kafka3.bootstrap_servers).needs(1)
     assert kafka.cluster_id in call.err
     assert kafka3.cluster_id in call.err
     assert call.out == ""
-    other = Project(project.folder, kafka3.bootstrap_servers, project.prefix)
-    assert other.live() == project.live() == {}
+    second = Project(project.folder, kafka3.bootstrap_servers, project.prefix)
+    assert second.live() == project.live() == {}
 
 
 # --- nobody there to ask ---------------------------------------------------------------------------
 
 
 def test_apply_without_a_terminal_needs_the_flag(project: Project) -> None:
-    saved(project)
-    for what in ("topics", "plan.json"):
-        call = project.run("apply", what).needs(1)
+    save_plan(project)
+    for target in ("topics", "plan.json"):
+        call = project.run("apply", target).needs(1)
         assert "--auto-approve" in call.err
     assert project.live() == {}
     project.apply("topics").needs(0)
@@ -137,13 +134,13 @@ sys.exit(run(sys.argv[1:]))
 """Fifty requests of six topics: as many as large ones would take tens of thousands of partitions."""
 
 
-def test_a_signal_ends_an_apply_and_the_next_completes_it(project: Project) -> None:
+def test_signal_ends_an_apply_and_the_next_completes_it(project: Project) -> None:
     spec = {"partitions": 1, "replicationFactor": 1}
     text = "---\n".join(manifest(f"{project.prefix}{n:04}", spec) for n in range(MANY))
     project.write("topics/many.yaml", text)
     # At the start, before or while the first request is under way; and once the first was answered.
-    first = stopped(project, signal.SIGINT, after="applying: ")
-    second = stopped(project, signal.SIGTERM, after=" of ")
+    first = apply_and_stop(project, signal.SIGINT, after="applying: ")
+    second = apply_and_stop(project, signal.SIGTERM, after=" of ")
     done = 0
     for report in (first, second):
         applied, left = report["summary"]["applied"], report["summary"]["not_tried"]
@@ -158,9 +155,9 @@ def test_a_signal_ends_an_apply_and_the_next_completes_it(project: Project) -> N
     assert len(project.live()) == MANY
 
 
-def stopped(project: Project, number: signal.Signals, *, after: str) -> dict[str, Any]:
+def apply_and_stop(project: Project, number: signal.Signals, *, after: str) -> dict[str, Any]:
     """Apply, and send a signal after a line of the progress; returns the report."""
-    arguments = project.aimed(["apply", "topics", "--auto-approve", "--format", "json"])
+    arguments = project.add_cluster(["apply", "topics", "--auto-approve", "--format", "json"])
     process = subprocess.Popen(
         [sys.executable, "-c", SMALL_REQUESTS, *map(str, arguments)],
         cwd=project.folder,

@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 """Some records are this old, so that periods have a beginning."""
 
 
-def written(
+def write_topic(
     project: Project, name: str, counts: tuple[int, ...], now_ms: int, *, ahead: int | None = None
 ) -> str:
     """Make a topic with so many records in each partition, one a millisecond, half of them three hours old.
@@ -54,9 +54,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", COUNTS, now_ms)
-    even = written(project, "even", (600, 600, 600), now_ms)
+def test_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int) -> None:
+    hot = write_topic(project, "hot", COUNTS, now_ms)
+    even = write_topic(project, "even", (600, 600, 600), now_ms)
     # As retention.bytes leaves it: each partition holds 300 records.
     delete_records(project.servers, {(hot, number): count - 100 for number, count in enumerate(COUNTS)})
     call = project.run("arrivals", f"{project.prefix}*", "--format", "json").needs(0)
@@ -64,19 +64,19 @@ def test_a_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int
     # What is left of the hot partition was written after all others were.
     assert (found[hot]["spread"], found[hot]["records"]) == ("too little data", 99)
     assert found[hot]["max_over_mean_since_made"] == pytest.approx(2.0)
-    assert [one["records_since_made"] for one in found[hot]["partitions"]] == list(COUNTS)
+    assert [item["records_since_made"] for item in found[hot]["partitions"]] == list(COUNTS)
     assert (found[even]["spread"], found[even]["max_over_mean"]) == ("even", 1.0)
     assert (found[even]["since_made"], found[even]["records"]) == (True, 1_800)
 
 
-def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", COUNTS, now_ms)
+def test_period_is_what_all_logs_cover(project: Project, now_ms: int) -> None:
+    hot = write_topic(project, "hot", COUNTS, now_ms)
     delete_records(project.servers, {(hot, 2): 700})
     call = project.run("arrivals", hot, "--format", "json").needs(0)
     (found,) = call.json["topics"]
     assert OLD_MS - 700 <= found["period_ms"] + 1 < OLD_MS + HOUR_MS
     # After the first old record that partition 2 still has.
-    assert [one["records"] for one in found["partitions"]] == [200, 200, 899]
+    assert [item["records"] for item in found["partitions"]] == [200, 200, 899]
     assert (found["spread"], found["fullest_partition"]) == ("uneven", 2)
     assert found["max_over_mean"] == pytest.approx(899 * 3 / 1_299)
     text = project.run("arrivals", hot).needs(0).out
@@ -88,7 +88,7 @@ def test_the_period_is_what_all_logs_cover(project: Project, now_ms: int) -> Non
 
 
 def test_figures_are_kept_as_rows_without_spark(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", COUNTS, now_ms)
+    hot = write_topic(project, "hot", COUNTS, now_ms)
     script = (
         "import sys\n"
         "class Hidden:\n"
@@ -99,7 +99,7 @@ def test_figures_are_kept_as_rows_without_spark(project: Project, now_ms: int) -
         "from kafkaform.cli.main import main\n"
         "main()\n"
     )
-    arguments = project.aimed(("arrivals", hot, "--history", "rows", "--history-format", "parquet"))
+    arguments = project.add_cluster(("arrivals", hot, "--history", "rows", "--history-format", "parquet"))
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         cwd=project.folder,
@@ -120,31 +120,31 @@ def test_figures_are_kept_as_rows_without_spark(project: Project, now_ms: int) -
     assert {row["cluster_id"] for row in rows} != {None}
 
 
-def test_a_table_without_metrics_is_refused_first(project: Project) -> None:
+def test_table_without_metrics_is_refused_first(project: Project) -> None:
     (project.folder / "delta" / "_delta_log").mkdir(parents=True)
     call = project.run("arrivals", "--history", "delta", "--history-format", "parquet").needs(1)
     assert "is a Delta table" in call.err
-    other = project.folder / "other" / "day=2026-11-01"
-    other.mkdir(parents=True)
-    pq.write_table(pa.table({"a": [1]}), other / "part.parquet")
+    second = project.folder / "other" / "day=2026-11-01"
+    second.mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), second / "part.parquet")
     assert "has other columns" in project.run("arrivals", "--history", "other").needs(1).err
 
 
-def test_doctor_and_prometheus_tell_it(project: Project, now_ms: int) -> None:
-    hot = written(project, "hot", (400, 400, 3_200), now_ms)
+def test_doctor_and_prometheus_report_it(project: Project, now_ms: int) -> None:
+    hot = write_topic(project, "hot", (400, 400, 3_200), now_ms)
     project.config(ignore=["other-*"])
     call = project.run("doctor", "--rule", "KF312", "--format", "json")
     assert call.code == 0, "uneven arrivals are information"
-    messages = [one["message"] for one in call.json["diagnostics"] if one["code"] == "KF312"]
-    assert any(f"partition 2 of {hot} gets 2.4 times" in one for one in messages) or len(messages) > 5
+    messages = [item["message"] for item in call.json["diagnostics"] if item["code"] == "KF312"]
+    assert any(f"partition 2 of {hot} gets 2.4 times" in message for message in messages) or len(messages) > 5
     metrics = project.run("doctor", "--rule", "KF312", "--format", "prometheus").out
     assert f'kafkaform_topic_arrivals_max_over_mean{{cluster="dev",topic="{hot}"}} 2.4' in metrics
 
 
 def test_status_shows_and_sorts_by_it(project: Project, now_ms: int) -> None:
-    hot = written(project, "z-hot", COUNTS, now_ms)
-    even = written(project, "even", (600, 600, 600), now_ms)
-    few = written(project, "few", (2, 2, 2), now_ms)
+    hot = write_topic(project, "z-hot", COUNTS, now_ms)
+    even = write_topic(project, "even", (600, 600, 600), now_ms)
+    few = write_topic(project, "few", (2, 2, 2), now_ms)
     pattern = f"{project.prefix}*"
     call = project.run("status", pattern, "--sort", "skew", "--format", "json").needs(0)
     assert [(topic["name"], topic["arrivals"]) for topic in call.json["topics"]] == [

@@ -22,7 +22,7 @@ CUT = "retention-cut from 7d: T-1"
 
 @pytest.fixture
 def outage() -> Iterator[ExitStack]:
-    """What ends the outage of broker 3, at the latest with the test."""
+    """Yield the end of the outage of broker 3, which comes at the latest with the test."""
     with ExitStack() as stack:
         yield stack
 

@@ -36,8 +36,8 @@ def test_two_live_clusters_that_differ(
     create(kafka3.bootstrap_servers, f"{prefix}orders", 6, segment_ms="3600000")
     create(kafka.bootstrap_servers, f"{prefix}new")
     call = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json").needs(2)
-    found = {one["name"].removeprefix(prefix): one for one in call.json["differences"]}
-    assert {name: (one["in_a"], one["in_b"]) for name, one in found.items()} == {
+    found = {item["name"].removeprefix(prefix): item for item in call.json["differences"]}
+    assert {name: (value["in_a"], value["in_b"]) for name, value in found.items()} == {
         "new": (True, False),
         "orders": (True, True),
     }
@@ -60,8 +60,8 @@ def test_two_clusters_that_are_alike(
         create(servers, f"{prefix}orders", 3, retention_ms="1000")
     call = project.run("compare", "dev", "prod", "--match", f"{prefix}*").needs(0)
     assert call.out.endswith("\nThe same: 1 resource.\n")
-    other = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--kind", "group").needs(0)
-    assert other.out.endswith("\nThe same: 0 resources.\n")
+    second = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--kind", "group").needs(0)
+    assert second.out.endswith("\nThe same: 0 resources.\n")
 
 
 def test_promotion_shows_what_the_manifests_do_not_explain(project: Project, prefix: str) -> None:
@@ -84,7 +84,7 @@ def test_promotion_shows_what_the_manifests_do_not_explain(project: Project, pre
     project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--no-manifests").needs(2)
 
 
-def test_a_cluster_that_does_not_answer_is_named(
+def test_cluster_that_does_not_answer_is_named(
     project: Project, kafka_acl: DevCluster, kafka: DevCluster
 ) -> None:
     strange = {

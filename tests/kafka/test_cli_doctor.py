@@ -25,13 +25,13 @@ def three(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
 
 
 @contextmanager
-def stopped(kafka: DevCluster, node: int) -> Iterator[None]:
+def stop_broker(kafka: DevCluster, node: int) -> Iterator[None]:
     """One broker down; it is back and in sync afterwards, however this ends."""
     kafka.stop_node(node)
     try:
         yield
     finally:
-        if any(one.id == node and one.pid is None for one in kafka.status().nodes):
+        if any(item.id == node and item.pid is None for item in kafka.status().nodes):
             kafka.start_node(node)
         with connect(kafka.bootstrap_servers) as cluster:
             eventually(
@@ -51,10 +51,10 @@ def findings(call_json: dict[str, list[dict[str, str]]]) -> dict[str, str]:
 
 
 @pytest.mark.nightly("a broker is stopped and started")
-def test_a_stopped_broker_is_seen_and_waited_for(three: Project, kafka3: DevCluster) -> None:
+def test_stopped_broker_is_reported_and_awaited(three: Project, kafka3: DevCluster) -> None:
     three.config(rules={"KF310": "off"})  # how full this machine's disk is, is nothing to test
     three.run("doctor").needs(0)
-    with stopped(kafka3, 3):
+    with stop_broker(kafka3, 3):
         call = three.run("doctor", "--format", "json").needs(2)
         assert call.json["healthy"] is False
         assert call.json["summary"]["brokers"] == 2
@@ -115,7 +115,7 @@ def test_drift_is_located_by_doctor(project: Project) -> None:
     project.run("doctor", "--rule", "KF306", "--fail-on", "error").needs(0)
 
 
-def test_a_broken_manifest_is_not_passed_over(project: Project) -> None:
+def test_broken_manifest_is_not_passed_over(project: Project) -> None:
     project.write("topics/a.yaml", "kind: Topic\n")
     assert "problems in the input" in project.run("doctor").needs(1).err
 
@@ -134,14 +134,14 @@ def test_unreachable_cluster_writes_failed_metrics(nobody: Project) -> None:
     file = nobody.folder / "kafka.prom"
     call = nobody.run("doctor", "--format", "prometheus", "--out", file).needs(1)
     assert "no broker" in call.err
-    told = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
-    assert told["kafkaform_healthy"] == told["kafkaform_doctor_success"] == 0
+    metrics = {f.name: f.samples[0].value for f in text_string_to_metric_families(file.read_text("utf-8"))}
+    assert metrics["kafkaform_healthy"] == metrics["kafkaform_doctor_success"] == 0
 
 
 # --- options ---------------------------------------------------------------------------------------
 
 
-def test_a_terminal_shows_how_long_is_left(project: Project) -> None:
+def test_terminal_shows_how_long_is_left(project: Project) -> None:
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={"dev": {"client": client, "brokers": 2}})
     project.topic("a")

@@ -66,7 +66,7 @@ def delete(project: Project, name: str) -> None:
 # --- what is told ----------------------------------------------------------------------------------
 
 
-def test_the_command_that_restores_does(drifted: Project) -> None:
+def test_command_that_restores_does(drifted: Project) -> None:
     command = topics(drifted)["resources"][0]["restore"]["command"]
     program, *words = command.split()
     assert program == "kafkaform"
@@ -115,8 +115,8 @@ def test_since_when_by_the_record_of_applies(project: Project) -> None:
     assert re.search(rf"since:? {an_apply} .*; deleted since", words)
     causes = {
         field["path"]: field["since"]["cause"]
-        for one in topics(project)["resources"]
-        for field in one["fields"]
+        for topic in topics(project)["resources"]
+        for field in topic["fields"]
     }
     assert causes == {"config.retention.ms": "cluster_changed", "config.segment.ms": "manifest_changed"}
 
@@ -136,9 +136,9 @@ def test_unmanaged_topics_and_groups(project: Project) -> None:
     def run(*arguments: str) -> Any:
         return project.run("drift", "--format", "json", *arguments)
 
-    told = run().json["unmanaged"]
-    assert {"kind": "Topic", "name": mine} in told
-    assert {"kind": "ConsumerGroup", "name": f"{project.prefix}reader"} in told
+    unmanaged = run().json["unmanaged"]
+    assert {"kind": "Topic", "name": mine} in unmanaged
+    assert {"kind": "ConsumerGroup", "name": f"{project.prefix}reader"} in unmanaged
     assert run().needs(0).json["summary"]["drifted"] == 0
     assert run("--unmanaged", "error").needs(2).json["verdict"] == "drift"
     assert run("--unmanaged", "ignore").needs(0).json["unmanaged"] is None
@@ -188,7 +188,7 @@ def test_one_resource_of_a_file_is_adopted(drifted: Project) -> None:
 # --- failure ---------------------------------------------------------------------------------------
 
 
-def test_a_broken_manifest_is_no_success(project: Project) -> None:
+def test_broken_manifest_is_no_success(project: Project) -> None:
     project.write("topics/a.yaml", "kind: Topic\n")
     call = project.run("drift", "--format", "prometheus").needs(1)
     assert 'kafkaform_drift_success{cluster="dev"} 0.0' in call.out

@@ -1,4 +1,4 @@
-"""What a person reads when something is wrong: one line, a hint, no secret, no traceback unless asked for."""
+"""Tests of errors on the command line: one line, a hint, no secret, no traceback unless asked for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
 from kafkaform.config.client_properties import resolve
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 from tests.support.clusters.fixtures import Account
-from tests.unit.cli.test_cli_errors import one_error
 
 SECRET = "S3cr3t-of-nobody"
 
@@ -29,7 +28,8 @@ def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Accou
     account().write_java_properties(secured.folder, SECRET)
     for arguments in (["plan"], ["apply", "--auto-approve"]):
         call = secured.run(*arguments, "topics", "--command-config", "client.properties")
-        assert "Authentication failed" in one_error(call)
+        assert "Authentication failed" in call.read_error()[0]
+        assert call.said == call.err
         assert SECRET not in call.both
     call = secured.process("--debug", "plan", "topics", "--command-config", "client.properties")
     assert call.code == 1
@@ -38,7 +38,7 @@ def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Accou
     assert SECRET not in call.both
 
 
-def test_an_error_with_debug_keeps_its_exit_code(project: Project) -> None:
+def test_error_with_debug_keeps_its_exit_code(project: Project) -> None:
     project.topic("a", partitons=1)
     call = project.process("--debug", "plan", "topics")
     assert call.code == 1
@@ -61,7 +61,7 @@ def test_stdout_is_json_and_nothing_else_even_with_warnings(project: Project) ->
 
 
 @pytest.mark.parametrize(("content", "said"), [(None, "command-config"), ("nope.nope=1\n", "nope.nope")])
-def test_a_command_config_that_is_wrong(project: Project, content: str | None, said: str) -> None:
+def test_command_config_that_is_wrong(project: Project, content: str | None, said: str) -> None:
     project.topic("a")
     if content is not None:
         project.write("client.properties", content)
@@ -93,9 +93,7 @@ def sasl_config(project: Project) -> None:
     )
 
 
-def test_an_address_gets_no_credentials_of_the_file(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_address_gets_no_credentials_of_the_file(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     sasl_config(project)
     monkeypatch.chdir(project.folder)
     monkeypatch.setenv("KF_TEST_USER", "me")
@@ -115,7 +113,7 @@ def test_an_address_gets_no_credentials_of_the_file(
     assert properties("prod", "tunnel:9093")["bootstrap.servers"] == "tunnel:9093"
 
 
-def test_a_saved_plan_chooses_no_credentials(project: Project) -> None:
+def test_saved_plan_chooses_no_credentials(project: Project) -> None:
     """Its cluster's name is only text in a file; with credentials, this plain listener would not answer."""
     project.topic("a")
     project.config(clusters={"prod": {"client": {"bootstrap.servers": project.servers}}})
@@ -136,10 +134,10 @@ def test_everything_by_variables(secured: Project, account: Callable[..., Accoun
         "KAFKAFORM_BOOTSTRAP_SERVER": secured.servers,
         "KAFKAFORM_COMMAND_CONFIG": str(given.write_java_properties(secured.folder / "elsewhere")),
     }
-    call = called("plan", "topics", cwd=secured.folder, env=variables).needs(0)
+    call = run_in_process("plan", "topics", cwd=secured.folder, env=variables).needs(0)
     assert "Plan: 1 to create" in call.out
     content = "apiVersion: kafkaform/v1\nkind: Config\nmanifests: [.]\n"
     config = secured.write("elsewhere/kafkaform.yaml", content)
     secured.write("elsewhere/t.yaml", (secured.folder / "topics/a.yaml").read_text("utf-8"))
     variables["KAFKAFORM_CONFIG"] = str(config)
-    assert "elsewhere/t.yaml:" in called("plan", cwd=secured.folder, env=variables).needs(0).out
+    assert "elsewhere/t.yaml:" in run_in_process("plan", cwd=secured.folder, env=variables).needs(0).out

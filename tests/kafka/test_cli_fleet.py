@@ -12,8 +12,8 @@ from kafkaform.core.errors import Unreachable
 from kafkaform.core.plans import Plan
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_header import PlanHeader
+from tests.support.cli.fleet import run_all
 from tests.support.cli.project import Project
-from tests.unit.cli.test_cli_fleet import run_all
 
 DEAD = "127.0.0.1:1"
 
@@ -39,7 +39,7 @@ def add_cluster(project: Project, name: str, **client: str) -> None:
     project.write("kafkaform.yaml", text.replace("clusters:\n", f"clusters:\n{entry}"))
 
 
-def test_a_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
+def test_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
     add_cluster(
         project,
         "secret",
@@ -126,7 +126,7 @@ def test_doctor_and_status_of_every_cluster(fleet: Project, command: tuple[str, 
     assert {name for name, cluster in clusters.items() if "error" in cluster} == {"gone"}
 
 
-def test_an_import_of_every_cluster_has_a_folder_for_each(fleet: Project, prefix: str) -> None:
+def test_import_of_every_cluster_has_a_folder_for_each(fleet: Project, prefix: str) -> None:
     call = fleet.run("import", "--match", f"{prefix}*", "--clusters", "*").needs(1)
     assert rows(call.out)["dev"] == ["dev", "1", "manifest", "in", "1", "file"]
     assert "2 files, 1 not imported.\n" in call.out

@@ -27,7 +27,7 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("output", ["yaml", "json"])
-def test_a_plan_of_what_get_printed_is_empty(
+def test_plan_of_what_get_printed_is_empty(
     project: Project, real_cluster: KafkaCluster, prefix: str, output: str
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}full", 3, 1, (), **CONFIGS)
@@ -45,7 +45,7 @@ def test_a_plan_of_what_get_printed_is_empty(
     assert len(spec["config"]) == len(CONFIGS) - 2
 
 
-def test_a_topic_without_own_configs(project: Project, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_topic_without_own_configs(project: Project, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}bare", 2)
     manifest = (
         "apiVersion: kafkaform/v1\nkind: Topic\nmetadata:\n"
@@ -55,7 +55,7 @@ def test_a_topic_without_own_configs(project: Project, real_cluster: KafkaCluste
         assert project.run("get", *given).needs(0).out == manifest
 
 
-def test_a_group_of_configs_alone_says_what_is_missing(
+def test_group_of_configs_alone_reports_what_is_missing(
     project: Project, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     ref = ResourceRef("ConsumerGroup", f"{prefix}configs")

@@ -9,7 +9,6 @@ from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project
 from tests.support.clusters.group_clients import commit
 from tests.support.clusters.topics import make_topic
-from tests.unit.cli.test_cli_graph import GROUP
 
 
 def test_live_graph_has_lag(
@@ -19,10 +18,10 @@ def test_live_graph_has_lag(
     found = make_topic(real_cluster, f"{prefix}found")
     commit(project.servers, f"{prefix}stray", {(found, 0): 0})
     orders = project.topic("orders")
-    project.write("topics/groups.yaml", GROUP.format(name=f"{prefix}shop", topic=orders))
+    project.group("shop", topics=[orders])
     data = project.run("graph", "--live", "--format", "json").needs(0).json
     nodes = {node["name"]: (node["declared"], node["live"]) for node in data["nodes"]}
-    assert {name: what for name, what in nodes.items() if name.startswith(prefix)} == {
+    assert {name: label for name, label in nodes.items() if name.startswith(prefix)} == {
         found: (False, True),
         orders: (True, False),
         f"{prefix}shop": (True, False),

@@ -46,7 +46,7 @@ def declare(project: Project, *, metadata: dict[str, Any] | None = None, **spec:
     return project.group("g", metadata=metadata, **spec)
 
 
-def test_a_first_apply_of_many_groups(tmp_path: Path, kafka: DevCluster, prefix: str) -> None:
+def test_first_apply_of_many_groups(tmp_path: Path, kafka: DevCluster, prefix: str) -> None:
     """Leaders that have not opened the logs of new topics yet refuse to tell their ends."""
     project = Project(tmp_path, kafka.bootstrap_servers, prefix)
     for attempt in "ab":
@@ -57,11 +57,11 @@ def test_a_first_apply_of_many_groups(tmp_path: Path, kafka: DevCluster, prefix:
         assert "80 created" in project.apply("topics").needs(0).out
     with connect(kafka.bootstrap_servers) as cluster:
         groups = cluster.groups([f"{prefix}b-{number}" for number in range(20)]).groups
-    assert [len(told.committed) for told in groups.values()] == [48] * 20
+    assert [len(group.committed) for group in groups.values()] == [48] * 20
 
 
 @contextmanager
-def joined(project: Project, protocol: str) -> Iterator[Running]:
+def join_group(project: Project, protocol: str) -> Iterator[Running]:
     """A member at work, once the group has it."""
     name = project.prefix + "g"
     with (
@@ -85,14 +85,14 @@ def offsets(project: Project) -> list[int | None]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize(("start", "first"), [("earliest", 0), ("latest", 10)])
-def test_a_consumer_begins_as_declared(project: Project, protocol: str, start: str, first: int) -> None:
+def test_consumer_begins_as_declared(project: Project, protocol: str, start: str, first: int) -> None:
     """With auto.offset.reset=error, a consumer without a committed offset would fail."""
     declare(project, protocol=protocol, offsets={"initial": start})
     plan = project.run("plan", "topics").needs(0)
     assert f"offsets.{project.prefix}a" in plan.out
     project.apply("topics").needs(0)
     project.run("plan", "topics", "--detailed-exitcode").needs(0)
-    with joined(project, protocol) as member:
+    with join_group(project, protocol) as member:
         produce(project.servers, project.prefix + "a", dict.fromkeys(range(3), 1))
         firsts = {(project.prefix + "a", number): first for number in range(3)}
         eventually(member.firsts, lambda seen: seen == firsts)
@@ -117,14 +117,14 @@ def test_empty_group_has_the_protocol_of_its_configs(
     assert not {"KF213", "KF214"} & {found["code"] for found in plan["diagnostics"]}
 
 
-def test_an_unknown_protocol_is_left_out_with_a_note(project: Project) -> None:
+def test_unknown_protocol_is_left_out_with_a_note(project: Project) -> None:
     name = declare(project, offsets={"initial": "earliest"})
     project.apply("topics").needs(0)
     got = project.run("get", "group", name).needs(0)
     assert "protocol" not in yaml.safe_load(got.out)["spec"]
     assert "left out: protocol: " in got.err
     assert status(project)["protocol"] is None
-    with joined(project, "consumer"):
+    with join_group(project, "consumer"):
         pass
     assert "protocol: consumer" in project.run("get", "group", name).needs(0).out
     assert status(project)["protocol"] == "consumer"
@@ -137,7 +137,7 @@ def status(project: Project) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_stopped_group_reads_all_of_added_partitions(project: Project) -> None:
+def test_stopped_group_reads_all_of_added_partitions(project: Project) -> None:
     """As the plan advises: apply, reset the new partitions, start. Its consumers have reset=latest."""
     name, topic = project.prefix + "g", project.prefix + "a"
     commit(project.servers, name, dict.fromkeys(((topic, number) for number in range(3)), 10))
@@ -178,7 +178,7 @@ def test_saved_reset_is_applied_once(project: Project) -> None:
     commit(project.servers, name, {(project.prefix + "a", 0): 5})
     assert "is now 5" in project.apply("reset.json", RESET).needs(1).out
     assert offsets(project) == [5, 3, 3]
-    with joined(project, "classic") as member:
+    with join_group(project, "classic") as member:
         firsts = {(project.prefix + "a", number): first for number, first in enumerate([5, 3, 3])}
         eventually(member.firsts, lambda seen: seen == firsts)
 
@@ -214,17 +214,19 @@ def test_reset_is_reverted_by_one_command(project: Project) -> None:
     assert offsets(project) == [10, 10, 10]
 
     (change,) = project.run("history", name, "--format", "json").needs(0).json["changes"]
-    told = [line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line]
+    refusals = [
+        line for line in project.run("revert", change["id"]).needs(1).err.splitlines() if "reset" in line
+    ]
     command = f"kafkaform reset {name} --from-file {name}.csv"
-    what = "no manifest holds offsets (3 partitions)"
-    assert told == [f"not undone: ConsumerGroup/{name}: {what}; go back: `{command}`"]
+    reason = "no manifest holds offsets (3 partitions)"
+    assert refusals == [f"not undone: ConsumerGroup/{name}: {reason}; go back: `{command}`"]
     project.run(*command.split()[1:], "--out", "back.json").needs(1)
     project.apply("back.json", RESET).needs(0)
     assert offsets(project) == [0, 4, 6]
     assert "File exists" in project.run("revert", change["id"]).needs(1).err
 
 
-def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
+def test_consumer_that_uses_assign_is_noticed(project: Project) -> None:
     name = project.prefix + "g"
     commit(project.servers, name, {(project.prefix + "a", 0): 1})
     client = consumer(project.servers, name)
@@ -245,7 +247,7 @@ def test_a_consumer_that_uses_assign_is_noticed(project: Project) -> None:
     assert f"{name} looks empty" in plan.words
 
 
-def test_a_file_that_is_not_one(project: Project) -> None:
+def test_file_that_is_not_one(project: Project) -> None:
     assert "No such file" in project.run("reset", "g", "--from-file", "none.csv").needs(1).err
     project.write("bad.csv", "topic,partition,offset\n")
     assert "bad.csv:1:1" in project.run("reset", "g", "--from-file", "bad.csv").needs(1).err

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 
 
-def applied(project: Project, *arguments: str, code: int = 0) -> str:
+def apply_topics(project: Project, *arguments: str, code: int = 0) -> str:
     return project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(code).both
 
 
 def test_history_is_latest_first(project: Project) -> None:
     name = project.topic("orders", retention="7d", keyed=False)
-    applied(project)
+    apply_topics(project)
     project.topic("orders", retention="1d", partitions=3, keyed=False)
-    applied(project, "--allow", "destructive")
+    apply_topics(project, "--allow", "destructive")
     shown = project.run("history", f"Topic/{name}").needs(0)
     assert shown.said == ""
     lines = [re.sub(r"\b1[0-9a-z]{10}\b", "RUN", line) for line in shown.out.splitlines()]
@@ -38,40 +38,40 @@ def test_history_is_latest_first(project: Project) -> None:
 
 def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:
     names = [project.topic(name) for name in ("orders", "prices")]
-    applied(project)
+    apply_topics(project)
 
-    def found(*arguments: object) -> list[str]:
+    def list_changes(*arguments: object) -> list[str]:
         changes = project.run("history", *arguments, "--format", "json").needs(0).json["changes"]
         return [change["name"] for change in changes if change["name"] in names]
 
-    assert sorted(found()) == sorted(names)
-    assert found(f"Topic/{names[0]}") == [names[0]]
-    assert found(names[0]) == [names[0]]
-    assert sorted(found(f"Topic/{project.prefix}*")) == sorted(names)
-    assert found(f"ConsumerGroup/{names[0]}") == []
+    assert sorted(list_changes()) == sorted(names)
+    assert list_changes(f"Topic/{names[0]}") == [names[0]]
+    assert list_changes(names[0]) == [names[0]]
+    assert sorted(list_changes(f"Topic/{project.prefix}*")) == sorted(names)
+    assert list_changes(f"ConsumerGroup/{names[0]}") == []
     (change,) = project.run("history", names[0], "--format", "json").json["changes"]
-    assert found(change["id"]) == [names[0]]
-    assert sorted(found(change["run"])) == sorted(names)
-    assert len(found(f"{project.prefix}*", "--limit", "1")) == 1
-    assert found(names[0], "--since", "1h") == [names[0]]
-    assert found(names[0], "--since", "0") == []
+    assert list_changes(change["id"]) == [names[0]]
+    assert sorted(list_changes(change["run"])) == sorted(names)
+    assert len(list_changes(f"{project.prefix}*", "--limit", "1")) == 1
+    assert list_changes(names[0], "--since", "1h") == [names[0]]
+    assert list_changes(names[0], "--since", "0") == []
     limited = project.run("history", f"{project.prefix}*", "--limit", "1").needs(0).out
     assert "--limit" in limited
 
 
-def test_a_file_needs_no_cluster(project: Project) -> None:
+def test_file_needs_no_cluster(project: Project) -> None:
     project.topic("orders")
     audit = {"topic": False, "file": "audit.jsonl"}
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={"dev": {"client": client, "lock": False, "audit": audit}})
     project.run("apply", "--auto-approve", "--audit").needs(0)
-    (change,) = called("history", "--file", "audit.jsonl", "--format", "json", cwd=project.folder).json[
-        "changes"
-    ]
+    (change,) = run_in_process(
+        "history", "--file", "audit.jsonl", "--format", "json", cwd=project.folder
+    ).json["changes"]
     assert (change["name"], change["result"]) == (f"{project.prefix}orders", "applied")
     with (project.folder / "audit.jsonl").open("a") as file:
         file.write('garbage \x1b[2J\n{"format_version": 99}\n')
-    call = called("history", "--file", "audit.jsonl", cwd=project.folder).needs(0)
+    call = run_in_process("history", "--file", "audit.jsonl", cwd=project.folder).needs(0)
     assert "Topic/" in call.out
     damaged, later = call.err.splitlines()
     assert damaged.startswith("warning: audit.jsonl: skipped record 3: ")
@@ -83,9 +83,9 @@ def test_empty_history_is_no_error(project: Project) -> None:
     assert project.run("history", "Topic/none.such").needs(0).out == "No matching change is recorded.\n"
 
 
-def test_a_missing_record_is_named(project: Project) -> None:
+def test_missing_record_is_named(project: Project) -> None:
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}, "audit": {"topic": False}}}
     project.config(clusters=clusters)
     assert "not recorded" in project.run("history").needs(1).err
-    missing = called("history", "--file", "none.jsonl", cwd=project.folder).needs(1)
+    missing = run_in_process("history", "--file", "none.jsonl", cwd=project.folder).needs(1)
     assert "none.jsonl: " in missing.err

@@ -11,7 +11,7 @@ import yaml
 from confluent_kafka.admin import NewTopic, ResourceType
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, called, manifest
+from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually, remove_topics
 from tests.support.clusters.group_clients import commit
 from tests.support.clusters.topics import alter_configs
@@ -89,7 +89,7 @@ def test_shared_values_become_defaults(project: Project, prefix: str) -> None:
     assert not (project.folder / "topics").exists()
     config.write_text(config.read_text() + printed.out)
     project.run("import", *mine).needs(0)
-    assert {name.removeprefix(prefix): one["spec"] for name, one in manifests(project).items()} == {
+    assert {name.removeprefix(prefix): value["spec"] for name, value in manifests(project).items()} == {
         "0": {"partitions": 1},
         "1": {"partitions": 2},
         "2": {"partitions": 3},
@@ -105,7 +105,7 @@ def test_labels_are_written(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}a"), new(f"{prefix}b")])
     project.run("import", "--match", f"{prefix}a", "--label", "team=checkout", "--label", "tier=1").needs(0)
     project.run("import", "--match", f"{prefix}b").needs(0)
-    found = {name.removeprefix(prefix): one["metadata"] for name, one in manifests(project).items()}
+    found = {name.removeprefix(prefix): value["metadata"] for name, value in manifests(project).items()}
     assert found["a"]["labels"] == {"team": "checkout", "tier": "1"}
     assert "labels" not in found["b"]
 
@@ -114,16 +114,16 @@ def test_names_that_collide_are_waived(project: Project, prefix: str) -> None:
     """A broker creates both where one request asks for both; no later one can."""
     create(project, [new(f"{prefix}a.b"), new(f"{prefix}a_b")])
     project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
-    waivers = [[*one["metadata"]["annotations"]] for one in manifests(project).values()]
+    waivers = [[*item["metadata"]["annotations"]] for item in manifests(project).values()]
     assert waivers == [["kafkaform/waive.KF102"]] * 2
-    called("validate", cwd=project.folder).needs(0)
+    run_in_process("validate", cwd=project.folder).needs(0)
     empty_plan(project, "topics")
 
 
 # --- 200 varied topics -----------------------------------------------------------------------------
 
 
-def test_the_plan_of_200_imported_topics_is_empty(project3: Project, prefix: str) -> None:
+def test_plan_of_200_imported_topics_is_empty(project3: Project, prefix: str) -> None:
     topics = [
         NewTopic(f"{prefix}{number:03}", 1 + number % 3, 1 + number % 2, config=VARIED[number % len(VARIED)])
         for number in range(200)
@@ -170,7 +170,7 @@ def test_one_file_for_each_prefix(project: Project, prefix: str) -> None:
         remove_topics(project.servers, mine)
 
 
-def test_a_group_with_topics_protocol_and_configs(
+def test_group_with_topics_protocol_and_configs(
     project: Project, prefix: str, group_configs: Callable[..., None]
 ) -> None:
     create(project, [new(f"{prefix}orders"), new(f"{prefix}carts")])
@@ -187,7 +187,7 @@ def test_a_group_with_topics_protocol_and_configs(
         "protocol": "consumer",
         "config": {"consumer.session.timeout.ms": "50s"},
     }
-    assert "KF214" not in called("validate", "topics", cwd=project.folder).needs(0).both
+    assert "KF214" not in run_in_process("validate", "topics", cwd=project.folder).needs(0).both
     empty_plan(project)
 
 
@@ -231,7 +231,7 @@ def test_left_out_resources_are_counted(project: Project, prefix: str) -> None:
     assert "__consumer_offsets" in call.out
 
 
-def test_a_group_that_reads_nothing_is_left_out(
+def test_group_that_reads_nothing_is_left_out(
     project: Project, prefix: str, group_configs: Callable[..., None]
 ) -> None:
     group_configs(f"{prefix}idle", {"consumer.session.timeout.ms": "50000"})
@@ -241,7 +241,7 @@ def test_a_group_that_reads_nothing_is_left_out(
     assert f"({prefix}idle)" in call.out
 
 
-def test_a_glob_that_matches_nothing_is_an_error(project: Project, prefix: str) -> None:
+def test_glob_that_matches_nothing_is_an_error(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}payments")])
     call = project.run("import", "--match", f"{prefix}payment").needs(1)
     assert f"'{prefix}payment'; nothing was written" in call.err

@@ -71,7 +71,7 @@ def make(project: Project, tool: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("tool", TOPICS)
-def test_the_plan_of_what_another_tool_has_made_is_empty(project: Project, tool: str, prefix: str) -> None:
+def test_plan_of_what_another_tool_has_created_is_empty(project: Project, tool: str, prefix: str) -> None:
     name = prefix[:-1]
     make(project, tool, name)
     example = EXAMPLES[tool]

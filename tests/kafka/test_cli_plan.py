@@ -7,11 +7,11 @@ import re
 import subprocess
 import sys
 
-from tests.support.cli.project import Project, called, manifest
+from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S
 
 
-def test_a_plan_without_a_login_imports_no_client(project: Project) -> None:
+def test_plan_without_a_login_imports_no_client(project: Project) -> None:
     project.topic("a")
     names = {"confluent_kafka", "scramp", "botocore", "gssapi", "cryptography", "http.client"}
     script = (
@@ -22,7 +22,7 @@ def test_a_plan_without_a_login_imports_no_client(project: Project) -> None:
     subprocess.run([sys.executable, "-c", script], cwd=project.folder, timeout=TIMEOUT_S, check=True)
 
 
-def test_a_plan_changes_nothing(project: Project) -> None:
+def test_plan_changes_nothing(project: Project) -> None:
     """Nor does it create topics by asking for them: this broker would."""
     project.topic("a")
     project.topic("gone", state="absent")
@@ -73,7 +73,7 @@ def test_manifests_come_from_stdin(project: Project) -> None:
     document = json.loads((project.folder / "plan.json").read_text("utf-8"))
     assert document["commit"] is None
     assert document["changes"][0]["source"]["file"] == "<stdin>"
-    wrong = called("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
+    wrong = run_in_process("validate", "-", cwd=project.folder, given=given.replace("ns: ", "s: ")).needs(1)
     assert re.search(r"^<stdin>:\d+:\d+: ", wrong.err, re.MULTILINE)
     assert "did you mean 'partitions'?" in wrong.err
     assert "<stdin>:1:1: " in project.run("plan", "-").needs(1).err

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_validation.results import Estimate, SkewReport, to_json
-from tests.support.cli.project import ROOT, Project, called, environment
-from tests.support.skew.scenes import FINE, measured, report, what_if
+from tests.support.cli.project import ROOT, Project, environment, run_in_process
+from tests.support.skew.scenes import FINE, build_result, report, what_if
 
 FIGURES = "as measured, 48.2 % of the sampled keys with 61 % (57 to 65 %) of the records move"
 
@@ -28,26 +28,26 @@ def project(project: Project) -> Project:
 def measurement(
     project: Project, then: Estimate, *, age: timedelta = timedelta(hours=1), cluster_id: str | None = None
 ) -> SkewReport:
-    topic = measured(f"{project.prefix}a", ratio=FINE, what_ifs=[what_if(6, then)])
+    topic = build_result(f"{project.prefix}a", ratio=FINE, what_ifs=[what_if(6, then)])
     made = (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%SZ")
     return report(topic, cluster_id=cluster_id, created_at=made)
 
 
-def written(project: Project, made: SkewReport) -> str:
+def write_report(project: Project, made: SkewReport) -> str:
     return str(project.write("report.json", to_json(made)))
 
 
-def test_a_saved_plan_needs_no_report(project: Project) -> None:
-    file = written(project, measurement(project, FINE))
+def test_saved_plan_needs_no_report(project: Project) -> None:
+    file = write_report(project, measurement(project, FINE))
     project.run("plan", "topics", "--skew", file, "--out", "plan.json").needs(0)
     (project.folder / "report.json").unlink()
-    assert FIGURES in " ".join(called("show", "plan.json", cwd=project.folder).needs(0).out.split())
+    assert FIGURES in " ".join(run_in_process("show", "plan.json", cwd=project.folder).needs(0).out.split())
     project.run("apply", "plan.json", "--auto-approve").needs(0)
     assert project.live()["a"]["partitions"] == 6
 
 
-def test_a_plan_with_a_report_loads_neither_spark_nor_numpy(project: Project) -> None:
-    file = written(project, measurement(project, FINE))
+def test_plan_with_a_report_loads_neither_spark_nor_numpy(project: Project) -> None:
+    file = write_report(project, measurement(project, FINE))
     arguments = [
         "plan",
         "topics",

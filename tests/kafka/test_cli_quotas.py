@@ -59,9 +59,9 @@ def test_brokers_are_asked_for_quotas_only_where_one_is_declared(project: Projec
     project.topic("orders")
 
     def requests(*arguments: object, code: int) -> list[str]:
-        said = project.process("--debug", *arguments, env=KEPT).needs(code).err
-        assert "DescribeConfigs" in said
-        return [line for line in said.splitlines() if "ClientQuotas" in line]
+        output = project.process("--debug", *arguments, env=KEPT).needs(code).err
+        assert "DescribeConfigs" in output
+        return [line for line in output.splitlines() if "ClientQuotas" in line]
 
     commands: tuple[tuple[tuple[object, ...], int], ...] = (
         (("plan", "topics"), 0),
@@ -91,7 +91,7 @@ def limited(prefix: str, tmp_path: Path, account: Callable[..., Account]) -> Cal
 CLUSTER = "CLUSTER:kafka-cluster"
 
 
-def test_the_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> None:
+def test_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE")
     call = project.run("plan").needs(1)
     assert "lacks DescribeConfigs on the cluster" in call.words
@@ -100,11 +100,11 @@ def test_the_right_to_see_quotas_is_named(limited: Callable[..., Project]) -> No
     assert "may or may not" in shown.err
     assert "--operation DescribeConfigs --cluster" in shown.err
     for command in (("import", "--dry-run", "--kind", "quota", "--out", "live"), ("get", "quotas")):
-        told = project.run(*command).err
-        assert "it lacks DescribeConfigs" in told
+        output = project.run(*command).err
+        assert "it lacks DescribeConfigs" in output
 
 
-def test_the_right_to_change_quotas_is_named(limited: Callable[..., Project]) -> None:
+def test_right_to_change_quotas_is_named(limited: Callable[..., Project]) -> None:
     project = limited(f"{CLUSTER}:DESCRIBE", f"{CLUSTER}:DESCRIBE_CONFIGS")
     call = project.run("plan").needs(0)
     assert "lacks AlterConfigs on the cluster" in call.words

@@ -28,7 +28,7 @@ def replicas(project: Project, name: str) -> Assignment:
         return now_on(cluster, project.prefix + name)
 
 
-def test_a_replication_factor_is_changed_as_it_was_reviewed(three: Project) -> None:
+def test_replication_factor_is_changed_as_it_was_reviewed(three: Project) -> None:
     three.topic("a", partitions=4, replicationFactor=1)
     three.topic("b", replicationFactor=1)
     three.apply("topics").needs(0)
@@ -74,7 +74,7 @@ def pairs(before: Assignment, after: Assignment) -> list[tuple[list[int], list[i
     return [([*old], [*new]) for old, new in zip(before, after, strict=True)]
 
 
-def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
+def test_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     name = f"{three.prefix}heavy"
     with connect(three.servers) as cluster:
         place_topic(cluster, name, ((1, 2),) * 6)
@@ -85,7 +85,7 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     assert "1 to update, 0 unchanged" in call.out
     assert "kafkaform apply drain.json " in call.err
     three.apply("drain.json").needs(0)
-    eventually(lambda: replicas(three, "heavy"), lambda places: all(1 not in one for one in places))
+    eventually(lambda: replicas(three, "heavy"), lambda places: all(1 not in place for place in places))
     call = three.run("rebalance", *some, "--remove-broker", 1, "--detailed-exitcode").needs(0)
     assert call.out.endswith("\nNo changes.\n")
 
@@ -93,7 +93,7 @@ def test_a_rebalance_is_planned_saved_and_applied(three: Project) -> None:
     assert [change["name"] for change in as_json["changes"]] == [name]
 
 
-def in_a_line(text: str) -> str:
+def join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -116,13 +116,13 @@ def test_foreign_moves_and_throttles_are_named(three: Project) -> None:
             three.topic("moving", replicationFactor=1)
             three.topic("waiting", replicationFactor=3)
             drift = three.run("drift", "topics").needs(2).out
-            words = in_a_line(drift)
+            words = join_lines(drift)
             assert "partition 0 from 1 to 1:3" in words
             assert "layout of the cluster" not in drift
-            plan = in_a_line(three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out)
+            plan = join_lines(three.run("plan", "topics", "--target", f"Topic/{moving}").needs(1).out)
             assert "partition 0 from 1 to 1:3" in plan
             assert "layout of the cluster" not in plan
-            plan = in_a_line(three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out)
+            plan = join_lines(three.run("plan", "topics", "--target", f"Topic/{waiting}").needs(0).out)
             assert f"{moving}-0 from 1 to 1:3" in plan
             assert "broker 1 sends at most 1000 bytes/s" in plan
             call = three.apply("topics", "--target", f"Topic/{waiting}").needs(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 MANIFEST = """\
@@ -30,7 +30,7 @@ def write(project: Project, *, partitions: int = 1, retention: str = "7d") -> st
     return text
 
 
-def applied(project: Project, *arguments: str) -> dict[str, Any]:
+def apply_topics(project: Project, *arguments: str) -> dict[str, Any]:
     """Apply, and return the first of its changes."""
     project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(0)
     changes = project.run("history", f"{project.prefix}*", "--format", "json").needs(0).json["changes"]
@@ -38,7 +38,7 @@ def applied(project: Project, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def reverted(project: Project, *arguments: object, code: int = 0) -> Any:
+def run_revert(project: Project, *arguments: object, code: int = 0) -> Any:
     return project.run("revert", *arguments).needs(code)
 
 
@@ -46,12 +46,12 @@ def text_of(project: Project) -> str:
     return (project.folder / "topics" / "orders.yaml").read_text()
 
 
-def test_an_update_goes_back_with_its_comments(project: Project) -> None:
+def test_update_goes_back_with_its_comments(project: Project) -> None:
     before = write(project)
-    applied(project)
+    apply_topics(project)
     after = write(project, retention="1d")
-    change = applied(project, "--allow", "destructive")
-    shown = reverted(project, change["id"], "--dry-run")
+    change = apply_topics(project, "--allow", "destructive")
+    shown = run_revert(project, change["id"], "--dry-run")
     assert shown.out.splitlines() == [
         "--- topics/orders.yaml",
         "+++ topics/orders.yaml",
@@ -64,33 +64,33 @@ def test_an_update_goes_back_with_its_comments(project: Project) -> None:
     ]
     assert "nothing was written" in shown.said
     assert text_of(project) == after
-    written = reverted(project, change["id"])
+    written = run_revert(project, change["id"])
     assert written.out == shown.out
     assert text_of(project) == before
     assert project.live()["orders"]["retention.ms"] == "86400000", "the cluster is not touched"
-    applied(project)
+    apply_topics(project)
     assert project.live()["orders"]["retention.ms"] == "604800000"
-    again = reverted(project, change["id"], code=1)
+    again = run_revert(project, change["id"], code=1)
     assert "to 7d; --force" in again.err
 
 
-def test_a_deletion_without_a_manifest_gets_a_new_file(project: Project) -> None:
+def test_deletion_without_a_manifest_gets_a_new_file(project: Project) -> None:
     before = write(project, partitions=3)
-    applied(project)
+    apply_topics(project)
     project.write("topics/orders.yaml", before.replace("spec:\n", "spec:\n  state: absent\n"))
-    change = applied(project, "--allow", "destructive")
+    change = apply_topics(project, "--allow", "destructive")
     name = f"{project.prefix}orders"
-    other = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: other}\nspec: {state: absent}\n"
-    project.write("topics/orders.yaml", other)
-    taken = project.write(f"topics/{name}.yaml", other.replace("other", "another"))
-    assert "not overwritten" in reverted(project, change["id"], code=1).err
+    second = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: other}\nspec: {state: absent}\n"
+    project.write("topics/orders.yaml", second)
+    taken = project.write(f"topics/{name}.yaml", second.replace("other", "another"))
+    assert "not overwritten" in run_revert(project, change["id"], code=1).err
     taken.unlink()
-    call = reverted(project, change["id"])
+    call = run_revert(project, change["id"])
     assert call.out.startswith(f"--- /dev/null\n+++ topics/{name}.yaml\n")
     made = yaml.safe_load((project.folder / "topics" / f"{name}.yaml").read_text())
     assert made["spec"] == {"partitions": 3, "replicationFactor": 1, "retention": "7d"}
-    called("validate", cwd=project.folder).needs(0)
-    assert text_of(project) == other
+    run_in_process("validate", cwd=project.folder).needs(0)
+    assert text_of(project) == second
 
 
 def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
@@ -117,12 +117,12 @@ def test_revert_edits_the_environment_of_the_change(project: Project) -> None:
     assert spec["overrides"] == {"prod": {"retention": "7d"}}
 
 
-def test_an_id_that_is_not_on_record(project: Project) -> None:
+def test_id_that_is_not_on_record(project: Project) -> None:
     write(project)
-    change = applied(project)
+    change = apply_topics(project)
     run = change["run"]
-    near = reverted(project, f"{run}.7", code=1)
+    near = run_revert(project, f"{run}.7", code=1)
     assert f"no change or apply '{run}.7' is recorded" in near.err
     assert "did you mean" in near.err
-    assert reverted(project, "none", code=1).said.startswith("Error: no change or apply 'none'")
-    assert reverted(project, change["id"].upper(), "--dry-run").out
+    assert run_revert(project, "none", code=1).said.startswith("Error: no change or apply 'none'")
+    assert run_revert(project, change["id"].upper(), "--dry-run").out

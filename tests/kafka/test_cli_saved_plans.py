@@ -1,4 +1,4 @@
-"""What becomes of saved plans on a real Kafka: shown, stale, half-way, and without secrets."""
+"""Tests of saved plans on a real Kafka: shown, stale, half-way, and without secrets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def project(project: Project) -> Project:
     return project
 
 
-def refused(call: Call, message: str) -> None:
+def check_refusal(call: Call, message: str) -> None:
     """The apply was refused before anything happened, in one line that says why."""
     call.needs(1)
     assert message in call.err
@@ -40,14 +40,14 @@ def refused(call: Call, message: str) -> None:
 # --- stale plans -----------------------------------------------------------------------------------
 
 
-def test_a_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Path]) -> None:
+def test_half_applied_plan_is_finished(project: Project, keys: tuple[Path, Path]) -> None:
     private, public = keys
     project.topic("more", partitions=1)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
     project.run(*APPLY, "--target", "Topic/*orders").needs(0)
     assert {*project.live()} == {"orders"}
-    told = project.run(*APPLY, "--verify-key", public).needs(0).err
-    assert "not in a Git repository" in told
+    output = project.run(*APPLY, "--verify-key", public).needs(0).err
+    assert "not in a Git repository" in output
     assert {*project.live()} == {"orders", "more"}
 
 
@@ -124,7 +124,7 @@ def called_safe(project: Project) -> None:
 @pytest.mark.parametrize(
     "wanted", [{"state": "absent"}, {"retention": "1d"}, {"config": {"cleanup.policy": "compact"}}]
 )
-def test_a_plan_that_was_edited_to_be_safe_destroys_nothing(project: Project, wanted: dict[str, Any]) -> None:
+def test_plan_that_was_edited_to_be_safe_destroys_nothing(project: Project, wanted: dict[str, Any]) -> None:
     project.topic("orders", retention="7d")
     project.apply("topics").needs(0)
     project.topic("orders", **wanted)

@@ -1,4 +1,4 @@
-"""Which cluster, address, environment and configuration a call uses, and what contradicts."""
+"""Tests of the cluster, address, environment and configuration of a call, and of contradictions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import shlex
 
 import pytest
 
-from tests.support.cli.project import Project, called
-from tests.unit.cli.test_cli_session import two_clusters
+from tests.support.cli.project import Project, run_in_process, write_two_clusters
 
 NOWHERE = "127.0.0.1:1"
 
 
-def test_an_option_beats_what_a_variable_says(project: Project) -> None:
-    two_clusters(project.folder, project.servers)
+def test_option_beats_a_variable(project: Project) -> None:
+    write_two_clusters(project.folder, project.servers)
     project.topic("t")
     left_over = {"KAFKAFORM_BOOTSTRAP_SERVER": NOWHERE}
     done = project.run("plan", "--cluster", "prod", env=left_over).needs(0)
@@ -28,12 +27,12 @@ def test_an_option_beats_what_a_variable_says(project: Project) -> None:
     assert done.out.startswith(f"kafkaform plan · cluster {project.servers} (")
 
 
-def test_a_variable_address_beats_configured_clusters(project: Project) -> None:
+def test_variable_address_beats_configured_clusters(project: Project) -> None:
     """It is one of this machine, as `kafkaform dev` prints it: no note below each command."""
     project.config(clusters={"prod": {"client": {"bootstrap.servers": NOWHERE}}})
     project.topic("t")
     env = {"KAFKAFORM_BOOTSTRAP_SERVER": project.servers}
-    done = called("plan", cwd=project.folder, env=env).needs(0)
+    done = run_in_process("plan", cwd=project.folder, env=env).needs(0)
     assert "note:" not in done.err
     assert project.servers in done.out
 
@@ -59,8 +58,8 @@ def test_forbidden_hazard_is_refused_for_an_address(project: Project) -> None:
     [["status"], ["get", "topics"], ["doctor"], ["import", "--dry-run"], ["history", "--limit", "1"]],
     ids=lambda arguments: arguments[0],
 )
-def test_a_report_without_header_names_its_cluster(project: Project, arguments: list[str]) -> None:
-    two_clusters(project.folder, project.servers)
+def test_report_without_header_names_its_cluster(project: Project, arguments: list[str]) -> None:
+    write_two_clusters(project.folder, project.servers)
     project.topic("t")
     line = f"cluster prod · environment prod · brokers {project.servers} · kafkaform.yaml"
     done = project.run(*arguments, "--cluster", "prod", env={"KAFKAFORM_AUDIT": "true"})
@@ -72,7 +71,7 @@ def test_a_report_without_header_names_its_cluster(project: Project, arguments: 
 
 
 def test_command_of_a_saved_plan_reaches_its_cluster(project: Project) -> None:
-    two_clusters(project.folder)
+    write_two_clusters(project.folder)
     project.topic("t")
     where = ("--cluster", "prod", "--bootstrap-server", project.servers)
     done = project.run("plan", *where, "--out", "a plan.json").needs(0)

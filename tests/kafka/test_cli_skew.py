@@ -18,7 +18,6 @@ from spark_validation.results import Estimate, TopicResult
 from tests.support.cli.project import Project
 from tests.support.skew import scenes
 from tests.support.skew.producers import produce_keys
-from tests.unit.cli.test_cli_skew import one_error, policy
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
@@ -26,19 +25,19 @@ BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
 
 def test_missing_topics_are_reported_before_spark(project: Project, real_cluster: KafkaCluster) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 1, ["a"])
-    error, hint = one_error(project.run("skew", name[:-1]))
+    error, hint = project.run("skew", name[:-1]).read_error()
     assert error == f"there is no topic {name[:-1]!r} on the cluster"
     assert hint == f"did you mean {name}?"
-    error, _ = one_error(project.run("skew", f"{project.prefix}x*"))
+    error, _ = project.run("skew", f"{project.prefix}x*").read_error()
     assert error == f"no topic matches '{project.prefix}x*'"
-    error, hint = one_error(project.run("skew"))
+    error, hint = project.run("skew").read_error()
     assert error.startswith("no declared topic")
     project.topic("new", partitions=3, skew={"maxPartitionRatio": 2.0})
-    error, _ = one_error(project.run("skew"))
+    error, _ = project.run("skew").read_error()
     assert error == f"there is no topic '{project.prefix}new' on the cluster"
 
 
-def test_a_bad_manifest_may_hold_a_policy(project: Project) -> None:
+def test_bad_manifest_may_hold_a_policy(project: Project) -> None:
     project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
     call = project.run("skew", "a").needs(1)
     assert "topics/bad.yaml:1:1" in call.err
@@ -49,7 +48,7 @@ def test_a_bad_manifest_may_hold_a_policy(project: Project) -> None:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, TopicResult | SkewError]:
-    """What each topic comes to, by its full name."""
+    """Return the result of each topic, by its full name."""
     made: dict[str, TopicResult | SkewError] = {}
 
     @contextmanager
@@ -74,11 +73,11 @@ def test_only_a_surely_broken_policy_exits_2(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
-    policy(project, "orders", 3, maxPartitionRatio=2.0)
+    project.topic("orders", partitions=3, skew={"maxPartitionRatio": 2.0})
     codes = {
-        "pass": (scenes.measured(), 0),
-        "warn": (replace(scenes.measured(), by_records=scenes.imbalance(Estimate(2.1, 1.9, 2.3))), 0),
-        "fail": (replace(scenes.measured(), by_records=BROKEN), 2),
+        "pass": (scenes.build_result(), 0),
+        "warn": (replace(scenes.build_result(), by_records=scenes.imbalance(Estimate(2.1, 1.9, 2.3))), 0),
+        "fail": (replace(scenes.build_result(), by_records=BROKEN), 2),
     }
     for status, (result, code) in codes.items():
         answers[name] = result
@@ -100,7 +99,7 @@ def test_increases_come_from_the_audit_record(project: Project, monkeypatch: pyt
         assert request.partition_changes is not None
         seen.append([(change.before, change.after, change.source) for change in request.partition_changes()])
         assert len(request.partition_changes()) == len(seen[-1])
-        return {request.name: replace(scenes.measured(), name=request.name)}
+        return {request.name: replace(scenes.build_result(), name=request.name)}
 
     monkeypatch.setattr("spark_validation.job.run_topics", run_topics)
     for count in (1, 2, 3):
@@ -119,14 +118,17 @@ def test_increases_come_from_the_audit_record(project: Project, monkeypatch: pyt
     assert seen[1:] == [[]]
 
 
-def test_a_topic_that_fails_spares_the_others(
+def test_topic_that_fails_spares_the_others(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     good = produce_keys(real_cluster, project.servers, f"{project.prefix}good", 1, ["a"])
     bad = produce_keys(real_cluster, project.servers, f"{project.prefix}bad", 1, ["a"])
-    policy(project, "good", 1, maxPartitionRatio=2.0)
-    policy(project, "new", 1, maxPartitionRatio=2.0)
-    answers |= {good: replace(scenes.measured(), by_records=BROKEN), bad: SparkUnavailable("no more memory")}
+    project.topic("good", partitions=1, skew={"maxPartitionRatio": 2.0})
+    project.topic("new", partitions=1, skew={"maxPartitionRatio": 2.0})
+    answers |= {
+        good: replace(scenes.build_result(), by_records=BROKEN),
+        bad: SparkUnavailable("no more memory"),
+    }
     call = project.run("skew", good, bad, "--format", "json").needs(1)
     assert [topic["name"] for topic in call.json["topics"]] == [good]
     assert call.said.startswith("not read: no more")
@@ -143,7 +145,7 @@ def test_reports_are_kept_and_damaged_ones_noted(
     project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
 ) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}orders", 3, ["a"])
-    answers[name] = scenes.measured()
+    answers[name] = scenes.build_result()
     project.write("old/skew-0.json", "{")
     arguments = (
         "skew",

@@ -14,7 +14,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal, plain
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
-from tests.support.clusters.group_clients import assigned, produce
+from tests.support.clusters.group_clients import join_members, produce
 from tests.support.clusters.topics import make_topic
 
 
@@ -27,14 +27,14 @@ def orders(project: Project, real_cluster: KafkaCluster) -> str:
 
 
 def only(found: list[Any], name: str) -> Any:
-    (one,) = [one for one in found if one["name"] == name]
-    return one
+    (first,) = [item for item in found if item["name"] == name]
+    return first
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_idle_members_and_lag_to_the_record(project: Project, orders: str, protocol: str) -> None:
     group = f"{project.prefix}shop"
-    with assigned(project.servers, group, orders, protocol, members=3) as members:
+    with join_members(project.servers, group, orders, protocol, members=3) as members:
         members[0].commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
 
         def read() -> Any:
@@ -44,9 +44,11 @@ def test_idle_members_and_lag_to_the_record(project: Project, orders: str, proto
         assert (shown["protocol"], shown["exists"], shown["declared"]) == (protocol, True, None)
         assert shown["assignor"]
         assert len(shown["idle_members"]) == 1
-        held = {(part["topic"], part["partition"]) for one in shown["members"] for part in one["assignment"]}
+        held = {
+            (part["topic"], part["partition"]) for item in shown["members"] for part in item["assignment"]
+        }
         assert held == {(orders, 0), (orders, 1)}
-        assert {one["client_id"] for one in shown["members"]} == {"app-0", "app-1", "app-2"}
+        assert {item["client_id"] for item in shown["members"]} == {"app-0", "app-1", "app-2"}
         assert shown["partitions"] == [
             {"topic": orders, "partition": 0, "committed": 30, "end": 100, "lag": 70},
             {"topic": orders, "partition": 1, "committed": None, "end": 50, "lag": None},
@@ -60,7 +62,7 @@ def test_idle_members_and_lag_to_the_record(project: Project, orders: str, proto
 
 def test_topics_with_their_size_retention_and_readers(project: Project, orders: str) -> None:
     group = f"{project.prefix}shop"
-    with assigned(project.servers, group, orders):
+    with join_members(project.servers, group, orders):
         shown = only(
             eventually(
                 lambda: project.run("status", orders, "--format", "json").needs(0).json["topics"],
@@ -89,21 +91,21 @@ def test_topics_with_their_size_retention_and_readers(project: Project, orders: 
 
 def test_groups_are_listed_by_lag(project: Project, orders: str) -> None:
     for name, committed in (("some", 90), ("none", 100), ("much", 10)):
-        with assigned(project.servers, f"{project.prefix}{name}", orders) as (member,):
+        with join_members(project.servers, f"{project.prefix}{name}", orders) as (member,):
             offsets = [TopicPartition(orders, 0, committed), TopicPartition(orders, 1, 50)]
             member.commit(offsets=offsets, asynchronous=False)
     mine = f"{project.prefix}*"
 
-    def listed(*options: str) -> list[str]:
+    def list_names(*options: str) -> list[str]:
         found = project.run("status", mine, *options, "--format", "json").needs(0).json
-        return [one["name"].removeprefix(project.prefix) for one in (*found["topics"], *found["groups"])]
+        return [item["name"].removeprefix(project.prefix) for item in (*found["topics"], *found["groups"])]
 
-    assert listed("--sort", "lag") == ["much", "some", "none"]
-    assert listed("--lagging") == ["much", "some"]
-    assert listed("--sort", "size") == ["orders"]
+    assert list_names("--sort", "lag") == ["much", "some", "none"]
+    assert list_names("--lagging") == ["much", "some"]
+    assert list_names("--sort", "size") == ["orders"]
 
 
-def test_an_account_that_sees_nothing(
+def test_account_that_sees_nothing(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     blind = Project(tmp_path, kafka_acl.sasl_bootstrap_servers, prefix)
@@ -117,7 +119,7 @@ def test_an_account_that_sees_nothing(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str) -> None:
+def test_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str) -> None:
     project.write("topics/bad.yaml", "kind: Topic\nspec: {}\n")
     call = project.run("status", orders).needs(0)
     assert orders in call.out
@@ -126,7 +128,7 @@ def test_a_bad_manifest_does_not_hide_the_cluster(project: Project, orders: str)
 
 
 def test_watching_draws_anew_until_ctrl_c(project: Project, orders: str) -> None:
-    terminal = Terminal(*project.aimed(["status", orders, "--watch", "0.2"]), cwd=project.folder)
+    terminal = Terminal(*project.add_cluster(["status", orders, "--watch", "0.2"]), cwd=project.folder)
     terminal.wait_for("Ctrl-C ends")
     terminal.wait_for(orders)
     eventually(lambda: (terminal.wait_for("\x1b[2K"), terminal.seen)[1], lambda seen: orders in seen)
@@ -146,6 +148,6 @@ def test_watching_in_a_pipe_prints_a_block_each_time(project: Project, orders: s
             assert line, seen
             seen += line
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=TIMEOUT_S)
+        _, output = process.communicate(timeout=TIMEOUT_S)
         expected = f"cluster {project.servers} · no kafkaform.yaml found\n"
-        assert (process.returncode, told) == (0, expected if form == "text" else "")
+        assert (process.returncode, output) == (0, expected if form == "text" else "")

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees and types: questions, colours, progress, widths, Ctrl-C."""
+"""Tests at a terminal: questions, colours, progress, widths, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 def terminal(project: Project, *arguments: object, **options: object) -> Terminal:
-    return Terminal(*project.aimed(arguments), cwd=project.folder, **options)  # type: ignore[arg-type]
+    return Terminal(*project.add_cluster(arguments), cwd=project.folder, **options)  # type: ignore[arg-type]
 
 
 def test_yes_applies_what_was_shown(project: Project) -> None:
@@ -61,7 +61,7 @@ def test_destructive_apply_is_confirmed_by_the_cluster_name(project: Project) ->
     assert project.live()["a"]["retention.ms"] == "86400000"
 
 
-def test_a_saved_plan_is_asked_about_unless_nothing_is_to_do(project: Project) -> None:
+def test_saved_plan_is_asked_about_unless_nothing_is_to_do(project: Project) -> None:
     project.topic("a")
     project.run("plan", "topics", "--out", "plan.json").needs(0)
     session = terminal(project, "apply", "plan.json")

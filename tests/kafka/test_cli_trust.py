@@ -1,4 +1,4 @@
-"""Which saved plans `apply` takes: signature, age, commit, version, and the review; on real Kafka."""
+"""Tests of the saved plans that `apply` accepts: signature, age, commit, version, review; on a real Kafka."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def declare(project: Project, name: str = "a", **spec: object) -> None:
     (project.folder / "topics" / f"{name}.yaml").write_text(text)
 
 
-def edited(project: Project, change: Callable[[dict[str, Any]], None]) -> None:
+def edit_plan(project: Project, change: Callable[[dict[str, Any]], None]) -> None:
     file = project.folder / "plan.json"
     document = json.loads(file.read_text())
     change(document)
     file.write_text(json.dumps(document))
 
 
-def refused(project: Project, told: str, *arguments: object) -> Call:
+def check_refusal(project: Project, told: str, *arguments: object) -> Call:
     """An apply of plan.json that says why not in one line, and changes nothing."""
     call = project.apply("plan.json", *arguments).needs(1)
     assert told in call.err
@@ -50,45 +50,45 @@ def refused(project: Project, told: str, *arguments: object) -> Call:
     return call
 
 
-def test_a_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
+def test_signed_plan_is_applied_and_nothing_else_is(project: Project) -> None:
     private, public = write_keys(project.folder, "ci")
-    _, others = write_keys(project.folder, "other")
+    _, other_key = write_keys(project.folder, "other")
     project.run("plan", "--out", "plan.json").needs(0)
-    refused(project, "the plan is not signed", "--verify-key", public)
+    check_refusal(project, "the plan is not signed", "--verify-key", public)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "apply").needs(0)
-    refused(project, "which is not trusted here", "--verify-key", others)
+    check_refusal(project, "which is not trusted here", "--verify-key", other_key)
     whole = (project.folder / "plan.json").read_text()
-    edited(project, lambda plan: plan.update(created_at="2030-01-01T00:00:00Z"))  # which no digest covers
-    refused(project, "the signature does not match", "--verify-key", public)
+    edit_plan(project, lambda plan: plan.update(created_at="2030-01-01T00:00:00Z"))  # which no digest covers
+    check_refusal(project, "the signature does not match", "--verify-key", public)
     (project.folder / "plan.json").write_text(whole)
     project.apply("plan.json", "--verify-key", public).needs(0)
     assert project.live()["a"]["retention.ms"] == "604800000"
 
 
-def test_a_plan_signed_for_review_is_not_applied(project: Project) -> None:
+def test_plan_signed_for_review_is_not_applied(project: Project) -> None:
     private, public = write_keys(project.folder, "ci")
     made = project.run("plan", "--out", "plan.json", "--sign-key", private).needs(0)
     assert "kafkaform apply --reviewed plan.json" in made.err
     shown = project.run("show", "plan.json", "--verify-key", public).needs(0).out
     assert "review (of refs/heads/main)" in " ".join(shown.split())
-    call = refused(project, "the plan is signed for review", "--verify-key", public)
+    call = check_refusal(project, "the plan is signed for review", "--verify-key", public)
     assert "kafkaform apply --reviewed" in call.err
-    edited(project, lambda plan: plan["signed_for"].update(purpose="apply"))
-    refused(project, "the signature does not match", "--verify-key", public)
-    edited(project, lambda plan: plan.pop("signed_for"))
-    refused(project, "the signature does not match", "--verify-key", public)
+    edit_plan(project, lambda plan: plan["signed_for"].update(purpose="apply"))
+    check_refusal(project, "the signature does not match", "--verify-key", public)
+    edit_plan(project, lambda plan: plan.pop("signed_for"))
+    check_refusal(project, "the signature does not match", "--verify-key", public)
     project.run("plan", "--out", "plan.json", "--sign-key", private, "--sign-for", "review").needs(0)
     project.apply("--reviewed", "plan.json", "--verify-key", public).needs(0)
     assert "a" in project.live()
 
 
-def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
+def test_cluster_that_takes_signed_plans_only(project: Project) -> None:
     private, _ = write_keys(project.folder, "ci")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    verifyKey: ci.pub.pem\n    client:"))
     assert "accepts only signed plans" in project.apply().needs(1).err
     project.run("plan", "--out", "plan.json").needs(0)
-    refused(project, "the plan is not signed")
+    check_refusal(project, "the plan is not signed")
     key = {"KAFKAFORM_SIGN_KEY": private.read_text()}
     assert key["KAFKAFORM_SIGN_KEY"] not in project.run("plan", "--out", "plan.json", env=key).needs(0).both
     assert project.apply("--reviewed", "plan.json").needs(0).out.count("1 created") == 1
@@ -96,11 +96,11 @@ def test_a_cluster_that_takes_signed_plans_only(project: Project) -> None:
 
 def test_old_plan_is_refused(project: Project) -> None:
     project.run("plan", "--out", "plan.json").needs(0)
-    edited(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
-    refused(project, "maximum age is 2 days", "--max-age", "2d")
+    edit_plan(project, lambda plan: plan.update(created_at="2020-01-01T00:00:00Z"))
+    check_refusal(project, "maximum age is 2 days", "--max-age", "2d")
     config = project.folder / "kafkaform.yaml"
     config.write_text(config.read_text().replace("    client:", "    maxPlanAge: 24h\n    client:"))
-    refused(project, "maximum age is 24 hours")
+    check_refusal(project, "maximum age is 24 hours")
     project.apply("plan.json", "--max-age", "36500d").needs(0)
 
 

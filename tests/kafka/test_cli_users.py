@@ -85,7 +85,7 @@ def run(project: Project, *arguments: object, password: str | None = None) -> Ca
     return project.run(*arguments, env=KEPT | ({} if password is None else {"CHECKOUT": password}))
 
 
-def test_a_user_logs_in_and_a_new_password_locks_the_old_one_out(
+def test_user_logs_in_and_a_new_password_locks_the_old_one_out(
     kafka_acl: DevCluster, project: Project, name: str
 ) -> None:
     declare(project, name)
@@ -126,7 +126,7 @@ def test_two_mechanisms_are_set_and_an_undeclared_one_is_removed_with_consent(
     run(project, "get", "user", name).needs(1)
 
 
-def test_the_account_that_applies_does_not_lock_itself_out(
+def test_account_that_applies_does_not_lock_itself_out(
     kafka_acl: DevCluster,
     tmp_path: Path,
     prefix: str,
@@ -156,7 +156,7 @@ def test_the_account_that_applies_does_not_lock_itself_out(
         (("CLUSTER:kafka-cluster:DESCRIBE",), ("apply", "--auto-approve", "--no-lock"), "Alter"),
     ],
 )
-def test_the_missing_right_is_named(
+def test_missing_right_is_named(
     tmp_path: Path,
     account: Callable[..., Account],
     name: str,
@@ -171,7 +171,7 @@ def test_the_missing_right_is_named(
     assert f"--operation {missing} --cluster" in call.both
 
 
-def test_a_listener_without_sasl_cannot_compare_passwords(
+def test_listener_without_sasl_cannot_compare_passwords(
     kafka_acl: DevCluster, tmp_path: Path, prefix: str, name: str
 ) -> None:
     plain = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
@@ -233,7 +233,7 @@ def results(run: Run, **expected: str) -> Run:
 
 
 @pytest.mark.nightly("two workflows; the plan and the apply of a password run by day")
-def test_a_password_is_rotated_by_a_pull_request(
+def test_password_is_rotated_by_a_pull_request(
     tmp_path: Path,
     kafka_acl: DevCluster,
     account: Callable[..., Account],
@@ -255,7 +255,7 @@ def test_a_password_is_rotated_by_a_pull_request(
 
         def apply(password: str | None) -> Run:
             given = {"CHECKOUT": password} if password else {}
-            return team.run("apply.yml", team.hosted.pushed(), environ=given)
+            return team.run("apply.yml", team.hosted.build_push_event(), environ=given)
 
         config = yaml.safe_load((team.project.folder / "kafkaform.yaml").read_text())
         config["clusters"]["prod"]["client"] |= login
@@ -292,4 +292,4 @@ def test_a_password_is_rotated_by_a_pull_request(
         team.merge(plain)
         results(apply("third-s3cr3t"), apply="failure", issue="success")
         assert can_log_in(kafka_acl, name, SECOND)
-        assert not [one for one in (FIRST, SECOND, "third-s3cr3t") if one in team.everything_said()]
+        assert not [item for item in (FIRST, SECOND, "third-s3cr3t") if item in team.everything_said()]

@@ -34,8 +34,8 @@ from tests.support.clusters.fixtures import (
     admin_client,
     bring_back,
     connect,
-    connected,
     eventually,
+    open_connection,
 )
 from tests.support.clusters.group_clients import (
     ConnectWorker,
@@ -65,12 +65,12 @@ def read(cluster: KafkaCluster, name: str) -> Group:
     return cluster.groups([name]).groups[name]
 
 
-def settled(cluster: KafkaCluster, name: str, members: int) -> Group:
+def await_members(cluster: KafkaCluster, name: str, members: int) -> Group:
     """The group once it has so many members and their partitions are handed out."""
 
     def wanted(groups: dict[str, Group]) -> bool:
-        told = groups.get(name)
-        return told is not None and told.state == "Stable" and len(told.members) == members
+        message = groups.get(name)
+        return message is not None and message.state == "Stable" and len(message.members) == members
 
     return eventually(lambda: dict(cluster.groups([name]).groups), wanted)[name]
 
@@ -78,7 +78,7 @@ def settled(cluster: KafkaCluster, name: str, members: int) -> Group:
 # --- members and lag -------------------------------------------------------------------------------
 
 
-def test_a_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=1)
     produce(kafka.bootstrap_servers, name, {0: 3})
     client = consumer(kafka.bootstrap_servers, name)
@@ -87,9 +87,14 @@ def test_a_consumer_by_assign_looks_empty(kafka: DevCluster, real_cluster: Kafka
         message = client.poll(TIMEOUT_S)
         assert message is not None
         client.commit(message=message, asynchronous=False)
-        told = read(real_cluster, name)
-    assert (told.state, told.protocol, told.members, told.active) == ("Empty", "classic", (), False)
-    assert (told.committed, told.lag) == ({(name, 0): 1}, 2)
+        reading = read(real_cluster, name)
+    assert (reading.state, reading.protocol, reading.members, reading.active) == (
+        "Empty",
+        "classic",
+        (),
+        False,
+    )
+    assert (reading.committed, reading.lag) == ({(name, 0): 1}, 2)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +113,7 @@ def test_group_without_members_ever_is_known(
     assert read(real_cluster, name).never_joined
     static: Any = {"instance_ids": ["static-1"], "client_id": "reader", **properties}
     with running(kafka.bootstrap_servers, name, [name], protocol, **static):
-        joined = settled(real_cluster, name, members=1)
+        joined = await_members(real_cluster, name, members=1)
     assert not joined.never_joined
     assert [(m.instance_id, m.client_id) for m in joined.members] == [("static-1", "reader")]
     left = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
@@ -118,7 +123,7 @@ def test_group_without_members_ever_is_known(
 # --- kinds of groups that no client of Python can describe -----------------------------------------
 
 
-def test_a_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5, 1: 1})
     do(real_cluster, AlterConfigs(group(name), {"share.auto.offset.reset": "earliest"}))
@@ -129,23 +134,23 @@ def test_a_share_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: st
             member.beat()
             return read(real_cluster, name)
 
-        told = eventually(look, lambda told: any(m.assignment for m in told.members))
-        assert (told.protocol, told.protocol_type, told.state) == ("share", "share", "Stable")
-        assert (told.assignor, told.coordinator, told.unread) == ("simple", 1, "")
-        assert [(m.id, m.instance_id, m.host) for m in told.members] == [(member.id, None, "127.0.0.1")]
-        assert told.members[0].assignment == {(name, 0), (name, 1)}
-        assert {(p.topic, p.partition, p.end) for p in told.positions} == {(name, 0, 5), (name, 1, 1)}
-        assert told.active
+        message = eventually(look, lambda told: any(m.assignment for m in told.members))
+        assert (message.protocol, message.protocol_type, message.state) == ("share", "share", "Stable")
+        assert (message.assignor, message.coordinator, message.unread) == ("simple", 1, "")
+        assert [(m.id, m.instance_id, m.host) for m in message.members] == [(member.id, None, "127.0.0.1")]
+        assert message.members[0].assignment == {(name, 0), (name, 1)}
+        assert {(p.topic, p.partition, p.end) for p in message.positions} == {(name, 0, 5), (name, 1, 1)}
+        assert message.active
         outcome = refusal(real_cluster, ResetOffsets(group(name), {(name, 0): 0}))
         assert outcome.code == "NON_EMPTY_GROUP"
         assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
-    told = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
-    assert (told.state, told.active) == ("Empty", False)
+    message = eventually(lambda: read(real_cluster, name), lambda told: not told.members)
+    assert (message.state, message.active) == ("Empty", False)
     do(real_cluster, DeleteGroup(group(name), configs=("share.auto.offset.reset",)))
     eventually(lambda: real_cluster.observe([group(name)]).resources, lambda found: not found)
 
 
-def test_a_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     name = make_topic(real_cluster, f"{prefix}a", partitions=2)
     produce(kafka.bootstrap_servers, name, {0: 5})
     do(real_cluster, AlterConfigs(group(name), {"streams.initial.rebalance.delay.ms": "0"}))
@@ -156,25 +161,25 @@ def test_a_streams_group(kafka: DevCluster, real_cluster: KafkaCluster, prefix: 
             member.beat()
             return read(real_cluster, name)
 
-        told = eventually(look, lambda told: any(m.assignment for m in told.members))
-        assert (told.protocol, told.protocol_type, told.coordinator) == ("streams", "streams", 1)
-        assert told.unread == ""
-        assert [(m.id, m.instance_id, m.host) for m in told.members] == [(member.id, None, "127.0.0.1")]
-        assert told.members[0].assignment == {(name, 0), (name, 1)}
-        assert {(p.partition, p.committed, p.end) for p in told.positions} == {(0, None, 5), (1, None, 0)}
+        message = eventually(look, lambda told: any(m.assignment for m in told.members))
+        assert (message.protocol, message.protocol_type, message.coordinator) == ("streams", "streams", 1)
+        assert message.unread == ""
+        assert [(m.id, m.instance_id, m.host) for m in message.members] == [(member.id, None, "127.0.0.1")]
+        assert message.members[0].assignment == {(name, 0), (name, 1)}
+        assert {(p.partition, p.committed, p.end) for p in message.positions} == {(0, None, 5), (1, None, 0)}
         assert refusal(real_cluster, DeleteGroup(group(name))).code == "NON_EMPTY_GROUP"
     eventually(lambda: read(real_cluster, name), lambda told: not told.members)
     do(real_cluster, DeleteGroup(group(name)))
 
 
-def test_a_group_of_kafka_connect(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_group_of_kafka_connect(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
     """librdkafka refuses to describe the groups of Kafka Connect."""
     with closing(ConnectWorker(kafka.bootstrap_servers, f"{prefix}connect", prefix)) as worker:
         worker.join()
-        told = read(real_cluster, worker.group)
-    assert (told.protocol, told.protocol_type, told.unread) == ("classic", "connect", "")
-    assert [member.id for member in told.members] == [worker.id]
-    assert told.active
+        reading = read(real_cluster, worker.group)
+    assert (reading.protocol, reading.protocol_type, reading.unread) == ("classic", "connect", "")
+    assert [member.id for member in reading.members] == [worker.id]
+    assert reading.active
 
 
 def test_streams_start_from_offsets_and_share_groups_not(
@@ -187,8 +192,8 @@ def test_streams_start_from_offsets_and_share_groups_not(
         do(real_cluster, CommitInitialOffsets(group(each), {name: "latest"}))
     with closing(StreamsMember(kafka.bootstrap_servers, groups["streams"], name)) as member:
         member.join()
-        told = read(real_cluster, groups["streams"])
-        assert (told.protocol, told.committed) == ("streams", {(name, 0): 5})
+        reading = read(real_cluster, groups["streams"])
+        assert (reading.protocol, reading.committed) == ("streams", {(name, 0): 5})
     share = ShareMember(kafka.bootstrap_servers, groups["share"], name)
     assert share.beat()[0] != 0
     assert read(real_cluster, groups["share"]).protocol == "classic"
@@ -208,7 +213,7 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
     def begin(refused: dict[str, tuple[int, int]]) -> None:
         send_to_nodes = Connection.send_to_nodes
 
-        def asked(connection: Connection, request_type: RequestType[Any], *arguments: Any) -> Any:
+        def send_and_record(connection: Connection, request_type: RequestType[Any], *arguments: Any) -> Any:
             answers: Any = send_to_nodes(connection, request_type, *arguments)
             if request_type is LIST_OFFSETS:
                 for answer in itertools.chain.from_iterable(answers.values()):
@@ -221,17 +226,19 @@ def unsettle(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, tuple[int, 
                                 partition["error_code"] = code
             return answers
 
-        monkeypatch.setattr(Connection, "send_to_nodes", asked)
+        monkeypatch.setattr(Connection, "send_to_nodes", send_and_record)
         monkeypatch.setattr(log_spans, "LEADER_TIMEOUT_S", 0.3)
 
-        def committed(connection: Connection, name: str, offsets: dict[Any, int], timeout_s: float) -> Any:
+        def commit_and_fail(
+            connection: Connection, name: str, offsets: dict[Any, int], timeout_s: float
+        ) -> Any:
             code, left = refused.get(name, (0, 0))
             if not left:
                 return commit_to_coordinator(connection, name, offsets, timeout_s)
             refused[name] = (code, left - 1)
             return dict.fromkeys(offsets, translate_code(code, ""))
 
-        monkeypatch.setattr(coordinators, "commit", committed)
+        monkeypatch.setattr(coordinators, "commit", commit_and_fail)
 
     return begin
 
@@ -257,7 +264,7 @@ def test_unready_leaders_are_asked_again(
     starts = zip(names, ("earliest", "latest", "earliest"), strict=True)
     do(real_cluster, *(CommitInitialOffsets(group(each), {name: start}) for each, start in starts))
     groups = real_cluster.groups(names).groups
-    assert [len(told.committed) for told in groups.values()] == [4] * 3
+    assert [len(message.committed) for message in groups.values()] == [4] * 3
 
 
 def test_one_failing_partition_stops_no_other(
@@ -294,13 +301,13 @@ def test_one_failing_partition_stops_no_other(
     assert not refused.is_partial
     assert whole is None
     groups = real_cluster.groups([f"{prefix}half", f"{prefix}refused", f"{prefix}whole"]).groups
-    assert {name.removeprefix(prefix): len(told.committed) for name, told in groups.items()} == {
+    assert {name.removeprefix(prefix): len(message.committed) for name, message in groups.items()} == {
         "half": 4,
         "whole": 3,
     }
 
 
-def test_a_reset_of_an_unread_partition_says_why(
+def test_reset_of_an_unread_partition_gives_the_reason(
     real_cluster: KafkaCluster, prefix: str, unsettle: Callable[[dict[str, tuple[int, int]]], None]
 ) -> None:
     name = make_topic(real_cluster, f"{prefix}a", 3)
@@ -363,7 +370,7 @@ def test_partitions_without_a_right_are_named(
 # --- configs, and groups as resources --------------------------------------------------------------
 
 
-def test_the_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -> None:
+def test_defaults_in_memory_are_those_of_a_stock_broker(kafka_acl: DevCluster) -> None:
     with connect(kafka_acl.bootstrap_servers) as cluster:
         assert cluster.facts().config_defaults == MemoryCluster().facts().config_defaults  # of every kind
 
@@ -409,9 +416,9 @@ def test_groups_whose_topics_are_hidden(
         assert few.log_spans([(f"{prefix}{letter}", 0) for letter in "ab"]) == {
             (f"{prefix}a", 0): LogSpan(0, 0)
         }
-        told = read(few, prefix)
-        assert {p.topic for p in told.positions} >= {f"{prefix}a"}
-        assert told.lag == 0
+        reading = read(few, prefix)
+        assert {p.topic for p in reading.positions} >= {f"{prefix}a"}
+        assert reading.lag == 0
 
 
 # --- several brokers -------------------------------------------------------------------------------
@@ -426,24 +433,24 @@ def test_groups_are_read_from_their_coordinators(kafka3: DevCluster, prefix: str
         for each in shares:
             member = stack.enter_context(closing(ShareMember(kafka3.bootstrap_servers, each, name)))
             member.join()
-        told = cluster.groups().groups
-        assert {*names, *shares} <= told.keys()
-        assert len({told[each].coordinator for each in names}) > 1
-        assert len({told[each].coordinator for each in shares}) > 1
-        assert all(len(told[each].members) == 1 for each in shares)
-        assert all(told[each].lag == 0 for each in names)
+        groups = cluster.groups().groups
+        assert {*names, *shares} <= groups.keys()
+        assert len({groups[each].coordinator for each in names}) > 1
+        assert len({groups[each].coordinator for each in shares}) > 1
+        assert all(len(groups[each].members) == 1 for each in shares)
+        assert all(groups[each].lag == 0 for each in names)
         do(cluster, *(DeleteGroup(group(each)) for each in names))
         assert not cluster.groups(names).groups
 
 
 @pytest.mark.nightly("three brokers, of which one is restarted; test_lock_membership.py has what they answer")
-def test_a_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
+def test_coordinator_that_moves_does_not_lose_the_lock(kafka3: DevCluster) -> None:
     with connect(kafka3.bootstrap_servers) as real, hold(real, ALICE, TIMEOUT_S) as guard:
         guard()
         admin = admin_client(kafka3.bootstrap_servers)
         replicas = admin.list_topics(timeout=TIMEOUT_S).topics[NAME].partitions[0].replicas
         assert len(replicas) == 3
-        with connected(kafka3.bootstrap_servers) as connection:
+        with open_connection(kafka3.bootstrap_servers) as connection:
             brokers = connection.separate("test")
             (found,) = brokers.send(FIND_COORDINATOR, [{"key": NAME, "key_type": 0}])
             brokers.close()
@@ -467,11 +474,11 @@ def test_partitions_of_a_stopped_broker_have_no_lag(
         assert read(cluster, prefix).lag == 0
         kafka3.stop_node(3)
         try:
-            told = eventually(
+            message = eventually(
                 lambda: read(cluster, prefix), lambda told: any(p.end is None for p in told.positions)
             )
-            assert [p.lag for p in told.positions].count(None) == 1
-            assert name in told.unread
+            assert [p.lag for p in message.positions].count(None) == 1
+            assert name in message.unread
             assert len(cluster.log_spans([(name, number) for number in range(3)])) == 2
         finally:
             kafka3.start_node(3)

@@ -1,4 +1,4 @@
-"""What only a real Kafka can show: networks, logins, rights, reassignments, and brokers that differ."""
+"""Tests that need a real Kafka: networks, logins, rights, reassignments, and brokers that differ."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.support.clusters.fixtures import (
     admin_client,
     bring_back,
     connect,
-    connected,
     eventually,
+    open_connection,
 )
 from tests.support.clusters.load_clients import fill
 from tests.support.clusters.topics import alter_configs, make_topic, read_replicas, throttle_replicas
@@ -54,7 +54,7 @@ def three(kafka3: DevCluster) -> Iterator[KafkaCluster]:
 # --- getting through -------------------------------------------------------------------------------
 
 
-def test_a_refusal_spoils_no_neighbour(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_refusal_spoils_no_neighbour(real_cluster: KafkaCluster, prefix: str) -> None:
     """A replication factor has 16 bits in the protocol; a topic never loses partitions."""
     make_topic(real_cluster, f"{prefix}a", 1, 1)
     outcomes = real_cluster.execute(
@@ -70,7 +70,7 @@ def test_a_refusal_spoils_no_neighbour(real_cluster: KafkaCluster, prefix: str) 
     assert codes == ["_INVALID_ARG", "INVALID_PARTITIONS"]
 
 
-def test_a_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
+def test_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, prefix: str) -> None:
     make_topic(real_cluster, f"{prefix}a", 1, 1)
     impossible = [topic("a b"), topic(".."), topic("x" * 250), topic("ä")]
     observation = real_cluster.observe([*impossible, topic(f"{prefix}a")])
@@ -86,7 +86,7 @@ def test_a_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, pre
     [None, "DESCRIBE", "DESCRIBE_CONFIGS"],
     ids=["no right", "Describe alone", "DescribeConfigs alone"],
 )
-def test_a_hidden_topic_is_invisible_and_never_absent(
+def test_hidden_topic_is_invisible_and_never_absent(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str, right: str | None
 ) -> None:
     seen, unseen = topic(f"{prefix}seen"), topic(f"{prefix}hidden")
@@ -123,7 +123,7 @@ def test_defaults_without_broker_rights_are_unknown(account: Callable[..., Accou
     assert found.cluster_id
 
 
-def test_the_rights_to_move_replicas_are_named(
+def test_rights_to_move_replicas_are_named(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
@@ -159,7 +159,7 @@ def test_the_rights_to_move_replicas_are_named(
     assert all("`kafka-acls " in str(outcome.hint) for outcome in outcomes if outcome is not None)
 
 
-def test_the_rights_to_move_replicas_are_enough(
+def test_rights_to_move_replicas_are_enough(
     acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     a = topic(f"{prefix}a")
@@ -199,7 +199,7 @@ def reassign(kafka3: DevCluster) -> Iterator[Callable[[str, list[int] | None], N
     [((0, 2), 2), ((0, 1, 2), 3), ((0,), 1)],
     ids=["one replica moves", "one replica more", "one replica less"],
 )
-def test_a_reassignment_is_read_as_its_target(
+def test_reassignment_is_read_as_its_target(
     kafka3: DevCluster,
     three: KafkaCluster,
     prefix: str,
@@ -256,7 +256,7 @@ def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: Kafka
     eventually(three.facts, lambda found: found == before)
 
 
-def test_a_cluster_wide_default_is_the_default(
+def test_cluster_wide_default_is_the_default(
     kafka: DevCluster, real_cluster: KafkaCluster, prefix: str
 ) -> None:
     """It is a dynamic config of all brokers, which no broker's file shows."""
@@ -279,12 +279,12 @@ def set_cluster_default(kafka: DevCluster, name: str, value: str | None) -> None
     """Set or unset a config of the resource of all brokers, whose name is empty: no client offers it."""
     config = {"name": name, "operation": int(value is None), "value": value}
     request = {"resources": [{"type": 4, "name": "", "configs": [config]}], "validate_only": False}
-    with connected(kafka.bootstrap_servers) as connection:
+    with open_connection(kafka.bootstrap_servers) as connection:
         answer = connection.send_to_controller(ALTER_CONFIGS, request, TIMEOUT_S)
     assert [response["error_code"] for response in answer["resources"]] == [0]
 
 
-def test_a_stopped_broker_changes_no_factor(
+def test_stopped_broker_changes_no_factor(
     kafka3: DevCluster, three: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facts, "BROKER_TIMEOUT_S", 2.0)

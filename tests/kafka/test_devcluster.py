@@ -95,10 +95,10 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             DevCluster.start(directory)
 
         status = cli("status", "--data", directory, "--format", "json")
-        told = json.loads(status.stdout)
+        status_document = json.loads(status.stdout)
         assert status.code == 0
-        assert (told["state"], told["bootstrap_servers"]) == ("running", servers)
-        assert [node["pid"] for node in told["nodes"]] == [p.pid for p in processes_in(directory)]
+        assert (status_document["state"], status_document["bootstrap_servers"]) == ("running", servers)
+        assert [node["pid"] for node in status_document["nodes"]] == [p.pid for p in processes_in(directory)]
         assert "running" in cli("status", "--data", directory).stdout
 
         shown = cli("logs", "--data", directory, "-n", "4").stdout.splitlines()
@@ -147,7 +147,7 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         eventually(lambda: topics(found.sasl_bootstrap_servers, **login), lambda seen: seen == set())
         assert topics(servers) == {"kept"}, "the plaintext listener's clients are super users"
         now = cli("status", "--data", directory, "--format", "json")
-        assert json.loads(now.stdout)["cluster_id"] == told["cluster_id"]
+        assert json.loads(now.stdout)["cluster_id"] == status_document["cluster_id"]
     finally:
         (directory / "mine.txt").write_text("not the cluster's")
         cli("down", "--data", directory, "--wipe")
@@ -219,7 +219,7 @@ def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly("eight starts of brokers; `make test-kafka` starts brokers of each version")
-def test_a_rolling_upgrade_node_by_node(tmp_path: Path) -> None:
+def test_rolling_upgrade_node_by_node(tmp_path: Path) -> None:
     with DevCluster.start(tmp_path / "dev", ClusterSpec(kafka_version=("3.9", "3.9", "4.0"))) as cluster:
         create_topic(cluster.bootstrap_servers, "written", replicas=3)
         for node_id in (2, 1):

@@ -13,7 +13,7 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.configuration import DATA_DIRECTORY
 from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import connect, eventually, guarded
+from tests.support.clusters.fixtures import connect, eventually, start_guarded
 from tests.support.clusters.load_clients import fill
 from tests.support.clusters.topics import place_topic
 from tests.support.plans.moves import now_on
@@ -68,7 +68,7 @@ def test_move_beyond_the_disk_reserve_is_refused(three: Project) -> None:
 
 
 @contextmanager
-def on_small_disk(cluster: DevCluster, broker: int, size: str) -> Iterator[None]:
+def mount_small_disk(cluster: DevCluster, broker: int, size: str) -> Iterator[None]:
     """Put the data of a broker on a small filesystem; the test is skipped where none can be mounted."""
     data = cluster.directory / f"node-{broker}" / DATA_DIRECTORY
     aside = data.with_name("aside")
@@ -90,9 +90,9 @@ def on_small_disk(cluster: DevCluster, broker: int, size: str) -> Iterator[None]
 
 
 @pytest.mark.nightly("it starts brokers of its own, one of them on a small filesystem")
-def test_a_disk_that_is_too_small_is_not_filled(tmp_path: Path) -> None:
+def test_disk_that_is_too_small_is_not_filled(tmp_path: Path) -> None:
     """Broker 2 has 64 MiB: moved there, 72 MB once filled its disk, and Kafka stopped the broker."""
-    with guarded(2, heap_mb=256) as cluster, on_small_disk(cluster, 2, "64m"):
+    with start_guarded(2, heap_mb=256) as cluster, mount_small_disk(cluster, 2, "64m"):
         project = Project(tmp_path, cluster.bootstrap_servers, "")
         name = holding(project, "big", 144)
         small = holding(project, "small", 4)

@@ -16,12 +16,12 @@ from kafkaform.devcluster.jars.cache import fetch_kafka_classpath
 from kafkaform.devcluster.jars.java import find_java
 from spark_validation.hashing import PARTITIONERS, Keys
 from tests.support.clusters.fixtures import TIMEOUT_S, remove_topics
+from tests.support.skew.hashing import build_varied_keys
 from tests.support.skew.producers import create_topic, producer
-from tests.unit.spark_validation.test_hashing import _varied_keys
 
 PARTITIONS = 12
 SOURCE = Path(__file__).parents[2] / "scripts" / "KafkaHashes.java"
-KEYS = _varied_keys()
+KEYS = build_varied_keys()
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) ->
     client = producer(servers, partitioner)
 
     def to(number: int) -> Callable[[object, Message], None]:
-        def delivered(error: object, message: Message) -> None:
+        def record_partition(error: object, message: Message) -> None:
             assert error is None
             partition = message.partition()
             assert partition is not None
             lies[number] = partition
 
-        return delivered
+        return record_partition
 
     for number, key in enumerate(keys):
         client.produce(topic, b"", key, on_delivery=to(number))
@@ -59,15 +59,15 @@ def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes]) ->
     return lies
 
 
-def predicted(partitioner: str, keys: list[bytes]) -> list[int]:
+def place_by_client(partitioner: str, keys: list[bytes]) -> list[int]:
     placed: list[int] = (PARTITIONERS[partitioner](Keys.from_list(keys)) % PARTITIONS).tolist()
     return placed
 
 
 @pytest.mark.nightly("a Java program is compiled; its partitions are kept as vectors")
-def test_the_java_producer_puts_keys_where_murmur2_says(kafka: DevCluster, topic: Callable[[], str]) -> None:
+def test_java_producer_puts_keys_where_murmur2_does(kafka: DevCluster, topic: Callable[[], str]) -> None:
     lies = java(KEYS, kafka.bootstrap_servers, topic())
-    assert list(map(int, lies)) == predicted("murmur2", KEYS)
+    assert list(map(int, lies)) == place_by_client("murmur2", KEYS)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_librdkafka_partitions_as_predicted(
 ) -> None:
     # Its consistent_random takes an empty key for none.
     keys = [key for key in KEYS if key]
-    assert librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, keys) == predicted(ours, keys)
+    assert librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, keys) == place_by_client(ours, keys)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_librdkafka_hashes_an_empty_key(
     kafka: DevCluster, topic: Callable[[], str], librdkafkas: str, ours: str
 ) -> None:
     lies = librdkafka(kafka.bootstrap_servers, topic(), librdkafkas, [b""] * 5)
-    assert lies == predicted(ours, [b""] * 5)
+    assert lies == place_by_client(ours, [b""] * 5)
 
 
 def java(keys: list[bytes], *arguments: str) -> list[str]:

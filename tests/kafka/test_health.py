@@ -14,7 +14,7 @@ from tests.support.clusters.fixtures import Account, connect, eventually
 from tests.support.clusters.topics import make_topic
 
 
-def of(health: Health, prefix: str) -> list[PartitionState]:
+def select_partitions(health: Health, prefix: str) -> list[PartitionState]:
     return [partition for partition in health.partitions if partition.topic.startswith(prefix)]
 
 
@@ -25,7 +25,7 @@ def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
     with connect(kafka3.bootstrap_servers) as cluster:
         make_topic(cluster, f"{prefix}a", 3, 3, min_insync_replicas="2")
         make_topic(cluster, f"{prefix}b", 1, 2)
-        health = eventually(cluster.health, lambda read: len(of(read, prefix)) == 4)
+        health = eventually(cluster.health, lambda read: len(select_partitions(read, prefix)) == 4)
 
         assert health.cluster_id == kafka3.cluster_id
         assert [(broker.id, broker.rack) for broker in health.brokers] == [
@@ -46,7 +46,7 @@ def test_three_brokers_in_good_health(kafka3: DevCluster, prefix: str) -> None:
             volume = shutil.disk_usage(log_dir.path)
             assert log_dir.total == volume.total
             assert abs(log_dir.usable - volume.free) < volume.total / 10
-        states = of(health, prefix)
+        states = select_partitions(health, prefix)
         assert [(s.topic.removeprefix(prefix), s.partition) for s in states] == [
             *(("a", number) for number in range(3)),
             ("b", 0),
@@ -79,7 +79,7 @@ def test_rates_of_all_brokers_are_read(kafka: DevCluster) -> None:
         eventually(lambda: cluster.throttle_configs([]), lambda left: not left)
 
 
-def test_an_account_without_rights_gets_what_is_unread(account: Callable[..., Account], prefix: str) -> None:
+def test_account_without_rights_gets_what_is_unread(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL").cluster
     make_topic(owner, f"{prefix}a", 1, 1)
     make_topic(owner, f"{prefix}b", 1, 1)
@@ -90,7 +90,7 @@ def test_an_account_without_rights_gets_what_is_unread(account: Callable[..., Ac
     assert all("not authorised" in why for part, why in nothing.unread.items() if part is not Part.PARTITIONS)
 
     few = account(f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}a:DESCRIBE_CONFIGS").cluster
-    health = eventually(few.health, lambda read: len(of(read, prefix)) == 2)
+    health = eventually(few.health, lambda read: len(select_partitions(read, prefix)) == 2)
     assert health.min_insync_replicas == {f"{prefix}a": 1}
     assert health.unread[Part.MIN_ISR].startswith(f"unknown for 1 topic, such as {prefix}b")
     assert Part.PARTITIONS not in health.unread
@@ -98,6 +98,6 @@ def test_an_account_without_rights_gets_what_is_unread(account: Callable[..., Ac
     all_of_it = account(
         f"TOPIC:{prefix}*:DESCRIBE", f"TOPIC:{prefix}*:DESCRIBE_CONFIGS", "CLUSTER:kafka-cluster:DESCRIBE"
     ).cluster
-    complete = eventually(all_of_it.health, lambda read: len(of(read, prefix)) == 2)
+    complete = eventually(all_of_it.health, lambda read: len(select_partitions(read, prefix)) == 2)
     assert dict(complete.unread) == {}
     assert complete.quorum is not None

@@ -52,7 +52,7 @@ class Admin:
             return bool(error.args[0].name() == "INVALID_CONFIG")
         return False
 
-    def settled(self, names: Iterable[str]) -> dict[str, str]:
+    def await_settled(self, names: Iterable[str]) -> dict[str, str]:
         """The topic's values, once every one of these is its own: reads lag writes."""
         source = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         live = eventually(
@@ -105,7 +105,7 @@ def test_spellings_are_read_as_brokers_read_them(admin: Admin) -> None:
     assert [pair for pair in ACCEPTED if admin.refuses(*pair)] == []
     for name, value in dict(ACCEPTED).items():
         admin.set(name, value)
-    live = admin.settled(dict(ACCEPTED).keys())
+    live = admin.await_settled(dict(ACCEPTED).keys())
     for name, value in dict(ACCEPTED).items():
         assert equal(topic_configs()[name], live[name], value), name
 

@@ -32,11 +32,11 @@ from tests.support.clusters.fixtures import (
     admin_client,
     connect,
     eventually,
-    guarded,
+    start_guarded,
 )
 from tests.support.clusters.topics import make_topic
 from tests.support.lock.process import ALICE, BOB, LockProcess, hold, member_count, remove_holder
-from tests.support.plans.scenes import Watched, declared, plan_for, topic
+from tests.support.plans.scenes import Watched, declare_topic, plan_for, topic
 
 SESSION_S = 9
 """How long a holder may be silent here: longer than a proof counts (FRESH_S), as a busy machine pauses."""
@@ -51,7 +51,7 @@ EARLIER = "3.9.1"
     params=[KAFKA_VERSION, pytest.param(EARLIER, marks=pytest.mark.nightly("the earlier coordinator"))],
 )
 def broker(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
-    with guarded(1, heap_mb=256, kafka_version=request.param) as cluster:
+    with start_guarded(1, heap_mb=256, kafka_version=request.param) as cluster:
         yield cluster
 
 
@@ -84,20 +84,20 @@ def test_removed_holder_never_holds_the_lock_again(broker: DevCluster, cluster: 
             another()
 
 
-def test_an_apply_that_loses_its_lock_stops(broker: DevCluster, cluster: KafkaCluster, prefix: str) -> None:
+def test_apply_that_loses_its_lock_stops(broker: DevCluster, cluster: KafkaCluster, prefix: str) -> None:
     old = f"{prefix}old"
     make_topic(cluster, old)
-    plan = plan_for(cluster, declared(f"{prefix}new"), declared(old, 2))
+    plan = plan_for(cluster, declare_topic(f"{prefix}new"), declare_topic(old, 2))
     watched = Watched(cluster)
 
-    def taken(_: object) -> None:
+    def remove_lock(_: object) -> None:
         if len(watched.requests) == 1:
             remove_holder(broker.bootstrap_servers)
 
-    watched.after = taken
+    watched.after = remove_lock
     with hold(cluster, ALICE) as guard:
         report = executor.apply(plan, watched, executor.ApplyOptions(guard=guard))
-    results = {one.planned.ref.name.removeprefix(prefix): one.result for one in report.results}
+    results = {result.planned.ref.name.removeprefix(prefix): result.result for result in report.results}
     assert results == {"new": Result.APPLIED, "old": Result.NOT_TRIED}
     assert cluster.partition_counts([old]) == {old: 1}
 
@@ -158,7 +158,7 @@ def test_ctrl_c_while_acquiring_frees_the_lock(cluster: KafkaCluster, after_s: f
     """Also if it comes while the coordinator is asked: who leaves then is made a member all the same."""
     cluster.facts()
 
-    def interrupted() -> None:
+    def interrupt() -> None:
         timer = threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         try:
@@ -171,18 +171,18 @@ def test_ctrl_c_while_acquiring_frees_the_lock(cluster: KafkaCluster, after_s: f
             timer.cancel()  # a signal that comes late would end all tests
 
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        interrupt()
     with hold(cluster, BOB) as guard:
         guard()
 
 
 def test_ctrl_c_with_the_lock_frees_it(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Coordinator) -> None:
+    def interrupt(self: Coordinator) -> None:
         monkeypatch.undo()
         self.close()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Coordinator, "close", interrupted)
+    monkeypatch.setattr(Coordinator, "close", interrupt)
     with pytest.raises(KeyboardInterrupt), hold(cluster, ALICE):
         raise AssertionError
     with hold(cluster, BOB) as guard:
@@ -193,10 +193,10 @@ def test_interrupted_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: py
     with hold(cluster, ALICE) as guard:
         guard()
 
-        def interrupted(*_: object) -> None:
+        def interrupt(*_: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Membership, "_commit_as", interrupted)
+        monkeypatch.setattr(Membership, "_commit_as", interrupt)
         with pytest.raises(KeyboardInterrupt):
             guard()
         monkeypatch.undo()
@@ -207,38 +207,38 @@ def test_interrupted_proof_loses_the_lock(cluster: KafkaCluster, monkeypatch: py
 # --- frozen and killed -----------------------------------------------------------------------------
 
 
-def test_a_frozen_or_killed_holder_changes_nothing_more(
+def test_frozen_or_killed_holder_changes_nothing_more(
     broker: DevCluster, cluster: KafkaCluster, prefix: str
 ) -> None:
     servers = broker.bootstrap_servers
     with LockProcess(servers, "frozen") as frozen:
-        frozen.waited()
+        frozen.await_lock()
         frozen.process.send_signal(signal.SIGSTOP)
         time.sleep(HEARTBEAT_S)  # only for a moment: it holds it still
         frozen.process.send_signal(signal.SIGCONT)
-        assert frozen.asked("prove") == "proven"
-        assert frozen.asked(f"apply {prefix}before") == "applied"
+        assert frozen.send_line("prove") == "proven"
+        assert frozen.send_line(f"apply {prefix}before") == "applied"
         with LockProcess(servers, "killed", TIMEOUT_S) as following:
-            assert "held by frozen (a test" in following.said()
+            assert "held by frozen (a test" in following.read_line()
             frozen.process.send_signal(signal.SIGSTOP)
-            following.waited()
-            assert following.asked(f"apply {prefix}next") == "applied"
+            following.await_lock()
+            assert following.send_line(f"apply {prefix}next") == "applied"
             frozen.process.send_signal(signal.SIGCONT)
-            assert frozen.asked(f"apply {prefix}after") == "not_tried"
-            assert frozen.asked("prove").startswith("lost ")
-            frozen.ended()
-            assert following.asked("prove") == "proven"
-            assert following.asked(f"apply {prefix}last") == "applied"
+            assert frozen.send_line(f"apply {prefix}after") == "not_tried"
+            assert frozen.send_line("prove").startswith("lost ")
+            frozen.end()
+            assert following.send_line("prove") == "proven"
+            assert following.send_line(f"apply {prefix}last") == "applied"
             with LockProcess(servers, "third", TIMEOUT_S) as third:
-                assert "held by killed (a test" in third.said()
+                assert "held by killed (a test" in third.read_line()
                 following.process.kill()
-                third.waited()
-                assert third.asked(f"apply {prefix}third") == "applied"
+                third.await_lock()
+                assert third.send_line(f"apply {prefix}third") == "applied"
                 # Its client finds out by itself that it was removed, and may not become the holder unseen.
                 remove_holder(servers)
                 time.sleep(HEARTBEAT_S + 1)
-                assert third.asked("prove").startswith("lost ")
-                third.ended()
+                assert third.send_line("prove").startswith("lost ")
+                third.end()
     seen = cluster.observe([], kinds=["Topic"]).inventory
     assert topic(f"{prefix}third") in seen
     assert topic(f"{prefix}after") not in seen
@@ -263,19 +263,19 @@ def test_one_request_at_most_of_a_frozen_holder_is_carried_out(broker: DevCluste
         return member_count(broker.bootstrap_servers)
 
     with LockProcess(broker.bootstrap_servers, "frozen") as frozen:
-        frozen.waited()
-        assert frozen.asked(f"flood {prefix}") == "flooding"
+        frozen.await_lock()
+        assert frozen.send_line(f"flood {prefix}") == "flooding"
         eventually(names, lambda found: len(found) >= 3)
         frozen.process.send_signal(signal.SIGSTOP)
         eventually(members, lambda count: count == 0)
         before = names()
         frozen.process.send_signal(signal.SIGCONT)
-        assert "lost the lock" in frozen.said()
-        frozen.ended()
+        assert "lost the lock" in frozen.read_line()
+        frozen.end()
         with LockProcess(broker.bootstrap_servers, "next", TIMEOUT_S) as following:
-            following.waited()
-            assert following.asked(f"apply {prefix}sentinel") == "applied"
-            following.ended()
+            following.await_lock()
+            assert following.send_line(f"apply {prefix}sentinel") == "applied"
+            following.end()
         after = eventually(names, lambda found: f"{prefix}sentinel" in found)
         assert len(after - before - {f"{prefix}sentinel"}) in {0, 1}
 
@@ -283,7 +283,7 @@ def test_one_request_at_most_of_a_frozen_holder_is_carried_out(broker: DevCluste
 # --- brokers that go and come ----------------------------------------------------------------------
 
 
-def test_a_restart_keeps_the_lock_and_silence_loses_it(
+def test_restart_keeps_the_lock_and_silence_loses_it(
     broker: DevCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "SESSION_S", 45)  # time for the restart, however busy the machine is
@@ -336,7 +336,7 @@ def test_read_on_the_topic_and_the_group_is_enough(account: Callable[..., Accoun
 
 
 @pytest.mark.parametrize("grants", [(), (f"TOPIC:{NAME}:DESCRIBE",)], ids=["not visible", "not there"])
-def test_an_account_that_cannot_make_the_topic(
+def test_account_that_cannot_make_the_topic(
     kafka_acl: DevCluster, account: Callable[..., Account], grants: Sequence[str]
 ) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
@@ -346,7 +346,7 @@ def test_an_account_that_cannot_make_the_topic(
     helps(caught.value, "have it created (1 partition)")
 
 
-def test_an_account_that_makes_the_topic(kafka_acl: DevCluster, account: Callable[..., Account]) -> None:
+def test_account_that_makes_the_topic(kafka_acl: DevCluster, account: Callable[..., Account]) -> None:
     remove_lock_topic(kafka_acl.bootstrap_servers)
     with hold(account(*ALL, f"TOPIC:{NAME}:CREATE").cluster, ALICE) as guard:
         guard()

@@ -161,7 +161,7 @@ def certificate_login(gate: Gate, host: str = "localhost", **more: str) -> dict[
     }
 
 
-def by_librdkafka(properties: Mapping[str, str]) -> None:
+def connect_by_librdkafka(properties: Mapping[str, str]) -> None:
     connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
     errors: list[KafkaError] = []
     client = make_client(connection, Producer, {"error_cb": errors.append})
@@ -177,7 +177,7 @@ def by_librdkafka(properties: Mapping[str, str]) -> None:
             return
 
 
-def by_transport(properties: Mapping[str, str]) -> None:
+def connect_by_transport(properties: Mapping[str, str]) -> None:
     connection = Connection(to_librdkafka(properties), lambda: to_transport(properties))
     try:
         assert connection.send(METADATA, [()])[0].brokers
@@ -185,12 +185,12 @@ def by_transport(properties: Mapping[str, str]) -> None:
         connection.close()
 
 
-def by_spark(properties: Mapping[str, str]) -> None:
+def connect_by_spark(properties: Mapping[str, str]) -> None:
     """As a Spark executor on another machine does, which has no certificate file."""
     assert OffsetReader(executor_properties(properties, local=False)).cluster_id()
 
 
-CLIENTS = pytest.mark.parametrize("client", [by_librdkafka, by_transport, by_spark])
+CLIENTS = pytest.mark.parametrize("client", [connect_by_librdkafka, connect_by_transport, connect_by_spark])
 Client = Callable[[Mapping[str, str]], None]
 REFUSED = (AuthenticationFailed, ReadingFailed)
 
@@ -199,7 +199,7 @@ REFUSED = (AuthenticationFailed, ReadingFailed)
 @pytest.mark.parametrize(
     ("mechanism", "users"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
 )
-def test_a_password_is_taken_as_it_is(
+def test_password_is_taken_as_it_is(
     gate: Gate, client: Client, mechanism: str, users: Mapping[str, str]
 ) -> None:
     for user, password in users.items():
@@ -208,17 +208,15 @@ def test_a_password_is_taken_as_it_is(
 
 @CLIENTS
 @pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "quotes"), ("SCRAM-SHA-512", "kafkaform")])
-def test_a_wrong_password_is_refused_and_hidden(
-    gate: Gate, client: Client, mechanism: str, user: str
-) -> None:
+def test_wrong_password_is_refused_and_hidden(gate: Gate, client: Client, mechanism: str, user: str) -> None:
     with pytest.raises(REFUSED) as caught:
         client(password_login(gate.cluster, mechanism, user, "wrong-hunter2"))
     assert "wrong-hunter2" not in str(caught.value)
-    if client is by_transport:
+    if client is connect_by_transport:
         assert f"the {mechanism} login of {user} was refused: Authentication failed" in str(caught.value)
 
 
-def test_a_mechanism_that_the_broker_does_not_offer_is_named(gate: Gate) -> None:
+def test_mechanism_that_the_broker_does_not_offer_is_named(gate: Gate) -> None:
     host, port = gate.cluster.sasl_bootstrap_servers.split(":")
     settings = TransportSettings(((host, int(port)),), sasl=SaslSettings("GSSAPI"))
     with pytest.raises(AuthenticationFailed, match=r"does not support GSSAPI, only: .*SCRAM-SHA-512"):
@@ -229,12 +227,12 @@ def test_a_mechanism_that_the_broker_does_not_offer_is_named(gate: Gate) -> None
 
 
 @CLIENTS
-def test_a_client_certificate_is_a_login(gate: Gate, client: Client) -> None:
+def test_client_certificate_is_a_login(gate: Gate, client: Client) -> None:
     client(certificate_login(gate))
 
 
-@pytest.mark.parametrize("client", [by_librdkafka, by_transport])
-def test_a_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", [connect_by_librdkafka, connect_by_transport])
+def test_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
     given = certificate_login(gate)
     certificate, key = given.pop("ssl.certificate.location"), given.pop("ssl.key.location")
     store = str(tmp_path / "client.p12")
@@ -244,14 +242,14 @@ def test_a_certificate_in_a_pkcs12_file_is_a_login(gate: Gate, client: Client, t
 
 
 @CLIENTS
-def test_a_certificate_of_another_host_is_not_trusted(gate: Gate, client: Client) -> None:
+def test_certificate_of_another_host_is_not_trusted(gate: Gate, client: Client) -> None:
     with pytest.raises(REFUSED):
         client(certificate_login(gate, "127.0.0.1"))
     client(certificate_login(gate, "127.0.0.1", **{"ssl.endpoint.identification.algorithm": "none"}))
 
 
 @CLIENTS
-def test_a_broker_of_an_unknown_authority_is_not_trusted(gate: Gate, client: Client, tmp_path: Path) -> None:
+def test_broker_of_an_unknown_authority_is_not_trusted(gate: Gate, client: Client, tmp_path: Path) -> None:
     Authority(tmp_path)
     with pytest.raises(REFUSED):
         client(certificate_login(gate, **{"ssl.ca.location": str(tmp_path / "ca.pem")}))
@@ -262,7 +260,7 @@ def test_missing_client_certificate_is_refused(gate: Gate) -> None:
     given = certificate_login(gate)
     anonymous = {name: given[name] for name in given if not name.startswith(("ssl.cert", "ssl.key"))}
     with pytest.raises(AuthenticationFailed):
-        by_transport(anonymous)
+        connect_by_transport(anonymous)
 
 
 CLIENT_PAIR = {"ssl.certificate.location": "OTHER/client.pem", "ssl.key.location": "OTHER/client.key"}
@@ -281,22 +279,22 @@ BAD_CERTIFICATES: dict[str, tuple[Mapping[str, str | None], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_CERTIFICATES)
-def test_a_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_path: Path, name: str) -> None:
+def test_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_path: Path, name: str) -> None:
     """It does not wait for a network that is not the reason."""
-    other = Authority(tmp_path)
-    other.issue("client")
-    other.issue("locked", "secret")
+    authority = Authority(tmp_path)
+    authority.issue("client")
+    authority.issue("locked", "secret")
 
-    def filled(text: str) -> str:
+    def fill_placeholders(text: str) -> str:
         return text.replace("OTHER", str(tmp_path)).replace("PORT", str(gate.tls))
 
-    changed, said = BAD_CERTIFICATES[name]
+    changed, message = BAD_CERTIFICATES[name]
     given = {**certificate_login(gate), **changed}
-    login = {key: filled(value) for key, value in given.items() if value is not None}
+    login = {key: fill_placeholders(value) for key, value in given.items() if value is not None}
     project = logged_in(tmp_path / "project", gate.cluster.bootstrap_servers, names, login)
     project.topic("a")
     call = project.run("plan", "topics")
-    assert_one_error(call, filled(said))
+    assert_one_error(call, fill_placeholders(message))
     assert "within 8 s" not in call.both
     assert "hunter2-4711" not in call.both
 
@@ -305,13 +303,13 @@ def test_a_certificate_that_does_not_fit_is_named(gate: Gate, names: str, tmp_pa
 
 
 @CLIENTS
-def test_a_token_of_an_endpoint_is_a_login(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
+def test_token_of_an_endpoint_is_a_login(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
     client(token_login(gate.cluster, endpoint))
     assert endpoint.asked == [{"grant_type": "client_credentials"}]
 
 
 @CLIENTS
-def test_a_token_in_a_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
+def test_token_in_a_file_is_a_login(gate: Gate, client: Client, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(jwt() + "\n")
     client(
         {
@@ -325,7 +323,7 @@ def test_a_token_in_a_file_is_a_login(gate: Gate, client: Client, tmp_path: Path
 
 
 @CLIENTS
-def test_a_refused_token_names_its_reason(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
+def test_refused_token_names_its_reason(gate: Gate, client: Client, endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(scope="of another broker"))
     with pytest.raises(REFUSED) as caught:
         client(token_login(gate.cluster, endpoint))
@@ -365,7 +363,7 @@ def test_both_clients_outlive_their_tokens(gate: Gate, endpoint: TokenEndpoint) 
 # --- docs/clients.md -------------------------------------------------------------------------------
 
 
-def documented(number: int, **secrets: str) -> Mapping[str, str]:
+def read_example(number: int, **secrets: str) -> Mapping[str, str]:
     """The client properties of an example, by its place on the page."""
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "clients.md").read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 4
@@ -382,17 +380,17 @@ def here(cluster: DevCluster, given: Mapping[str, str], **more: str) -> dict[str
 
 
 @CLIENTS
-def test_the_examples_of_the_docs_log_in(
+def test_examples_of_the_docs_log_in(
     gate: Gate, client: Client, endpoint: TokenEndpoint, tmp_path: Path
 ) -> None:
-    client(here(gate.cluster, documented(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
+    client(here(gate.cluster, read_example(0, KAFKA_PASSWORD=SCRAM["kafkaform"])))
     url, name = "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id"
-    oidc = here(gate.cluster, documented(1, OAUTH_SECRET=SECRET), **{url: endpoint.url, name: CLIENT})
+    oidc = here(gate.cluster, read_example(1, OAUTH_SECRET=SECRET), **{url: endpoint.url, name: CLIENT})
     client(oidc)
     assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "kafka"}]
-    assert documented(2)[url] == "file:///run/secrets/kafka-token"
+    assert read_example(2)[url] == "file:///run/secrets/kafka-token"
     (tmp_path / "kafka-token").write_text(jwt())
-    client(here(gate.cluster, documented(2), **{url: f"file://{tmp_path}/kafka-token"}))
+    client(here(gate.cluster, read_example(2), **{url: f"file://{tmp_path}/kafka-token"}))
 
 
 # --- the command line ------------------------------------------------------------------------------
@@ -406,7 +404,7 @@ class LoggedIn(Project):
     def config(self, **more: Any) -> Path:
         return super().config(clusters={"dev": {"client": self.login}}, **more)
 
-    def aimed(self, arguments: Sequence[object]) -> list[object]:
+    def add_cluster(self, arguments: Sequence[object]) -> list[object]:
         if not (self.folder / "kafkaform.yaml").exists():
             self.config()
         return [*arguments]
@@ -422,13 +420,13 @@ def logged_in(folder: Path, servers: str, prefix: str, login: dict[str, str]) ->
 
 @pytest.fixture
 def names(gate: Gate) -> Iterator[str]:
-    """What the names of a test start with; they are removed afterwards."""
+    """Return the prefix of a test's names, which are removed afterwards."""
     prefix = f"t{uuid.uuid4().hex[:10]}."
     yield prefix
     remove_topics(gate.cluster.bootstrap_servers, prefix)
 
 
-def test_an_apply_logs_in_anew_on_the_way(
+def test_apply_logs_in_anew_on_the_way(
     gate: Gate, endpoint: TokenEndpoint, names: str, tmp_path: Path
 ) -> None:
     """With the lock and the record, so that all clients are at work for longer than a session holds.

@@ -1,4 +1,4 @@
-"""What a person reads where somebody damages answers of Kafka, withholds them, or is no Kafka at all."""
+"""Tests of brokers whose answers are damaged or withheld, and of servers that are no Kafka at all."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def spoken(connection: socket.socket) -> bytes | None:
 
         def exactly(size: int) -> bytes:
             got = b""
-            while len(got) < size and (more := stream.read(size - len(got))):
-                got += more
+            while len(got) < size and (chunk := stream.read(size - len(got))):
+                got += chunk
             return got
 
         head = exactly(4)
@@ -128,10 +128,10 @@ LIES = {
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("key", [METADATA, DESCRIBE_CONFIGS])
 @pytest.mark.parametrize("lie", LIES)
-def test_a_damaged_answer_names_broker_and_request(
+def test_damaged_answer_names_broker_and_request(
     kafka: DevCluster, prefix: str, tmp_path: Path, lie: str, key: int
 ) -> None:
-    way, said = LIES[lie]
+    way, message = LIES[lie]
     with between(kafka, key, way) as address:
         project = Project(tmp_path, address, prefix)
         project.topic("a")
@@ -140,7 +140,7 @@ def test_a_damaged_answer_names_broker_and_request(
     # A long wait is announced: for an answer that drips, or on a busy machine.
     error, *hints = [line for line in call.err.splitlines() if not line.startswith("waiting for ")]
     assert error.startswith(f"Error: {address}: ")
-    assert said in error
+    assert message in error
     assert {METADATA: "Metadata v12", DESCRIBE_CONFIGS: "DescribeConfigs v1"}[key] in error
     (hint,) = hints
     # Nothing was answered on this connection but ApiVersions, as by a listener that requires a login.
@@ -154,7 +154,9 @@ def test_unread_reassignments_of_a_proxy_are_a_note(kafka: DevCluster, prefix: s
         project.topic("a")
         project.apply().needs(0)
         call = project.run("plan", "topics", "--format", "json").needs(0)
-    (note,) = [told["message"] for told in call.json["diagnostics"] if told["code"] == "KF413"]
+    (note,) = [
+        diagnostic["message"] for diagnostic in call.json["diagnostics"] if diagnostic["code"] == "KF413"
+    ]
     assert f"{address}: malformed answer to ListPartitionReassignments v0" in note
 
 
@@ -189,7 +191,7 @@ def acknowledging(kafka: DevCluster, *keys: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("key", [CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS])
-def test_a_change_that_is_only_acknowledged_is_unsure(
+def test_change_that_is_only_acknowledged_is_unsure(
     kafka: DevCluster, prefix: str, tmp_path: Path, key: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.apply.executor.VERIFY_TIMEOUT_S", 2.0)

@@ -67,7 +67,7 @@ def describe(field_type: Any, version: int) -> Any:
 
 
 def compare(path: str, ours: Any, kafkas: Any, *, is_request: bool) -> Iterator[str]:
-    """What differs; requests need not allow null, and a null array of a response is read as an empty one."""
+    """Return the differences; requests need not allow null, a null array of a response is read as empty."""
     ours_null, kafkas_null = (
         "nullable" in each if isinstance(each, dict) else False for each in (ours, kafkas)
     )
@@ -98,7 +98,9 @@ def test_schemas_are_those_of_kafkas_classes() -> None:
     run = subprocess.run(
         [find_java().path, "-cp", classpath, SOURCE], capture_output=True, text=True, check=True
     )
-    kafkas = {(key, version): rest for key, version, *rest in map(json.loads, run.stdout.splitlines())}
+    kafkas = {
+        (key, version): remaining for key, version, *remaining in map(json.loads, run.stdout.splitlines())
+    }
     differing, checked = [], 0
     for request_type, request, response in list_messages():
         for version in range(request_type.versions[0], request_type.versions[1] + 1):

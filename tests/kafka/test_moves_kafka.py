@@ -29,7 +29,7 @@ from tests.support.clusters.fixtures import connect, eventually
 from tests.support.clusters.load_clients import fill, load
 from tests.support.clusters.topics import place_topic
 from tests.support.plans.moves import MB, Crew, now_on, work
-from tests.support.plans.scenes import Watched, declared, plan_for, state_of, topic
+from tests.support.plans.scenes import Watched, declare_topic, plan_for, state_of, topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
@@ -43,7 +43,7 @@ SLOW = MB // 10
 def real(kafka3: DevCluster) -> Iterator[KafkaCluster]:
     with connect(kafka3.bootstrap_servers) as cluster:
         yield cluster
-        untouched(cluster)
+        check_throttles_off(cluster)
 
 
 def crew_of(
@@ -65,11 +65,11 @@ def bytes_on(cluster: KafkaCluster, name: str) -> dict[tuple[int, int], int]:
     return {(partition, broker): size for (_, partition, broker), size in sizes.items()}
 
 
-def in_place(cluster: KafkaCluster, name: str, wanted: Assignment) -> None:
+def await_placement(cluster: KafkaCluster, name: str, wanted: Assignment) -> None:
     eventually(lambda: now_on(cluster, name), lambda found: found == wanted)
 
 
-def untouched(cluster: KafkaCluster) -> None:
+def check_throttles_off(cluster: KafkaCluster) -> None:
     """Fail unless all throttles are off."""
     eventually(lambda: cluster.throttles([*cluster.layout().topics]), lambda left: not left)
 
@@ -83,7 +83,7 @@ def test_replicas_come_and_go_without_loss(real: KafkaCluster, kafka3: DevCluste
         crew = crew_of(real, throttle_journal_of(real, "aaa"), throttle=50 * MB, batch_partitions=2)
         report = crew.move(work(name, SINGLE, TRIPLE))
         assert report.outcomes == {topic(name): None}, crew.notes.lines
-        in_place(real, name, TRIPLE)
+        await_placement(real, name, TRIPLE)
         eventually(
             lambda: [{*state.isr} for state in real.layout().topics[name]],
             lambda in_sync: in_sync == [{1, 2, 3}] * 3,
@@ -94,7 +94,7 @@ def test_replicas_come_and_go_without_loss(real: KafkaCluster, kafka3: DevCluste
         last = crew.notes.progress[-1]
         assert (last.batches, last.partitions_done, last.bytes_done) == (2, 3, last.bytes_total)
         assert last.bytes_total >= 6 * SIZE
-        untouched(real)
+        check_throttles_off(real)
         producing.moves_on()
         report = crew_of(real).move(work(name, TRIPLE, ((2, 1), (3, 2), (1, 3))))
         assert report.outcomes == {topic(name): None}
@@ -106,7 +106,7 @@ def test_replicas_come_and_go_without_loss(real: KafkaCluster, kafka3: DevCluste
     producing.prove()
 
 
-def test_a_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
+def test_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
     fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
@@ -124,15 +124,13 @@ def test_a_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevC
     assert str(report.outcomes[topic(name)]).startswith("stopped; 0 of 3")
     assert during[0].rates == dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))
     assert during[0].replicas[name].leader == {"0:1", "1:2", "2:3"}
-    untouched(real)
-    in_place(real, name, SINGLE)
+    check_throttles_off(real)
+    await_placement(real, name, SINGLE)
     again = crew_of(real).move(work(name, SINGLE, TRIPLE))
     assert again.outcomes == {topic(name): None}
 
 
-def test_the_next_apply_goes_on_after_a_lost_lock(
-    real: KafkaCluster, kafka3: DevCluster, prefix: str
-) -> None:
+def test_next_apply_goes_on_after_a_lost_lock(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     """As a kill does: nothing more is sent, and all is left as it stands."""
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
@@ -159,18 +157,18 @@ def test_the_next_apply_goes_on_after_a_lost_lock(
     eventually(lambda: len(real.layout().reassigning or {}), lambda running: running == 3)
     again = crew_of(real, throttle_journal_of(real, runs[1]))
     assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
-    told = " ".join(again.notes.lines)
-    assert "already running: 3 partitions" in told
-    assert "removed the throttles" in told
-    untouched(real)
-    in_place(real, name, TRIPLE)
+    notes = " ".join(again.notes.lines)
+    assert "already running: 3 partitions" in notes
+    assert "removed the throttles" in notes
+    check_throttles_off(real)
+    await_placement(real, name, TRIPLE)
     assert min(bytes_on(real, name).values()) >= SIZE
-    of_both = [one for one in read_record(real, AuditSettings()).throttles if one.run in runs]
+    of_both = [throttle for throttle in read_record(real, AuditSettings()).throttles if throttle.run in runs]
     assert of_both
-    assert all(one.removed for one in of_both)
+    assert all(item.removed for item in of_both)
 
 
-def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
+def test_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
     """Replicas, partitions and min.insync.replicas at once, under a throttle, and proven by reading back."""
     name = f"{prefix}a"
     place_topic(real, name, SINGLE)
@@ -181,7 +179,7 @@ def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: Dev
         seen.append((what, min(len(state.isr) for state in real.layout().topics[name])))
 
     watched = Watched(real, before=lambda batch: note(type(batch[0]).__name__))
-    plan = plan_for(real, declared(name, 6, 3, min_insync_replicas="2"))
+    plan = plan_for(real, declare_topic(name, 6, 3, min_insync_replicas="2"))
     throttle_journal = throttle_journal_of(real, "hhh")
     report = apply(
         plan, watched, ApplyOptions(moves=MoveOptions(throttle=100 * MB), throttle_journal=throttle_journal)
@@ -189,20 +187,20 @@ def test_a_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: Dev
     assert report.complete, report.results
     assert seen == [("AddPartitions", 1), ("AlterConfigsInSync", 3)]
     assert state_of(real, name) == {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2"}
-    untouched(real)
+    check_throttles_off(real)
     again = apply(plan, real, ApplyOptions(throttle_journal=throttle_journal))
-    assert {one.result for one in again.results} == {Result.ALREADY}
-    assert plan_for(real, declared(name, 6, 3, min_insync_replicas="2")).changes == ()
+    assert {result.result for result in again.results} == {Result.ALREADY}
+    assert plan_for(real, declare_topic(name, 6, 3, min_insync_replicas="2")).changes == ()
 
 
-def test_the_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:
+def test_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:
     name = "moves-long-list"
     place_topic(real, name, SINGLE)
     entries = [f"{number:05d}:10001" for number in range(MAX_THROTTLE_LIST_BYTES // 12 + 1)]
     fitting = ThrottledReplicas(frozenset(entries[:-1]))
     real.set_throttles(Throttles({}, {name: fitting}))
     assert real.throttles([name]).replicas == {name: fitting}
-    more = ThrottledReplicas(frozenset(entries[-1:]))
+    replicas = ThrottledReplicas(frozenset(entries[-1:]))
     with pytest.raises(RequestRejected, match="32767 bytes"):
-        real.set_throttles(Throttles({}, {name: more}))
+        real.set_throttles(Throttles({}, {name: replicas}))
     real.clear_throttles(Throttles({}, {name: fitting}))

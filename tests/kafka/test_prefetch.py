@@ -74,11 +74,11 @@ def test_expected_topics_are_read_once(
     asked: list[tuple[bool, list[str]]] = []
     plainly = TopicRequests.configs
 
-    def watched(source: TopicRequests, names: Sequence[str]) -> TopicResponses[Configs]:
+    def watch(source: TopicRequests, names: Sequence[str]) -> TopicResponses[Configs]:
         asked.append((current_thread() is main_thread(), list(names)))
         return plainly(source, names)
 
-    monkeypatch.setattr(TopicRequests, "configs", watched)
+    monkeypatch.setattr(TopicRequests, "configs", watch)
     monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.BATCH", 10)
     with connect(kafka.bootstrap_servers) as cluster:
         expect = cluster.prefetch()
@@ -95,17 +95,17 @@ def test_expected_topics_are_read_once(
 
 
 def test_acls_are_read_early_and_once(kafka_acl: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    ref, other = ResourceRef("Access", "User:nobody"), ResourceRef("Topic", "none")
+    ref, second = ResourceRef("Access", "User:nobody"), ResourceRef("Topic", "none")
     early: list[str] = []
 
-    def watched(connection: Connection) -> AccessReading:
+    def watch(connection: Connection) -> AccessReading:
         early.append(current_thread().name)
         return read_access(connection)
 
-    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.read_access", watched)
+    monkeypatch.setattr("kafkaform.cluster.kafka.prefetch.read_access", watch)
     with connect(kafka_acl.bootstrap_servers) as cluster:
         expect = cluster.prefetch()
-        for expected in (other, ref, ref):
+        for expected in (second, ref, ref):
             expect(expected)
         read = cluster.observe([ref])
         assert early == ["kafkaform-prefetch-access"]

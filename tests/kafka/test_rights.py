@@ -20,7 +20,7 @@ CLUSTER = "CLUSTER:kafka-cluster"
 LOCK, RECORD = "__kafkaform_lock", "__kafkaform_audit"
 
 
-def documented(user: str, prefix: str) -> list[str]:
+def read_grants(user: str, prefix: str) -> list[str]:
     """The grants of the lines of the page for an account, as the fixture `account` takes them."""
     grants = []
     for line in re.findall(rf"^kafka-acls .*User:{user} .*$", PAGE, re.MULTILINE):
@@ -50,7 +50,7 @@ def documented(user: str, prefix: str) -> list[str]:
 
 @dataclass
 class Owned:
-    """What an account is tried on: a project of it, and one of whoever may do everything.
+    """A project of an account under test, and one of an account with all rights.
 
     Attributes:
         owner: The project that logs in nowhere.
@@ -63,11 +63,11 @@ class Owned:
     prefix: str
     folder: Path
 
-    def with_rights(self, *grants: str) -> Project:
+    def build_project(self, *grants: str) -> Project:
         """A project over the same manifests of an account that has these rights."""
         return login_project(self.folder, self.account(*grants), self.prefix, manifests=["topics"])
 
-    def with_access(self, **spec: object) -> Project:
+    def build_access_project(self, **spec: object) -> Project:
         """The same of an account that has what an Access manifest declares."""
         account = self.account()
         spec["principals"] = [f"User:{account.properties['sasl.username']}"]
@@ -164,7 +164,7 @@ APPLYING = {
 }
 
 
-def granted(line: str) -> str:
+def parse_grant(line: str) -> str:
     """The right that a line of `kafka-acls` grants, in the words of a message."""
     words = shlex.split(line)
     resource = words.index("--cluster") if "--cluster" in words else words.index("--operation") + 2
@@ -173,13 +173,13 @@ def granted(line: str) -> str:
 
 
 @pytest.mark.parametrize("right", READING)
-def test_a_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
-    command, said = READING[right]
-    grants = documented("kafkaform-plan", owned.prefix)
+def test_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
+    command, message = READING[right]
+    grants = read_grants("kafkaform-plan", owned.prefix)
     assert right in grants
-    call = command(owned.with_rights(*(grant for grant in grants if grant != right)))
+    call = command(owned.build_project(*(grant for grant in grants if grant != right)))
     text = call.words
-    named = said.format(prefix=owned.prefix)
+    named = message.format(prefix=owned.prefix)
     assert f"it lacks {named}" in text
     assert {named} == set(re.findall(r"it lacks (\w+ on (?:the cluster|\w+ [\w.]*\w))", text))
     assert "processor=" not in text
@@ -187,16 +187,16 @@ def test_a_right_to_look_is_named_where_it_is_missing(owned: Owned, right: str) 
 
 
 @pytest.mark.parametrize("right", APPLYING)
-def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
-    command, said = APPLYING[right]
-    grants = documented("kafkaform-apply", owned.prefix)
+def test_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str) -> None:
+    command, message = APPLYING[right]
+    grants = read_grants("kafkaform-apply", owned.prefix)
     missing = right.format(prefix=owned.prefix)
     assert missing in grants
-    project = owned.with_rights(*(grant for grant in grants if grant != missing))
+    project = owned.build_project(*(grant for grant in grants if grant != missing))
     call = command(project)
     call.needs(1)
     text = call.words
-    named = said.format(prefix=owned.prefix)
+    named = message.format(prefix=owned.prefix)
     assert f"it lacks {named}" in text
     assert {named} == set(re.findall(r"it lacks (\w+ on (?:the cluster|\w+ [\w.]*\w))", text))
     operation, resource = named.split(" on ")
@@ -204,8 +204,8 @@ def test_a_right_to_change_is_named_where_it_is_missing(owned: Owned, right: str
     assert "authorization failed" not in text
 
 
-def test_an_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None:
-    looking = owned.with_access(kafkaform="plan")
+def test_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None:
+    looking = owned.build_access_project(kafkaform="plan")
     owned.owner.topic("live", partitions=2, retention="8d", keyed=False)
     for arguments in (["plan"], ["drift"], ["status"], ["doctor"], ["history"]):
         call = looking.run(*arguments, env=KEPT)
@@ -217,7 +217,7 @@ def test_an_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None
     notes = [note for note in validated if note["code"] == "KF414"]
     assert len(notes) == 2
     assert all(note["suggestion"].startswith("an account that only plans does not need it") for note in notes)
-    assert {granted(note["suggestion"].partition(": ")[2].strip("`")) for note in notes} == {
+    assert {parse_grant(note["suggestion"].partition(": ")[2].strip("`")) for note in notes} == {
         f"Alter on topic {owned.prefix}live",
         f"AlterConfigs on topic {owned.prefix}live",
     }
@@ -228,8 +228,8 @@ def test_an_account_that_looks_can_look_and_change_nothing(owned: Owned) -> None
     assert owned.owner.live() == before
 
 
-def test_an_account_that_applies_can_apply(owned: Owned) -> None:
-    applying = owned.with_access(kafkaform="apply", manages=[{"prefix": owned.prefix}])
+def test_account_that_applies_can_apply(owned: Owned) -> None:
+    applying = owned.build_access_project(kafkaform="apply", manages=[{"prefix": owned.prefix}])
     for command in (create, add_partitions, change_group, commit, delete):
         call = command(applying)
         assert "it lacks" not in call.both
@@ -240,10 +240,10 @@ def test_an_account_that_applies_can_apply(owned: Owned) -> None:
     assert json.loads(call.out)["broker_validated"] is True
 
 
-def test_a_right_missing_for_validation_is_named(owned: Owned) -> None:
+def test_right_missing_for_validation_is_named(owned: Owned) -> None:
     owned.owner.topic("live", partitions=1, retention="8d", keyed=False)
     owned.owner.topic("new")
-    looking = owned.with_rights(*documented("kafkaform-plan", owned.prefix))
+    looking = owned.build_project(*read_grants("kafkaform-plan", owned.prefix))
     call = looking.run("plan").needs(0)
     text = call.words
     assert call.out.splitlines()[-1].endswith("Not validated by the brokers.")

@@ -1,4 +1,4 @@
-"""What rules advise is carried out on a real Kafka, for live topics too; the rule is silent afterwards."""
+"""The advice of rules is carried out on a real Kafka, for live topics too; the rule is silent afterwards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GROUPS: dict[str, list[Spec]] = {
     "KF206": [{"protocol": "classic", "client": {"session.timeout.ms": 8999, "heartbeat.interval.ms": 3000}}],
     "KF208": [{"downtime": {"max": "9d"}}],
     "KF209": [
-        *({"guarantees": {"delivery": one}} for one in ("at-most-once", "at-least-once", "exactly-once"))
+        *({"guarantees": {"delivery": item}} for item in ("at-most-once", "at-least-once", "exactly-once"))
     ],
     "KF211": [
         {"protocol": "consumer", "client": {"session.timeout.ms": 10000, "heartbeat.interval.ms": 1000}},
@@ -85,7 +85,7 @@ ELSEWHERE = {
 """Rules whose advice is not carried out here, with the reason; `WORDS` are the ones that advise no line."""
 
 
-def test_every_rule_is_tried_or_says_why_not() -> None:
+def test_every_rule_is_tried_or_gives_the_reason() -> None:
     assert {*TOPICS, *GROUPS, *ELSEWHERE} | WORDS.keys() == RULES.keys()
     assert not ({*TOPICS, *GROUPS} & {*ELSEWHERE, *WORDS})
 
@@ -98,23 +98,25 @@ def project3(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
 
 
 def findings(project: Project, code: str, name: str) -> list[dict[str, Any]]:
-    """What a rule says of a resource in a plan."""
+    """Return the findings of a rule about a resource in a plan."""
     plan = project.run("plan", "--no-strict", "--format", "json").needs(0).json
     return [
-        one for one in plan["diagnostics"] if one["code"] == code and (one["about"] or {}).get("name") == name
+        item
+        for item in plan["diagnostics"]
+        if item["code"] == code and (item["about"] or {}).get("name") == name
     ]
 
 
-def merged(under: Spec, over: Spec) -> Spec:
+def merge_specs(under: Spec, over: Spec) -> Spec:
     """A spec with the fields of another one; null takes a field away."""
     result = dict(under)
     for key, value in over.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
+        result[key] = merge_specs(result[key], value) if both else value
     return result
 
 
-def advised(suggestion: str, kind: str) -> list[Spec]:
+def parse_advice(suggestion: str, kind: str) -> list[Spec]:
     """The lines of a manifest that an advice has, each an alternative."""
     found = [yaml.safe_load(line) for key, line in find_lines(suggestion) if key in FIELDS[kind]]
     assert found, suggestion
@@ -124,18 +126,18 @@ def advised(suggestion: str, kind: str) -> list[Spec]:
 @pytest.mark.parametrize(
     ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in TOPICS.items() for spec in specs]
 )
-def test_the_advice_for_a_live_topic_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
+def test_advice_for_a_live_topic_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
     base = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
-    wrong = merged(base, spec)
+    wrong = merge_specs(base, spec)
     names = [project3.topic("t0", **wrong)]
     project3.apply("--allow", "destructive").needs(0)
     (finding,) = findings(project3, code, names[0])
-    choices = advised(finding["suggestion"], "Topic")
+    choices = parse_advice(finding["suggestion"], "Topic")
     names += [project3.topic(f"t{number}", **wrong) for number in range(1, len(choices))]
     if choices[1:]:
         project3.apply("--allow", "destructive").needs(0)
     for number, choice in enumerate(choices):
-        project3.topic(f"t{number}", **merged(wrong, choice))
+        project3.topic(f"t{number}", **merge_specs(wrong, choice))
     project3.apply("--allow", "destructive").needs(0)
     assert [findings(project3, code, name) for name in names] == [[]] * len(names), choices
 
@@ -161,18 +163,18 @@ class Scene:
         )
 
     def findings(self) -> list[dict[str, Any]]:
-        """What the rule says of it."""
+        """Return the findings of the rule."""
         return findings(self._project, self._code, self._about)
 
     def choices(self, finding: dict[str, Any]) -> list[Spec]:
         """The alternatives of an advice."""
-        return advised(finding["suggestion"], "Topic" if self._code in ON_TOPICS else "ConsumerGroup")
+        return parse_advice(finding["suggestion"], "Topic" if self._code in ON_TOPICS else "ConsumerGroup")
 
     def follow(self, finding: dict[str, Any], choice: Spec) -> None:
         """Do what an advice says: `instead` takes the setting away that the message names."""
         if self._code in ON_TOPICS:
             name = ON_TOPICS[self._code]
-            self._topics[name] = merged(self._topics[name], choice)
+            self._topics[name] = merge_specs(self._topics[name], choice)
         else:
             if "instead" in finding["suggestion"]:
                 for section in ("client", "config"):
@@ -183,7 +185,7 @@ class Scene:
                         if re.search(rf"(?<![\w.]){name}(?![\w.])", finding["message"])
                     ]
                     self._group[section] = {n: v for n, v in settings.items() if n not in gone}
-            self._group = merged(self._group, choice)
+            self._group = merge_specs(self._group, choice)
         self._write()
 
 
@@ -196,7 +198,7 @@ STEPS = {"KF204"}
 @pytest.mark.parametrize(
     ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in GROUPS.items() for spec in specs]
 )
-def test_the_advice_for_a_group_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
+def test_advice_for_a_group_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
     first = Scene(project3, code, spec)
     (finding, *_) = first.findings()
     choices = first.choices(finding)
@@ -205,7 +207,7 @@ def test_the_advice_for_a_group_can_be_carried_out(project3: Project, code: str,
         scene.follow(finding, choice)
         if code in STEPS and number < len(choices) - 1:
             continue
-        for other in scene.findings():
-            scene.follow(other, scene.choices(other)[0])
+        for second in scene.findings():
+            scene.follow(second, scene.choices(second)[0])
         assert scene.findings() == [], choice
         project3.apply("--allow", "destructive").needs(0)

@@ -1,4 +1,4 @@
-"""How much data a risky change is about: read for those topics alone, and told in the reason."""
+"""Tests of the data size in the reason of a risky change, which is read for those topics alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_sizes_on_a_real_broker(kafka: DevCluster, real_cluster: KafkaCluster, p
     assert re.search(r"\(the topic holds 58[6-9][.][0-9] KiB\)$", reasons[full.name])
 
 
-def test_a_topic_not_opened_yet_holds_nothing(
+def test_topic_not_opened_yet_holds_nothing(
     real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For about a second after its creation, log directories lack some of its partitions."""
@@ -44,12 +44,12 @@ def test_a_topic_not_opened_yet_holds_nothing(
     (topic,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
     send_to_each = Connection.send_to_each
 
-    def asked(connection: Connection, *arguments: Any) -> Any:
+    def count_requests(connection: Connection, *arguments: Any) -> Any:
         answers: Any = send_to_each(connection, *arguments)
         for answer in answers.values():
             for folder in answer["results"]:
                 folder["topics"] = []
         return answers
 
-    monkeypatch.setattr(Connection, "send_to_each", asked)
+    monkeypatch.setattr(Connection, "send_to_each", count_requests)
     assert real_cluster.sizes([topic]) == {ref: DataSize(0, 2)}

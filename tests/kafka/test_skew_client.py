@@ -54,7 +54,7 @@ def test_spans_are_those_that_other_clients_find(kafka: DevCluster, prefix: str,
     assert admin.cluster_id() == real_cluster.facts().cluster_id
 
 
-def test_the_spans_end_before_an_open_transaction(kafka: DevCluster, prefix: str) -> None:
+def test_spans_end_before_an_open_transaction(kafka: DevCluster, prefix: str) -> None:
     topic = f"{prefix}a"
     fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     writer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
@@ -108,7 +108,7 @@ def test_reading_takes_no_right_on_a_group(
     )
 
 
-def test_a_topic_with_unread_configs_may_be_compacted(
+def test_topic_with_unread_configs_may_be_compacted(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str
 ) -> None:
     topic = f"{prefix}a"
@@ -135,7 +135,7 @@ def test_only_readers_see_transactions(
     assert mark_transactional(reader, [found], [topic])[0].transactional is False
 
 
-def test_a_refusal_is_one_line_with_a_hint(
+def test_refusal_is_one_line_with_a_hint(
     kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, servers = f"{prefix}a", {"bootstrap.servers": kafka_acl.sasl_bootstrap_servers}

@@ -45,7 +45,7 @@ def test_many_requests_are_answered_in_order(
     assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
 
-def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
+def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
     # More distinct blocks of configs than are kept at hand, each twice and apart from one another.
     varied = [*VARIED, *({"segment.bytes": str(1 << 20 | n)} for n in range(20))] * 2
     creates = [
@@ -56,12 +56,12 @@ def test_both_say_the_same(connection: Connection, real_cluster: KafkaCluster, p
     names = [*(c.ref.name for c in creates), f"{prefix}.nobody"]
     swift, plain = TopicRequests(connection), AdminSource(connection)
 
-    told = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
-    assert len(told[1]) == len(told[2]) == len(creates)  # type: ignore[arg-type]
-    assert everything(swift, names) == told
+    answers = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
+    assert len(answers[1]) == len(answers[2]) == len(creates)  # type: ignore[arg-type]
+    assert everything(swift, names) == answers
 
 
-def test_both_say_the_same_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
+def test_both_agree_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
     creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]
@@ -90,12 +90,15 @@ def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Accou
     ).cluster
     whole = eventually(lambda: few.observe(refs), lambda o: o.resources.keys() == {refs[0]})
     assert whole.invisible.keys() == set(refs[1:])
-    told = few.observe_fields({key: {"config.retention.ms": None} for key in refs})
-    assert (told.resources.keys(), told.invisible.keys()) == (whole.resources.keys(), whole.invisible.keys())
-    assert told.resources[refs[0]].state == whole.resources[refs[0]].state
+    observed = few.observe_fields({key: {"config.retention.ms": None} for key in refs})
+    assert (observed.resources.keys(), observed.invisible.keys()) == (
+        whole.resources.keys(),
+        whole.invisible.keys(),
+    )
+    assert observed.resources[refs[0]].state == whole.resources[refs[0]].state
     # Who asks for no config needs no right to read any.
-    told = few.observe_fields({key: {"partitions": None} for key in refs})
-    assert (set(told.resources), set(told.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
+    observed = few.observe_fields({key: {"partitions": None} for key in refs})
+    assert (set(observed.resources), set(observed.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
 
 
 def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:

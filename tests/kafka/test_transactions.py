@@ -22,7 +22,14 @@ from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTr
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project
-from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, connected, eventually
+from tests.support.clusters.fixtures import (
+    TIMEOUT_S,
+    Account,
+    admin_client,
+    connect,
+    eventually,
+    open_connection,
+)
 from tests.support.clusters.group_clients import commit, produce
 from tests.support.clusters.topics import alter_configs, make_topic
 
@@ -84,7 +91,7 @@ def transactional_batch(producer: int, epoch: int, written_ms: int) -> bytes:
 
 
 @contextmanager
-def unverified(servers: str) -> Iterator[None]:
+def disable_verification(servers: str) -> Iterator[None]:
     """Meanwhile, leaders append what no coordinator knows of, as all did before Kafka 3.6 (KIP-890)."""
     name, admin = "transaction.partition.verification.enable", admin_client(servers)
     alter_configs(admin, ResourceType.BROKER, ["1"], {name: "false"})
@@ -96,29 +103,31 @@ def unverified(servers: str) -> Iterator[None]:
 
 def write_behind_the_coordinator(servers: str, name: str, age_ms: int) -> None:
     """Write a record of a transaction that the coordinator knows nothing of, as one that came late."""
-    with connected(servers) as connection, unverified(servers):
+    with open_connection(servers) as connection, disable_verification(servers):
         request = {"transactional_id": name, "timeout_ms": MINUTE_MS}
 
-        def initialised() -> dict[str, int]:
+        def start_transaction() -> dict[str, int]:
             connection.send(FIND_COORDINATORS, [{"key_type": TRANSACTION, "keys": [name]}])  # makes its topic
             (answer,) = connection.send(INIT_PRODUCER, [request])
             return dict(answer)
 
-        producer = eventually(initialised, lambda answer: answer["error_code"] == 0)
+        producer = eventually(start_transaction, lambda answer: answer["error_code"] == 0)
         written_ms = time.time_ns() // 1_000_000 - age_ms
         records = transactional_batch(producer["id"], producer["epoch"], written_ms)
         topics = [{"name": name, "partitions": [{"index": 0, "records": records}]}]
 
-        def written() -> int:
+        def append_records() -> int:
             write = {"transactional_id": name, "acks": -1, "timeout_ms": 10_000, "topics": topics}
             (answer,) = connection.send(PRODUCE, [write])
             return int(answer["topics"][0]["partitions"][0]["error_code"])
 
-        eventually(written, lambda code: code == 0)
+        eventually(append_records, lambda code: code == 0)
 
 
 @contextmanager
-def stalled(servers: str, name: str, *, timeout_ms: int = MINUTE_MS, age_ms: int = 0) -> Iterator[None]:
+def leave_open_transaction(
+    servers: str, name: str, *, timeout_ms: int = MINUTE_MS, age_ms: int = 0
+) -> Iterator[None]:
     """A transaction with two records in each of two partitions, whose producer does nothing more.
 
     Args:
@@ -141,7 +150,7 @@ def stalled(servers: str, name: str, *, timeout_ms: int = MINUTE_MS, age_ms: int
         Producer({**options, "logger": logging.getLogger("tests.librdkafka")}).init_transactions(TIMEOUT_S)
 
 
-def opened(cluster: KafkaCluster, name: str) -> list[OpenTransaction]:
+def list_open_transactions(cluster: KafkaCluster, name: str) -> list[OpenTransaction]:
     reading = cluster.open_transactions([(name, number) for number in range(3)])
     assert reading.unread == ""
     return list(reading.transactions)
@@ -159,11 +168,13 @@ def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def test_a_transaction_not_aborted_is_hanging(
+def test_transaction_not_aborted_is_hanging(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with stalled(kafka.bootstrap_servers, topic, timeout_ms=1_000):
-        found = eventually(lambda: opened(real_cluster, topic), lambda some: some[0].age_ms > 1_000)
+    with leave_open_transaction(kafka.bootstrap_servers, topic, timeout_ms=1_000):
+        found = eventually(
+            lambda: list_open_transactions(real_cluster, topic), lambda some: some[0].age_ms > 1_000
+        )
         assert [(t.partition[1], t.start, t.end) for t in found] == [(0, 5, 7), (1, 0, 2)]
         assert {(t.transactional_id, t.timeout_ms, t.coordinated, t.unknown) for t in found} == {
             (topic, 1_000, True, "")
@@ -171,7 +182,7 @@ def test_a_transaction_not_aborted_is_hanging(
         assert not any(t.is_hanging for t in found)  # its coordinator has a minute left
         monkeypatch.setattr(core, "GRACE_MS", 0)
         assert all(t.is_hanging for t in found)
-    assert eventually(lambda: opened(real_cluster, topic), lambda some: not some) == []
+    assert eventually(lambda: list_open_transactions(real_cluster, topic), lambda some: not some) == []
 
 
 def test_brokers_are_asked_of_open_transactions_alone(
@@ -183,12 +194,12 @@ def test_brokers_are_asked_of_open_transactions_alone(
     with monkeypatch.context() as patch:
         patch.setattr(transactions, "_read_producers", refuse)
         patch.setattr(transactions, "_read_coordinated", refuse)
-        assert opened(real_cluster, topic) == []
+        assert list_open_transactions(real_cluster, topic) == []
         with (
-            stalled(kafka.bootstrap_servers, topic),
+            leave_open_transaction(kafka.bootstrap_servers, topic),
             pytest.raises(AssertionError, match="no transaction is open"),
         ):
-            opened(real_cluster, topic)
+            list_open_transactions(real_cluster, topic)
 
 
 @pytest.mark.parametrize("age_ms", [DEFAULT_MAX_TIMEOUT_MS, DEFAULT_MAX_TIMEOUT_MS + GRACE_MS])
@@ -205,8 +216,8 @@ def test_transaction_age_falls_back_to_record_times(
     monkeypatch.setattr(
         transactions, missing, replace(request, key=10_000)
     )  # as brokers before Kafka 2.8, 3.0
-    with stalled(kafka.bootstrap_servers, topic, age_ms=age_ms):
-        found = opened(real_cluster, topic)
+    with leave_open_transaction(kafka.bootstrap_servers, topic, age_ms=age_ms):
+        found = list_open_transactions(real_cluster, topic)
         assert [(t.partition[1], t.start, t.end) for t in found] == [(0, 5, 7), (1, 0, 2)]
         # Partition 0 begins with records that are young, none of which is the transaction's.
         is_old = age_ms > DEFAULT_MAX_TIMEOUT_MS
@@ -234,23 +245,23 @@ def test_few_rights_show_old_transactions_without_names(
         *(f"TOPIC:{prefix}*:{right}" for right in ("DESCRIBE", "READ")),
         f"TRANSACTIONAL_ID:{prefix}*:DESCRIBE",
     ).cluster
-    with stalled(kafka_acl.bootstrap_servers, name, age_ms=20 * MINUTE_MS):
-        (first, _) = opened(sees, name)
+    with leave_open_transaction(kafka_acl.bootstrap_servers, name, age_ms=20 * MINUTE_MS):
+        (first, _) = list_open_transactions(sees, name)
         assert (first.start, first.end, first.producer, first.is_hanging) == (0, 2, None, True)
         assert first.unknown.endswith(f"Read on topic {name}")
-        (first, _) = opened(reads, name)
+        (first, _) = list_open_transactions(reads, name)
         assert (first.producer is not None, first.transactional_id, first.is_hanging) == (True, None, True)
         assert 20 * MINUTE_MS <= first.age_ms < 30 * MINUTE_MS
         # Records may have any time: whoever sees the coordinator's knows that it has just begun.
-        (first, _) = opened(knows, name)
+        (first, _) = list_open_transactions(knows, name)
         assert (first.transactional_id, first.is_hanging) == (name, False)
 
 
-def test_a_transaction_unknown_to_its_coordinator_hangs(
+def test_transaction_unknown_to_its_coordinator_hangs(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str
 ) -> None:
     write_behind_the_coordinator(kafka.bootstrap_servers, topic, age_ms=17 * MINUTE_MS)
-    (transaction,) = opened(real_cluster, topic)
+    (transaction,) = list_open_transactions(real_cluster, topic)
     assert (transaction.partition, transaction.start, transaction.end) == ((topic, 0), 5, 6)
     assert (transaction.transactional_id, transaction.coordinated) == (topic, False)
     assert transaction.timeout_ms == DEFAULT_MAX_TIMEOUT_MS
@@ -273,7 +284,7 @@ def test_doctor_names_a_hanging_transaction(
     project: Project, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.run("doctor", "--rule", "KF311").needs(0)
-    with stalled(project.servers, topic, timeout_ms=1_000):
+    with leave_open_transaction(project.servers, topic, timeout_ms=1_000):
         project.run("doctor", "--rule", "KF311").needs(0)  # the coordinator is about to abort it
         monkeypatch.setattr(core, "GRACE_MS", 0)
         call = eventually(
@@ -289,11 +300,11 @@ def test_doctor_names_a_hanging_transaction(
     eventually(lambda: project.run("doctor", "--rule", "KF311"), lambda call: call.code == 0)
 
 
-def test_a_reset_past_an_open_transaction_says_what_it_skips(project: Project, topic: str) -> None:
+def test_reset_past_an_open_transaction_reports_what_it_skips(project: Project, topic: str) -> None:
     group = project.prefix + "g"
     commit(project.servers, group, {(topic, 0): 1})
     options = ("--topic", topic, "--format", "json", "--no-strict")
-    with stalled(project.servers, topic):
+    with leave_open_transaction(project.servers, topic):
         made = project.run("reset", group, "--to", "latest", *options).needs(0).json
         (note,) = [note for note in made["diagnostics"] if note["code"] == "KF452"]
         assert note["message"].startswith(f"transaction '{topic}' (producer ")

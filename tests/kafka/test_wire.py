@@ -92,12 +92,12 @@ def test_damaged_answers_are_read_in_every_version(kafka: DevCluster) -> None:
 def test_metadata_is_the_same_in_every_version(kafka: DevCluster) -> None:
     given = {"bootstrap.servers": kafka.bootstrap_servers}
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
-    told = {}
+    answers = {}
     for version in range(4, 13):
         of_version = replace(large_responses.METADATA, versions=(version, version))
         (answer,) = connection.send(of_version, [None])
         topics = [topic._replace(topic_id=b"") for topic in answer.topics]
-        told[version] = replace(answer, topics=sorted(topics))
+        answers[version] = replace(answer, topics=sorted(topics))
     connection.close()
-    assert told[12].brokers
-    assert all(answer == told[12] for answer in told.values())
+    assert answers[12].brokers
+    assert all(answer == answers[12] for answer in answers.values())

@@ -30,7 +30,7 @@ from kafkaform.core.errors import LockHeld
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.clusters.fixtures import TIMEOUT_S, connect, connected, guarded
+from tests.support.clusters.fixtures import TIMEOUT_S, connect, open_connection, start_guarded
 from tests.support.lock.process import ALICE, BOB, hold
 from tests.support.lock.writer import find_late_writes
 from tests.support.plans.scenes import topic
@@ -49,7 +49,7 @@ WRITES = "writes"
 )
 def test_one_late_write_of_a_holder_at_most(versions: Sequence[str], tmp_path: Path) -> None:
     """The one that is past its proof when the holder is frozen, and its last."""
-    with guarded(3, heap_mb=256, kafka_version=versions) as cluster:
+    with start_guarded(3, heap_mb=256, kafka_version=versions) as cluster:
         with connect(cluster.bootstrap_servers) as real:
             config = {"min.insync.replicas": "2"}
             assert real.execute([CreateTopic(topic(WRITES), 1, 3, config)]) == [None]
@@ -59,7 +59,7 @@ def test_one_late_write_of_a_holder_at_most(versions: Sequence[str], tmp_path: P
             faults.start()
             _disturb_writers(cluster.bootstrap_servers, until, log.fileno())
             faults.join()
-        written = [*_written(cluster.bootstrap_servers)]
+        written = [*_read_written_holders(cluster.bootstrap_servers)]
     holders = [*dict.fromkeys(written)]
     assert len(holders) > WRITERS, (tmp_path / "log").read_text()
     late = find_late_writes(written)
@@ -87,12 +87,12 @@ def _disturb_brokers(cluster: DevCluster, until: float) -> None:
 def _disturb_writers(servers: str, until: float, log: int) -> None:
     """Run writers; freeze them, for longer than a session too, and kill them."""
 
-    def started(number: int) -> subprocess.Popen[bytes]:
+    def start_process(number: int) -> subprocess.Popen[bytes]:
         arguments = (servers, WRITES, f"w{number}", str(SESSION_S), str(until))
         command = [sys.executable, "-m", "tests.support.lock.writer", *arguments]
         return subprocess.Popen(command, stdout=log, stderr=log)
 
-    writers = [started(number) for number in range(WRITERS)]
+    writers = [start_process(number) for number in range(WRITERS)]
     frozen: dict[int, float] = {}
     try:
         while time.time() < until:
@@ -106,7 +106,7 @@ def _disturb_writers(servers: str, until: float, log: int) -> None:
             if random.random() < 0.15:
                 writers[number].kill()
                 writers[number].wait()
-                writers[number] = started(number)
+                writers[number] = start_process(number)
             else:
                 writers[number].send_signal(signal.SIGSTOP)
                 frozen[number] = time.time() + random.choice([0.2, 1, 1.5 * SESSION_S, 2.5 * SESSION_S])
@@ -120,7 +120,7 @@ def _disturb_writers(servers: str, until: float, log: int) -> None:
                 writer.kill()
 
 
-def _written(servers: str) -> Iterator[str]:
+def _read_written_holders(servers: str) -> Iterator[str]:
     """Yield the holders of all writes with the times of their locks, in the order of the log."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True})
     try:
@@ -162,9 +162,9 @@ _LEVELS = {"metadata.version": 25, "group.version": 1}
 
 
 @pytest.mark.nightly("seven starts of brokers")
-def test_an_upgrade_to_4_0_keeps_the_lock() -> None:
+def test_upgrade_to_4_0_keeps_the_lock() -> None:
     with (
-        guarded(3, heap_mb=256, kafka_version=("3.9", "3.9", "4.0")) as cluster,
+        start_guarded(3, heap_mb=256, kafka_version=("3.9", "3.9", "4.0")) as cluster,
         connect(cluster.bootstrap_servers) as real,
     ):
         with hold(real, ALICE) as guard:
@@ -173,20 +173,20 @@ def test_an_upgrade_to_4_0_keeps_the_lock() -> None:
                 guard()
                 cluster.start_node(node_id, kafka_version="4.0.0")
                 guard()
-            _refused(cluster)
-            with connected(cluster.bootstrap_servers) as connection:
+            _check_refusal(cluster)
+            with open_connection(cluster.bootstrap_servers) as connection:
                 updates = [{"feature": f, "level": level, "upgrade_type": 1} for f, level in _LEVELS.items()]
                 request = {"timeout_ms": 30_000, "updates": updates, "validate_only": False}
                 answer = connection.send_to_controller(_UPDATE_FEATURES, request, TIMEOUT_S)
                 assert [part["error_code"] for part in (answer, *answer["results"])] == [0, 0, 0], answer
             guard()
-            _refused(cluster)
+            _check_refusal(cluster)
             guard()
         with hold(real, BOB, TIMEOUT_S) as guard:
             guard()
 
 
-def _refused(cluster: DevCluster) -> None:
+def _check_refusal(cluster: DevCluster) -> None:
     """Somebody else is told who holds the lock, whichever broker it begins with."""
     for node in cluster.nodes:
         with (

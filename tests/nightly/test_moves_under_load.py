@@ -31,8 +31,8 @@ from tests.support.clusters.fixtures import (
     await_brokers,
     connect,
     eventually,
-    guarded,
     remove_topics,
+    start_guarded,
 )
 from tests.support.clusters.load_clients import fill, load
 from tests.support.clusters.topics import place_topic
@@ -58,7 +58,7 @@ def brokers() -> Iterator[DevCluster]:
         "group.consumer.min.session.timeout.ms": f"{AWAY_S}000",
         "group.consumer.session.timeout.ms": f"{AWAY_S}000",
     }
-    with guarded(3, heap_mb=256, properties=sessions) as cluster:
+    with start_guarded(3, heap_mb=256, properties=sessions) as cluster:
         # Brokers make the topic of groups for the first of them, and only while all three are up.
         with (
             connect(cluster.bootstrap_servers) as first,
@@ -101,7 +101,7 @@ class Applying:
 
     def __init__(self, project: Project, *arguments: object) -> None:
         self._out, self._err = project.folder / "out.txt", project.folder / "err.txt"
-        given = project.aimed(["apply", *arguments, "--auto-approve"])
+        given = project.add_cluster(["apply", *arguments, "--auto-approve"])
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 command(*given),
@@ -115,29 +115,29 @@ class Applying:
 
     def wait_for(self, text: str) -> None:
         """Wait until it has said so."""
-        eventually(self.said, lambda said: text in said or self.process.poll() is not None, LIMIT_S)
-        assert text in self.said()
+        eventually(self.read_progress, lambda said: text in said or self.process.poll() is not None, LIMIT_S)
+        assert text in self.read_progress()
 
-    def ended(self) -> Call:
+    def await_end(self) -> Call:
         """Wait for its end."""
         code = self.process.wait(LIMIT_S)
         return Call(code, self._out.read_text(), self._err.read_text())
 
-    def said(self) -> str:
+    def read_progress(self) -> str:
         return self._err.read_text()
 
 
-def applied(project: Project, *arguments: object) -> Call:
-    return Applying(project, *arguments).ended()
+def run_apply(project: Project, *arguments: object) -> Call:
+    return Applying(project, *arguments).await_end()
 
 
-def throttled(cluster: KafkaCluster) -> Throttles:
+def read_throttles(cluster: KafkaCluster) -> Throttles:
     return cluster.throttles([*cluster.layout().topics])
 
 
 def calm(cluster: KafkaCluster) -> None:
     """Fail unless all throttles are off, and nothing is being moved."""
-    eventually(lambda: throttled(cluster), lambda found: not found, 10)
+    eventually(lambda: read_throttles(cluster), lambda found: not found, 10)
     assert cluster.layout().reassigning == {}
 
 
@@ -153,17 +153,19 @@ def whole(cluster: KafkaCluster, name: str, wanted: Assignment) -> None:
     assert len(states) == len(wanted)
 
 
-def copied(cluster: KafkaCluster, name: str) -> dict[tuple[int, int], int]:
+def read_copied_bytes(cluster: KafkaCluster, name: str) -> dict[tuple[int, int], int]:
     """The bytes of replicas that are being added, by partition and broker."""
     running = cluster.layout().reassigning or {}
-    adding = {(number, to) for (topic, number), one in running.items() if topic == name for to in one.adding}
+    adding = {
+        (number, to) for (topic, number), value in running.items() if topic == name for to in value.adding
+    }
     sizes = cluster.replica_sizes([(name, number) for number, _ in adding])
     return {(number, to): size for (_, number, to), size in sizes.items() if (number, to) in adding}
 
 
-def in_the_midst(cluster: KafkaCluster, name: str) -> None:
+def await_copying(cluster: KafkaCluster, name: str) -> None:
     """Wait until replicas are being copied, and some of their bytes are there."""
-    found = eventually(lambda: copied(cluster, name), lambda found: any(found.values()), LIMIT_S)
+    found = eventually(lambda: read_copied_bytes(cluster, name), lambda found: any(found.values()), LIMIT_S)
     assert min(found.values()) < SIZE, "it is all but over: the test is too slow to see anything"
 
 
@@ -192,12 +194,12 @@ def test_writes_never_wait_for_moving_replicas(project: Project, real: KafkaClus
     with load(project.servers, name, len(SINGLE), tries_again=False) as work:
         work.moves_on()
         project.topic("a", partitions=3, replicationFactor=3, config={"min.insync.replicas": 2})
-        applied(project, "topics", "--throttle", "2MB").needs(0)
+        run_apply(project, "topics", "--throttle", "2MB").needs(0)
         three_each(real, name)
         assert project.live()["a"]["min.insync.replicas"] == "2"
         work.moves_on()
         project.topic("a", partitions=3, replicationFactor=1, config={"min.insync.replicas": 1})
-        applied(project, "topics", "--allow", "destructive").needs(0)
+        run_apply(project, "topics", "--allow", "destructive").needs(0)
         whole(real, name, SINGLE)
         assert project.live()["a"]["min.insync.replicas"] == "1"
         work.moves_on()
@@ -208,33 +210,33 @@ def test_writes_never_wait_for_moving_replicas(project: Project, real: KafkaClus
 # --- brokers that are down -------------------------------------------------------------------------
 
 
-def picked(cluster: KafkaCluster, *, controls: bool) -> tuple[int, int, int]:
+def pick_brokers(cluster: KafkaCluster, *, controls: bool) -> tuple[int, int, int]:
     """The broker that is to go down, which is the active controller or is not, and the two others."""
     quorum = cluster.health().quorum
     assert quorum is not None
     assert quorum.leader is not None
     down = quorum.leader if controls else quorum.leader % 3 + 1
-    one, other = sorted({1, 2, 3} - {down})
-    return down, one, other
+    first, second = sorted({1, 2, 3} - {down})
+    return down, first, second
 
 
 either_role = pytest.mark.parametrize("controls", [False, True], ids=["broker", "controller"])
 
 
 @either_role
-def test_a_killed_broker_is_waited_for(
+def test_killed_broker_is_waited_for(
     project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
     """Also where it is the one that controls all of it."""
-    down, one, other = picked(real, controls=controls)
-    before: Assignment = ((one, other), (other, one), (one, other))
+    down, first, second = pick_brokers(real, controls=controls)
+    before: Assignment = ((first, second), (second, first), (first, second))
     name = topic_of(project, real, before)
     applying = Applying(project, "topics", "--throttle", "2MB")
-    in_the_midst(real, name)
+    await_copying(real, name)
     brokers.stop_node(down, graceful=False)
     applying.wait_for(f"broker {down}")
     brokers.start_node(down)
-    end = applying.ended().needs(0)
+    end = applying.await_end().needs(0)
     assert f"waiting: broker {down} down, the target of {name}-" in end.err
     three_each(real, name, before)
     calm(real)
@@ -244,13 +246,15 @@ def test_a_killed_broker_is_waited_for(
 def test_nothing_is_begun_while_a_broker_is_down(
     project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
 ) -> None:
-    down, one, other = picked(real, controls=controls)
-    before: Assignment = ((one, down), (down, other))
+    down, first, second = pick_brokers(real, controls=controls)
+    before: Assignment = ((first, down), (down, second))
     name = topic_of(project, real, before)
     project.process("plan", "topics", "--out", "plan.json").needs(0)
     brokers.stop_node(down, graceful=False)
-    eventually(lambda: [broker.id for broker in real.layout().brokers], lambda alive: alive == [one, other])
-    call = applied(project, "plan.json").needs(1)
+    eventually(
+        lambda: [broker.id for broker in real.layout().brokers], lambda alive: alive == [first, second]
+    )
+    call = run_apply(project, "plan.json").needs(1)
     # Where it was the active controller, KF301 tells first that the quorum lacks one.
     words = " ".join(call.out.split())
     assert re.search(r"the cluster is not healthy: (KF301: .*; )?KF303: ", words)
@@ -264,15 +268,13 @@ def test_nothing_is_begun_while_a_broker_is_down(
         LIMIT_S,
     )
     calm(real)
-    applied(project, "plan.json", "--throttle", "none").needs(0)
+    run_apply(project, "plan.json", "--throttle", "none").needs(0)
     assert [{*replicas} for replicas in now_on(real, name)] == [{1, 2, 3}] * 2
     calm(real)
 
 
-def test_an_apply_finds_the_next_controller(
-    project: Project, real: KafkaCluster, brokers: DevCluster
-) -> None:
-    down, _, _ = picked(real, controls=True)
+def test_apply_finds_the_next_controller(project: Project, real: KafkaCluster, brokers: DevCluster) -> None:
+    down, _, _ = pick_brokers(real, controls=True)
     for number in range(200):
         project.topic(f"t{number}", partitions=3, replicationFactor=3)
     applying = Applying(project, "topics")
@@ -280,7 +282,7 @@ def test_an_apply_finds_the_next_controller(
     brokers.stop_node(down, graceful=False)
     # A broker passes a request on to the next controller if the first has died: what was created by then is
     # refused the second time, so that nobody knows who did it.
-    end = applying.ended().needs(0)
+    end = applying.await_end().needs(0)
     assert re.search(
         r"Apply: (200 created|200 already done|\d+ created, \d+ already done)\. Verified", end.out
     )
@@ -289,17 +291,17 @@ def test_an_apply_finds_the_next_controller(
     brokers.start_node(down)
 
 
-def test_a_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
+def test_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
     project: Project, real: KafkaCluster
 ) -> None:
     name = topic_of(project, real)
-    other = project.topic("b", partitions=len(SINGLE), replicationFactor=3)
-    place_topic(real, other, SINGLE)
-    fill(project.servers, other, len(SINGLE), SIZE)
+    second = project.topic("b", partitions=len(SINGLE), replicationFactor=3)
+    place_topic(real, second, SINGLE)
+    fill(project.servers, second, len(SINGLE), SIZE)
     applying = Applying(project, "topics", "--throttle", "2MB")
-    in_the_midst(real, name)
-    remove_topics(project.servers, other)
-    applying.ended().needs(1)
+    await_copying(real, name)
+    remove_topics(project.servers, second)
+    applying.await_end().needs(1)
     three_each(real, name)
     calm(real)
     assert real.throttle_configs([name]) == ()
@@ -311,64 +313,66 @@ def test_a_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
 def test_ctrl_c_does_not_wait_for_a_dead_broker(
     project: Project, real: KafkaCluster, brokers: DevCluster
 ) -> None:
-    """What it cannot take off is named, and the next apply takes it off."""
-    down, one, other = picked(real, controls=False)
-    before: Assignment = ((one, other), (other, one), (one, other))
+    """Throttles that cannot be removed are named, and the next apply removes them."""
+    down, first, second = pick_brokers(real, controls=False)
+    before: Assignment = ((first, second), (second, first), (first, second))
     name = topic_of(project, real, before)
     applying = Applying(project, "topics", "--throttle", SLOW)
-    in_the_midst(real, name)
+    await_copying(real, name)
     brokers.stop_node(down, graceful=False)
     applying.wait_for(f"broker {down} down")
     # One broker said so. While another still counts it among the living, requests to it are tried again.
     await_brokers(brokers, down)
-    before_it = len(applying.said())
+    before_it = len(applying.read_progress())
     applying.process.send_signal(signal.SIGINT)
-    end = applying.ended().needs(1)
+    end = applying.await_end().needs(1)
     assert "trying again" not in end.err[before_it:]
     assert f"still set: the throttle of broker {down}; the next apply removes them" in end.err
     brokers.start_node(down)
     whole(real, name, before)
-    applied(project, "topics", "--throttle", "none").needs(0)
+    run_apply(project, "topics", "--throttle", "none").needs(0)
     three_each(real, name, before)
     calm(real)
 
 
-def test_a_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCluster) -> None:
+def test_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaCluster) -> None:
     name = topic_of(project, real)
     # So slow that replicas are being copied still when the lock of the killed one is free, after 45 s.
     first = Applying(project, "topics", "--throttle", "100KB")
-    in_the_midst(real, name)
+    await_copying(real, name)
     first.process.kill()
-    assert first.ended().code == -signal.SIGKILL
+    assert first.await_end().code == -signal.SIGKILL
     # Four lines of two sides each: three brokers, and the topic.
-    assert len(throttled(real).rates) == 3
-    then = copied(real, name)
+    assert len(read_throttles(real).rates) == 3
+    then = read_copied_bytes(real, name)
     second = Applying(project, "topics", "--throttle", "20MB")
     until = time.monotonic() + LIMIT_S
-    while now := copied(real, name):  # from here on nothing is started again: no replica ever shrinks
+    while now := read_copied_bytes(
+        real, name
+    ):  # from here on nothing is started again: no replica ever shrinks
         assert all(size >= then.get(replica, 0) for replica, size in now.items())
         then |= now
         assert time.monotonic() < until, now
         time.sleep(0.3)
-    end = second.ended().needs(0)
+    end = second.await_end().needs(0)
     assert "already running: 3 partitions" in end.err
     three_each(real, name)
     calm(real)
     record = read_record(real, AuditSettings())
     of_topic = [entry for entry in record.entries if entry.ref.name == name]
     assert [entry.outcome and entry.outcome.result for entry in of_topic] == [None, "applied"]
-    announced = [one for one in record.throttles if name in one.throttles.replicas]
-    assert {one.run for one in announced} == {entry.run for entry in of_topic}
-    assert all(one.removed for one in announced)
+    announced = [throttle for throttle in record.throttles if name in throttle.throttles.replicas]
+    assert {item.run for item in announced} == {entry.run for entry in of_topic}
+    assert all(item.removed for item in announced)
 
 
 def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluster) -> None:
     """As a person sees it, who watches the bar."""
     name = topic_of(project, real)
-    arguments = project.aimed(["apply", "topics", "--throttle", SLOW, "--auto-approve"])
+    arguments = project.add_cluster(["apply", "topics", "--throttle", SLOW, "--auto-approve"])
     session = Terminal(*arguments, cwd=project.folder, env=SAFEGUARDED, columns=80)
     session.wait_for("Moving replicas")
-    in_the_midst(real, name)
+    await_copying(real, name)
     session.wait_for(" MiB of 114.")
     session.wait_for(" left")  # which takes two readings
     session.type("\x03")
@@ -378,7 +382,7 @@ def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluste
     assert "stopped; 0 of 3" in plain(end.out)
     whole(real, name, SINGLE)
     calm(real)
-    applied(project, "topics", "--throttle", "none").needs(0)
+    run_apply(project, "topics", "--throttle", "none").needs(0)
     three_each(real, name)
 
 
@@ -389,11 +393,11 @@ def test_ctrl_c_twice_is_cleaned_by_the_next_apply(
     """The second one gives up what the first one waits for, at whatever point of its cleaning up."""
     name = topic_of(project, real)
     first = Applying(project, "topics", "--throttle", SLOW)
-    in_the_midst(real, name)
+    await_copying(real, name)
     first.process.send_signal(signal.SIGINT)
     time.sleep(later_s)
     first.process.send_signal(signal.SIGINT)
-    end = first.ended().needs(1)
+    end = first.await_end().needs(1)
     # How far it came, or, where the second one came behind the cleaning up, what was not waited for.
     how_far = "stopped; [0-3] of 3 partitions in place"
     not_waited_for = "abandoned while (waiting for the answer|verifying it)"
@@ -402,7 +406,7 @@ def test_ctrl_c_twice_is_cleaned_by_the_next_apply(
     if "still set: the throttle of brokers 1, 2, 3" in end.err:
         assert "next apply removes them" in end.err
     else:
-        eventually(lambda: throttled(real), lambda left: not left)
-    applied(project, "topics", "--throttle", "none").needs(0)
+        eventually(lambda: read_throttles(real), lambda left: not left)
+    run_apply(project, "topics", "--throttle", "none").needs(0)
     three_each(real, name)
     calm(real)

@@ -1,4 +1,4 @@
-"""What a user installs: the wheel, in an empty environment."""
+"""Tests of the wheel, installed into an empty environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.nightly(
     "it installs the dependencies of a user from the network, and again what tests have here"
 )
-def test_the_wheel_works_without_spark(tmp_path: Path) -> None:
+def test_wheel_works_without_spark(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")

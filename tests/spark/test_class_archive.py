@@ -55,12 +55,12 @@ def test_classes_come_from_the_archive_unless_it_is_off(cache: Path, tmp_path: P
     assert call.said == ""
     without, shared = measure(cache, tmp_path, "off")
     assert shared == 0
-    topics = [json.loads(one.out)["topics"][0]["partitions"] for one in (call, without)]
+    topics = [json.loads(item.out)["topics"][0]["partitions"] for item in (call, without)]
     assert topics[0] == topics[1]
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "flipped"])
-def test_a_damaged_archive_is_ignored(cache: Path, tmp_path: Path, damage: str) -> None:
+def test_damaged_archive_is_ignored(cache: Path, tmp_path: Path, damage: str) -> None:
     file = archive_of(cache)
     whole = file.read_bytes()
     middle = len(whole) // 2

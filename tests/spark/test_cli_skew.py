@@ -14,11 +14,10 @@ from confluent_kafka import Producer
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project, Terminal, called, kafkaform, plain
+from tests.support.cli.project import Project, Terminal, kafkaform, plain, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
 from tests.support.clusters.topics import make_topic
 from tests.support.skew.producers import SCENES, produce_keys
-from tests.unit.cli.test_cli_skew import policy
 
 KEY = "jane.doe-4711"
 """A key that is personal data, and nothing else is called."""
@@ -35,7 +34,7 @@ def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     Project(tmp_path, "", "").topic("orders", partitions=4, skew={"maxKeyShare": 0.2})
     rows = [{"key": key, "partition": 0, "size": 10, "offset": n} for n, key in enumerate(hot_keys())]
     (tmp_path / "orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    call = called(
+    call = run_in_process(
         *("skew", "--from", "orders.jsonl"),
         *("--show-keys", "--out", "a.json", "--out", "a.md", "--out", "a.html", "--out", "-"),
         *("--history", "old"),
@@ -54,16 +53,16 @@ def test_keys_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     assert len(topic["partitions"]) == 4
 
 
-def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> None:
+def test_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> None:
     """Two topics in one session: one breaks its policy, one is empty; no artefact has a key in it."""
     hot = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
     empty = produce_keys(real_cluster, project.servers, f"{project.prefix}empty", 2, [])
-    policy(project, "hot", 4, maxKeyShare=0.2)
-    policy(project, "empty", 2, maxPartitionRatio=1.5)
+    project.topic("hot", partitions=4, skew={"maxKeyShare": 0.2})
+    project.topic("empty", partitions=2, skew={"maxPartitionRatio": 1.5})
     project.group("shop", topics=[hot], members={"expected": 2})
     call = kafkaform(
         "--debug",
-        *project.aimed(["skew", "--what-if", "5,8", "--seed", "7"]),
+        *project.add_cluster(["skew", "--what-if", "5,8", "--seed", "7"]),
         *("--out", "a.json", "--out", "a.md", "--out", "a.html", "--out", "-", "--history", "old"),
         cwd=project.folder,
     ).needs(2)
@@ -77,13 +76,13 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
     assert topic["sample"]["seed"] == 7
     assert topic["hot_keys"][0]["share"]["value"] == pytest.approx(0.5)
     assert topic["hot_keys"][0]["key"] is None
-    assert {5, 8} <= {one["partitions"] for one in topic["what_if"]}
+    assert {5, 8} <= {item["partitions"] for item in topic["what_if"]}
     assert [group["name"] for group in topic["groups"]] == [f"{project.prefix}shop"]
-    assert all(one["log_bytes"] > 0 for one in topic["partitions"] if one["log_records"])
+    assert all(item["log_bytes"] > 0 for item in topic["partitions"] if item["log_records"])
     assert (by_name[empty]["diagnosis"], by_name[empty]["policy"]["status"]) == ("empty", "pass")
     assert hot in call.out
     assert "INFO" in call.err, "Spark's log is shown with --debug"
-    policy(project, "hot", 8)
+    project.topic("hot", partitions=8, skew={})
     planned = project.run("plan", "--skew", "a.json", "--format", "markdown").needs(0)
     assert hot in planned.out
     everything = {path.name: path.read_text() for path in project.folder.rglob("*") if path.is_file()}
@@ -95,7 +94,7 @@ def test_the_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) 
 
 @pytest.mark.nightly("simulations of the same topic run by day")
 @pytest.mark.usefixtures("one_session")
-def test_a_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kafka: DevCluster) -> None:
+def test_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kafka: DevCluster) -> None:
     """The key has 90 % of the records in two of 24 hours of a week, and none at other times."""
     topic = f"{project.prefix}nights"
     SCENES["every-night"](kafka.bootstrap_servers, topic, np.random.default_rng(1))
@@ -112,7 +111,7 @@ def test_a_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kaf
 
 
 @pytest.mark.usefixtures("one_session")
-def test_an_unreadable_topic_spares_the_others(
+def test_unreadable_topic_spares_the_others(
     account: Callable[..., Account], kafka_acl: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     names = {name: f"{prefix}{name}" for name in ("open", "closed")}
@@ -151,7 +150,7 @@ def _is_java(process: psutil.Process) -> bool:
 
 def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None:
     name = produce_keys(real_cluster, project.servers, f"{project.prefix}hot", 4, hot_keys())
-    terminal = Terminal(*project.aimed(["skew", name, "--records", "all"]), cwd=project.folder)
+    terminal = Terminal(*project.add_cluster(["skew", name, "--records", "all"]), cwd=project.folder)
     terminal.wait_for("Starting Spark")
     main = psutil.Process(terminal.process.pid)
     # Python loses an interrupt that comes while it forks: logging's hook ignores exceptions.
@@ -159,7 +158,7 @@ def test_ctrl_c_ends_spark(project: Project, real_cluster: KafkaCluster) -> None
     terminal.type("\x03")
     call = terminal.end().needs(1)
     assert plain(call.out).splitlines()[-1].startswith("Error: interrupted")
-    eventually(lambda: [one for one in spark if one.is_running()], lambda left: not left)
+    eventually(lambda: [item for item in spark if item.is_running()], lambda left: not left)
 
 
 @pytest.mark.usefixtures("one_session")
@@ -171,7 +170,7 @@ def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
     kinds = (("--history-format", "parquet"), ())
     # A folder of rows is recognised.
     for number, (trend, kind) in enumerate(zip((False, True), kinds, strict=True), 1):
-        call = called(*read, *kind, "--out", "page.html", "--out", "a.json", cwd=tmp_path).needs(0)
+        call = run_in_process(*read, *kind, "--out", "page.html", "--out", "a.json", cwd=tmp_path).needs(0)
         assert call.said == ""
         assert len(list((tmp_path / "lake" / "skew").rglob("*.parquet"))) == number
         assert ("oldest first" in (tmp_path / "page.html").read_text()) is trend
@@ -180,6 +179,6 @@ def test_metrics_are_appended_and_are_a_history(tmp_path: Path) -> None:
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "lake").rglob("*.parquet"))
 
     nowhere = ("--history", "/proc/none", "--history-format", "parquet")
-    call = called("skew", "--from", "orders.jsonl", *nowhere, "--out", "c.json", cwd=tmp_path)
+    call = run_in_process("skew", "--from", "orders.jsonl", *nowhere, "--out", "c.json", cwd=tmp_path)
     assert "/proc/none: " in call.needs(1).said
     assert json.loads((tmp_path / "c.json").read_text())["topics"]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from spark_validation import measure
 from spark_validation.key_counts import CountsLayout
 from spark_validation.measure import count_records
-from tests.support.skew.records import Record, assert_same, counted
+from tests.support.skew.records import Record, assert_same, tally_records
 
 LAYOUT = CountsLayout(3, 2, (1.0, 2.0, 1.0), (True, False, True), (3, 6))
 SCHEMA = "partition int, replicate int, key binary, size long, at long"
@@ -24,7 +24,7 @@ def test_many_reducers_count_what_few_do(spark: SparkSession, monkeypatch: pytes
         for at in range(400)
     ]
     frame = spark.createDataFrame([tuple(record) for record in records], SCHEMA)
-    truth = counted(records, LAYOUT)
+    truth = tally_records(records, LAYOUT)
     assert_same(count_records(frame, LAYOUT, count=400, slots=2), truth)
     monkeypatch.setattr(measure, "MIN_RECORDS_PER_REDUCER", 100)
     assert measure.divide([400], 4).count == 4

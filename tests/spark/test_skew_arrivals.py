@@ -1,4 +1,4 @@
-"""What is said of topics that keep only a part of what was written to them, against what was seen before.
+"""Tests of arrivals in topics that keep only a part of their records, against earlier observations.
 
 The command reads every scene twice: all records, and a sample.
 """
@@ -21,7 +21,7 @@ import pytest
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import TopicResult
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 from tests.support.clusters.fixtures import group_clusters
 from tests.support.nightly import has_nightly_tests, select_daily
 from tests.support.skew.arrivals import (
@@ -32,7 +32,7 @@ from tests.support.skew.arrivals import (
     Topic,
     even_keys,
     make_scenes,
-    with_hot,
+    mix_in_hot_key,
 )
 
 pytestmark = pytest.mark.usefixtures("one_session")
@@ -147,17 +147,17 @@ def scenes(servers: str, request: pytest.FixtureRequest) -> Mapping[str, Topic]:
 
 @pytest.fixture(scope="module")
 def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the command says of all scenes, by what it reads."""
+    """Return the report of all scenes, by its options."""
 
     @cache
-    def of(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
+    def index_results(options: tuple[str, ...]) -> Mapping[str, TopicResult]:
         folder = tmp_path_factory.mktemp("skew")
         arguments = ("skew", *scenes, *options, "--all", "--bootstrap-server", servers, "--out", "a.json")
-        called(*arguments, cwd=folder).needs(0)
+        run_in_process(*arguments, cwd=folder).needs(0)
         report = parse_skew_report((folder / "a.json").read_text(), "a.json")
         return {topic.name: topic for topic in report.topics}
 
-    return of
+    return index_results
 
 
 def test_every_scene_has_its_row() -> None:
@@ -166,7 +166,7 @@ def test_every_scene_has_its_row() -> None:
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
 @pytest.mark.parametrize("scene", select_scenes(TABLE))
-def test_the_verdict_is_about_what_was_written(
+def test_verdict_is_about_what_was_written(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     result, expected, topic = measured(options)[scene], TABLE[scene], scenes[scene]
@@ -175,7 +175,7 @@ def test_the_verdict_is_about_what_was_written(
     counts = topic.written.counts(result.sample.since_ms, topic.partitions)
     ratio = max(counts) * topic.partitions / sum(counts)
     assert result.by_records.max_mean_ratio.value == pytest.approx(ratio, rel=expected.near)
-    said = json.dumps(
+    output = json.dumps(
         [
             *(cause.evidence for cause in result.causes),
             result.keys_withheld,
@@ -187,7 +187,7 @@ def test_the_verdict_is_about_what_was_written(
             *(f"{finding.code} {finding.message}" for finding in result.findings),
         ]
     )
-    assert expected.says in said
+    assert expected.says in output
 
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
@@ -195,7 +195,7 @@ def test_the_verdict_is_about_what_was_written(
 def test_recent_periods_are_known_or_withheld(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
-    """What is said of the last hour and day holds for what was written, within its interval."""
+    """The figures of the last hour and day hold for the records written, within their intervals."""
     result, topic = measured(options)[scene], scenes[scene]
     for period in result.arrivals or ():
         if period.name not in {"hour", "day"} or period.unknown is not None:
@@ -210,7 +210,7 @@ def test_recent_periods_are_known_or_withheld(
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
 @pytest.mark.parametrize("scene", select_scenes(WITH_HOT_KEY))
-def test_the_share_of_the_hot_key_is_of_all_written(
+def test_share_of_the_hot_key_is_of_all_written(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     """Of a compacted log, only the newest part can be read: it stands for the whole."""
@@ -263,7 +263,7 @@ def test_what_cannot_be_known_is_withheld_everywhere(
 
 
 @pytest.mark.parametrize(("name", "code"), [("ahead-inside", 0), ("replayed", 2)])
-def test_a_period_that_is_asked_for_is_read_where_times_mislead(
+def test_period_that_is_asked_for_is_read_where_times_mislead(
     servers: str, scenes: Mapping[str, Topic], tmp_path: Path, name: str, code: int
 ) -> None:
     topic, project = scenes[name], Project(tmp_path, servers, "")
@@ -274,7 +274,7 @@ def test_a_period_that_is_asked_for_is_read_where_times_mislead(
     ratio = result["by_records"]["max_mean_ratio"]["value"]
     assert ratio == pytest.approx(max(truth) * PARTITIONS / sum(truth), rel=0.03)
     # From offsets alone, nothing can be said of it.
-    arrivals = called(
+    arrivals = run_in_process(
         *("arrivals", name, "--since", "1h", "--format", "json", "--bootstrap-server", servers), cwd=tmp_path
     ).needs(1)
     assert arrivals.json["topics"][0]["spread"] == "not known"
@@ -285,7 +285,7 @@ def test_even_topics_of_a_pattern_are_left_out(
 ) -> None:
     """Offsets alone tell it, before Spark reads anything; a topic that is named is read all the same."""
     assert {"even-trimmed", "hot-trimmed", "even-by-time"} <= scenes.keys()
-    call = called(
+    call = run_in_process(
         *("skew", "*n-trimmed", "hot-trimmed", "even-by-time", "--records", "2000"),
         *("--format", "json", "--bootstrap-server", servers),
         cwd=tmp_path,
@@ -303,12 +303,12 @@ def test_new_records_are_watched(servers: str, scenes: Mapping[str, Topic], tmp_
     def write() -> None:
         random = np.random.default_rng(7)
         while not stop.wait(0.2):
-            topic.send(with_hot(even_keys(random, 400), random, 0.3), repeat(int(time.time() * 1000)))
+            topic.send(mix_in_hot_key(even_keys(random, 400), random, 0.3), repeat(int(time.time() * 1000)))
 
     writer = Thread(target=write)
     writer.start()
     try:
-        call = called(
+        call = run_in_process(
             *("skew", topic.name, "--watch", "5s", "--format", "json", "--bootstrap-server", servers),
             cwd=tmp_path,
         ).needs(0)

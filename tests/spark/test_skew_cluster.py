@@ -61,7 +61,7 @@ print(to_json(SkewReport("", None, None, "", (result,))))
 @pytest.mark.nightly(
     "a Spark cluster with two drivers: six JVMs; the job that they run is tested here and in test_skew_truth"
 )
-def test_a_standalone_cluster_counts_the_same(
+def test_standalone_cluster_counts_the_same(
     spark: SparkSession, kafka_acl: DevCluster, account: Callable[..., Account], prefix: str, tmp_path: Path
 ) -> None:
     """Through --master and by the documented spark-submit; the cluster keeps the password nowhere."""
@@ -101,12 +101,14 @@ def test_a_standalone_cluster_counts_the_same(
         logs |= {path: path.read_text(errors="replace") for path in cluster_folder.glob("*.log")}
     assert not cluster_folder.exists()
 
-    assert rounded(from_document(json.loads(through_master.stdout)).topics[0]) == rounded(local)
+    assert round_numbers(from_document(json.loads(through_master.stdout)).topics[0]) == round_numbers(local)
     report = from_document(json.loads((tmp_path / "skew" / "report.json").read_text()))
     (submitted_result,) = report.topics
     assert submitted_result.arrivals is not None
     assert sum(submitted_result.arrivals[0].counts) == RECORDS
-    partitions = [replace(one, kept_from=None, kept_since_ms=None) for one in submitted_result.partitions]
+    partitions = [
+        replace(partition, kept_from=None, kept_since_ms=None) for partition in submitted_result.partitions
+    ]
     # The job asked for the topic's configs, which this account may not read.
     (note,) = submitted_result.sample.notes
     assert "(DescribeConfigs)" in note
@@ -117,7 +119,7 @@ def test_a_standalone_cluster_counts_the_same(
     without_offsets = replace(
         submitted_result, arrivals=None, policy=None, partitions=tuple(partitions), sample=sample
     )
-    assert rounded(without_offsets) == rounded(local)
+    assert round_numbers(without_offsets) == round_numbers(local)
     assert report.cluster_id == cluster_id
     # spark-submit passes its script's stderr on as stdout.
     assert "note: group.id in" in submitted.stdout
@@ -126,15 +128,15 @@ def test_a_standalone_cluster_counts_the_same(
     assert not [text for text in shown if secret in text]
 
 
-def rounded(found: Any) -> Any:
+def round_numbers(found: Any) -> Any:
     """A result without the last digits of its numbers: other reducers add them up in another order."""
     if isinstance(found, float):
         return float(f"{found:.12g}")
     if isinstance(found, dict):
-        return {name: rounded(value) for name, value in found.items()}
+        return {name: round_numbers(value) for name, value in found.items()}
     if isinstance(found, list | tuple):
-        return [rounded(value) for value in found]
-    return rounded(asdict(found)) if is_dataclass(found) and not isinstance(found, type) else found
+        return [round_numbers(value) for value in found]
+    return round_numbers(asdict(found)) if is_dataclass(found) and not isinstance(found, type) else found
 
 
 def _submit_as_documented(master: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -172,10 +174,10 @@ FINISHED = re.compile(r"Finished task (\d+)\.\d+ in stage 0\.")
 
 
 @pytest.mark.nightly("a Spark cluster with two workers: six JVMs, one of which is killed")
-def test_a_killed_worker_changes_no_result(
+def test_killed_worker_changes_no_result(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
-    """What it had read is read again by the other worker, and counted once."""
+    """The spans of the lost worker are read again by the other one, and counted once."""
     topic, properties = f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}
     produce_hot(kafka.bootstrap_servers, topic)
     spans = OffsetReader(properties).spans([topic])[0][topic]
@@ -208,14 +210,14 @@ def test_a_killed_worker_changes_no_result(
             driver.wait()
         assert driver.returncode == 0, errors[-3000:]
         assert lost.process.wait() != 0
-        (other,) = (worker for worker in cluster.workers if worker is not lost)
-        before, after = (set(FINISHED.findall(worker.read_executor_log())) for worker in (lost, other))
+        (second,) = (worker for worker in cluster.workers if worker is not lost)
+        before, after = (set(FINISHED.findall(worker.read_executor_log())) for worker in (lost, second))
     tasks = before | after
     assert tasks == {str(number) for number in range(len(tasks))}
     assert len(before) < len(tasks), "it was killed in the midst"
     assert before <= after, "what it had read was lost with it"
     (found,) = from_document(json.loads(out)).topics
-    assert rounded(found) == rounded(local)
+    assert round_numbers(found) == round_numbers(local)
 
 
 def produce_hot(servers: str, topic: str) -> None:

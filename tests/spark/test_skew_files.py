@@ -31,7 +31,7 @@ def records(count: int = 400) -> list[dict[str, Any]]:
     offsets: Counter[int] = Counter()
     for number in range(count):
         key = None if number % 10 == 0 else "hot" if number % 10 < 4 else f"key-{number % 83}"
-        partition = number // 10 % PARTITIONS if key is None else placed(key)
+        partition = number // 10 % PARTITIONS if key is None else place_key(key)
         made.append(
             {
                 "key": key,
@@ -45,8 +45,8 @@ def records(count: int = 400) -> list[dict[str, Any]]:
     return made
 
 
-def placed(key: str) -> int:
-    """Where Kafka's Java producer puts a key."""
+def place_key(key: str) -> int:
+    """Return the partition of a key by Kafka's Java producer."""
     return int(PARTITIONERS["murmur2"](Keys.from_list([key.encode()]))[0]) % PARTITIONS
 
 
@@ -63,8 +63,8 @@ def run(spark: SparkSession, path: Path, *topics: str, **more: Any) -> TopicResu
     return run_file(spark, files, name, settings, FileTopic(SkewLimits(), **more))
 
 
-def without_words(result: TopicResult) -> tuple[Any, ...]:
-    """What was counted and estimated."""
+def strip_prose(result: TopicResult) -> tuple[Any, ...]:
+    """Return the counts and estimates."""
     return result.partitions, result.by_records, result.by_bytes, result.hot_keys, result.null_key_share
 
 
@@ -75,23 +75,25 @@ def test_lines_of_json_are_counted_to_the_record(spark: SparkSession, tmp_path: 
     assert result.name == "orders"
     assert result.sample.mode == "file"
     assert (result.sample.records, result.sample.seed) == (len(rows), 0)
-    assert [one.sampled_records for one in result.partitions] == [by_partition[n] for n in range(PARTITIONS)]
-    assert [one.bytes.value for one in result.partitions] == [
+    assert [partition.sampled_records for partition in result.partitions] == [
+        by_partition[n] for n in range(PARTITIONS)
+    ]
+    assert [partition.bytes.value for partition in result.partitions] == [
         sum(row["size"] for row in rows if row["partition"] == n) for n in range(PARTITIONS)
     ]
     assert result.sampled_distinct_keys == len({row["key"] for row in rows} - {None})
     assert result.null_key_share.value == pytest.approx(0.1)
     hot = result.hot_keys[0]
-    assert (hot.key, hot.partitions) == ("hot", (placed("hot"),))
+    assert (hot.key, hot.partitions) == ("hot", (place_key("hot"),))
     assert hot.share.value == pytest.approx(0.3)
     assert result.partitioners["murmur2"] == 1.0
-    assert 6 in {one.partitions for one in result.what_if}
+    assert 6 in {item.partitions for item in result.what_if}
     assert not any("at random" in note for note in result.sample.notes)
 
 
-def test_a_list_of_json_parquet_and_base64_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_list_of_json_parquet_and_base64_agree(spark: SparkSession, tmp_path: Path) -> None:
     rows = records()
-    told = without_words(run(spark, lines(tmp_path / "lines.ndjson", rows)))
+    prose = strip_prose(run(spark, lines(tmp_path / "lines.ndjson", rows)))
     (tmp_path / "list.json").write_text("\n " + json.dumps(rows, indent=1), "utf-8")
     coded = [
         {
@@ -110,7 +112,7 @@ def test_a_list_of_json_parquet_and_base64_say_the_same(spark: SparkSession, tmp
     pq.write_table(table.slice(0, 150), folder / "a.parquet")
     pq.write_table(table.slice(150), folder / "b.snappy.parquet")
     for name in ("list.json", "coded.json", "folder"):
-        assert without_words(run(spark, tmp_path / name)) == told, name
+        assert strip_prose(run(spark, tmp_path / name)) == prose, name
 
 
 def test_records_without_offsets_are_distributed_at_random(spark: SparkSession, tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_how_many_partitions_there_are(spark: SparkSession, tmp_path: Path) -> N
         run(spark, path, partitions=2)
 
 
-def test_a_column_says_the_topic(spark: SparkSession, tmp_path: Path) -> None:
+def test_column_names_the_topic(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{**row, "topic": "b" if n % 4 else "a"} for n, row in enumerate(records())]
     path = lines(tmp_path / "some.json", rows)
     assert open_files(spark, str(path)).topics == ("a", "b")

@@ -69,8 +69,8 @@ def test_metrics_of_a_trend_are_read_back(spark: SparkSession, tmp_path: Path) -
     rows = metric_rows(report(LATE))
     table.append(spark, rows)
     table.append(spark, metric_rows(report(NEXT_DAY)))
-    other = samples.report(samples.hot(), created_at=LATE)
-    table.append(spark, metric_rows(SkewReport("", None, None, other.created_at, other.topics)))
+    second = samples.report(samples.hot(), created_at=LATE)
+    table.append(spark, metric_rows(SkewReport("", None, None, second.created_at, second.topics)))
     found = table.read(spark, rows[0].cluster_id, ["payments.v1", "other"], TREND_METRICS)
     assert len(found) == 2 * len(TREND_METRICS)
     assert {row for row in found if row.sampled_at == rows[0].sampled_at} == {
@@ -83,7 +83,7 @@ def test_metrics_of_a_trend_are_read_back(spark: SparkSession, tmp_path: Path) -
     assert table.read(spark, rows[0].cluster_id, ["other"], TREND_METRICS) == ()
 
 
-def test_a_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_of_something_else_is_not_touched(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "other"
     spark.range(3).selectExpr("id", "cast(id as int) as value").write.parquet(str(place))
     before = sorted(place.rglob("*"))

@@ -11,58 +11,36 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.clusters.fixtures import Account, _binding, _grant, admin_client, guarded
+from tests.support.clusters.fixtures import Account, _binding, _grant, admin_client, start_guarded
 from tests.support.skew.producers import create_topic
-from tests.unit.spark_validation.test_session import refused
+from tests.support.skew.sessions import RECORDS, count_topic, plan_topic, start_refused
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = 'Tr0ub4dor "horse" battery'
-RECORDS = 6_000
 READ = 800
 
 
 @pytest.mark.nightly("a JVM of its own that waits for 12 s; that nobody listens at all is a unit test")
-def test_a_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
+def test_master_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        kind, message, _ = refused(tmp_path, master=url)
+        kind, message, _ = start_refused(tmp_path, master=url)
     assert kind == "SparkUnavailable"
     assert message == f"the Spark master {url} did not answer within 12 s"
 
 
-def filled(servers: str, topic: str) -> None:
+def fill_topic(servers: str, topic: str) -> None:
     create_topic(servers, topic, 2)
     producer = Producer({"bootstrap.servers": servers})
     for number in range(RECORDS):
         producer.produce(topic, key=str(number % 50), value="x", partition=number % 2)
     assert producer.flush(30) == 0
-
-
-def counted(
-    spark: SparkSession, topic: str, kafka: Mapping[str, str], on_progress: Any = None, partitions: int = 2
-) -> Any:
-    from spark_validation.job import report_progress
-    from spark_validation.measure import count_topics
-
-    with report_progress(spark, on_progress):
-        (found,) = count_topics(spark, [planned(topic, partitions)], kafka, slots=2)
-    return found
-
-
-def planned(topic: str, partitions: int = 2) -> Any:
-    from spark_validation.key_counts import CountsLayout
-    from spark_validation.measure import CountedTopic
-    from spark_validation.windows import Span, plan_windows
-
-    plan = plan_windows([Span(number, 0, RECORDS // 2) for number in range(partitions)], records=80, seed=1)
-    return CountedTopic(topic, plan, CountsLayout(partitions, plan.replicates, plan.weights, plan.read_whole))
 
 
 def client(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -73,20 +51,20 @@ def test_progress_is_reported_and_its_thread_ends(
     spark: SparkSession, kafka: DevCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_validation.job._PAUSE_S", 0.01)  # so few records are read in less than a pause
-    filled(kafka.bootstrap_servers, f"{prefix}a")
-    told: list[tuple[int, int, str]] = []
+    fill_topic(kafka.bootstrap_servers, f"{prefix}a")
+    progress: list[tuple[int, int, str]] = []
     before = set(threading.enumerate())
-    found = counted(
-        spark, f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}, lambda *a: told.append(a)
+    found = count_topic(
+        spark, f"{prefix}a", {"bootstrap.servers": kafka.bootstrap_servers}, lambda *a: progress.append(a)
     )
     assert int(found.records.sum()) == READ
-    assert told
-    assert {phase for _, _, phase in told} <= {"reading", "counting"}
-    assert all(0 <= done <= total for done, total, _ in told)
+    assert progress
+    assert {phase for _, _, phase in progress} <= {"reading", "counting"}
+    assert all(0 <= done <= total for done, total, _ in progress)
     assert set(threading.enumerate()) <= before
 
 
-def test_a_password_is_in_no_plan(
+def test_password_is_in_no_plan(
     spark: SparkSession,
     kafka_acl: DevCluster,
     account: Callable[..., Account],
@@ -96,10 +74,10 @@ def test_a_password_is_in_no_plan(
     from spark_validation import kafka_source, measure
 
     topic = f"{prefix}a"
-    filled(kafka_acl.bootstrap_servers, topic)
+    fill_topic(kafka_acl.bootstrap_servers, topic)
     kafka = client(kafka_acl.sasl_bootstrap_servers, account(f"TOPIC:{topic}:READ").properties)
-    assert int(counted(spark, topic, kafka).records.sum()) == READ
-    read = planned(topic)
+    assert int(count_topic(spark, topic, kafka).records.sum()) == READ
+    read = plan_topic(topic)
     tasks = kafka_source.divide_into_tasks([read.plan], 2)
     blocks = measure.kafka_blocks(spark, [read], kafka, tasks, measure.divide([80], 2))
     for mode in ("extended", "formatted", "cost", "codegen"):
@@ -112,8 +90,10 @@ def test_a_password_is_in_no_plan(
 @pytest.fixture(scope="module")
 def guarded_topic() -> Iterator[tuple[DevCluster, dict[str, str]]]:
     """A topic that only an account with a telling password may read."""
-    with guarded(1, heap_mb=256, sasl_users={"somebody": PASSWORD, "nobody": PASSWORD + "2"}) as cluster:
-        filled(cluster.bootstrap_servers, "orders")
+    with start_guarded(
+        1, heap_mb=256, sasl_users={"somebody": PASSWORD, "nobody": PASSWORD + "2"}
+    ) as cluster:
+        fill_topic(cluster.bootstrap_servers, "orders")
         _grant(admin_client(cluster.bootstrap_servers), [_binding("somebody", "TOPIC", "orders", "READ")])
         yield (
             cluster,
@@ -127,7 +107,7 @@ from pathlib import Path
 import psutil
 from spark_validation.session import start
 from spark_validation.configuration import SessionSettings
-from tests.spark.test_skew_session import counted
+from tests.support.skew.sessions import count_topic
 
 out = Path(sys.argv[1])
 good, others = json.loads(sys.stdin.read())
@@ -142,9 +122,9 @@ conf = {
 }
 settings = SessionSettings(master="local[2]", memory="512m", conf=conf, debug=True)
 with start(settings) as spark:
-    print("records", counted(spark, "orders", good).records.sum())
+    print("records", count_topic(spark, "orders", good).records.sum())
     for other in others:
-        error = counted(spark, "orders", other)
+        error = count_topic(spark, "orders", other)
         print("refused", error.message)
         (out / "error.txt").open("a").write(str(error))
     ui = spark.sparkContext.uiWebUrl
@@ -166,7 +146,7 @@ print("left", len(alive))
 @pytest.mark.nightly(
     "a JVM with log, event log and pages, and a broker of its own; that no plan has it is tested above"
 )
-def test_a_password_is_in_no_artefact_of_a_run(
+def test_password_is_in_no_artefact_of_a_run(
     guarded_topic: tuple[DevCluster, dict[str, str]], tmp_path: Path
 ) -> None:
     cluster, login = guarded_topic
@@ -177,13 +157,13 @@ def test_a_password_is_in_no_artefact_of_a_run(
         given = {**login, "sasl.username": user, "sasl.password": password}
         return client(cluster.sasl_bootstrap_servers, given)
 
-    good, other = login_of("somebody", PASSWORD), login_of("nobody", PASSWORD + "2")
+    good, second = login_of("somebody", PASSWORD), login_of("nobody", PASSWORD + "2")
     wrong = login_of("somebody", PASSWORD + "3")
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(out)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        input=json.dumps([good, [other, wrong]]),
+        input=json.dumps([good, [second, wrong]]),
         capture_output=True,
         text=True,
         check=False,

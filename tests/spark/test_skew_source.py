@@ -1,4 +1,4 @@
-"""What is read of a real Kafka's logs, also where offsets have gaps."""
+"""Tests of reading a real Kafka's logs, also where offsets have gaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_validation.kafka_source import RangeReader
 from spark_validation.windows import SamplePlan, Span, plan_windows
 from tests.support.clusters.fixtures import TIMEOUT_S, eventually
 from tests.support.clusters.topics import delete_records
-from tests.support.skew.producers import Key, busy_cleaner, create_topic, messages, named, producer, send
+from tests.support.skew.producers import Key, busy_cleaner, create_topic, messages, name_keys, producer, send
 
 Read: TypeAlias = Counter[tuple[int, int, Key, str]]
 """Records and their bytes, by partition, replicate and key."""
@@ -60,8 +60,8 @@ class Topic:
         assert reader.failures == {}
         return found
 
-    def expected(self, plan: SamplePlan) -> Read:
-        """What a consumer finds in the windows of a plan."""
+    def read_expected(self, plan: SamplePlan) -> Read:
+        """Return the records that a consumer finds in the windows of a plan."""
         replicates = {
             (window.partition, offset): window.replicate
             for window in plan.windows
@@ -80,7 +80,7 @@ class Topic:
 
 
 def total(read: Read) -> int:
-    return sum(count for (*_, what), count in read.items() if what == "records")
+    return sum(count for (*_, unit), count in read.items() if unit == "records")
 
 
 Make: TypeAlias = "Callable[..., Topic]"
@@ -88,8 +88,6 @@ Make: TypeAlias = "Callable[..., Topic]"
 
 @pytest.fixture
 def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> Make:
-    """Makes topics."""
-
     def make(partitions: int, **config: str) -> Topic:
         name = f"{prefix}{uuid.uuid4().hex[:6]}"
         create_topic(kafka.bootstrap_servers, name, partitions, **config)
@@ -104,7 +102,7 @@ def whole(spans: list[Span]) -> SamplePlan:
     return plan
 
 
-def sampled(spans: list[Span], share: float = 0.5) -> SamplePlan:
+def plan_sample(spans: list[Span], share: float = 0.5) -> SamplePlan:
     plan = plan_windows(spans, records=int(sum(span.records for span in spans) * share), seed=1)
     assert not plan.full
     return plan
@@ -112,29 +110,29 @@ def sampled(spans: list[Span], share: float = 0.5) -> SamplePlan:
 
 def test_each_record_is_read_once_and_in_its_replicate(topic: Make) -> None:
     made = topic(3)
-    made.send([*named(range(3_000)), *[None] * 300, b""])
-    for plan in (whole(made.spans()), sampled(made.spans())):
+    made.send([*name_keys(range(3_000)), *[None] * 300, b""])
+    for plan in (whole(made.spans()), plan_sample(made.spans())):
         read = made.read(plan)
-        assert read == made.expected(plan)
+        assert read == made.read_expected(plan)
         assert total(read) == plan.records
 
 
 def test_records_that_compaction_removed_are_not_there(topic: Make) -> None:
     made = topic(2, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001")
-    made.send(named(number % 400 for number in range(4_000)))
-    made.send(named(range(400, 3_000)))
+    made.send(name_keys(number % 400 for number in range(4_000)))
+    made.send(name_keys(range(400, 3_000)))
 
     def survivors() -> Read:
         # The segment that is written to is not compacted: another record ends it, a while after its first.
-        made.send(named([1, 2, 3, 4]))
-        return made.expected(whole(made.spans()))
+        made.send(name_keys([1, 2, 3, 4]))
+        return made.read_expected(whole(made.spans()))
 
     with busy_cleaner(made.servers):
         eventually(survivors, lambda found: total(found) < 3_500)
     offsets = made.offsets()
-    for plan in (whole(made.spans()), sampled(made.spans())):
+    for plan in (whole(made.spans()), plan_sample(made.spans())):
         read = made.read(plan)
-        assert read == made.expected(plan)
+        assert read == made.read_expected(plan)
         assert 0 < total(read) < plan.records
     assert made.offsets() == offsets > 6_600
 
@@ -151,11 +149,11 @@ def test_only_committed_records_are_read_and_none_is_waited_for(topic: Make) -> 
         assert client.flush(TIMEOUT_S) == 0
 
     for number in range(10):
-        transaction(named(range(number * 400, number * 400 + 400)))
+        transaction(name_keys(range(number * 400, number * 400 + 400)))
         client.commit_transaction(TIMEOUT_S)
     transaction([b"aborted-%d" % number for number in range(500)])
     client.abort_transaction(TIMEOUT_S)
-    transaction(named(range(4_000, 4_400)))
+    transaction(name_keys(range(4_000, 4_400)))
     client.commit_transaction(TIMEOUT_S)
     transaction([b"aborted-%d" % number for number in range(500)])
     client.abort_transaction(TIMEOUT_S)
@@ -164,47 +162,47 @@ def test_only_committed_records_are_read_and_none_is_waited_for(topic: Make) -> 
     assert offsets == 4_400 + 1_000 + 13 * 2
     transaction([b"open-%d" % number for number in range(500)])
     assert made.offsets() == offsets
-    plans = [whole(made.spans()), sampled(made.spans()), sampled(made.spans(), 0.2)]
+    plans = [whole(made.spans()), plan_sample(made.spans()), plan_sample(made.spans(), 0.2)]
     reads = [made.read(plan) for plan in plans]
-    assert reads == [made.expected(plan) for plan in plans]
+    assert reads == [made.read_expected(plan) for plan in plans]
     assert total(reads[0]) == 4_400
-    assert {key for _, _, key, _ in reads[0]} == {*named(range(4_400))}
+    assert {key for _, _, key, _ in reads[0]} == {*name_keys(range(4_400))}
     client.abort_transaction(TIMEOUT_S)
 
 
 def test_records_deleted_before_are_no_part_of_the_spans(topic: Make) -> None:
     made = topic(2)
-    made.send(named(range(4_000)))
+    made.send(name_keys(range(4_000)))
     delete_before(made, 0, 1_500)
     spans = made.spans()
     assert (spans[0].start, spans[1].start) == (1_500, 0)
-    for plan in (whole(spans), sampled(spans)):
+    for plan in (whole(spans), plan_sample(spans)):
         read = made.read(plan)
-        assert read == made.expected(plan)
+        assert read == made.read_expected(plan)
         assert total(read) == plan.records
 
 
 def test_records_deleted_meanwhile_are_missing_and_no_failure(topic: Make) -> None:
     made = topic(2)
-    made.send(named(range(4_000)))
-    plans = [whole(made.spans()), sampled(made.spans())]
+    made.send(name_keys(range(4_000)))
+    plans = [whole(made.spans()), plan_sample(made.spans())]
     delete_before(made, 0, 1_100)
     for plan in plans:
         read = made.read(plan)
-        assert read == made.expected(plan)
+        assert read == made.read_expected(plan)
         lost = sum(max(0, min(w.end, 1_100) - w.start) for w in plan.windows if w.partition == 0)
         assert lost > 0
         assert total(read) == plan.records - lost
 
 
-def test_a_partition_emptied_meanwhile_is_no_failure(topic: Make) -> None:
+def test_partition_emptied_meanwhile_is_no_failure(topic: Make) -> None:
     made = topic(2)
-    made.send(named(range(4_000)))
-    plans = [whole(made.spans()), sampled(made.spans())]
+    made.send(name_keys(range(4_000)))
+    plans = [whole(made.spans()), plan_sample(made.spans())]
     delete_before(made, 0, made.spans()[0].end)
     for plan in plans:
         read = made.read(plan)
-        assert read == made.expected(plan)
+        assert read == made.read_expected(plan)
         assert total(read) == plan.offsets_read[1]
 
 
@@ -217,17 +215,17 @@ def test_empty_partitions_are_skipped(topic: Make) -> None:
     made.send([b"one key"] * 3_000)
     spans = made.spans()
     assert sorted(span.records for span in spans) == [0] * 6 + [3_000]
-    for plan in (whole(spans), sampled(spans)):
+    for plan in (whole(spans), plan_sample(spans)):
         assert total(made.read(plan)) == plan.records
 
 
-def test_a_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> None:
+def test_topic_of_120_partitions_is_sampled_by_one_consumer(topic: Make) -> None:
     made = topic(120)
-    made.send(named(range(30_000)))
+    made.send(name_keys(range(30_000)))
     plan = plan_windows(made.spans(), records=5_000, seed=1)
     assert len(plan.windows) == 480
     assert len(kafka_source.divide_into_tasks([plan], 1)) == 1
-    assert made.read(plan, tasks=1) == made.expected(plan)
+    assert made.read(plan, tasks=1) == made.read_expected(plan)
 
 
 def test_groups_are_passed_on_before_they_are_too_many(topic: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,9 +234,9 @@ def test_groups_are_passed_on_before_they_are_too_many(topic: Make, monkeypatch:
     monkeypatch.setattr(kafka_source, "_BATCH", 1)
     monkeypatch.setattr(kafka_source, "_GROUPED", 1)
     made = topic(3)
-    made.send(named(range(1_000)))
+    made.send(name_keys(range(1_000)))
     plan = whole(made.spans())
-    assert made.read(plan, tasks=1) == made.expected(plan)
+    assert made.read(plan, tasks=1) == made.read_expected(plan)
 
 
 def test_large_records_and_tombstones_are_measured(topic: Make) -> None:
@@ -249,10 +247,10 @@ def test_large_records_and_tombstones_are_measured(topic: Make) -> None:
     for number in range(1_000):
         client.produce(made.name, None, b"gone-%d" % number)
     assert client.flush(TIMEOUT_S) == 0
-    for plan in (whole(made.spans()), sampled(made.spans())):
-        assert made.read(plan) == made.expected(plan)
+    for plan in (whole(made.spans()), plan_sample(made.spans())):
+        assert made.read(plan) == made.read_expected(plan)
     sizes = {
-        key: count for (_, _, key, what), count in made.read(whole(made.spans())).items() if what == "bytes"
+        key: count for (_, _, key, unit), count in made.read(whole(made.spans())).items() if unit == "bytes"
     }
     assert sizes[b"large-1"] == 2 * 2**20 + len(b"large-1")
     assert sizes[b"gone-1"] == len(b"gone-1")

@@ -38,7 +38,7 @@ BEGIN = int(time.time() * 1000) - 3_600_000
 # --- the job ---------------------------------------------------------------------------------------
 
 
-def test_a_missed_precision_reads_more_records(spark: SparkSession, kafka: DevCluster, prefix: str) -> None:
+def test_missed_precision_reads_more_records(spark: SparkSession, kafka: DevCluster, prefix: str) -> None:
     topic = f"{prefix}a"
     fill_topic(kafka.bootstrap_servers, topic, RECORDS, BEGIN)
     spans, properties = spans_read(kafka, topic), {"bootstrap.servers": kafka.bootstrap_servers}
@@ -61,10 +61,10 @@ def test_a_missed_precision_reads_more_records(spark: SparkSession, kafka: DevCl
 
 @pytest.mark.parametrize("partitions", [PARTITIONS, PARTITIONS + 2])
 @pytest.mark.parametrize("by", ["kafkaform", "spark-submit"])
-def test_a_topic_that_was_made_again_during_a_job_fails(
+def test_topic_that_was_recreated_during_a_job_fails(
     spark: SparkSession, kafka: DevCluster, real_cluster: KafkaCluster, prefix: str, by: str, partitions: int
 ) -> None:
-    """What was read may be of either topic, however many partitions the new one has."""
+    """The records that were read may be of either topic, however many partitions the new one has."""
     topic, servers = f"{prefix}a", kafka.bootstrap_servers
     fill_topic(servers, topic, RECORDS, BEGIN)
     reader = OffsetReader({"bootstrap.servers": servers})
@@ -95,7 +95,7 @@ def spans_read(kafka: DevCluster, topic: str) -> list[Span]:
 # --- the report ------------------------------------------------------------------------------------
 
 
-def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession, tmp_path: Path) -> None:
     from spark_validation.submit import write
 
     target = tmp_path / "new folder" / "report.json"
@@ -105,7 +105,7 @@ def test_a_report_is_written_whole_and_replaces_an_older_one(spark: SparkSession
         assert [path.name for path in target.parent.iterdir()] == ["report.json"]
 
 
-def test_a_failed_write_leaves_the_older_report(
+def test_failed_write_leaves_the_older_report(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from spark_validation import submit
@@ -122,7 +122,7 @@ def test_a_failed_write_leaves_the_older_report(
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "old")]
 
 
-def test_the_entry_says_what_is_wrong_in_one_line(
+def test_entry_reports_what_is_wrong_in_one_line(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path
 ) -> None:
     from spark_validation.submit import write_report
@@ -144,7 +144,7 @@ def test_the_entry_says_what_is_wrong_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_job_is_about_what_was_written_too(
+def test_job_is_about_what_was_written_too(
     spark: SparkSession, kafka: DevCluster, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partition with half of the records is trimmed to the others' size."""
@@ -197,7 +197,7 @@ def test_policies_decide_the_exit_code(
     assert capsys.readouterr().err.startswith(f"fail: {topic} has 300 ")
     broken = ["--policy", f"{topic}:minDistinctKeys=1000", "--topic", topic, "--topic", f"{prefix}none"]
     assert submit.run([*base, *metrics, *broken]) == 1
-    assert [one.name for one in from_document(json.loads(target.read_text())).topics] == [topic]
+    assert [item.name for item in from_document(json.loads(target.read_text())).topics] == [topic]
     assert f"not read: topic {prefix}none does not exist" in capsys.readouterr().err
     rows = ds.dataset(tmp_path / "metrics", partitioning="hive").to_table().to_pylist()
     assert [row["value"] for row in rows if (row["metric"], row["partition"]) == ("records", None)] == [

@@ -1,4 +1,4 @@
-"""What is said of a topic against what a plain consumer counts of it."""
+"""Analyses of topics are compared with the counts of a plain consumer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.skew.producers import (
     SPARSE,
     Key,
     Scene,
-    consumed,
+    consume_truth,
     create_topic,
     make_scenes,
     messages,
@@ -103,7 +103,7 @@ TABLE: Mapping[str, Expected] = {
 
 
 def mismatches(expected: Expected, result: TopicResult) -> list[str]:
-    """Where a result is not as expected, in words."""
+    """Return where a result is not as expected, in words."""
     text = " ".join([*(cause.evidence for cause in result.causes), *result.advice])
     causes = tuple(cause.name for cause in result.causes)
     found = [] if causes == expected.causes else [f"the causes are {causes}"]
@@ -145,12 +145,12 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
         requests = [TopicRequest(topic, spans(servers, topic, PARTITIONS), SkewLimits()) for topic in topics]
         return run_topics(spark, requests, {"bootstrap.servers": servers}, settings)
 
-    def of(name: str, settings: JobSettings) -> TopicResult:
+    def get_result(name: str, settings: JobSettings) -> TopicResult:
         result = results(settings)[skewed[name].topic]
         assert isinstance(result, TopicResult), result
         return result
 
-    return of
+    return get_result
 
 
 @pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
@@ -173,7 +173,7 @@ def test_as_much_is_read_as_was_asked_for(
 
 
 @pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
-def test_a_full_count_is_that_of_a_consumer(
+def test_full_count_is_that_of_a_consumer(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
@@ -194,7 +194,7 @@ def test_a_full_count_is_that_of_a_consumer(
 
 
 @pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
-def test_a_full_count_has_the_most_frequent_keys(
+def test_full_count_has_the_most_frequent_keys(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
@@ -214,7 +214,7 @@ def test_a_full_count_has_the_most_frequent_keys(
     assert all(records / total <= least + 1e-9 for key, records in counts.items() if key not in shown)
 
 
-def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -> None:
+def test_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -> None:
     """Each wrote half; a twelfth of the other's records lie where it would have put them."""
     # They wrote in turn, 3,000 records at a time: windows see more of the one or of the other.
     for settings, near in ((FULL, 0.005), (SAMPLE, 0.06)):
@@ -225,7 +225,7 @@ def test_the_shares_of_partitioners_are_those_of_the_producers(analysed: Analyse
 
 
 @pytest.mark.parametrize("scene", [row for row in BY_DAY_AND_NIGHT if row.values[0] not in SPARSE])
-def test_a_sample_knows_the_records_of_partitions(
+def test_sample_knows_the_records_of_partitions(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     truth = skewed[scene].truth
@@ -256,7 +256,7 @@ def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: Mappin
 
 
 @ANOTHER_SAMPLE
-def test_the_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     truth = skewed["hot"].truth.of_keys[b"hot"] / RECORDS
     for settings in (SAMPLE, OTHER_SAMPLE):
         hot = analysed("hot", settings).hot_keys[0]
@@ -265,7 +265,7 @@ def test_the_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[
         assert hot.share.high - hot.share.low < 0.05
 
 
-def test_the_share_without_a_key_is_near_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_share_without_a_key_is_near_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     """Within twice its interval: producers send other batches in each run, and one of 20 intervals misses."""
     truth = skewed["null"].truth.nulls.total() / RECORDS
     for settings in (SAMPLE, FULL):
@@ -294,10 +294,10 @@ def test_predictions_are_what_producers_then_do(
 ) -> None:
     """The same keys, by the partitioner that is at work now."""
     scene, servers = skewed[name], kafka.bootstrap_servers
-    more = scene.topic + ".24"
-    create_topic(servers, more, 24)
-    send(servers, more, scene.truth.of_keys.elements(), partitioner)
-    then = consumed(servers, more, 24)
+    larger_topic = scene.topic + ".24"
+    create_topic(servers, larger_topic, 24)
+    send(servers, larger_topic, scene.truth.of_keys.elements(), partitioner)
+    then = consume_truth(servers, larger_topic, 24)
     ratio, byte_ratio = (max(n.values()) * 24 / n.total() for n in (then.records, then.sizes))
     newest = newest_partitions(servers, scene.topic)
     moved = [key for key in then.keys if newest[key] not in then.keys[key]]
@@ -346,19 +346,19 @@ def test_salts_give_the_promised_ratio(
     }
     assert len(suffixes) == len(re.findall(r"\binto \d+", advice))
 
-    def salted(key: bytes) -> bytes:
+    def salt_key(key: bytes) -> bytes:
         salts = suffixes.get(hashlib.sha256(key).hexdigest()[:12])
         return key + next(salts).encode() if salts else key
 
     counts = scene.truth.of_keys
     if name == "began":  # what is written now has twice its share
         counts[b"began"] = round((counts.total() - counts[b"began"]) * 0.3 / 0.7)
-    keys = [*map(salted, counts.elements())]
+    keys = [*map(salt_key, counts.elements())]
     sizes = (1_600 if key.startswith(b"large") else 40 for key in keys) if name == "large-records" else None
     topic = scene.topic + ".salted"
     create_topic(servers, topic, PARTITIONS)
     send(servers, topic, keys, partitioner, sizes=sizes)
-    then = consumed(servers, topic, PARTITIONS)
+    then = consume_truth(servers, topic, PARTITIONS)
     assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=near)
     assert then.max_mean_ratio <= 1.5 < scene.truth.max_mean_ratio
     if name == "large-records":  # elsewhere a suffix changes the value, too
@@ -367,7 +367,7 @@ def test_salts_give_the_promised_ratio(
 
 
 @AT_NIGHT
-def test_a_key_without_a_suffix_is_spread_as_advised(
+def test_key_without_a_suffix_is_spread_as_advised(
     analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster
 ) -> None:
     scene, servers = skewed["longs"], kafka.bootstrap_servers
@@ -380,7 +380,7 @@ def test_a_key_without_a_suffix_is_spread_as_advised(
     topic = scene.topic + ".spread"
     create_topic(servers, topic, PARTITIONS)
     send(servers, topic, keys, partitions=(next(chosen) if key == hot else BY_PARTITIONER for key in keys))
-    then = consumed(servers, topic, PARTITIONS)
+    then = consume_truth(servers, topic, PARTITIONS)
     assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=0.006)
     assert scene.truth.max_mean_ratio > 3
 
@@ -390,7 +390,7 @@ def prediction(result: TopicResult, partitions: int) -> WhatIf:
 
 
 def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
-    """Where the newest record of each key lies."""
+    """Return the offset of the newest record of each key."""
     times: dict[Key, int] = {}
     found: dict[Key, int | None] = {}
     for message in messages(servers, topic, PARTITIONS):
@@ -401,7 +401,7 @@ def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
 
 
 @pytest.mark.parametrize(("name", "part"), [("late-5", 0.05)])
-def test_a_late_key_has_its_peak(
+def test_late_key_has_its_peak(
     analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster, name: str, part: float
 ) -> None:
     topic = skewed[name].topic
@@ -423,7 +423,7 @@ def test_a_late_key_has_its_peak(
         assert f"up to {ratio(key.peak)} times its overall share" in " ".join(result.advice)
 
 
-def test_a_partition_increase_is_dated_and_counted(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
+def test_partition_increase_is_dated_and_counted(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
     broken = sum(1 for at in skewed["repartitioned"].truth.keys.values() if len(at) > 1)
     cause = analysed("repartitioned", FULL).causes[0]
     assert isinstance(cause.facts, RepartitionFacts)

@@ -25,7 +25,7 @@ def browser() -> str:
     return program("browser", *NAMES)
 
 
-def drawn(page: Path, image: Path, *flags: str, width: int, height: int) -> tuple[str, Picture]:
+def draw_page(page: Path, image: Path, *flags: str, width: int, height: int) -> tuple[str, Picture]:
     """The page's document as HTML, after its scripts have run, and how it looks in a window of that size."""
     with tempfile.TemporaryDirectory(prefix="kafkaform-browser", ignore_cleanup_errors=True) as profile:
         command = [
@@ -86,7 +86,7 @@ class Picture:
         return {int(colour) for colour in np.unique(self._colours())}
 
     def rows_with(self, colour: int) -> int:
-        """How many rows have a pixel of that colour."""
+        """Count the rows that have a pixel of that colour."""
         return int((self._colours() == colour).any(axis=1).sum())
 
     def _colours(self) -> NDArray[np.uint32]:
@@ -95,8 +95,8 @@ class Picture:
 
 def luminance(*colour: int) -> float:
     """The relative luminance of a colour, https://www.w3.org/TR/WCAG22/#dfn-relative-luminance."""
-    parts = [one / 255 for one in colour]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    parts = [item / 255 for item in colour]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -120,11 +120,11 @@ def picture(png: bytes) -> Picture:
     channels = {2: 3, 6: 4}[colour]
     raw = zlib.decompress(packed)
     lines = np.frombuffer(raw, np.uint8).reshape(height, 1 + width * channels)
-    pixels = _unfiltered(lines[:, 0], lines[:, 1:].reshape(height, width, channels))
+    pixels = _unfilter_image(lines[:, 0], lines[:, 1:].reshape(height, width, channels))
     return Picture(pixels[:, :, :3])
 
 
-def _unfiltered(kinds: NDArray[np.uint8], filtered: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _unfilter_image(kinds: NDArray[np.uint8], filtered: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """An image without the filters of its rows, https://www.w3.org/TR/png-3/#9Filters.
 
     A pixel needs those to its left, above it, and between: so all of one diagonal are found at once.

@@ -20,7 +20,7 @@ NOTES = "/projects/kafka%2Ftopics/merge_requests/12/notes"
 
 @dataclass
 class FakeGitLab:
-    """What tests put into it, and what was asked of it, are plain attributes."""
+    """A fake GitLab: the state that tests put into it, and its requests, are plain attributes."""
 
     url: str
     page_size: int = 2
@@ -76,7 +76,7 @@ def fake_gitlab() -> Iterator[FakeGitLab]:
             body = json.loads(self.rfile.read(length)) if length else None
             gitlab.requests.append(f"{self.command} {path}")
             status, document, following = 401, {"message": "401 Unauthorized"}, ""
-            failing = next((one for one in gitlab.failures if one[0] == self.command), None)
+            failing = next((failure for failure in gitlab.failures if failure[0] == self.command), None)
             if self.headers.get("PRIVATE-TOKEN") == TOKEN and (failing is None or failing[2]):
                 status, document, following = gitlab.answer(self.command, path, parse_qs(parts.query), body)
             if failing is not None:

@@ -96,8 +96,8 @@ def shorten_lists(value: Any, length: int = 2) -> Any:
     if isinstance(value, dict):
         return {name: shorten_lists(entry, length) for name, entry in value.items()}
     if isinstance(value, list):
-        more = [f"... {len(value) - length} more"] if len(value) > length else []
-        return [shorten_lists(entry, length) for entry in value[:length]] + more
+        extra = [f"... {len(value) - length} more"] if len(value) > length else []
+        return [shorten_lists(entry, length) for entry in value[:length]] + extra
     return value
 
 

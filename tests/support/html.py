@@ -31,12 +31,12 @@ class Element:
 
     def all(self, *tags: str) -> list[Element]:
         """Every element of these tags below this one, in the page's order."""
-        inner = [one for one in self.children if isinstance(one, Element)]
-        return [found for one in inner for found in ([one] if one.tag in tags else []) + one.all(*tags)]
+        inner = [item for item in self.children if isinstance(item, Element)]
+        return [found for item in inner for found in ([item] if item.tag in tags else []) + item.all(*tags)]
 
     @property
     def text(self) -> str:
-        parts = (one if isinstance(one, str) else one.text for one in self.children)
+        parts = (item if isinstance(item, str) else item.text for item in self.children)
         return re.sub(r"\s+", " ", "".join(parts)).strip()
 
 

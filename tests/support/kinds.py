@@ -214,7 +214,6 @@ class KindJourney:
     cluster: Cluster
 
     def take(self) -> None:
-        """Take all steps."""
         for name in self.case.topics:
             topic = ResourceRef("Topic", self.fill(name))
             assert self.cluster.execute([CreateTopic(topic, 2, 1, {})]) == [None]
@@ -295,7 +294,6 @@ class KindJourney:
 
     @property
     def ref(self) -> ResourceRef:
-        """The resource."""
         return ResourceRef(self.case.kind, self.fill(self.case.name))
 
     def fill(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What GitHub and other readers make of Markdown."""
+"""Markdown as GitHub and other readers render it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_as_github(markdown: str) -> list[str]:
 
 @dataclass
 class Parsed:
-    """What Markdown parsers find in a report; `foreign` are elements that reports have no use for."""
+    """The elements that Markdown parsers find in a report; `foreign` are those that no report needs."""
 
     headings: list[str] = field(default_factory=list)
     rows: list[list[list[Token]]] = field(default_factory=list)

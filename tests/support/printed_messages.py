@@ -71,8 +71,8 @@ class PrintedMessages:
             if match and all(len(value) < len(text) and covers(value) for value in match.groups()):
                 return True
         for before in _VALUES_BEFORE:
-            rest = text[match.end() :] if (match := before.match(text)) else ""
-            if len(words_of(rest)) > 1 and self._covers(rest):
+            remaining = text[match.end() :] if (match := before.match(text)) else ""
+            if len(words_of(remaining)) > 1 and self._covers(remaining):
                 return True
         return any(
             self._covers(text[:at]) and self._covers(text[at + len(joint) :])

@@ -49,7 +49,6 @@ class MemoryRegistry:
     _ids: list[str] = field(default_factory=list)
 
     def handle(self, method: str, path: str, body: Any) -> RegistryResponse:
-        """Answer a request."""
         self.requests.append((method, path))
         parts = urlsplit(path)
         steps, query = [unquote(step) for step in parts.path.strip("/").split("/")], parse_qs(parts.query)

@@ -42,7 +42,7 @@ def without_java(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a group that is to go is read by somebody is found out at once."""
+    """A reader of a group that is to go is found out at once."""
     monkeypatch.setattr("kafkaform.plan.measuring.WATCH_S", 0.0)
 
 
@@ -71,7 +71,6 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
 
 @pytest.fixture
 def servers() -> str:
-    """Nobody listens there."""
     return "127.0.0.1:1"
 
 

@@ -19,8 +19,8 @@ import pytest
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.devcluster.releases import parse_minor_version, resolve_version
 from tests.support.cli.project import ROOT, Project
-from tests.support.clusters.fixtures import guarded, remove_topics
-from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
+from tests.support.clusters.fixtures import remove_topics, start_guarded
+from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, read_recorded, record, take
 from tests.support.clusters.vendor_profiles import PROFILES
 
 pytestmark = pytest.mark.nightly("brokers of an earlier version; make test-kafka has all versions")
@@ -37,7 +37,7 @@ TAKEN = [
 
 
 def limits(versions: Sequence[str], name: str) -> dict[str, Limit]:
-    """What brokers of these versions do not do in a journey, by step; the first is the bootstrap server."""
+    """Return the limits of brokers of these versions in a journey, by step; the first bootstraps."""
     oldest, asked = min(map(parse_minor_version, versions)), parse_minor_version(versions[0])
     return {
         step: limit
@@ -76,7 +76,7 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[DevCluster]:
     """Three brokers of a version; for `4.0+3.9` one of 4.0, which is the bootstrap server, and two of 3.9."""
     first, last = (request.param.split("+") * 2)[:2]
     # With users, brokers have an authorizer; clients of the other listener are super users.
-    with guarded(3, heap_mb=256, kafka_version=(first, last, last), sasl_users={"a": "b"}) as cluster:
+    with start_guarded(3, heap_mb=256, kafka_version=(first, last, last), sasl_users={"a": "b"}) as cluster:
         yield cluster
 
 
@@ -90,21 +90,21 @@ def site(brokers: DevCluster, name: str, tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize(("brokers", "name"), TAKEN, indirect=["brokers"], scope="module")
-def test_a_journey(site: Site, brokers: DevCluster, name: str) -> None:
+def test_journey(site: Site, brokers: DevCluster, name: str) -> None:
     cell = take(name, site)
     column = "+".join(dict.fromkeys(node.kafka_version for node in brokers.nodes))
     if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
         record(ROOT / written, "versions", column, name, cell)
     elif TABLE.exists():
-        assert cell == recorded(TABLE, "versions", column, name)
+        assert cell == read_recorded(TABLE, "versions", column, name)
 
 
 @pytest.mark.parametrize(("brokers", "name"), [(DAILY_VERSION, "")], indirect=["brokers"], scope="module")
-def test_an_error_without_a_change_exits_1(site: Site) -> None:
+def test_error_without_a_change_exits_1(site: Site) -> None:
     """KF216 needs the live cluster, and a group without settings has nothing to change."""
     project = site.project
-    other = project.topic("other")
-    group = site.group("new", protocol="consumer", topics=[other])
+    second = project.topic("other")
+    group = site.group("new", protocol="consumer", topics=[second])
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}}}
     project.config(clusters=clusters)
     for arguments in (["plan"], ["plan", "--clusters", "*"], ["plan", "--out", "plan.json"]):
@@ -114,18 +114,18 @@ def test_an_error_without_a_change_exits_1(site: Site) -> None:
     fleet = project.process("plan", "--clusters", "*").needs(1).out
     assert fleet.splitlines()[1].split() == ["dev", "1", "error,", "1", "change", "to", "apply"]
     assert fleet.endswith("1 cluster: 1 change on 1, 1 error.\n")
-    for what in (["plan.json"], [], ["plan.json"]):
-        call = project.process("apply", *what, "--auto-approve").needs(1)
+    for target in (["plan.json"], [], ["plan.json"]):
+        call = project.process("apply", *target, "--auto-approve").needs(1)
         assert "1 error of rules. Not complete." in call.out
         assert "next: " in call.out
     found = project.process("apply", "--auto-approve", "--format", "json").needs(1).json
     assert [(error["code"], error["resource"]) for error in found["errors"]] == [
         ("KF216", f"ConsumerGroup/{group}")
     ]
-    site.shows(other.removeprefix(project.prefix), partitions=1)
+    site.shows(second.removeprefix(project.prefix), partitions=1)
 
 
-def test_the_tables_have_every_journey_on_every_version_and_service() -> None:
+def test_tables_have_every_journey_on_every_version_and_service() -> None:
     """Of those that `make test-kafka` and CI take."""
     [taken] = re.findall(r"^VERSIONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     columns = {

@@ -19,8 +19,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.support.cli.project import ROOT, Project
-from tests.support.clusters.fixtures import admin_client, behind_proxy, remove_topics
-from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, record, recorded, take
+from tests.support.clusters.fixtures import admin_client, remove_topics, start_behind_proxy
+from tests.support.clusters.journeys import DAILY, JOURNEYS, Limit, Site, read_recorded, record, take
 from tests.support.clusters.vendor_profiles import PROFILES
 from tests.support.clusters.vendor_proxy import VendorProxy
 
@@ -39,29 +39,29 @@ PATIENCE_S = 60.0
 """A journey that waits for what never comes takes longer: 30 s for a verification, and more for retries."""
 
 
-def refused(cell: str, line: str) -> Limit:
+def limit_refusal(cell: str, line: str) -> Limit:
     """A step that ends with exit code 1 and this line."""
     return Limit(cell, line, code=1)
 
 
-BY_NAME = {"apply": refused("by name, with consent to it", "needs consent to delete-by-name")}
+BY_NAME = {"apply": limit_refusal("by name, with consent to it", "needs consent to delete-by-name")}
 """Of deletions where there are no topic ids."""
 
 
 def no_moves(cell: str, line: str, *steps: str) -> dict[str, Limit]:
     """Of replicas that stay where the service puts them."""
-    return dict.fromkeys(steps, refused(cell, line))
+    return dict.fromkeys(steps, limit_refusal(cell, line))
 
 
 NO_REASSIGNMENTS = ("no", "update refused: this cluster does not support AlterPartitionReassignments")
-NO_CONFIGS = refused("no", "update refused: this cluster does not support IncrementalAlterConfigs")
-REDPANDA_THROTTLE = refused(
+NO_CONFIGS = limit_refusal("no", "update refused: this cluster does not support IncrementalAlterConfigs")
+REDPANDA_THROTTLE = limit_refusal(
     "with --throttle none", "Setting broker properties on named brokers is unsupported (INVALID_CONFIG)"
 )
-NO_QUOTAS = refused("no", "create refused: this cluster does not support AlterClientQuotas")
-NO_ACLS = refused("no", "create refused: this cluster does not support DescribeAcls")
-NO_CONSUMER_PROTOCOL = refused("no", "KF216: this cluster does not support the consumer protocol")
-NO_GROUP_CONFIGS = refused("no", "KF216: this cluster does not support configs of groups")
+NO_QUOTAS = limit_refusal("no", "create refused: this cluster does not support AlterClientQuotas")
+NO_ACLS = limit_refusal("no", "create refused: this cluster does not support DescribeAcls")
+NO_CONSUMER_PROTOCOL = limit_refusal("no", "KF216: this cluster does not support the consumer protocol")
+NO_GROUP_CONFIGS = limit_refusal("no", "KF216: this cluster does not support configs of groups")
 NO_SIZES = Limit(
     "no sizes", "not read: the sizes of topics: this cluster does not support DescribeLogDirs", 0
 )
@@ -69,8 +69,8 @@ OLD_GROUPS = {
     "consumer groups (KIP-848)": {"apply": NO_CONSUMER_PROTOCOL},
     "group configs": {"apply": NO_GROUP_CONFIGS},
     "share and streams groups": {
-        "share": refused("no", "KF216: this cluster does not support the share protocol"),
-        "streams": refused("no", "KF216: this cluster does not support the streams protocol"),
+        "share": limit_refusal("no", "KF216: this cluster does not support the share protocol"),
+        "streams": limit_refusal("no", "KF216: this cluster does not support the streams protocol"),
     },
 }
 POLICY = "refused by the brokers: Topic replication factor must be 3 (POLICY_VIOLATION)"
@@ -80,7 +80,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         **OLD_GROUPS,
         "delete": BY_NAME,
         "doctor": {
-            "min.insync.replicas": refused(
+            "min.insync.replicas": limit_refusal(
                 "min.insync.replicas is ignored", "it now exists, with min.insync.replicas unset instead of 2"
             )
         },
@@ -93,7 +93,7 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         "access": {"apply": NO_ACLS},
         "status": {"sizes": NO_SIZES},
         "doctor": {
-            "min.insync.replicas": refused(
+            "min.insync.replicas": limit_refusal(
                 "min.insync.replicas is refused",
                 "refused by the brokers: Amazon MSK Serverless can't set topic configuration"
                 " min.insync.replicas at creation.",
@@ -101,22 +101,22 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         },
         "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
         "rebalance": {
-            "plan": refused("no", "Error: this cluster does not support AlterPartitionReassignments")
+            "plan": limit_refusal("no", "Error: this cluster does not support AlterPartitionReassignments")
         },
     },
     "confluent-cloud": {
         "status": {
             "sizes": Limit("no sizes", "not read: the size of topic {prefix}orders: not visible", code=0)
         },
-        "replication factor": {"create": refused("always 3", POLICY)},
-        "rebalance": {"create": refused("no", POLICY)},
+        "replication factor": {"create": limit_refusal("always 3", POLICY)},
+        "rebalance": {"create": limit_refusal("no", POLICY)},
     },
     "event-hubs": {
         **OLD_GROUPS,
         "client quotas": {"apply": NO_QUOTAS},
         "access": {"apply": NO_ACLS},
-        "apply": {"configs": refused("configs only at creation", NO_CONFIGS.line)},
-        "saved plan": {"plan": refused("no change of configs", NO_CONFIGS.line)},
+        "apply": {"configs": limit_refusal("configs only at creation", NO_CONFIGS.line)},
+        "saved plan": {"plan": limit_refusal("no change of configs", NO_CONFIGS.line)},
         "status": {
             "sizes": NO_SIZES,
             "notes": Limit(
@@ -137,10 +137,10 @@ LIMITS: dict[str, dict[str, dict[str, Limit]]] = {
         "delete": BY_NAME,
         "replication factor": no_moves(*NO_REASSIGNMENTS, "apply", "unthrottled"),
         "rebalance": {
-            "plan": refused("no", "Error: this cluster does not support AlterPartitionReassignments")
+            "plan": limit_refusal("no", "Error: this cluster does not support AlterPartitionReassignments")
         },
-        "history": {"apply": refused("no change of configs", NO_CONFIGS.line)},
-        "revert": {"apply": refused("no change of configs", NO_CONFIGS.line)},
+        "history": {"apply": limit_refusal("no change of configs", NO_CONFIGS.line)},
+        "revert": {"apply": limit_refusal("no change of configs", NO_CONFIGS.line)},
     },
 }
 """What a service does not do in a journey, by step."""
@@ -162,7 +162,7 @@ def proxy() -> Iterator[VendorProxy]:
     """Three brokers behind a proxy."""
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     properties = {"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"}
-    with behind_proxy(3, heap_mb=256, properties=properties) as running:
+    with start_behind_proxy(3, heap_mb=256, properties=properties) as running:
         yield running
 
 
@@ -177,7 +177,7 @@ def site(proxy: VendorProxy, vendor: str, name: str, tmp_path: Path) -> Iterator
 
 
 @pytest.mark.parametrize(("vendor", "name"), TAKEN)
-def test_a_journey(site: Site, proxy: VendorProxy, vendor: str, name: str) -> None:
+def test_journey(site: Site, proxy: VendorProxy, vendor: str, name: str) -> None:
     begun = time.monotonic()
     cell = take(name, site)
     took = time.monotonic() - begun
@@ -187,4 +187,4 @@ def test_a_journey(site: Site, proxy: VendorProxy, vendor: str, name: str) -> No
     if written := os.environ.get("KAFKAFORM_BROKERS_TABLE"):
         record(ROOT / written, "vendors", vendor, name, cell)
     elif TABLE.exists():
-        assert cell == recorded(TABLE, "vendors", vendor, name)
+        assert cell == read_recorded(TABLE, "vendors", vendor, name)

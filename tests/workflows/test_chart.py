@@ -41,10 +41,10 @@ def helm(command: str, values: dict[str, Any], folder: Path) -> subprocess.Compl
 
 @pytest.fixture
 def resources(tmp_path: Path) -> dict[str, Any]:
-    """What the documented values make, by name."""
+    """Return the results of the documented values, by name."""
     made = helm("template", documented_values(), tmp_path)
     assert made.returncode == 0, made.stderr
-    return {one["metadata"]["name"]: one for one in yaml.safe_load_all(made.stdout)}
+    return {item["metadata"]["name"]: item for item in yaml.safe_load_all(made.stdout)}
 
 
 def pod(job: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_kafkaform_takes_commands_and_configuration(resources: dict[str, Any], t
 
 def test_git_gets_its_token_from_the_variables(resources: dict[str, Any], tmp_path: Path) -> None:
     [agent] = pod(resources["kafka-agent"])["containers"]
-    variables = {one["name"]: one.get("value", "t0ken") for one in agent["env"]}
+    variables = {item["name"]: item.get("value", "t0ken") for item in agent["env"]}
     done = subprocess.run(
         ["git", "credential", "fill"],
         env={**variables, "HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GIT_TERMINAL_PROMPT": "0"},

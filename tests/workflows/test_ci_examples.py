@@ -117,14 +117,14 @@ def test_cron_lines_print_only_findings(team: Team, tmp_path: Path) -> None:
     }
 
     def cron() -> list[str]:
-        said = []
+        outputs = []
         for line in lines:
             command = line.split(None, 5)[5]
             for shown, here in places.items():
                 command = command.replace(shown, here)
             done = bash(command, tmp_path, {"HOME": str(home)})
-            said.append(done.stdout + done.stderr)
-        return said
+            outputs.append(done.stdout + done.stderr)
+        return outputs
 
     assert cron() == ["", ""]
     assert "kafkaform_drift_fields" in metrics.read_text("utf-8")

@@ -20,13 +20,15 @@ INSTRUCTIONS = [
 ]
 
 
-def given(name: str) -> list[str]:
-    return [rest for instruction, rest in INSTRUCTIONS if instruction == name]
+def list_arguments(name: str) -> list[str]:
+    return [arguments for instruction, arguments in INSTRUCTIONS if instruction == name]
 
 
-def copied() -> list[str]:
-    """What is copied from the repository."""
-    sources = [rest.split()[:-1] for rest in given("COPY") if not rest.startswith("--from=")]
+def list_copied() -> list[str]:
+    """Return the paths copied from the repository."""
+    sources = [
+        argument.split()[:-1] for argument in list_arguments("COPY") if not argument.startswith("--from=")
+    ]
     return [source for some in sources for source in some]
 
 
@@ -35,30 +37,30 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
         line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"
     ]
     assert ignored == "*"
-    for source in copied():
+    for source in list_copied():
         assert (ROOT / source).exists(), source
         assert f"!{source}" in allowed, source
-    assert {f"!{source}" for source in copied()} == {line for line in allowed if line.startswith("!")}
-    assert not {".", ".git", ".venv"} & set(copied())
+    assert {f"!{source}" for source in list_copied()} == {line for line in allowed if line.startswith("!")}
+    assert not {".", ".git", ".venv"} & set(list_copied())
 
 
 def test_its_base_is_pinned() -> None:
     """By a digest: what a tag names changes."""
-    [base] = given("ARG")
+    [base] = list_arguments("ARG")
     assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
-    assert given("FROM") == ["${PYTHON} AS build", "${PYTHON}"]
+    assert list_arguments("FROM") == ["${PYTHON} AS build", "${PYTHON}"]
 
 
 def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
-    assert given("USER") == ["65532:65532"]
-    assert given("ENTRYPOINT") == ['["kafkaform"]']
+    assert list_arguments("USER") == ["65532:65532"]
+    assert list_arguments("ENTRYPOINT") == ['["kafkaform"]']
     assert INSTRUCTIONS.index(("USER", "65532:65532")) > max(
         index for index, (instruction, _) in enumerate(INSTRUCTIONS) if instruction in {"RUN", "COPY"}
     )
-    pip = [rest for rest in given("RUN") if "pip install" in rest]
+    pip = [argument for argument in list_arguments("RUN") if "pip install" in argument]
     assert len(pip) == 2
     assert all("--require-hashes" in line or "--no-index --no-deps" in line for line in pip)
-    assert "PIP_NO_CACHE_DIR=1" in given("ENV")[0]
+    assert "PIP_NO_CACHE_DIR=1" in list_arguments("ENV")[0]
     assert {name for name, _ in INSTRUCTIONS} == {
         "ARG",
         "FROM",
@@ -74,14 +76,14 @@ def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
 def test_installed_package_runs_and_writes_nothing(tmp_path: Path) -> None:
     """Its last pip step, where nothing is but what is copied; dependencies are those of here."""
     source, installed = tmp_path / "source", tmp_path / "installed"
-    for name in copied():
+    for name in list_copied():
         place = source / PurePosixPath(name).name
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             place.parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, place)
-    [step] = [rest for rest in given("RUN") if "--no-index" in rest]
+    [step] = [argument for argument in list_arguments("RUN") if "--no-index" in argument]
     options = step.split("pip install ")[1].split()
     assert options.pop() == "."
     here = [folder for folder in site.getsitepackages() if Path(folder).is_dir()]

@@ -1,4 +1,4 @@
-"""What is shipped, and what must never be in it."""
+"""Tests of the contents of releases, and of files that must never be in them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_another_build_gives_the_same_bytes(packages: tuple[Path, Path], tmp_pat
     assert [file.read_bytes() for file in again] == [file.read_bytes() for file in packages]
 
 
-def test_the_packages_have_what_is_needed_and_no_more(
+def test_packages_have_what_is_needed_and_no_more(
     packages: tuple[Path, Path], wheel: zipfile.ZipFile
 ) -> None:
     code = sources("kafkaform", "spark_validation")
@@ -78,20 +78,22 @@ def test_the_packages_have_what_is_needed_and_no_more(
         assert set(archive.getnames()) == {f"kafkaform-{__version__}/{name}" for name in code | schemas | top}
 
 
-def test_the_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> None:
+def test_metadata_are_valid_and_ask_for_no_spark(wheel: zipfile.ZipFile) -> None:
     [text] = [wheel.read(name) for name in wheel.namelist() if name.endswith("/METADATA")]
     metadata = Metadata.from_email(text, validate=True)
     assert (metadata.license_expression, metadata.license_files) == ("Apache-2.0", ["LICENSE"])
     assert metadata.description_content_type == "text/markdown"
     requirements = metadata.requires_dist or []
-    base = {one.name for one in requirements if one.marker is None}
+    base = {requirement.name for requirement in requirements if requirement.marker is None}
     spark = {
-        one.name for one in requirements if one.marker and one.marker.evaluate({"extra": "spark"})
+        requirement.name
+        for requirement in requirements
+        if requirement.marker and requirement.marker.evaluate({"extra": "spark"})
     } - base
     assert spark == {"pyspark", "numpy", "pandas", "pyarrow"}
 
 
-def test_the_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+def test_wheel_finds_its_schemas(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
     code = "import kafkaform.core.schema_files as s; print(s.load_schema('topic')['title'], s.FOLDERS)"
     run = subprocess.run(

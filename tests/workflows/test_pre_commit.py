@@ -54,7 +54,7 @@ def stage(project: Project) -> None:
     subprocess.run(["git", "add", "--all"], cwd=project.folder, check=True)
 
 
-def test_the_definition_is_one_that_pre_commit_takes() -> None:
+def test_definition_is_one_that_pre_commit_takes() -> None:
     found = hook()
     assert found.keys() <= KNOWN
     assert re.fullmatch(r"[a-z-]+", found["id"])
@@ -63,15 +63,15 @@ def test_the_definition_is_one_that_pre_commit_takes() -> None:
     assert found["pass_filenames"] is False
 
 
-def test_a_wrong_file_holds_up_a_commit(project: Project) -> None:
+def test_wrong_file_holds_up_a_commit(project: Project) -> None:
     project.config()
     project.topic("orders")
     stage(project)
-    code, said = commit(project)
-    assert code == 0, said
+    code, output = commit(project)
+    assert code == 0, output
     project.write("topics/again.yaml", (project.folder / "topics/orders.yaml").read_text("utf-8"))
     subprocess.run(["git", "add", "topics/again.yaml"], cwd=project.folder, check=True)
-    code, said = commit(project)
+    code, output = commit(project)
     assert code == 1
-    assert "orders" in said
-    assert "topics/again.yaml" in said
+    assert "orders" in output
+    assert "topics/again.yaml" in output

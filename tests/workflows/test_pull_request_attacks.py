@@ -1,4 +1,4 @@
-"""What a pull request may try: to run code, to learn secrets or send them away, to give orders."""
+"""Tests of attacks by a pull request: to run code, to learn or send secrets, to give orders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_COMMENT = 65_536
 def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Team]:
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         yield made
-        assert made.leaked() == []
+        assert made.find_leaks() == []
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def listening() -> Iterator[tuple[str, list[object]]]:
 
 
 def commands(run: Run) -> list[Command]:
-    """What GitHub acts on, but for what switches it off around the output of a plan."""
+    """Return the commands that GitHub acts on, but for those that stop them around a plan."""
     return [
         command
         for job in run.jobs.values()
@@ -83,7 +83,7 @@ def writing(files: dict[str, str]) -> Callable[[Path], None]:
     return write
 
 
-def test_a_configuration_of_its_own_reaches_no_address(team: Team) -> None:
+def test_configuration_of_its_own_reaches_no_address(team: Team) -> None:
     with listening() as (address, callers):
         client = {
             "bootstrap.servers": address,
@@ -151,7 +151,7 @@ def test_manifest_cannot_read_a_secret(team: Team) -> None:
 
 
 @pytest.mark.parametrize("target", ["files", "folder", "all manifests"])
-def test_a_link_leads_nowhere(team: Team, tmp_path: Path, target: str) -> None:
+def test_link_leads_nowhere(team: Team, tmp_path: Path, target: str) -> None:
     outside = tmp_path / "machine"
     outside.mkdir()
     (outside / "secret.yaml").write_text(f"password: {PASSWORD}\n")
@@ -202,9 +202,9 @@ def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
 
     pull = team.push(edit, "mine")
     run = team.plan(pull)
-    said = commands(run)
-    assert {command.name for command in said} <= {"error", "warning", "notice"}, said
-    assert not [command for command in said if command.message == "forged"]
+    issued = commands(run)
+    assert {command.name for command in issued} <= {"error", "warning", "notice"}, issued
+    assert not [command for command in issued if command.message == "forged"]
     if run.jobs["plan"].result == "success":
         assert name in team.comments(pull)[0]
     text = "\n".join([*team.comments(pull), run.summary])
@@ -213,7 +213,7 @@ def test_no_text_of_it_is_taken_for_a_command(team: Team) -> None:
 
 @pytest.mark.nightly("labels and texts are tried by day")
 def test_no_name_is_taken_for_a_command(team: Team) -> None:
-    """Where such a name is an error, the error's words are read by the runner, too."""
+    """Each such name is an error whose message the runner reads, too."""
     name = "x" + COMMANDS
     manifest = {"apiVersion": "kafkaform/v1", "kind": name, "metadata": {"name": name}, name: {name: name}}
     edit = writing(
@@ -222,9 +222,9 @@ def test_no_name_is_taken_for_a_command(team: Team) -> None:
     pull = team.push(edit, "mine")
     run = team.plan(pull)
     assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
-    said = commands(run)
-    assert {command.name for command in said} == {"error"}, said
-    assert not [command for command in said if command.message == "forged"]
+    issued = commands(run)
+    assert {command.name for command in issued} == {"error"}, issued
+    assert not [command for command in issued if command.message == "forged"]
 
 
 def _outside_of_code(markdown: str) -> str:
@@ -319,7 +319,7 @@ BOMBS = {
 
 @pytest.mark.nightly("unit/config has each limit")
 @pytest.mark.parametrize("bombs", [["aliases", "depth", "size"], ["many"]], ids=" ".join)
-def test_a_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
+def test_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
     pull = team.push(writing({f"topics/{bomb}.yaml": BOMBS[bomb] for bomb in bombs}), "mine")
     run = team.plan(pull)
     assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
@@ -350,7 +350,7 @@ def test_foreign_comment_is_not_replaced(team: Team) -> None:
     assert "1 to create" in ours
 
 
-def test_the_stand_in_for_a_clone_is_safe() -> None:
+def test_stand_in_for_a_clone_is_safe() -> None:
     """These tests would prove nothing on a machine whose Git runs what a repository asks for."""
     assert "GIT_CONFIG" not in os.environ
     assert not [name for name in os.environ if name.startswith("GIT_CONFIG_")]

@@ -18,7 +18,7 @@ from tests.support.workflows.scene import GROUP, PASSWORD, WRITER, Team, scene
 def team(tmp_path: Path, kafka: DevCluster, prefix: str) -> Iterator[Team]:
     with scene(tmp_path, kafka.bootstrap_servers, prefix) as made:
         yield made
-        assert made.leaked() == []
+        assert made.find_leaks() == []
 
 
 def results(run: Run, **expected: str) -> Run:
@@ -78,7 +78,7 @@ def test_from_a_branch_to_the_cluster_and_back_from_drift(team: Team) -> None:
     }
 
 
-def test_the_comment_follows_the_branch(team: Team) -> None:
+def test_comment_follows_the_branch(team: Team) -> None:
     pull = team.push(team.topic("first", config={"retention.ms": "1d"}), "cut")
     cut = results(team.plan(pull), validate="success", plan="failure", comment="success")
     [comment] = team.comments(pull)
@@ -104,7 +104,7 @@ def test_the_comment_follows_the_branch(team: Team) -> None:
 
 
 @pytest.mark.nightly("unit/vcs has what a moved branch is refused for")
-def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
+def test_plan_of_another_commit_is_refused(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     newer = team.push(team.topic("third"), "more")
     assert newer.number == pull.number
@@ -115,7 +115,7 @@ def test_the_plan_of_another_commit_is_refused(team: Team) -> None:
 
 
 @pytest.mark.nightly("one more way for a comment to be replaced")
-def test_a_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
+def test_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     team.hosted.forget(pull)  # as where the branch conflicts with main
@@ -125,7 +125,7 @@ def test_a_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
     assert "second" not in comment
 
 
-def test_a_fork_gets_the_offline_validation_only(team: Team) -> None:
+def test_fork_gets_the_offline_validation_only(team: Team) -> None:
     pull = team.push(team.topic("second", partitions="many"), "more")
     run = results(team.plan(pull, fork=True), validate="failure", plan="skipped", comment="skipped")
     assert [command.name for command in run.jobs["validate"].commands] == ["error"]
@@ -178,7 +178,9 @@ def test_another_repository_can_call_the_workflows(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     called = team.run("plan.yml", team.hosted.event(pull), inputs)
     results(called, validate="success", plan="success", comment="success")
-    results(team.run("drift.yml", team.hosted.scheduled(), inputs), drift="success", issue="success")
+    results(
+        team.run("drift.yml", team.hosted.build_schedule_event(), inputs), drift="success", issue="success"
+    )
     # Called on an event on which the pull request could have edited the caller, it does not plan.
     event = Event("pull_request", team.hosted.main, team.hosted.event(pull).payload)
     results(team.run("plan.yml", event, inputs), validate="success", plan="skipped", comment="skipped")
@@ -192,7 +194,7 @@ def test_skew_is_measured_reported_and_kept(team: Team) -> None:
     team.hosted.commit("main", team.topic("hot", partitions=2, skew={"maxPartitionRatio": 1.5}))
     send(team.project.servers, name, [b"hot"] * 1_000 + [b"%d" % key for key in range(100)])
     jars = {"KAFKAFORM_CACHE": str(get_cache_directory())}
-    run = team.run("skew.yml", team.hosted.scheduled(), environ=jars)
+    run = team.run("skew.yml", team.hosted.build_schedule_event(), environ=jars)
     results(run, skew="success", issue="success")
     assert {file.name for file in run.artifacts["kafkaform-skew-prod"].iterdir()} == {
         "skew.html",

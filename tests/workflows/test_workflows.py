@@ -106,7 +106,7 @@ def texts(value: object) -> Iterator[str]:
         ("gitlab-ci", [CI / "gitlab-ci.yml"]),
     ],
 )
-def test_files_are_as_their_schema_says(schema: str, files: list[Path]) -> None:
+def test_files_are_as_in_their_schema(schema: str, files: list[Path]) -> None:
     check = [str(BIN / "check-jsonschema"), "--builtin-schema", f"vendor.{schema}", *map(str, files)]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -137,7 +137,7 @@ def test_no_expression_stands_in_a_script() -> None:
         assert not EXPRESSION.search(at.step.get("run", "")), at
 
 
-def test_a_title_or_a_branch_is_nowhere_in_an_expression() -> None:
+def test_title_or_a_branch_is_nowhere_in_an_expression() -> None:
     """Of what people write, only these are taken: a number, a commit, the name of a repository."""
     taken = {
         name
@@ -192,7 +192,7 @@ def test_every_secret_of_the_configuration_is_given() -> None:
             assert names <= at.step["env"].keys(), f"{at.file}: {at.job}"
 
 
-def test_the_pull_request_is_data() -> None:
+def test_pull_request_is_data() -> None:
     jobs = workflow("plan.yml")["jobs"]
     assert [*workflow("plan.yml")["on"]] == ["pull_request_target", "workflow_call"]
     for name in ("validate", "plan"):
@@ -205,8 +205,10 @@ def test_the_pull_request_is_data() -> None:
         assert jobs[name]["env"]["GIT_CONFIG_KEY_0"] == "core.symlinks"
         for step in jobs[name]["steps"]:
             assert "working-directory" not in step
-            rest = step.get("run", "").replace("--manifests-from pr ", "").replace("git -C pr rev-parse ", "")
-            assert not re.search(r"\bpr\b", rest), rest
+            remaining = (
+                step.get("run", "").replace("--manifests-from pr ", "").replace("git -C pr rev-parse ", "")
+            )
+            assert not re.search(r"\bpr\b", remaining), remaining
     assert "checkout" not in " ".join(texts(jobs["comment"]))
 
 
@@ -218,7 +220,7 @@ def test_only_an_apply_is_started_by_what_it_applies() -> None:
     assert workflow("apply.yml")["concurrency"]["cancel-in-progress"] is False
 
 
-def test_the_workflows_take_the_same_from_whoever_calls_them() -> None:
+def test_workflows_take_the_same_from_whoever_calls_them() -> None:
     offered = {file: workflow(file)["on"]["workflow_call"]["inputs"].keys() for file in GITOPS}
     assert offered == {
         "plan.yml": {"cluster", "environment", "config"},
@@ -317,7 +319,9 @@ def test_every_test_is_run_by_ci() -> None:
 
 def test_ci_requires_every_program() -> None:
     sources = [file.read_text("utf-8") for file in (ROOT / "tests").rglob("*.py")]
-    wanted = {what for source in sources for what in re.findall(r'\bprogram\("([a-z-]+)"', source)}
+    wanted = {
+        program_name for source in sources for program_name in re.findall(r'\bprogram\("([a-z-]+)"', source)
+    }
     wanted -= {"sh", "shell", "no-such-tool"}  # of the test of `program`
     assert set(workflow(OWN)["env"][REQUIRE].split(",")) == wanted
     [here] = re.findall(rf"^export {REQUIRE}=(\S+)$", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
@@ -325,7 +329,7 @@ def test_ci_requires_every_program() -> None:
     assert set(here.split(",")) == wanted - {"actionlint", "helm", "yaml-language-server"}
 
 
-def test_the_image_is_built_by_ci_and_published_by_a_release() -> None:
+def test_image_is_built_by_ci_and_published_by_a_release() -> None:
     built, used = (step["run"] for step in workflow(OWN)["jobs"]["image"]["steps"] if "run" in step)
     assert built == "docker build --file Containerfile --tag kafkaform ."
     assert "--read-only" in used
@@ -350,14 +354,14 @@ def test_irreversible_jobs_come_last() -> None:
     assert "secrets." not in " ".join(texts(workflow(RELEASE)))
 
 
-def test_the_documentation_names_this_release() -> None:
+def test_documentation_names_this_release() -> None:
     text = (ROOT / "docs" / "ci.md").read_text("utf-8")
     assert {*re.findall(r"(?:kafkaform[:-]|\bv)(\d+\.\d+\.\d+)", text)} == {__version__}
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What a release is made of, in a repository of its own."""
+    """Create the files of a release, in a repository of its own."""
     for name in ("kafkaform", "spark_validation", "schemas", "scripts"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".gitignore"):
@@ -376,7 +380,7 @@ def run_step(step: dict[str, Any], folder: Path, **environ: str) -> subprocess.C
     )
 
 
-def test_a_tag_is_built_with_its_notes(checkout: Path) -> None:
+def test_tag_is_built_with_its_notes(checkout: Path) -> None:
     [build] = [step for step in workflow(RELEASE)["jobs"]["packages"]["steps"] if step.get("id") == "build"]
     done = run_step(build, checkout, TAG=f"v{__version__}")
     assert done.returncode == 0, done.stderr
@@ -404,7 +408,7 @@ def test_invalid_release_is_not_built(checkout: Path, wrong: str) -> None:
     assert ("the tag v0.0.9" if wrong == "another tag" else "CHANGELOG.md has no section") in done.stderr
 
 
-def test_the_image_has_a_name_that_registries_take(tmp_path: Path) -> None:
+def test_image_has_a_name_that_registries_take(tmp_path: Path) -> None:
     [name] = [step for step in workflow(RELEASE)["jobs"]["image"]["steps"] if step.get("id") == "name"]
     out = tmp_path / "out"
     given = {"REGISTRY": "images.example.com", "GITHUB_REPOSITORY": "Ada/KafkaForm"}
@@ -415,7 +419,7 @@ def test_the_image_has_a_name_that_registries_take(tmp_path: Path) -> None:
 # --- our own action ---------------------------------------------------------------------------------
 
 
-def test_the_action_installs_what_is_locked_and_nothing_else(tmp_path: Path) -> None:
+def test_action_installs_what_is_locked_and_nothing_else(tmp_path: Path) -> None:
     """Its last script, with a Python that records its arguments."""
     [install] = [step for step in load(ACTION / "action.yml")["runs"]["steps"] if step.get("id") == "install"]
     fake = tmp_path / "python"
@@ -444,7 +448,7 @@ printf '#!/bin/sh\\necho kafkaform, version 1.2.3\\n' > "$4/bin/kafkaform" && ch
 
 
 @pytest.mark.parametrize(("spark", "lock"), [("false", ACTION), ("true", ROOT)])
-def test_the_action_chooses_its_lock(tmp_path: Path, spark: str, lock: Path) -> None:
+def test_action_chooses_its_lock(tmp_path: Path, spark: str, lock: Path) -> None:
     [choose] = [step for step in load(ACTION / "action.yml")["runs"]["steps"] if step.get("id") == "lock"]
     out = tmp_path / "out"
     run_step(choose, tmp_path, SPARK=spark, GITHUB_ACTION_PATH=str(ACTION), GITHUB_OUTPUT=str(out))
@@ -453,7 +457,7 @@ def test_the_action_chooses_its_lock(tmp_path: Path, spark: str, lock: Path) -> 
     assert len(digest) == len("digest=") + 64
 
 
-def test_the_action_locks_all_that_kafkaform_needs() -> None:
+def test_action_locks_all_that_kafkaform_needs() -> None:
     whole, own = (
         dict(
             re.findall(r"^([\w.-]+)==(\S+)", (folder / "requirements.lock").read_text("utf-8"), re.MULTILINE)
@@ -473,11 +477,11 @@ def test_the_action_locks_all_that_kafkaform_needs() -> None:
 def closure(wanted: list[str]) -> set[str]:
     """The names of these distributions, and of all that they need on this machine."""
     found: set[str] = set()
-    waiting = [Requirement(one) for one in wanted]
+    waiting = [Requirement(item) for item in wanted]
     while waiting:
-        one = waiting.pop()
-        name = canonicalize_name(one.name)
-        if name in found or (one.marker and not one.marker.evaluate({"extra": ""})):
+        entry = waiting.pop()
+        name = canonicalize_name(entry.name)
+        if name in found or (entry.marker and not entry.marker.evaluate({"extra": ""})):
             continue
         found.add(name)
         waiting += [Requirement(text) for text in requires(name) or ()]

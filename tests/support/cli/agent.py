@@ -1,4 +1,4 @@
-"""Who writes manifests for an agent, and the agent."""
+"""A team that writes manifests for an agent, and the agent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Team:
     def run(self, *more: object, **env: str) -> Call:
         return self.agent.run(*self.arguments(*more), env=env)
 
-    def refused(self, reason: str) -> None:
+    def check_refusal(self, reason: str) -> None:
         """The agent says why in one line, and changes nothing."""
         before = self.work.live()
         call = self.run().needs(1)

@@ -46,36 +46,40 @@ def parse(arguments: Sequence[str], where: str) -> None:
         AssertionError: A command, an option, an argument or a choice is not one that kafkaform has.
     """
     command: click.Command = cli
-    rest = [*arguments]
+    remaining = [*arguments]
     try:
         while isinstance(command, click.Group):
-            context, _, rest = _read(command, rest)
-            if not rest:  # `kafkaform --version`
+            context, _, remaining = _read(command, remaining)
+            if not remaining:  # `kafkaform --version`
                 return
-            name, found, rest = command.resolve_command(context, rest)
+            name, found, remaining = command.resolve_command(context, remaining)
             assert found is not None, name
             command = found
-        context, given, rest = _read(command, rest)
+        context, given, remaining = _read(command, remaining)
         for parameter in command.get_params(context):
             _check(parameter, given, context)
     except (click.UsageError, UsageError) as error:
         raise AssertionError(f"{where}: kafkaform {' '.join(arguments)}: {error}") from error
-    assert context.allow_extra_args or not rest, f"{where}: kafkaform {' '.join(arguments)}: too much: {rest}"
+    assert context.allow_extra_args or not remaining, (
+        f"{where}: kafkaform {' '.join(arguments)}: too much: {remaining}"
+    )
 
 
 def _read(command: click.Command, arguments: list[str]) -> tuple[click.Context, dict[str, object], list[str]]:
     context = command.context_class(command, info_name=command.name, **command.context_settings)
-    given, rest, _ = command.make_parser(context).parse_args(arguments)
-    return context, given, rest
+    given, remaining, _ = command.make_parser(context).parse_args(arguments)
+    return context, given, remaining
 
 
 def _check(parameter: click.Parameter, given: dict[str, object], context: click.Context) -> None:
     """Hold a parameter to being there, and to its choices; a shell's variable may be anything."""
     value = given.get(parameter.name or "")
-    values = [one for one in (value if isinstance(value, list | tuple) else [value]) if isinstance(one, str)]
+    values = [
+        item for item in (value if isinstance(value, list | tuple) else [value]) if isinstance(item, str)
+    ]
     if isinstance(parameter, click.Argument) and parameter.required and not values:
         raise click.MissingParameter(ctx=context, param=parameter)
     if isinstance(parameter.type, click.Choice):
-        for one in values:
-            if "$" not in one:
-                parameter.type.convert(one, parameter, context)
+        for entry in values:
+            if "$" not in entry:
+                parameter.type.convert(entry, parameter, context)

@@ -38,7 +38,7 @@ _LIMIT_S = 180
 
 @dataclass(frozen=True)
 class Call:
-    """What one call of the command line came to."""
+    """The outcome of one call of the command line."""
 
     code: int
     out: str
@@ -55,7 +55,7 @@ class Call:
 
     @property
     def said(self) -> str:
-        """What is on stderr below the lines that name the configuration and the clusters."""
+        """Return stderr below the lines that name the configuration and the clusters."""
         return re.sub(r"\A(?:configuration .*\n|cluster .* · .*\n)+", "", self.err)
 
     @property
@@ -67,6 +67,16 @@ class Call:
         assert self.code == code, f"exit code {self.code}, not {code}\n{self.out}\n{self.err}"
         assert "Traceback" not in self.both, self.both
         return self
+
+    def read_error(self, code: int = 1) -> tuple[str, str]:
+        """Return the only error and its hint; nothing is on stdout, and no chatter beside them."""
+        self.needs(code)
+        assert self.out == ""
+        error, *hints = self.said.splitlines()
+        assert error.startswith("Error: "), self.said
+        assert all(line.startswith("hint: ") for line in hints), self.said
+        assert len(hints) <= 1, self.err
+        return error.removeprefix("Error: "), "".join(hints).removeprefix("hint: ")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -88,7 +98,9 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "kafkaform", *map(str, arguments)]
 
 
-def called(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None, given: str = "") -> Call:
+def run_in_process(
+    *arguments: object, cwd: Path, env: Mapping[str, str] | None = None, given: str = ""
+) -> Call:
     """Run `kafkaform` in a folder, with a text on stdin, inside this process: several times as fast."""
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -156,16 +168,16 @@ class Project:
 
     def run(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
         """Call kafkaform here, with a text on stdin; without a kafkaform.yaml, for this project's cluster."""
-        return called(*self.aimed(arguments), cwd=self.folder, env=env, given=given)
+        return run_in_process(*self.add_cluster(arguments), cwd=self.folder, env=env, given=given)
 
     def process(self, *arguments: object, env: Mapping[str, str] | None = None, given: str = "") -> Call:
         """The same as a process of its own."""
-        return kafkaform(*self.aimed(arguments), cwd=self.folder, env=env, given=given)
+        return kafkaform(*self.add_cluster(arguments), cwd=self.folder, env=env, given=given)
 
     def start(self, *arguments: object, **env: str) -> subprocess.Popen[str]:
         """Begin the same, with pipes for what it prints."""
         return subprocess.Popen(
-            command(*self.aimed(arguments)),
+            command(*self.add_cluster(arguments)),
             cwd=self.folder,
             env=environment(**env),
             stdin=subprocess.DEVNULL,
@@ -174,7 +186,7 @@ class Project:
             text=True,
         )
 
-    def aimed(self, arguments: Sequence[object]) -> list[object]:
+    def add_cluster(self, arguments: Sequence[object]) -> list[object]:
         """The arguments, with this project's cluster where nothing else names one."""
         cluster = () if (self.folder / "kafkaform.yaml").exists() else ("--bootstrap-server", self.servers)
         return [*arguments] if "--bootstrap-server" in arguments else [*arguments, *cluster]
@@ -310,7 +322,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def plain(text: str) -> str:
-    """What a terminal shows of a text with colours."""
+    """Return the text with colours as a terminal shows it."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
@@ -321,3 +333,17 @@ def write_one_cluster(folder: Path, servers: str) -> None:
         f"    client: {{bootstrap.servers: '{servers}'}}\n"
         "rules: {KF104: 'off', KF105: 'off', KF108: 'off'}\n"
     )
+
+
+def write_two_clusters(folder: Path, servers: str = "127.0.0.1:1", **more: Any) -> None:
+    """Write a configuration with a cluster for each of two environments, and one topic."""
+    clusters = {
+        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
+        for name in ("dev", "prod")
+    }
+    content: dict[str, Any] = {"apiVersion": "kafkaform/v1", "kind": "Config"}
+    content |= {"environments": ["dev", "prod"], "clusters": clusters, **more}
+    (folder / "kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    (folder / "topics").mkdir(exist_ok=True)
+    spec = {"partitions": 1, "replicationFactor": 1}
+    (folder / "topics/t.yaml").write_text(manifest("t", spec), "utf-8")

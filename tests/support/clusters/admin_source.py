@@ -1,4 +1,4 @@
-"""What librdkafka's admin client says of topics, to compare our own requests with."""
+"""Topics as librdkafka's admin client describes them, to compare our own requests with."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ NO_ID = "A" * 22
 
 
 class AdminSource:
-    """See `TopicSource`."""
-
     def __init__(self, connection: Connection) -> None:
         self._admin: Any = make_client(connection, AdminClient, {})
 

@@ -29,16 +29,16 @@ class Authority:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named("the authority")
+        self._name = _build_name("the authority")
         constraints = x509.BasicConstraints(ca=True, path_length=None)
-        self._certificate = _signed(self._name, self._key, self._name, self._key, constraints)
+        self._certificate = _sign_certificate(self._name, self._key, self._name, self._key, constraints)
         self._write("ca.pem", self._certificate.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, password: str | None = None) -> x509.Certificate:
         """Write NAME.pem and NAME.key, by a password where there is one; both are for that host or client."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = x509.SubjectAlternativeName([x509.DNSName(name)])
-        certificate = _signed(_named(name), key, self._name, self._key, names)
+        certificate = _sign_certificate(_build_name(name), key, self._name, self._key, names)
         encryption = NoEncryption() if password is None else BestAvailableEncryption(password.encode())
         self._write(f"{name}.pem", certificate.public_bytes(Encoding.PEM))
         self._write(f"{name}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
@@ -63,11 +63,11 @@ class Authority:
         (self.folder / name).write_bytes(data)
 
 
-def _named(name: str) -> x509.Name:
+def _build_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _signed(
+def _sign_certificate(
     subject: x509.Name,
     key: ec.EllipticCurvePrivateKey,
     issuer: x509.Name,
@@ -91,9 +91,9 @@ def _signed(
 def self_signed(folder: Path) -> ssl.SSLContext:
     """A server's side of TLS, with a certificate that only its own file vouches for."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _named("127.0.0.1")
+    name = _build_name("127.0.0.1")
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    certificate = _signed(name, key, name, key, names)
+    certificate = _sign_certificate(name, key, name, key, names)
     (folder / "certificate.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
     (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,4 +1,4 @@
-"""What contract tests ask of a cluster, in memory or real, and how they wait for the outcome."""
+"""Readers and waits of contract tests, for a cluster in memory or a real one."""
 
 from __future__ import annotations
 

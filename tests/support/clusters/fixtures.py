@@ -42,7 +42,7 @@ from kafkaform.devcluster.jars.cache import fetch_kafka_classpath, get_cache_dir
 from kafkaform.devcluster.jars.java import find_java
 from kafkaform.devcluster.processes import find_class_archive
 from kafkaform.devcluster.releases import KAFKA_VERSION
-from tests.support.clusters.vendor_proxy import HOST, VendorProxy, advertised, blocks_of_ports
+from tests.support.clusters.vendor_proxy import HOST, VendorProxy, advertise, blocks_of_ports
 
 SHARED = ("kafka", "kafka3", "kafka_acl")
 """The fixtures that are a real cluster."""
@@ -58,7 +58,7 @@ _ACCOUNTS = [f"account-{number}" for number in range(1, 131)]
 
 
 @contextmanager
-def guarded(brokers: int, **options: Any) -> Iterator[DevCluster]:
+def start_guarded(brokers: int, **options: Any) -> Iterator[DevCluster]:
     """A cluster of its own, which is gone afterwards even if this process is killed."""
     _archive_classes()
     directory = _fast() / f"kafkaform-test-{uuid.uuid4().hex[:12]}"
@@ -86,7 +86,7 @@ def _archive_classes() -> None:
 
 
 def _fast() -> Path:
-    """Where files live in memory, if there is room: a broker syncs several to disk for each partition."""
+    """Return a directory in memory, if it has room: a broker syncs several files for each partition."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 * 1024**3
     return memory if roomy else Path(tempfile.gettempdir())
@@ -105,7 +105,7 @@ def kafka() -> Iterator[DevCluster]:
         "group.consumer.min.heartbeat.interval.ms": "500",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
     }
-    with guarded(1, heap_mb=768, properties=properties) as cluster:
+    with start_guarded(1, heap_mb=768, properties=properties) as cluster:
         yield cluster
 
 
@@ -119,7 +119,7 @@ class GroupClusters:
     def running(self, name: str, brokers: int, **options: Any) -> DevCluster:
         """The cluster of this name, started if it is not running yet."""
         if name not in self._running:
-            self._running[name] = self._stack.enter_context(guarded(brokers, heap_mb=256, **options))
+            self._running[name] = self._stack.enter_context(start_guarded(brokers, heap_mb=256, **options))
         return self._running[name]
 
     def end(self) -> None:
@@ -132,14 +132,17 @@ group_clusters = GroupClusters()
 
 
 @contextmanager
-def behind_proxy(brokers: int, **options: Any) -> Iterator[VendorProxy]:
+def start_behind_proxy(brokers: int, **options: Any) -> Iterator[VendorProxy]:
     """Brokers whose clients all go through a proxy, which offers everything until it is told a profile."""
     clients, internal, own = blocks_of_ports(3, brokers=brokers)
     first = own * 10 + 1
-    properties = {**advertised(clients, internal), **options.pop("properties", {})}
+    properties = {**advertise(clients, internal), **options.pop("properties", {})}
     ports = {clients * 10 + broker: first + broker - 1 for broker in range(1, brokers + 1)}
     direct = ",".join(f"{HOST}:{internal}{broker}" for broker in range(1, brokers + 1))
-    with VendorProxy(ports, direct) as proxy, guarded(brokers, port=first, properties=properties, **options):
+    with (
+        VendorProxy(ports, direct) as proxy,
+        start_guarded(brokers, port=first, properties=properties, **options),
+    ):
         yield proxy
 
 
@@ -152,7 +155,7 @@ def kafka3() -> DevCluster:
 def await_brokers(cluster: DevCluster, down: int | None = None) -> DevCluster:
     """Wait until each broker knows of all, or of all but one that is down: they learn of it one by one."""
     ids = {node.id for node in cluster.nodes} - {down}
-    with connected(cluster.bootstrap_servers) as connection:
+    with open_connection(cluster.bootstrap_servers) as connection:
         eventually(
             lambda: {
                 broker: answer
@@ -188,7 +191,7 @@ def acl_cluster(version: str = KAFKA_VERSION) -> DevCluster:
 
 @pytest.fixture
 def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What the names of this test's topics and groups start with; they are removed afterwards."""
+    """Return the prefix of this test's topics and groups, which are removed afterwards."""
     # Without digits: where a test replaces `7d` in a manifest, a name must not contain it.
     mine = f"t{uuid.uuid4().hex[:10].translate(_LETTERS)}."
     yield mine
@@ -277,7 +280,7 @@ def connect(bootstrap_servers: str, **properties: str) -> KafkaCluster:
 
 
 @contextmanager
-def connected(bootstrap_servers: str) -> Iterator[Connection]:
+def open_connection(bootstrap_servers: str) -> Iterator[Connection]:
     """Connections of kafkaform's own, for requests that no client sends."""
     given = {"bootstrap.servers": bootstrap_servers}
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
@@ -325,7 +328,7 @@ def _remove_groups(admin: AdminClient, prefix: str) -> None:
 
 
 def eventually(read: Callable[[], T], wanted: Callable[[T], bool], timeout_s: float = TIMEOUT_S) -> T:
-    """What `read` returns once it is as wanted: reads lag behind writes."""
+    """Return the result of `read` once it is as wanted: reads lag behind writes."""
     deadline = time.monotonic() + timeout_s
     pause = 0.005
     while not wanted(value := read()):

@@ -107,7 +107,6 @@ class Running:
         return firsts
 
     def close(self) -> None:
-        """Leave the group."""
         self._stop.set()
         self._thread.join(TIMEOUT_S)
         self._client.close()
@@ -142,7 +141,7 @@ def running(
 
 
 @contextmanager
-def assigned(
+def join_members(
     bootstrap_servers: str,
     group: str,
     topic: str,
@@ -218,7 +217,6 @@ class Heartbeats:
         return answer["error_code"], answer["error_message"] or ""
 
     def request(self) -> Mapping[str, Any]:
-        """A heartbeat."""
         raise NotImplementedError
 
     def join(self) -> None:
@@ -226,7 +224,6 @@ class Heartbeats:
         eventually(self.beat, lambda told: told[0] == 0)
 
     def close(self) -> None:
-        """Leave the group."""
         self.epoch = -1
         self.beat()
         self.connection.close()
@@ -393,7 +390,6 @@ class ConnectWorker(Heartbeats):
         eventually(send, lambda answer: answer["error_code"] == 0)
 
     def close(self) -> None:
-        """Leave the group."""
         request = {"group_id": self.group, "members": [{"member_id": self.id}]}
         (answer,) = self.connection.send(LEAVE_GROUP, [request], node=self.coordinator())
         assert answer["error_code"] == 0

@@ -20,7 +20,7 @@ def main() -> None:
     directory = Path(sys.argv[1])
     sys.stdin.read()
     time.sleep(FORK_S)  # a node that was being started at that moment is in its directory only now
-    ended = at_work_in(directory)
+    ended = find_processes(directory)
     for process in ended:
         process.kill()
     deadline = time.monotonic() + END_S
@@ -30,7 +30,7 @@ def main() -> None:
         shutil.rmtree(directory)
 
 
-def at_work_in(directory: Path) -> list[psutil.Process]:
+def find_processes(directory: Path) -> list[psutil.Process]:
     """The processes of the cluster in a directory: its nodes, and Kafka's tool that formats their storage."""
     found = []
     for process in psutil.process_iter():
@@ -43,7 +43,7 @@ def at_work_in(directory: Path) -> list[psutil.Process]:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it still does something: until its parent takes note, an ended process is a zombie."""
+    """Return whether it still runs: until its parent takes note, an ended process is a zombie."""
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -34,7 +34,7 @@ from tests.support.clusters.group_clients import ConnectWorker, Running, commit,
 
 @dataclass(frozen=True)
 class Limit:
-    """What a cluster does not do in a step.
+    """A limit of a cluster in a step.
 
     Attributes:
         cell: For the table: a few words, without the subject.
@@ -64,7 +64,7 @@ class Site:
     met: dict[str, Limit] = field(default_factory=dict)
 
     def works(self, step: str, call: Call, code: int = 0) -> bool:
-        """Whether a journey goes on after a step; where the step has a limit, that is what must be seen."""
+        """Return whether a journey goes on after a step; where the step has a limit, it must be reported."""
         limit = self.limits.get(step)
         if limit is None:
             call.needs(code)
@@ -83,7 +83,7 @@ class Site:
         """The full name of a topic or group."""
         return self.project.prefix + short
 
-    def filled(self, short: str, partitions: int = 3, records: int = 10, **spec: Any) -> str:
+    def fill_topic(self, short: str, partitions: int = 3, records: int = 10, **spec: Any) -> str:
         """A topic that is declared, applied, and has so many records in each partition."""
         name = self.project.topic(short, partitions=partitions, keyed=False, **spec)
         self.project.apply("topics").needs(0)
@@ -95,7 +95,7 @@ class Site:
         return self.project.group(short, metadata=metadata, **spec)
 
     @contextmanager
-    def joined(self, group: str, topic: str, protocol: str) -> Iterator[Running]:
+    def join_group(self, group: str, topic: str, protocol: str) -> Iterator[Running]:
         """A member at work that has got a record of each partition, from the offsets of its group."""
         with running(self.direct, group, [topic], protocol) as members:
             produce(self.direct, topic, dict.fromkeys(range(3), 1))
@@ -117,7 +117,7 @@ class Site:
         assert eventually(done, bool)
         return self.name(short)
 
-    def committed(self, group: str) -> list[int]:
+    def read_committed(self, group: str) -> list[int]:
         """The offsets of a group, by partition, as kafkaform shows them."""
         (found,) = self.project.run("status", group, "--format", "json").needs(0).json["groups"]
         return [part["committed"] for part in found["partitions"]]
@@ -140,7 +140,7 @@ class Site:
                 raise
             return None
 
-    def settled(self) -> None:
+    def await_settled(self) -> None:
         """Wait until a plan has nothing to change, whichever broker answers it."""
         call = eventually(
             lambda: self.project.run("plan", "topics", "--detailed-exitcode"), lambda call: call.code != 2
@@ -216,7 +216,7 @@ def _apply(site: Site) -> None:
     site.project.topic("orders", partitions=3, replicationFactor=3, retention="8d", config=config)
     if site.works("configs", site.project.apply("topics")):
         site.shows("orders", partitions=3, retention_ms="691200000", max_message_bytes="2097152")
-        site.settled()
+        site.await_settled()
 
 
 @journey("saved plan")
@@ -239,7 +239,7 @@ def _partitions(site: Site) -> None:
     site.project.topic("orders", partitions=6, replicationFactor=3, keyed=False)
     if site.works("apply", site.project.apply("topics")):
         eventually(lambda: site.replicas(name), lambda found: [len(brokers) for brokers in found] == [3] * 6)
-        site.settled()
+        site.await_settled()
 
 
 @journey("delete", daily=True)
@@ -253,7 +253,7 @@ def _delete(site: Site) -> None:
         "by name", site.project.apply("topics", *consent, "--allow", f"Topic/{name}:delete-by-name")
     ):
         site.shows_none()
-        site.settled()
+        site.await_settled()
 
 
 @journey("drift", daily=True)
@@ -282,7 +282,7 @@ def _import(site: Site) -> None:
 
 @journey("status", daily=True)
 def _status(site: Site) -> None:
-    name = site.filled("orders", replicationFactor=3)
+    name = site.fill_topic("orders", replicationFactor=3)
     group = site.commit("readers", {(name, number): 4 for number in range(3)})
     call = site.project.run("status", f"{site.project.prefix}*")
     if site.works("status", call):
@@ -293,9 +293,9 @@ def _status(site: Site) -> None:
         # Brokers list a group that no member has joined as classic, and not all say that none has.
         protocol = None if cluster.groups([group]).groups[group].never_joined else "classic"
     assert (shown["name"], shown["protocol"], shown["lag"]) == (group, protocol, 18)
-    for step, told in (("sizes", found["unread"]), ("notes", found["notes"])):
+    for step, entries in (("sizes", found["unread"]), ("notes", found["notes"])):
         site.works(step, call)
-        assert (step in site.limits) == bool(told)
+        assert (step in site.limits) == bool(entries)
 
 
 @journey("doctor", daily=True)
@@ -314,18 +314,18 @@ def _doctor(site: Site) -> None:
 
 
 def _groups(site: Site, protocol: str) -> None:
-    name = site.filled("orders", replicationFactor=3)
+    name = site.fill_topic("orders", replicationFactor=3)
     group = site.group("readers", topics=[name], protocol=protocol, offsets={"initial": "earliest"})
     if not site.works("apply", site.project.apply("topics")):
         return
-    assert site.committed(group) == [0, 0, 0]
-    site.settled()
-    with site.joined(group, name, protocol) as member:
+    assert site.read_committed(group) == [0, 0, 0]
+    site.await_settled()
+    with site.join_group(group, name, protocol) as member:
         assert set(member.firsts().values()) == {0}
         call = site.project.run("status", group, "--format", "json").needs(0)
         (shown,) = call.json["groups"]
         assert (shown["protocol"], shown["state"], len(shown["members"])) == (protocol, "Stable", 1)
-        site.settled()
+        site.await_settled()
 
 
 @journey("classic groups", daily=True)
@@ -340,17 +340,17 @@ def _consumer_groups(site: Site) -> None:
 
 @journey("group configs", daily=True)
 def _group_configs(site: Site) -> None:
-    name = site.filled("orders", replicationFactor=3)
+    name = site.fill_topic("orders", replicationFactor=3)
     site.group("readers", topics=[name], config={"consumer.session.timeout.ms": "50s"})
     if site.works("apply", site.project.apply("topics")):
-        site.settled()
+        site.await_settled()
         site.group("readers", topics=[name])
         assert "consumer.session.timeout.ms = 50s" in site.project.run("plan", "topics").needs(0).out
 
 
 @journey("share and streams groups")
 def _newer_groups(site: Site) -> None:
-    name = site.filled("orders", replicationFactor=3)
+    name = site.fill_topic("orders", replicationFactor=3)
     for protocol, config in (("share", "share.auto.offset.reset"), ("streams", "streams.session.timeout.ms")):
         value = "earliest" if protocol == "share" else "50s"
         site.group("readers", topics=[name], protocol=protocol, config={config: value})
@@ -373,17 +373,17 @@ def _connect_groups(site: Site) -> None:
 
 @journey("offset reset")
 def _reset(site: Site) -> None:
-    name = site.filled("orders", replicationFactor=3)
+    name = site.fill_topic("orders", replicationFactor=3)
     group = site.group("readers", topics=[name], protocol="classic", offsets={"initial": "latest"})
     site.project.apply("topics").needs(0)
-    assert site.committed(group) == [10, 10, 10]
+    assert site.read_committed(group) == [10, 10, 10]
     call = site.project.run("reset", group, "--to", "3", "--out", "reset.json")
     if site.works("plan", call, code=1):
         assert call.out.count("7 records read again") == 3
         assert "offset-reset" in site.project.apply("reset.json").needs(1).out
         consent = f"--allow=ConsumerGroup/{group}:offset-reset"
         if site.works("apply", site.project.apply("reset.json", consent)):
-            assert site.committed(group) == [3, 3, 3]
+            assert site.read_committed(group) == [3, 3, 3]
 
 
 @journey("client quotas", daily=True)
@@ -470,7 +470,7 @@ def _replication_factor(site: Site) -> None:
     ):
         eventually(lambda: site.replicas(name), lambda found: [len(brokers) for brokers in found] == [3] * 3)
         site.shows("orders", partitions=3)  # the throttle is gone
-        site.settled()
+        site.await_settled()
 
 
 @journey("rebalance")
@@ -498,7 +498,7 @@ def _rebalance(site: Site) -> None:
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 
 
-def _recorded(site: Site) -> Call:
+def _run_recorded(site: Site) -> Call:
     name = site.project.topic("orders", partitions=3, replicationFactor=3, retention="7d")
     call = site.project.run("apply", "topics", "--auto-approve", env=KEPT)
     if call.code == 0:
@@ -509,13 +509,13 @@ def _recorded(site: Site) -> Call:
 
 @journey("history")
 def _history(site: Site) -> None:
-    if site.works("apply", call := _recorded(site)):
+    if site.works("apply", call := _run_recorded(site)):
         assert [change["action"] for change in call.json["changes"]] == ["update", "create"]
 
 
 @journey("revert")
 def _revert(site: Site) -> None:
-    if site.works("apply", call := _recorded(site)):
+    if site.works("apply", call := _run_recorded(site)):
         change = call.json["changes"][0]["id"]
         site.project.run("revert", change, "topics").needs(0)
         site.project.run("apply", "topics", "--auto-approve", "--allow", "destructive", env=KEPT).needs(0)
@@ -549,8 +549,8 @@ def _skew(site: Site) -> None:
 # --- the table -------------------------------------------------------------------------------------
 
 
-def recorded(table: Path, group: str, column: str, name: str) -> str | None:
-    """What docs/brokers.json says of a journey; None where nothing is recorded."""
+def read_recorded(table: Path, group: str, column: str, name: str) -> str | None:
+    """Return the outcome of a journey in docs/brokers.json; None where nothing is recorded."""
     content = json.loads(table.read_text("utf-8")) if table.exists() else {}
     found: str | None = content.get(group, {}).get(column, {}).get(name)
     return found

@@ -27,7 +27,7 @@ _LOG = logging.getLogger("tests.librdkafka")
 
 @dataclass(slots=True)
 class Load:
-    """What a producer wrote, and what a consumer read.
+    """The records that a producer wrote, and those that a consumer read.
 
     Attributes:
         topic: The topic.
@@ -114,13 +114,13 @@ def fill(servers: str, topic: str, partitions: int, each: int) -> None:
     producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5, "logger": _LOG})
     failed: list[str] = []
 
-    def told(error: KafkaError | None, _: Message) -> None:
+    def report_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             failed.append(error.str())
 
     for _ in range(0, each, 500_000):
         for partition in range(partitions):
-            producer.produce(topic, os.urandom(500_000), partition=partition, on_delivery=told)
+            producer.produce(topic, os.urandom(500_000), partition=partition, on_delivery=report_delivery)
         producer.poll(0)
         if len(producer) > 60:  # they are large, and the brokers have small heaps
             producer.flush(TIMEOUT_S)
@@ -153,7 +153,7 @@ def _write(properties: dict[str, Any], work: Load, done: threading.Event, writte
 def _produce(producer: Producer, work: Load, key: int) -> None:
     count, began = work.written[key], time.monotonic()
 
-    def told(error: KafkaError | None, _: Message) -> None:
+    def report_delivery(error: KafkaError | None, _: Message) -> None:
         work.longest_s = max(work.longest_s, time.monotonic() - began)
         if error is not None:
             work.errors.append(f"write {count} of key {key}: {error.str()}")
@@ -161,7 +161,7 @@ def _produce(producer: Producer, work: Load, key: int) -> None:
             work.acknowledged[key].append(count)
 
     value = f"{count}".encode().ljust(_PADDING)
-    producer.produce(work.topic, value, key=f"{key}", on_delivery=told)
+    producer.produce(work.topic, value, key=f"{key}", on_delivery=report_delivery)
     work.written[key] += 1
 
 

@@ -29,17 +29,17 @@ def entry(
     read_only: bool = False,
     secret: bool = False,
 ) -> bytes:
-    one = short("log.retention.ms") + short(None) + b"\x04"
+    item = short("log.retention.ms") + short(None) + b"\x04"
     return (
         short(name)
         + short(value)
         + bytes([read_only, source, secret])
         + pack(">i", synonyms)
-        + one * synonyms
+        + item * synonyms
     )
 
 
-def described(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
+def encode_config_response(name: str, *entries: bytes, code: int = 0, message: str | None = None) -> bytes:
     head = pack(">h", code) + short(message) + b"\x02" + short(name)
     return head + pack(">i", len(entries)) + b"".join(entries)
 
@@ -72,9 +72,9 @@ def read_or_refuse(request_type: RequestType[T], version: int, body: bytes) -> T
     try:
         return read_response(request_type, CountedBytes(body), version, "broker:9092")
     except MalformedResponse as error:
-        told = error.message
-    assert told.startswith(f"broker:9092: malformed answer to {request_type.name} v{version}: ")
-    assert "\n" not in told
+        message = error.message
+    assert message.startswith(f"broker:9092: malformed answer to {request_type.name} v{version}: ")
+    assert "\n" not in message
     # Python's own words are about its functions.
-    assert not re.search(r"unpack|out of range|codec|struct|buffer", told), told
+    assert not re.search(r"unpack|out of range|codec|struct|buffer", message), message
     return None

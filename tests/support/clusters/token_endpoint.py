@@ -21,16 +21,16 @@ def jwt(lifetime_s: float = 60.0, subject: str = CLIENT, **claims: object) -> st
     """An unsecured JWT, as Kafka's own validator for tests takes it."""
     now = time.time()
     payload = {"sub": subject, "iat": now, "exp": now + lifetime_s, "scope": "kafka", **claims}
-    return f"{_encoded({'alg': 'none'})}.{_encoded(payload)}."
+    return f"{_encode_part({'alg': 'none'})}.{_encode_part(payload)}."
 
 
-def _encoded(part: Mapping[str, object]) -> str:
+def _encode_part(part: Mapping[str, object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
 
 
 @dataclass
 class TokenEndpoint:
-    """What the endpoint answers, and what it was asked.
+    """The endpoint's answer, and the requests that it got.
 
     Attributes:
         port: Where it listens.
@@ -50,7 +50,7 @@ class TokenEndpoint:
 
     @property
     def url(self) -> str:
-        """Where clients ask."""
+        """Return the address for clients."""
         return f"{self.scheme}://127.0.0.1:{self.port}/token"
 
     def issue(self, make: Callable[[], str]) -> None:
@@ -70,8 +70,11 @@ def token_endpoint(tls: ssl.SSLContext | None = None) -> Iterator[TokenEndpoint]
             form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             if self.headers["Authorization"] != login and "assertion" not in form:
                 endpoint.refused += 1
-                said = {"error": "invalid_client", "error_description": "no such client,\nor another secret"}
-                status, answer = 401, json.dumps(said).encode()
+                document = {
+                    "error": "invalid_client",
+                    "error_description": "no such client,\nor another secret",
+                }
+                status, answer = 401, json.dumps(document).encode()
             else:
                 endpoint.asked.append(form)
                 status, answer = endpoint.answer()

@@ -1,4 +1,4 @@
-"""What services that speak Kafka's protocol offer, each limit with its source.
+"""Limits of services that speak Kafka's protocol, each with its source.
 
 Emulated, not tried on the services. Versions are taken from what a service itself answered
 (`kafka-broker-api-versions.sh`, quoted in an issue) or from its source code. What no source shows is left as
@@ -28,7 +28,7 @@ _TOPIC, _BROKER = 2, 4
 
 
 def _first(*policies: Policy) -> Policy:
-    """What the first of several says that refuses."""
+    """Return the answer of the first of several that refuses."""
 
     def judge(item: dict[str, Any]) -> Refusal | None:
         return next((refusal for policy in policies if (refusal := policy(item))), None)

@@ -220,7 +220,7 @@ Policy: TypeAlias = "Callable[[dict[str, Any]], Refusal | None]"
 
 @dataclass(frozen=True)
 class Profile:
-    """What a service offers.
+    """The versions and limits of a service.
 
     Attributes:
         name: Its name.
@@ -269,7 +269,7 @@ class VendorProxy:
     """
 
     def __init__(self, ports: Mapping[int, int], direct: str, profile: Profile = EVERYTHING) -> None:
-        """Prepare a proxy.
+        """Prepare a proxy of these brokers.
 
         Args:
             ports: The port of a broker by the port to listen on.
@@ -290,7 +290,7 @@ class VendorProxy:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients reach the brokers."""
+        """Return the address of the brokers for clients."""
         return ",".join(f"{HOST}:{port}" for port in self._ports)
 
     def __enter__(self) -> VendorProxy:
@@ -398,8 +398,8 @@ class _Exchange:
     async def run(self, client: asyncio.StreamReader, broker: asyncio.StreamReader) -> None:
         """Pass messages both ways until one side ends."""
         tasks = {
-            asyncio.ensure_future(self._each(client, self._on_request)),
-            asyncio.ensure_future(self._each(broker, self._on_response)),
+            asyncio.ensure_future(self._each(client, self._handle_request)),
+            asyncio.ensure_future(self._each(broker, self._handle_response)),
         }
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -417,7 +417,7 @@ class _Exchange:
             await self._client.drain()
             await self._broker.drain()
 
-    def _on_request(self, message: bytes) -> None:
+    def _handle_request(self, message: bytes) -> None:
         key, version, correlation = unpack_from(">hhi", message)
         profile, proxy = self._profile, self._proxy
         allowed = profile.versions(key, 0, 0x7FFF)
@@ -439,7 +439,7 @@ class _Exchange:
         _send(self._broker, message)
 
     def _judge(self, message: bytes, key: int, version: int, correlation: int) -> bytes:
-        """What is left of a request to be passed on; nothing if all of it was answered."""
+        """Return the part of a request to be passed on; nothing if all of it was answered."""
         api = APIS[key]
         flexible = version >= api.flexible
         (name_length,) = unpack_from(">h", message, 8)
@@ -486,7 +486,7 @@ class _Exchange:
         while self._order and self._order[0] in self._own:
             _send(self._client, self._own.pop(self._order.pop(0)))
 
-    def _on_response(self, message: bytes) -> None:
+    def _handle_response(self, message: bytes) -> None:
         (correlation,) = unpack_from(">i", message)
         with suppress(ValueError):  # answers to Produce without acks never come
             self._order.remove(correlation)
@@ -561,7 +561,7 @@ def blocks_of_ports(count: int, *, brokers: int) -> list[int]:
     return blocks
 
 
-def advertised(block: int, internal: int) -> dict[str, str]:
+def advertise(block: int, internal: int) -> dict[str, str]:
     """The properties of brokers whose clients go through a proxy, and that find each other without it.
 
     Args:

@@ -27,9 +27,9 @@ class Work:
         self.git("config", "user.email", "somebody@example.com")
 
     def git(self, *arguments: str) -> str:
-        return self.given(b"", *arguments)
+        return self.run_with_input(b"", *arguments)
 
-    def given(self, content: bytes, *arguments: str) -> str:
+    def run_with_input(self, content: bytes, *arguments: str) -> str:
         command = ["git", *arguments]
         done = subprocess.run(command, cwd=self.folder, input=content, capture_output=True, check=True)
         return done.stdout.decode().strip()

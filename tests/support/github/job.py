@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, called
+from tests.support.cli.project import Call, run_in_process
 from tests.support.github.server import REPOSITORY, FakeGitHub, fake_github
 
 TEXT = "## Plan\n\nOne topic is created."
@@ -35,7 +35,7 @@ class Job:
     waits: list[float]
 
     def run(self, *arguments: object, **env: str) -> Call:
-        return called("ci", *arguments, cwd=self.folder, env=self.hub.environment(**env))
+        return run_in_process("ci", *arguments, cwd=self.folder, env=self.hub.environment(**env))
 
     def write(self, text: str) -> None:
         (self.folder / "plan.md").write_text(text, "utf-8")

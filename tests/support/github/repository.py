@@ -72,7 +72,7 @@ class HostedRepository:
         number = self._numbers.setdefault(branch, len(self._numbers) + 1)
         head = self._git(self.bare, "rev-parse", f"refs/heads/{branch}")
         self._git(self.bare, "update-ref", f"refs/pull/{number}/head", head)
-        self._git(self.bare, "update-ref", f"refs/pull/{number}/merge", self._merged(self.main, head))
+        self._git(self.bare, "update-ref", f"refs/pull/{number}/merge", self._build_merge(self.main, head))
         return PullRequest(number, branch, head)
 
     def forget(self, pull: PullRequest) -> None:
@@ -81,12 +81,12 @@ class HostedRepository:
 
     def merge(self, pull: PullRequest) -> str:
         """Merge a pull request; returns the merge commit."""
-        merged = self._merged(self.main, pull.head)
+        merged = self._build_merge(self.main, pull.head)
         self._git(self.bare, "update-ref", "refs/heads/main", merged)
         return merged
 
     def event(self, pull: PullRequest, *, source: str = REPOSITORY) -> Event:
-        """What GitHub tells a workflow of a pull request; `source` is the fork that it comes from."""
+        """Return the event of a pull request as GitHub sends it; `source` is the fork that it comes from."""
         about: dict[str, Any] = {
             "number": pull.number,
             "head": {"ref": pull.branch, "sha": pull.head, "repo": {"full_name": source}},
@@ -94,15 +94,15 @@ class HostedRepository:
         }
         return Event("pull_request_target", self.main, {"action": "synchronize", "pull_request": about})
 
-    def pushed(self) -> Event:
-        """What GitHub tells a workflow of a push to `main`."""
+    def build_push_event(self) -> Event:
+        """Return the event of a push to `main` as GitHub sends it."""
         return Event("push", self.main)
 
-    def scheduled(self) -> Event:
-        """What GitHub tells a workflow when its time has come."""
+    def build_schedule_event(self) -> Event:
+        """Return the event of a schedule as GitHub sends it."""
         return Event("schedule", self.main)
 
-    def _merged(self, base: str, head: str) -> str:
+    def _build_merge(self, base: str, head: str) -> str:
         tree = self._git(self.bare, "merge-tree", "--write-tree", base, head)
         return self._git(self.bare, "commit-tree", tree, "-p", base, "-p", head, "-m", "Merge")
 

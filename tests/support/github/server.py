@@ -40,7 +40,7 @@ class Request:
 
 @dataclass
 class Failure:
-    """What goes wrong instead of, or after, what a request asks for.
+    """A fault instead of, or after, the effect of a request.
 
     Attributes:
         status: Of the answer; None to close the connection without one.
@@ -94,7 +94,7 @@ class FakeGitHub:
         self._hidden: dict[int, int] = {}
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What a job of GitHub Actions has in its environment."""
+        """Return the environment of a job of GitHub Actions."""
         return {
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_REPOSITORY": REPOSITORY,
@@ -111,11 +111,11 @@ class FakeGitHub:
         self.failures.append(Failure(method, path, **how))
 
     def writes(self) -> list[tuple[str, str]]:
-        """What was asked for that changes something."""
+        """Return the requests that change something."""
         return [
-            (one.method, one.path)
-            for one in self.requests
-            if one.method != "GET" and not one.path.endswith("/graphql")
+            (request.method, request.path)
+            for request in self.requests
+            if request.method != "GET" and not request.path.endswith("/graphql")
         ]
 
     def comment(self, number: int, body: str, *, by: int | None = BOT) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class FakeGitHub:
         **run: Any,
     ) -> int:
         """Let a run of a workflow keep an artefact; returns the artefact's id."""
-        archive = files if isinstance(files, bytes) else zipped(files)
+        archive = files if isinstance(files, bytes) else zip_texts(files)
         made, number = next(self._ids), next(self._ids)
         self.runs[number] = {
             "id": number,
@@ -231,7 +231,7 @@ class FakeGitHub:
         return f"{self.url}/repos/{REPOSITORY}"
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: Any) -> Answer | None:
-        """What a request is answered; None to hang up."""
+        """Return the answer to a request; None to hang up."""
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         self.before(method, parts.path)
@@ -239,9 +239,9 @@ class FakeGitHub:
             self.requests.append(Request(method, parts.path, query, body))
             failure = self._failure(method, parts.path)
             if failure and not failure.acts:
-                return _failed(failure)
+                return _build_failure(failure)
             answer = self._route(method, parts.path, query, headers, body)
-            return _failed(failure) if failure else answer
+            return _build_failure(failure) if failure else answer
 
     def _failure(self, method: str, path: str) -> Failure | None:
         for failure in self.failures:
@@ -256,7 +256,7 @@ class FakeGitHub:
         if match := re.fullmatch(r"/blob/(\d+)", path):
             return self._blob(int(match[1]), query, headers)
         if headers.get("Authorization") not in {f"token {TOKEN}", f"Bearer {TOKEN}"}:
-            return _refused(401, "Bad credentials")
+            return _build_refusal(401, "Bad credentials")
         routes: list[tuple[str, str, str | None, Callable[..., Answer]]] = [
             ("POST", "/graphql", None, self._graphql),
             ("GET", "", None, self._repository),
@@ -277,9 +277,9 @@ class FakeGitHub:
             prefix = "" if pattern == "/graphql" else f"/repos/{REPOSITORY}"
             if verb == method and (match := re.fullmatch(re.escape(prefix) + pattern, path)):
                 if permission and not self.permissions & {*permission.split("|")}:
-                    return _refused(403, "Resource not accessible by integration")
+                    return _build_refusal(403, "Resource not accessible by integration")
                 return handle(*map(_number, match.groups()), query=query, body=body)
-        return _refused(404, "Not Found")
+        return _build_refusal(404, "Not Found")
 
     def _graphql(self, *, query: Mapping[str, str], body: Any) -> Answer:
         del query
@@ -290,7 +290,9 @@ class FakeGitHub:
         return Answer(200, {"id": REPOSITORY_ID, "url": self._here, "default_branch": "main"})
 
     def _list_comments(self, number: int, *, query: Mapping[str, str], **_: Any) -> Answer:
-        return self._page(self._seen(self.comments.get(number, [])), f"issues/{number}/comments", query)
+        return self._page(
+            self._list_visible(self.comments.get(number, [])), f"issues/{number}/comments", query
+        )
 
     def _create_comment(self, number: int, *, body: Any, **_: Any) -> Answer:
         if too_long := self._too_long(body):
@@ -300,13 +302,13 @@ class FakeGitHub:
         return Answer(201, comment)
 
     def _edit_comment(self, made: int, *, body: Any, **_: Any) -> Answer:
-        for comment in (one for some in self.comments.values() for one in some):
+        for comment in (item for some in self.comments.values() for item in some):
             if comment["id"] == made:
                 if too_long := self._too_long(body):
                     return too_long
                 comment["body"] = body["body"]
                 return Answer(200, comment)
-        return _refused(404, "Not Found")
+        return _build_refusal(404, "Not Found")
 
     def _delete_comment(self, made: int, **_: Any) -> Answer:
         for some in self.comments.values():
@@ -314,16 +316,16 @@ class FakeGitHub:
                 if comment["id"] == made:
                     some.remove(comment)
                     return Answer(204)
-        return _refused(404, "Not Found")
+        return _build_refusal(404, "Not Found")
 
     def _list_issues(self, *, query: Mapping[str, str], **_: Any) -> Answer:
         state = query.get("state", "open")
-        newest_first = [one for one in reversed(self.issues) if state in ("all", one["state"])]
-        return self._page(self._seen(newest_first), "issues", query)
+        newest_first = [issue for issue in reversed(self.issues) if state in ("all", issue["state"])]
+        return self._page(self._list_visible(newest_first), "issues", query)
 
     def _get_issue(self, number: int, **_: Any) -> Answer:
         found = [issue for issue in self.issues if issue["number"] == number]
-        return Answer(200, found[0]) if found else _refused(404, "Not Found")
+        return Answer(200, found[0]) if found else _build_refusal(404, "Not Found")
 
     def _create_issue(self, *, body: Any, **_: Any) -> Answer:
         if too_long := self._too_long(body):
@@ -337,20 +339,20 @@ class FakeGitHub:
             if issue["number"] == number:
                 issue.update(body)
                 return Answer(200, issue)
-        return _refused(404, "Not Found")
+        return _build_refusal(404, "Not Found")
 
     def _list_pulls(self, commit: str, *, query: Mapping[str, str], **_: Any) -> Answer:
         return self._page(self.pulls.get(commit, []), f"commits/{commit}/pulls", query)
 
     def _list_artifacts(self, *, query: Mapping[str, str], **_: Any) -> Answer:
         name = query.get("name") if self.knows_names else None
-        found = [one for one in self.artifacts if name in (None, one["name"])]
+        found = [artifact for artifact in self.artifacts if name in (None, artifact["name"])]
         page = self._page(found, "actions/artifacts", query)
         return Answer(200, {"total_count": len(found), "artifacts": page.body}, page.headers)
 
     def _download(self, made: int, **_: Any) -> Answer:
-        if any(one["id"] == made and one["expired"] for one in self.artifacts):
-            return _refused(410, "Artifact has expired")
+        if any(artifact["id"] == made and artifact["expired"] for artifact in self.artifacts):
+            return _build_refusal(410, "Artifact has expired")
         return Answer(302, None, {"Location": f"{self.url}/blob/{made}?sig=signed"})
 
     def _blob(self, made: int, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
@@ -360,15 +362,15 @@ class FakeGitHub:
 
     def _get_run(self, number: int, **_: Any) -> Answer:
         run = self.runs.get(number)
-        return Answer(200, run) if run else _refused(404, "Not Found")
+        return Answer(200, run) if run else _build_refusal(404, "Not Found")
 
     def _too_long(self, body: Any) -> Answer | None:
         if len(body["body"].encode("utf-16-le")) // 2 <= self.longest:
             return None
         why = f"body is too long (maximum is {self.longest} characters)"
-        return _refused(422, "Validation Failed", errors=[{"field": "body", "message": why}])
+        return _build_refusal(422, "Validation Failed", errors=[{"field": "body", "message": why}])
 
-    def _seen(self, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _list_visible(self, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         seen = []
         for item in items:
             hidden = self._hidden.get(item["id"], 0)
@@ -383,15 +385,15 @@ class FakeGitHub:
         page = int(query.get("page", 1))
         last = max(1, -(-len(items) // size))
         links = [
-            f'<{self._here}/{path}?{urlencode({**query, "page": other})}>; rel="{name}"'
-            for name, other in (("next", page + 1), ("last", last))
+            f'<{self._here}/{path}?{urlencode({**query, "page": second})}>; rel="{name}"'
+            for name, second in (("next", page + 1), ("last", last))
             if page < last
         ]
         headers = {"Link": ", ".join(links)} if links else {}
         return Answer(200, items[(page - 1) * size : page * size], headers)
 
 
-def zipped(files: Mapping[str, str]) -> bytes:
+def zip_texts(files: Mapping[str, str]) -> bytes:
     """A zip archive of texts, as upload-artifact makes one."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -451,13 +453,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: tests look at `requests`."""
 
 
-def _failed(failure: Failure) -> Answer | None:
+def _build_failure(failure: Failure) -> Answer | None:
     if failure.status is None:
         return None
     return Answer(failure.status, {"message": failure.message}, failure.headers)
 
 
-def _refused(status: int, message: str, **more: Any) -> Answer:
+def _build_refusal(status: int, message: str, **more: Any) -> Answer:
     return Answer(status, {"message": message, **more})
 
 

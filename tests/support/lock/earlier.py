@@ -20,7 +20,7 @@ from kafkaform.cluster.wire.message_schema import (
     struct,
 )
 from kafkaform.core.lock import NAME
-from tests.support.clusters.fixtures import connected
+from tests.support.clusters.fixtures import open_connection
 
 _OWNED = struct(topic_id=UUID, partitions=array(INT32))
 _CONSUMER_HEARTBEAT = message(
@@ -92,7 +92,7 @@ class EarlierMember:
 @contextmanager
 def earlier_member(servers: str) -> Iterator[EarlierMember]:
     """Make one that has not joined yet, with connections of its own."""
-    with connected(servers) as connection:
+    with open_connection(servers) as connection:
         coordinator = Coordinator(connection.separate("earlier"))
         try:
             yield EarlierMember(coordinator)

@@ -23,8 +23,8 @@ from kafkaform.core import lock
 from kafkaform.core.errors import KafkaformError, LockLost
 from kafkaform.core.lock import NAME, Guard, Holder
 from kafkaform.resources.topic.operations import CreateTopic
-from tests.support.clusters.fixtures import connect, connected
-from tests.support.plans.scenes import declared, plan_for, topic
+from tests.support.clusters.fixtures import connect, open_connection
+from tests.support.plans.scenes import declare_topic, plan_for, topic
 
 ALICE = Holder("alice@ci-3", "apply of plan 12ab", 4711)
 BOB = Holder("bob@laptop", "apply of manifests")
@@ -65,7 +65,7 @@ class LockProcess:
         self.process.kill()
         self.process.communicate()
 
-    def said(self) -> str:
+    def read_line(self) -> str:
         """The next line that it says; waits for it."""
         assert self.process.stdout is not None
         limit = Timer(_LIMIT_S, self.process.kill)
@@ -77,10 +77,10 @@ class LockProcess:
         assert line.endswith("\n"), f"it ended with {self.process.wait(_LIMIT_S)}, or was made to: {line!r}"
         return line.removesuffix("\n")
 
-    def waited(self) -> list[str]:
-        """What it says until it holds the lock."""
+    def await_lock(self) -> list[str]:
+        """Return the lines that it prints until it holds the lock."""
         lines = []
-        while (line := self.said()) != "held":
+        while (line := self.read_line()) != "held":
             assert "is held by" in line, line
             lines.append(line)
         return lines
@@ -90,21 +90,21 @@ class LockProcess:
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
-    def asked(self, line: str) -> str:
+    def send_line(self, line: str) -> str:
         """Its answer to a line."""
         self.tell(line)
-        return self.said()
+        return self.read_line()
 
-    def ended(self) -> str:
+    def end(self) -> str:
         """Let it give the lock back and end; returns the rest of what it says."""
-        rest, _ = self.process.communicate("end\n", timeout=_LIMIT_S)
+        remaining, _ = self.process.communicate("end\n", timeout=_LIMIT_S)
         assert self.process.returncode == 0
-        return rest
+        return remaining
 
 
 def remove_holder(servers: str) -> None:
     """Take the lock from its holder, as a coordinator does at the end of a session, but at once."""
-    with connected(servers) as connection:
+    with open_connection(servers) as connection:
         coordinator = Coordinator(connection.separate("test"))
         members = [{"member_id": member["member_id"]} for member in coordinator.read_members()]
         answer = coordinator.retry_until_ready(LEAVE_GROUP, {"group_id": NAME, "members": members})
@@ -114,7 +114,7 @@ def remove_holder(servers: str) -> None:
 
 def member_count(servers: str) -> int:
     """Return the number of members of the lock's group."""
-    with connected(servers) as connection:
+    with open_connection(servers) as connection:
         coordinator = Coordinator(connection.separate("test"))
         members = coordinator.read_members()
         coordinator.close()
@@ -146,9 +146,9 @@ def answer(words: Sequence[str], cluster: KafkaCluster, guard: Guard) -> str:
             return "proven"
         case ["apply", *names]:
             report = executor.apply(
-                plan_for(cluster, *map(declared, names)), cluster, executor.ApplyOptions(guard=guard)
+                plan_for(cluster, *map(declare_topic, names)), cluster, executor.ApplyOptions(guard=guard)
             )
-            return " ".join(one.result.value for one in report.results)
+            return " ".join(result.result.value for result in report.results)
         case ["flood", prefix]:
             say("flooding")
             return flood(prefix, cluster, guard)

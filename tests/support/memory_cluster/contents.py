@@ -141,7 +141,7 @@ class Contents:
         self.moves = {partition: move for partition, move in self.moves.items() if partition[0] != name}
         self.led = {partition: leader for partition, leader in self.led.items() if partition[0] != name}
         for group, record in self.groups.items():
-            self.groups[group] = coordinator.without_topic(record, name)
+            self.groups[group] = coordinator.remove_topic(record, name)
 
     def put_replicas(self, partition: TopicPartition, replicas: Replicas) -> None:
         """Give a partition other replicas; whoever leads it goes on leading it if it still holds it."""
@@ -193,7 +193,7 @@ class Contents:
             partition,
             self.topics[topic].replicas[number],
             self.stopped,
-            behind=move.behind(self.steps) if move is not None else (),
+            behind=move.list_unfilled(self.steps) if move is not None else (),
             led=self.led.get(partition),
         )
 

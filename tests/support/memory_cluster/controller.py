@@ -60,14 +60,14 @@ class Move:
     reassignment: Reassignment
     filled: Mapping[int, int] = field(default_factory=dict)
 
-    def behind(self, steps: int) -> frozenset[int]:
+    def list_unfilled(self, steps: int) -> frozenset[int]:
         """The new replicas that are not full yet, where filling one takes so many steps."""
         return frozenset(b for b in self.reassignment.adding if self.filled.get(b, 0) < steps)
 
     def filled_by(self, steps: int, alive: Collection[int]) -> Move:
         """The same after so many more steps, in which only brokers that live got anything."""
-        more = {b: self.filled.get(b, 0) + steps * (b in alive) for b in self.reassignment.adding}
-        return Move(self.reassignment, more)
+        filled = {b: self.filled.get(b, 0) + steps * (b in alive) for b in self.reassignment.adding}
+        return Move(self.reassignment, filled)
 
     def done(self, isr: Collection[int]) -> bool:
         """Return whether it is over: all new replicas are in sync, and at least one of those that stay."""
@@ -75,7 +75,7 @@ class Move:
         return bool(staying) and self.reassignment.adding <= staying
 
 
-def started(shown: Replicas, running: Move | None, target: Replicas) -> tuple[Replicas, Move]:
+def start_move(shown: Replicas, running: Move | None, target: Replicas) -> tuple[Replicas, Move]:
     """The replicas that metadata shows from now on, and what is running.
 
     Args:
@@ -94,7 +94,7 @@ def started(shown: Replicas, running: Move | None, target: Replicas) -> tuple[Re
     return (*target, *removing), Move(reassignment, running.filled)
 
 
-def cancelled(shown: Replicas, running: Move) -> Replicas:
+def cancel_move(shown: Replicas, running: Move) -> Replicas:
     """The replicas of a partition whose reassignment is given up: those that it had."""
     return tuple(broker for broker in shown if broker not in running.reassignment.adding)
 
@@ -116,16 +116,16 @@ def result(
     name = operation.ref.name
     match operation:
         case CreateTopic():
-            return name, _created(topics, operation, brokers, number)
+            return name, _build_topic(topics, operation, brokers, number)
         case AlterConfigs():
-            return name, _altered(topics, operation)
+            return name, _alter_topic(topics, operation)
         case AddPartitions():
-            return name, _extended(topics, operation, brokers)
+            return name, _extend_topic(topics, operation, brokers)
         case DeleteTopic(uid=doomed):
             for name, topic in topics.items():
                 if topic.uid == doomed:
                     return name, None
-            raise rejected("UNKNOWN_TOPIC_ID", "this server does not host this topic id")
+            raise build_rejection("UNKNOWN_TOPIC_ID", "this server does not host this topic id")
         case _:
             assert_never(operation)
 
@@ -144,11 +144,11 @@ def too_large(operation: Operation) -> RequestRejected:
     """The answer to an operation in a request of more than MAX_RECORDS."""
     if isinstance(operation, AddPartitions):
         # A real controller fails in its midst, and keeps the new partitions up to the limit.
-        return rejected("UNKNOWN", "unknown broker error")
-    return rejected("POLICY_VIOLATION", "unable to perform excessively large batch operation")
+        return build_rejection("UNKNOWN", "unknown broker error")
+    return build_rejection("POLICY_VIOLATION", "unable to perform excessively large batch operation")
 
 
-def rejected(code: str, text: str) -> RequestRejected:
+def build_rejection(code: str, text: str) -> RequestRejected:
     """A broker's refusal, worded as the translation of a real one is."""
     return RequestRejected(f"{text} ({code})", code=code)
 
@@ -158,7 +158,7 @@ def topic_id(number: int) -> str:
     return urlsafe_b64encode(uuid.UUID(int=number).bytes).decode().rstrip("=")
 
 
-def placed(counts: Sequence[int], brokers: Sequence[int], first: int) -> tuple[tuple[int, ...], ...]:
+def place_replicas(counts: Sequence[int], brokers: Sequence[int], first: int) -> tuple[tuple[int, ...], ...]:
     """The replicas of partitions, in turn over the brokers.
 
     Args:
@@ -175,12 +175,12 @@ def placed(counts: Sequence[int], brokers: Sequence[int], first: int) -> tuple[t
 def check_replicas(replicas: Replicas, brokers: Collection[int]) -> None:
     """Raise what speaks against a partition on these brokers, of all that there are."""
     if not replicas:
-        raise _misplaced("The manual partition assignment includes an empty replica list.")
+        raise _refuse_assignment("The manual partition assignment includes an empty replica list.")
     for broker in sorted(replicas):
         if broker not in brokers:
-            raise _misplaced(f"{_MANUAL} includes broker {broker}, but no such broker is registered.")
+            raise _refuse_assignment(f"{_MANUAL} includes broker {broker}, but no such broker is registered.")
         if replicas.count(broker) > 1:
-            raise _misplaced(f"{_MANUAL} includes the broker {broker} more than once.")
+            raise _refuse_assignment(f"{_MANUAL} includes the broker {broker} more than once.")
 
 
 def _check_assignment(assignment: Assignment, brokers: Collection[int], count: int) -> None:
@@ -188,17 +188,17 @@ def _check_assignment(assignment: Assignment, brokers: Collection[int], count: i
     for replicas in assignment:
         check_replicas(replicas, brokers)
         if len(replicas) != count:
-            raise _misplaced(
+            raise _refuse_assignment(
                 f"{_MANUAL} includes a partition with {len(replicas)} replica(s), but this is not "
                 f"consistent with previous partitions, which have {count} replica(s)."
             )
 
 
-def _misplaced(text: str) -> RequestRejected:
-    return rejected("INVALID_REPLICA_ASSIGNMENT", text)
+def _refuse_assignment(text: str) -> RequestRejected:
+    return build_rejection("INVALID_REPLICA_ASSIGNMENT", text)
 
 
-def stored(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> str:
+def store_config(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> str:
     """The value of a config as brokers give it back: parsed, but a list in the order it was given in.
 
     Args:
@@ -212,13 +212,15 @@ def stored(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> st
     """
     key = keys.get(name)
     if key is None:
-        raise rejected("INVALID_CONFIG", f"unknown {sort} config name: {name}")
+        raise build_rejection("INVALID_CONFIG", f"unknown {sort} config name: {name}")
     try:
         value = kafka_configs.canonical(key, text)
         if key.type in _INTEGERS:
             int(text)  # people's units are not Kafka's
     except ValueError as error:
-        raise rejected("INVALID_CONFIG", f"invalid value {text} for configuration {name}: {error}") from error
+        raise build_rejection(
+            "INVALID_CONFIG", f"invalid value {text} for configuration {name}: {error}"
+        ) from error
     match key.type:
         case ConfigType.LIST:
             return ",".join(dict.fromkeys(element.strip() for element in text.split(",")))
@@ -228,23 +230,23 @@ def stored(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> st
             return value
 
 
-def _created(
+def _build_topic(
     topics: Mapping[str, Topic], operation: CreateTopic, brokers: Sequence[int], number: int
 ) -> Topic:
     name, partitions, replicas = operation.ref.name, operation.partitions, operation.replication_factor
     _check_name(name)
     if name in topics:
-        raise rejected("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
+        raise build_rejection("TOPIC_ALREADY_EXISTS", f"topic {name!r} already exists")
     # The names of metrics have no dots, but underscores in their place.
     metric = name.replace(".", "_")
-    for other in topics if "_" in metric else ():
-        if other.replace(".", "_") == metric:
-            raise rejected("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {other}")
-    configs = {config: _stored(config, value) for config, value in operation.configs.items()}
+    for topic in topics if "_" in metric else ():
+        if topic.replace(".", "_") == metric:
+            raise build_rejection("TOPIC_EXCEPTION", f"topic {name!r} collides with existing topic: {topic}")
+    configs = {config: _store_topic_config(config, value) for config, value in operation.configs.items()}
     if replicas == 0 or replicas < -1:
-        raise rejected("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")
+        raise build_rejection("INVALID_REPLICATION_FACTOR", "replication factor must be larger than 0, or -1")
     if partitions == 0 or partitions < -1:
-        raise rejected("INVALID_PARTITIONS", "number of partitions was set to a non-positive value")
+        raise build_rejection("INVALID_PARTITIONS", "number of partitions was set to a non-positive value")
     if operation.assignment:
         _check_assignment(operation.assignment, brokers, len(operation.assignment[0]))
         return Topic(topic_id(number), operation.assignment, configs)
@@ -252,48 +254,50 @@ def _created(
         text = (
             f"replication factor {replicas} cannot be reached: only {len(brokers)} broker(s) are registered"
         )
-        raise rejected("INVALID_REPLICATION_FACTOR", text)
+        raise build_rejection("INVALID_REPLICATION_FACTOR", text)
     # What -1 stands for, num.partitions and default.replication.factor, is 1 unless a broker says otherwise.
-    assignment = placed((abs(replicas),) * abs(partitions), brokers, number)
+    assignment = place_replicas((abs(replicas),) * abs(partitions), brokers, number)
     return Topic(topic_id(number), assignment, configs)
 
 
-def _altered(topics: Mapping[str, Topic], operation: AlterConfigs) -> Topic:
+def _alter_topic(topics: Mapping[str, Topic], operation: AlterConfigs) -> Topic:
     _check_name(operation.ref.name)
     topic = _existing(topics, operation)
     kept = {name: value for name, value in topic.configs.items() if name not in operation.unset}
-    given = {name: _stored(name, value) for name, value in operation.set.items()}
+    given = {name: _store_topic_config(name, value) for name, value in operation.set.items()}
     return replace(topic, configs={**kept, **given})
 
 
-def _extended(topics: Mapping[str, Topic], operation: AddPartitions, brokers: Sequence[int]) -> Topic:
+def _extend_topic(topics: Mapping[str, Topic], operation: AddPartitions, brokers: Sequence[int]) -> Topic:
     topic = _existing(topics, operation)
-    more = operation.total - len(topic.replicas)
-    if more <= 0:
+    missing = operation.total - len(topic.replicas)
+    if missing <= 0:
         text = f"the topic {operation.ref.name} currently has {len(topic.replicas)} partition(s)"
-        raise rejected("INVALID_PARTITIONS", f"{text}; {operation.total} would not be an increase")
+        raise build_rejection("INVALID_PARTITIONS", f"{text}; {operation.total} would not be an increase")
     first = topic.replicas[0]
     if operation.assignment:
-        if len(operation.assignment) != more:
+        if len(operation.assignment) != missing:
             text = f"but only {len(operation.assignment)} assignment(s) were specified."
-            raise _misplaced(f"Attempted to add {more} additional partition(s), {text}")
+            raise _refuse_assignment(f"Attempted to add {missing} additional partition(s), {text}")
         _check_assignment(operation.assignment, brokers, len(first))
         return replace(topic, replicas=topic.replicas + operation.assignment)
     following = brokers.index(first[0]) + len(topic.replicas)
-    return replace(topic, replicas=topic.replicas + placed((len(first),) * more, brokers, following))
+    return replace(
+        topic, replicas=topic.replicas + place_replicas((len(first),) * missing, brokers, following)
+    )
 
 
 def _existing(topics: Mapping[str, Topic], operation: Operation) -> Topic:
     topic = topics.get(operation.ref.name)
     if topic is None:
-        raise rejected("UNKNOWN_TOPIC_OR_PART", f"the topic {operation.ref.name!r} does not exist")
+        raise build_rejection("UNKNOWN_TOPIC_OR_PART", f"the topic {operation.ref.name!r} does not exist")
     return topic
 
 
 def _check_name(name: str) -> None:
     if not _LEGAL_NAME.fullmatch(name):
-        raise rejected("TOPIC_EXCEPTION", f"topic name is invalid: {name!r}")
+        raise build_rejection("TOPIC_EXCEPTION", f"topic name is invalid: {name!r}")
 
 
-def _stored(name: str, text: str) -> str:
-    return stored(kafka_configs.topic_configs(), "topic", name, text)
+def _store_topic_config(name: str, text: str) -> str:
+    return store_config(kafka_configs.topic_configs(), "topic", name, text)

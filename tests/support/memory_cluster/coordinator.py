@@ -16,7 +16,7 @@ from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.values import replace
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group, Member, Position
-from tests.support.memory_cluster.controller import rejected, stored
+from tests.support.memory_cluster.controller import build_rejection, store_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,25 +68,25 @@ class Log:
     transaction: OpenTransaction | None = None
     transactional: bool = False
 
-    def written(self, records: int, timestamp_ms: int) -> Log:
+    def append(self, records: int, timestamp_ms: int) -> Log:
         """The log with so many more records, all of one time."""
         if records < 1:
             raise ValueError(f"a batch of {records} records")
         return replace(self, end=self.end + records, batches=(*self.batches, (self.end, timestamp_ms)))
 
-    def expired(self, start: int) -> Log:
+    def expire(self, start: int) -> Log:
         """The log without what is before an offset."""
         if not self.start <= start <= self.end:
             raise ValueError(f"offset {start} is not within the log ({self.start} to {self.end})")
         return replace(self, start=start)
 
-    def opened(self, transaction: OpenTransaction) -> Log:
+    def open_transaction(self, transaction: OpenTransaction) -> Log:
         """The log where what is written from now on belongs to an open transaction."""
         return replace(self, transaction=replace(transaction, start=self.end), transactional=True)
 
-    def decided(self, timestamp_ms: int) -> Log:
+    def end_transaction(self, timestamp_ms: int) -> Log:
         """The log once that transaction is at its end, of which a marker tells."""
-        return replace(self.written(1, timestamp_ms), transaction=None)
+        return replace(self.append(1, timestamp_ms), transaction=None)
 
     def span(self, at_ms: int | None = None, *, committed: bool = False) -> LogSpan:
         """The ends of the log, and the offset from which on its records are not older than a time.
@@ -155,7 +155,7 @@ def result(
     match operation:
         case AlterConfigs():
             kept = {name: value for name, value in before.configs.items() if name not in operation.unset}
-            given = {name: _stored(name, value) for name, value in operation.set.items()}
+            given = {name: _store_group_config(name, value) for name, value in operation.set.items()}
             return replace(before, configs={**kept, **given}), None
         case CommitInitialOffsets(ref=ref, topics=topics):
             _check_inactive(ref.name, before)
@@ -163,13 +163,13 @@ def result(
             first = _first_offsets(before, starts, logs, now_ms)
             lost = sorted(f"{topic}:{number}" for (topic, number), offset in first.items() if offset is None)
             found = {partition: offset for partition, offset in first.items() if offset is not None}
-            return _committed(before, found), _leaderless(ref, lost) if lost else None
+            return _commit_offsets(before, found), _leaderless(ref, lost) if lost else None
         case ResetOffsets(ref=ref, offsets=offsets):
             _check_inactive(ref.name, before)
             problems = [problem for p in sorted(offsets) if (problem := _outside(p, offsets[p], logs))]
             if problems:
-                raise rejected("OFFSET_OUT_OF_RANGE", f"{ref}: {'; '.join(problems)}")
-            return _committed(before, offsets), None
+                raise build_rejection("OFFSET_OUT_OF_RANGE", f"{ref}: {'; '.join(problems)}")
+            return _commit_offsets(before, offsets), None
         case DeleteGroup(ref=ref):
             _check_inactive(ref.name, before)
             kept = {name: value for name, value in before.configs.items() if name not in operation.configs}
@@ -196,7 +196,9 @@ def records(before: GroupRecord, after: GroupRecord) -> int:
     return len({name for name, _ in before.configs.items() ^ after.configs.items()})
 
 
-def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogSpan] | None = None) -> Group:
+def describe_group(
+    name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogSpan] | None = None
+) -> Group:
     """A group as it is described.
 
     Args:
@@ -224,7 +226,7 @@ def described(name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogS
     )
 
 
-def joined(
+def join_members(
     before: GroupRecord, protocol: str, members: Sequence[Member], *, state: str, assignor: str | None
 ) -> GroupRecord:
     """A group that has these members and no others."""
@@ -239,13 +241,13 @@ def joined(
     )
 
 
-def left(before: GroupRecord) -> GroupRecord:
+def empty_group(before: GroupRecord) -> GroupRecord:
     """A group whose members have all gone; a classic one forgets its assignor."""
     assignor = "" if before.protocol == "classic" else before.assignor
     return replace(before, state="Empty", assignor=assignor, members=())
 
 
-def without_topic(before: GroupRecord, topic: str) -> GroupRecord:
+def remove_topic(before: GroupRecord, topic: str) -> GroupRecord:
     """A group after the deletion of a topic: its offsets there are gone, the group itself is not."""
     return replace(before, offsets={p: offset for p, offset in before.offsets.items() if p[0] != topic})
 
@@ -272,7 +274,7 @@ def _first_offsets(
     """The first offset in each partition without one; None where nobody tells the ends of its log."""
     missing = [topic for topic in starts if topic not in logs]
     if missing:
-        raise rejected("UNKNOWN_TOPIC_OR_PART", f"no such topic: {', '.join(missing)}")
+        raise build_rejection("UNKNOWN_TOPIC_OR_PART", f"no such topic: {', '.join(missing)}")
     first: dict[TopicPartition, int | None] = {}
     for topic, spec in starts.items():
         for number, log in enumerate(logs[topic]):
@@ -293,7 +295,7 @@ def _start(spec: InitialSpec, span: LogSpan) -> int:
 
 
 def _leaderless(ref: ResourceRef, partitions: Sequence[str]) -> RequestRejected:
-    return rejected(
+    return build_rejection(
         "LEADER_NOT_AVAILABLE", f"{ref}: {', '.join(partitions)}: no leader told the ends of its log"
     )
 
@@ -310,24 +312,24 @@ def _outside(partition: TopicPartition, offset: int, logs: Mapping[str, Sequence
 
 
 def _check_inactive(name: str, group: GroupRecord) -> None:
-    if group.known and described(name, group).active:
-        raise rejected("NON_EMPTY_GROUP", f"group {name} has {len(group.members)} members")
+    if group.known and describe_group(name, group).active:
+        raise build_rejection("NON_EMPTY_GROUP", f"group {name} has {len(group.members)} members")
 
 
-def _committed(before: GroupRecord, offsets: Mapping[TopicPartition, int]) -> GroupRecord:
+def _commit_offsets(before: GroupRecord, offsets: Mapping[TopicPartition, int]) -> GroupRecord:
     return replace(before, known=True, offsets={**before.offsets, **offsets}) if offsets else before
 
 
-def _stored(name: str, text: str) -> str:
-    value = stored(kafka_configs.group_configs(), "group", name, text)
+def _store_group_config(name: str, text: str) -> str:
+    value = store_config(kafka_configs.group_configs(), "group", name, text)
     if name in _LIMITS:
         least, greatest = _LIMITS[name]
-        protocol, _, rest = name.partition(".")
+        protocol, _, config = name.partition(".")
         for bound, side, beyond in (
             ("greater", "min", int(value) < least),
             ("less", "max", int(value) > greatest),
         ):
             if beyond:
-                limit = f"group.{protocol}.{side}.{rest}"
-                raise rejected("INVALID_CONFIG", f"{name} must be {bound} than or equal to {limit}")
+                limit = f"group.{protocol}.{side}.{config}"
+                raise build_rejection("INVALID_CONFIG", f"{name} must be {bound} than or equal to {limit}")
     return value

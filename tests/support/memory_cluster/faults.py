@@ -1,4 +1,4 @@
-"""What only a test can make happen to a cluster in memory, and the lock that it keeps."""
+"""Faults of a cluster in memory that only a test causes, and its lock."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
 
 
 class MemoryLock:
-    """Who holds it is all there is to it; each hold is an object of its own."""
+    """A lock that is its holder; each hold is an object of its own."""
 
     def __init__(self) -> None:
         self._holder: Holder | None = None
 
     @contextmanager
-    def held(self, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
-        """See `Cluster.lock`."""
+    def hold(self, holder: Holder, *, timeout_s: float, tell: Progress) -> Iterator[Guard]:
         mine = acquire_lock(partial(self._try, holder), self._occupant, timeout_s=timeout_s, tell=tell)
         try:
             yield partial(self._prove, mine)
@@ -61,7 +60,7 @@ class MemoryLock:
 
 
 def denial(ref: ResourceRef) -> PermissionDenied:
-    """What an account is told that lacks a right on a resource."""
+    """Return the error of an account that lacks a right on a resource."""
     noun = KINDS[ref.kind].words.noun.capitalize() if ref.kind in KINDS else ref.kind
     return PermissionDenied(f"this account is not authorised: {noun} authorization failed.")
 
@@ -145,13 +144,13 @@ class FaultInjection:
         """Give the partitions of a topic so many replicas each, which are in sync at once."""
         brokers = [broker.id for broker in self._brokers]
         topic = self._contents.topics[ref.name]
-        moved = controller.placed(replicas, brokers, brokers.index(topic.replicas[0][0]))
+        moved = controller.place_replicas(replicas, brokers, brokers.index(topic.replicas[0][0]))
         self._contents.topics[ref.name] = replace(topic, replicas=moved)
 
     def write(self, topic: str, partition: int = 0, records: int = 1, timestamp_ms: int = 0) -> None:
         """Write records to a partition, all of one time (milliseconds since 1970)."""
         log = self._log((topic, partition))
-        self._contents.logs[topic, partition] = log.written(records, timestamp_ms)
+        self._contents.logs[topic, partition] = log.append(records, timestamp_ms)
 
     @contextmanager
     def transaction(
@@ -163,7 +162,7 @@ class FaultInjection:
         transactional_id: str = "tx",
         age_ms: int = 0,
     ) -> Iterator[None]:
-        """What is written to a partition meanwhile is decided at the end, by a marker of this time.
+        """Leave the records that follow undecided until the end, by a marker of this time.
 
         Args:
             topic: The topic.
@@ -176,13 +175,13 @@ class FaultInjection:
         opened = OpenTransaction(
             place, 0, 0, age_ms, 60_000, (1, 0), transactional_id=transactional_id, coordinated=True
         )
-        self._contents.logs[place] = self._log(place).opened(opened)
+        self._contents.logs[place] = self._log(place).open_transaction(opened)
         yield
-        self._contents.logs[topic, partition] = self._log((topic, partition)).decided(timestamp_ms)
+        self._contents.logs[topic, partition] = self._log((topic, partition)).end_transaction(timestamp_ms)
 
     def expire(self, topic: str, partition: int, start: int) -> None:
         """Drop the records of a partition before an offset, as retention does."""
-        self._contents.logs[topic, partition] = self._log((topic, partition)).expired(start)
+        self._contents.logs[topic, partition] = self._log((topic, partition)).expire(start)
 
     def stop_broker(self, broker: int) -> None:
         """Let a broker go down: it leads nothing any more, and falls out of sync."""
@@ -244,12 +243,12 @@ class FaultInjection:
             partitions = [p for topic in topics for p in self._contents.partitions(topic)]
             members = coordinator.dealt(partitions, members)
         before = self._contents.groups.get(group, NO_GROUP)
-        after = coordinator.joined(before, protocol, members, state=state, assignor=assignor)
+        after = coordinator.join_members(before, protocol, members, state=state, assignor=assignor)
         self._contents.groups[group] = after
 
     def leave(self, group: str) -> None:
         """Let all members of a group go; it stays with its offsets."""
-        self._contents.groups[group] = coordinator.left(self._contents.groups[group])
+        self._contents.groups[group] = coordinator.empty_group(self._contents.groups[group])
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets as a member does, which may be any; the group comes to be if need be."""
@@ -259,8 +258,8 @@ class FaultInjection:
 
     # --- what the cluster itself makes of them -----------------------------------------------------
 
-    def _seen(self) -> Contents:
-        """What the next reading shows: what was there before the last change, while it lags behind."""
+    def _read_contents(self) -> Contents:
+        """Return the contents of the next reading: those before the last change, while it lags behind."""
         if not self._stale_reads:
             return self._contents
         self._stale_reads -= 1

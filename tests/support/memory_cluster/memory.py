@@ -107,12 +107,11 @@ class MemoryCluster(MovingReplicas):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
+        """Close nothing, as nothing is open."""
 
     # --- reading -----------------------------------------------------------------------------------
 
     def facts(self) -> Facts:
-        """See `Cluster.facts`."""
         defaults = {kind: dict(of_kind) for kind, of_kind in self._defaults.items()}
         return Facts(self._cluster_id, self._alive, defaults, offset_retention_ms=self.offset_retention_ms)
 
@@ -124,15 +123,14 @@ class MemoryCluster(MovingReplicas):
         kinds: Collection[str] = (),
         declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,
     ) -> Observation:
-        """See `Cluster.observe`."""
-        world = replace(self._world(self._seen()), declared=declared)
+        world = replace(self._world(self._read_contents()), declared=declared)
         wanted = {ref: declared.get(ref, {}) for ref in refs}
         served = self._services.observe(wanted, also, kinds)
         asked = {*kinds, *(ref.kind for ref in refs)} - {*self._services.kinds}
         there = {ResourceRef(kind, name) for kind in asked for name in READERS[kind].names(world.contents)}
         inventory = frozenset(there - self._hidden)
         resources = {
-            ref: READERS[ref.kind].observed(ref, world)
+            ref: READERS[ref.kind].observe(ref, world)
             for ref in sorted(inventory)
             if ref in refs or also(ref)
         }
@@ -142,18 +140,17 @@ class MemoryCluster(MovingReplicas):
         return merge_observations([Observation(resources, inventory, invisible, parts=known), served])
 
     def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
-        """See `Cluster.observe_fields`."""
         seen = self.observe(fields, declared=fields)
-        resources = {ref: _narrowed(one, fields[ref]) for ref, one in seen.resources.items()}
+        resources = {ref: _narrow_observed(value, fields[ref]) for ref, value in seen.resources.items()}
         return replace(seen, resources=resources)
 
     def find_value(self, ref: ResourceRef, kept: FieldValue) -> FieldValue:
-        """See `KafkaCluster.find_value`."""
         return self._services.find_value(ref, kept)
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
-        """See `Cluster.sizes`."""
-        return {one.ref: self._data_size(one.ref) for one in resources if is_topic(one.ref)}
+        return {
+            resource.ref: self._data_size(resource.ref) for resource in resources if is_topic(resource.ref)
+        }
 
     def _data_size(self, ref: ResourceRef) -> DataSize:
         stopped = {*self._contents.stopped}
@@ -166,13 +163,11 @@ class MemoryCluster(MovingReplicas):
         return DataSize(known, len(states), len(lost), tuple(sorted(silent)))
 
     def partition_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """See `Cluster.partition_sizes`; the bytes of a topic are spread evenly over its partitions."""
         return {
             p: self._size(p) for p in partitions if self._sees(p[0]) and p in self._contents.partitions(p[0])
         }
 
     def groups(self, names: Collection[str] | None = None) -> GroupReading:
-        """See `Cluster.groups`."""
         hidden = {ref.name: denial(ref).message for ref in self._hidden if ref == group_ref(ref.name)}
         contents = self._contents
         found = {
@@ -180,32 +175,30 @@ class MemoryCluster(MovingReplicas):
             for name, group in sorted(contents.groups.items())
             if group.known and name not in hidden and (names is None or name in names)
         }
-        told = {name: coordinator.described(name, group) for name, group in found.items()}
-        spans = contents.spans({(p.topic, p.partition) for one in told.values() for p in one.positions})
+        described = {name: coordinator.describe_group(name, group) for name, group in found.items()}
+        spans = contents.spans(
+            {(p.topic, p.partition) for item in described.values() for p in item.positions}
+        )
         return GroupReading(
-            {name: coordinator.described(name, group, spans) for name, group in found.items()},
+            {name: coordinator.describe_group(name, group, spans) for name, group in found.items()},
             {name: why for name, why in hidden.items() if names is not None and name in names},
         )
 
     def log_spans(
         self, partitions: Collection[TopicPartition], at_ms: int | None = None, *, committed: bool = False
     ) -> Mapping[TopicPartition, LogSpan]:
-        """See `Cluster.log_spans`."""
         seen = [p for p in partitions if self._sees(p[0])]
         return self._contents.spans(seen, at_ms, committed=committed)
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TimedOffset]:
-        """See `Cluster.offsets_at`."""
         logs = {p: self._contents.log(p) for p in times if self._sees(p[0])}
         records = {p: log.record_at(times[p]) for p, log in logs.items() if log is not None}
         return {p: record for p, record in records.items() if record is not None}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """See `Cluster.epoch_ends`: no log is ever cut short."""
         return {partition: span.end for partition, span in self.log_spans(epochs).items()}
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> TransactionReading:
-        """See `Cluster.open_transactions`."""
         contents = self._contents
         logs = {p: contents.log(p) for p in sorted(partitions) if self._sees(p[0])}
         return TransactionReading(
@@ -217,26 +210,21 @@ class MemoryCluster(MovingReplicas):
         )
 
     def transactional(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, bool]:
-        """See `Cluster.transactional`."""
         logs = {p: self._contents.log(p) for p in partitions if self._sees(p[0])}
         return {p: log.transactional for p, log in logs.items() if log is not None}
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
-        """See `Cluster.partition_counts`."""
         counts = {name: len(self._contents.partitions(name)) for name in topics if self._sees(name)}
         return {name: count for name, count in counts.items() if count}
 
     def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
-        """See `Cluster.topic_ids`."""
         known = self._contents.topics
         return {name: known[name].uid for name in topics if name in known and self._sees(name)}
 
     def access(self) -> AccessReading:
-        """See `Cluster.access`."""
         return AccessReading(tuple(sorted(self._contents.acls, key=str)), self.authorizer_settings)
 
     def health(self) -> Health:
-        """See `Cluster.health`."""
         contents = self._contents
         topics = {name: topic for name, topic in sorted(contents.topics.items()) if self._sees(name)}
         least_in_sync = self._defaults[TopicKind.name]["min.insync.replicas"]
@@ -259,14 +247,12 @@ class MemoryCluster(MovingReplicas):
     # --- requests ----------------------------------------------------------------------------------
 
     def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-        """See `Cluster.validate`; of offsets and deletions, brokers say nothing beforehand."""
         checked = {sort: effect for sort, effect in EFFECTS.items() if effect.checked}
         return self._services.validate(
             operations, lambda own: self._answer(own, checked, unguarded, carry_out=False)
         )
 
     def execute(self, operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
-        """See `Cluster.execute`."""
         refuse_moves(operations)
         self._lag_behind(self._contents.copy())
         return self._services.execute(
@@ -274,11 +260,9 @@ class MemoryCluster(MovingReplicas):
         )
 
     def lock(self, holder: Holder, *, timeout_s: float, tell: Progress) -> AbstractContextManager[Guard]:
-        """See `Cluster.lock`."""
-        return self._lock.held(holder, timeout_s=timeout_s, tell=tell)
+        return self._lock.hold(holder, timeout_s=timeout_s, tell=tell)
 
     def append_audit(self, lines: Sequence[str]) -> None:
-        """See `Cluster.append_audit`."""
         self._see_audit()
         if self._denied(AUDIT_TOPIC):
             raise denial(AUDIT_TOPIC)
@@ -291,7 +275,6 @@ class MemoryCluster(MovingReplicas):
         self._audit.extend(lines)
 
     def read_audit(self) -> Sequence[str]:
-        """See `Cluster.read_audit`."""
         self._see_audit()
         return tuple(self._audit) if AUDIT_TOPIC.name in self._contents.topics else ()
 
@@ -348,7 +331,7 @@ class MemoryCluster(MovingReplicas):
         return outcomes
 
 
-def _narrowed(observed: Observed, fields: Collection[str]) -> Observed:
+def _narrow_observed(observed: Observed, fields: Collection[str]) -> Observed:
     """A resource without the configs that are not among the fields."""
     state, effective = (
         {

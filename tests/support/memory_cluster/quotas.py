@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.resources.client_quota.entity import parse_entity
 from kafkaform.resources.client_quota.spec import keys_of, value_text
-from tests.support.memory_cluster.controller import rejected
+from tests.support.memory_cluster.controller import build_rejection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,14 +28,14 @@ def result(
     try:
         entity = parse_entity(operation.ref.name)
     except ValueError as error:
-        raise rejected("INVALID_REQUEST", str(error)) from error
+        raise build_rejection("INVALID_REQUEST", str(error)) from error
     address = dict(entity.parts).get("ip")
     if address is not None and not _ADDRESS.fullmatch(address):
-        raise rejected("INVALID_REQUEST", f"{address} is not a valid IP or resolvable host.")
+        raise build_rejection("INVALID_REQUEST", f"{address} is not a valid IP or resolvable host.")
     known = keys_of(entity)
     for name in operation.set:
         if name not in known:
-            raise rejected("INVALID_REQUEST", f"Invalid configuration key {name}")
+            raise build_rejection("INVALID_REQUEST", f"Invalid configuration key {name}")
     before = quotas.get(entity, {})
     after = {name: value for name, value in before.items() if name not in operation.unset}
     return entity, after | {name: value_text(name, float(value)) for name, value in operation.set.items()}

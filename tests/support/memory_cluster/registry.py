@@ -1,4 +1,4 @@
-"""What a cluster in memory shows of each kind, and what becomes of each operation: a table of each."""
+"""Readers and effects of each kind in memory: one table of both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What readers and effects may look at.
+    """The contents that readers and effects may look at.
 
     Attributes:
         contents: What the cluster holds.
@@ -69,8 +69,8 @@ class MemoryReader(Protocol):
     def names(self, contents: Contents) -> Collection[str]:
         """The names of those that there are."""
 
-    def observed(self, ref: ResourceRef, world: World) -> Observed:
-        """One of them."""
+    def observe(self, ref: ResourceRef, world: World) -> Observed:
+        """Return the resource of a reference."""
 
 
 class _TopicReader:
@@ -80,10 +80,9 @@ class _TopicReader:
         """Return the names of the topics."""
         return contents.topics.keys()
 
-    def observed(self, ref: ResourceRef, world: World) -> Observed:
-        """See `MemoryReader.observed`."""
+    def observe(self, ref: ResourceRef, world: World) -> Observed:
         topic = world.contents.topics[ref.name]
-        own, inherited = _prefixed(topic.configs), _prefixed(world.defaults[ref.kind])
+        own, inherited = _prefix_configs(topic.configs), _prefix_configs(world.defaults[ref.kind])
         moves = world.contents.moves.items()
         targets = {p: move.reassignment.target for p, move in moves if p[0] == ref.name}
         replicas = tuple(targets.get((ref.name, n), shown) for n, shown in enumerate(topic.replicas))
@@ -109,11 +108,10 @@ class _GroupReader:
         """Return the names of the groups."""
         return contents.groups.keys()
 
-    def observed(self, ref: ResourceRef, world: World) -> Observed:
-        """See `MemoryReader.observed`."""
+    def observe(self, ref: ResourceRef, world: World) -> Observed:
         record = world.contents.groups[ref.name]
-        group = coordinator.described(ref.name, record) if record.known else None
-        effective = _prefixed({**world.defaults[ref.kind], **record.configs})
+        group = coordinator.describe_group(ref.name, record) if record.known else None
+        effective = _prefix_configs({**world.defaults[ref.kind], **record.configs})
         return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
 
 
@@ -124,7 +122,7 @@ class _QuotaReader:
         """Return the names of the quotas."""
         return [entity.name for entity in contents.quotas]
 
-    def observed(self, ref: ResourceRef, world: World) -> Observed:
+    def observe(self, ref: ResourceRef, world: World) -> Observed:
         """Return a quota with its limits."""
         return observe_quota(parse_entity(ref.name), world.contents.quotas)
 
@@ -136,7 +134,7 @@ class _AccessReader:
         """Return the principals with ACLs."""
         return {acl.principal for acl in contents.acls}
 
-    def observed(self, ref: ResourceRef, world: World) -> Observed:
+    def observe(self, ref: ResourceRef, world: World) -> Observed:
         """Return a principal with its ACLs."""
         reading = AccessReading(tuple(world.contents.acls), AuthorizerSettings())
         return observe_access(reading)[ref]
@@ -149,7 +147,7 @@ class _UserReader:
         """Return the names of the users."""
         return contents.users.keys()
 
-    def observed(self, ref: ResourceRef, world: World) -> Observed:
+    def observe(self, ref: ResourceRef, world: World) -> Observed:
         """Return a user with its credentials."""
         stored = world.contents.users[ref.name]
         live = {mechanism: credential.iterations for mechanism, credential in stored.items()}
@@ -170,7 +168,7 @@ READERS: dict[str, MemoryReader] = {
 """Who shows the resources of each kind."""
 
 
-def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
+def _prefix_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
     return {CONFIG_PREFIX + name: value for name, value in configs.items()}
 
 
@@ -178,7 +176,7 @@ def _prefixed(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 class Accepted(NamedTuple):
-    """What an accepted operation makes of its resource.
+    """The effect of an accepted operation on its resource.
 
     Attributes:
         put: Puts it into the contents.
@@ -206,21 +204,21 @@ class Effect(NamedTuple):
 
 
 def _create(operation: CreateTopic, world: World) -> Accepted:
-    return _of_topic(operation, world, world.number())
+    return _accept_topic_operation(operation, world, world.number())
 
 
 def _change(operation: AlterConfigs | AddPartitions | DeleteTopic, world: World) -> Accepted:
-    return _of_topic(operation, world)
+    return _accept_topic_operation(operation, world)
 
 
-def _of_topic(operation: controller.TopicOperation, world: World, number: int = 0) -> Accepted:
+def _accept_topic_operation(operation: controller.TopicOperation, world: World, number: int = 0) -> Accepted:
     topics = world.contents.topics
     name, after = controller.result(topics, operation, brokers=world.brokers, number=number)
     records = controller.records(topics.get(name), after)
     return Accepted(lambda contents: contents.put_topic(name, after), records)
 
 
-def _of_group(operation: coordinator.GroupOperation, world: World) -> Accepted:
+def _accept_group_operation(operation: coordinator.GroupOperation, world: World) -> Accepted:
     contents, name = world.contents, operation.ref.name
     before = contents.groups.get(name, NO_GROUP)
     logs = {
@@ -254,7 +252,7 @@ def _alter_credentials(operation: AlterCredentials, world: World) -> Accepted:
 
 _CONFIGURED: dict[str, Callable[[AlterConfigs, World], Accepted]] = {
     TopicKind.name: _change,
-    ConsumerGroupKind.name: _of_group,
+    ConsumerGroupKind.name: _accept_group_operation,
 }
 """What becomes of the configs of each kind."""
 
@@ -268,9 +266,9 @@ EFFECTS: dict[type[Operation], Effect] = {
     AlterConfigs: Effect(_alter, checked=True),
     AddPartitions: Effect(_change, checked=True),
     AlterConfigsInSync: Effect(_alter, checked=True),
-    CommitInitialOffsets: Effect(_of_group, alone=True),
-    ResetOffsets: Effect(_of_group, alone=True),
-    DeleteGroup: Effect(_of_group, alone=True),
+    CommitInitialOffsets: Effect(_accept_group_operation, alone=True),
+    ResetOffsets: Effect(_accept_group_operation, alone=True),
+    DeleteGroup: Effect(_accept_group_operation, alone=True),
     DeleteTopic: Effect(_change),
     AlterQuota: Effect(_alter_quota, checked=True),
     GrantAccess: Effect(_alter_access, checked=True),

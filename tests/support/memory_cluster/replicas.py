@@ -24,7 +24,7 @@ from kafkaform.resources.replicas.moves import (
 )
 from tests.support.memory_cluster import controller
 from tests.support.memory_cluster.contents import volumes_of
-from tests.support.memory_cluster.controller import cancelled, started
+from tests.support.memory_cluster.controller import cancel_move, start_move
 from tests.support.memory_cluster.faults import FaultInjection, denial
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ class MovingReplicas(FaultInjection):
     """The part of a cluster in memory that knows of replicas; see `Cluster` for what it promises."""
 
     def layout(self, topics: Collection[str] | None = None) -> Layout:
-        """See `Cluster.layout`; each reading is one step of the reassignments that are running."""
-        seen = self._seen()
+        seen = self._read_contents()
         asked = seen.topics.keys() if topics is None else {*topics}
         before = self._contents.copy()
         self.advance()
@@ -57,24 +56,21 @@ class MovingReplicas(FaultInjection):
         )
 
     def replica_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int, int], int]:
-        """See `Cluster.replica_sizes`; a new replica grows evenly with each step."""
         contents = self._contents
         there = [p for p in partitions if self._sees(p[0]) and p in contents.partitions(p[0])]
         return {
-            (*partition, broker): self._filled(partition, broker)
+            (*partition, broker): self._read_filled(partition, broker)
             for partition in there
             for broker in contents.state(partition).replicas
             if broker not in contents.stopped
         }
 
     def log_dirs(self) -> tuple[Sequence[LogDir], Mapping[int, ClusterError]]:
-        """See `Cluster.log_dirs`."""
         return volumes_of(self._alive, self._volumes), {}
 
     def reassign(
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
-        """See `Cluster.reassign`."""
         before = self._contents.copy()
 
         def one(partition: TopicPartition) -> None:
@@ -88,23 +84,20 @@ class MovingReplicas(FaultInjection):
     def elect_leaders(
         self, partitions: Collection[TopicPartition], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
-        """See `Cluster.elect_leaders`."""
         return self._each(partitions, self._elect, guard)
 
     def throttles(self, topics: Collection[str]) -> Throttles:
-        """See `Cluster.throttles`."""
         rates = {b.id: _rates(self._contents.rates.get(b.id, {})) for b in self._alive}
         seen = {name: self._contents.topics[name] for name in topics if self._is_there(name)}
         lists = {
             name: ThrottledReplicas(*map(frozenset, _lists(topic).values())) for name, topic in seen.items()
         }
         return Throttles(
-            {broker: one for broker, one in rates.items() if one != Rates()},
-            {name: one for name, one in lists.items() if one != ThrottledReplicas()},
+            {broker: value for broker, value in rates.items() if value != Rates()},
+            {name: value for name, value in lists.items() if value != ThrottledReplicas()},
         )
 
     def throttle_configs(self, topics: Collection[str]) -> tuple[ThrottleConfigs, ...]:
-        """See `Cluster.throttle_configs`."""
         own = {name: self._contents.topics[name].configs for name in topics if self._is_there(name)}
         lists = [
             ThrottleConfigs("topics", name, {key: configs[key] or "" for key in _LISTS if key in configs})
@@ -115,8 +108,7 @@ class MovingReplicas(FaultInjection):
         return tuple(entity for entity in (*lists, *of_brokers) if entity.values)
 
     def set_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
-        """See `Cluster.set_throttles`."""
-        self._asked(throttles, guard)
+        self._check_throttle_request(throttles, guard)
         self._raise_for_brokers_down(throttles)
         for name in throttles.replicas:
             if not self._is_there(name):
@@ -124,20 +116,19 @@ class MovingReplicas(FaultInjection):
         rates = self._contents.rates
         for broker, given in throttles.rates.items():
             rates[broker] = {**rates.get(broker, {}), **_texts(given)}
-        for name, one in throttles.replicas.items():
+        for name, value in throttles.replicas.items():
             lists = _lists(self._contents.topics[name])
-            for key, new in one.to_configs().items():
+            for key, new in value.to_configs().items():
                 if ALL not in lists[key]:
                     lists[key] += sorted(new - {*lists[key]})
             self._put_lists(name, lists)
 
     def clear_throttles(self, throttles: Throttles, guard: Guard = unguarded) -> None:
-        """See `Cluster.clear_throttles`."""
-        self._asked(throttles, guard)
-        for name, one in throttles.replicas.items():
+        self._check_throttle_request(throttles, guard)
+        for name, value in throttles.replicas.items():
             if self._is_there(name):
                 lists = _lists(self._contents.topics[name])
-                for key, doomed in one.to_configs().items():
+                for key, doomed in value.to_configs().items():
                     lists[key] = [entry for entry in lists[key] if entry not in doomed]
                 self._put_lists(name, lists)
         rates = self._contents.rates
@@ -166,13 +157,13 @@ class MovingReplicas(FaultInjection):
         """The bytes of a partition: those of a topic are spread evenly."""
         topic, number = partition
         size = self._sizes.get(topic_ref(topic), 0)
-        share, rest = divmod(size, len(self._contents.topics[topic].replicas))
-        return share + (number < rest)
+        share, remaining = divmod(size, len(self._contents.topics[topic].replicas))
+        return share + (number < remaining)
 
-    def _filled(self, partition: TopicPartition, broker: int) -> int:
+    def _read_filled(self, partition: TopicPartition, broker: int) -> int:
         """The bytes that one replica holds."""
         size, move = self._size(partition), self._contents.moves.get(partition)
-        if move is None or broker not in move.behind(self._contents.steps):
+        if move is None or broker not in move.list_unfilled(self._contents.steps):
             return size
         return size * move.filled.get(broker, 0) // self._contents.steps
 
@@ -184,12 +175,12 @@ class MovingReplicas(FaultInjection):
         if target is None:
             if running is None:
                 text = "No partition reassignment is in progress."
-                raise controller.rejected("NO_REASSIGNMENT_IN_PROGRESS", text)
-            contents.put_replicas(partition, cancelled(shown, running))
+                raise controller.build_rejection("NO_REASSIGNMENT_IN_PROGRESS", text)
+            contents.put_replicas(partition, cancel_move(shown, running))
             del contents.moves[partition]
             return
         controller.check_replicas(target, [broker.id for broker in self._brokers])
-        replicas, move = started(shown, running, target)
+        replicas, move = start_move(shown, running, target)
         contents.moves[partition] = move
         contents.put_replicas(partition, replicas)
 
@@ -201,7 +192,7 @@ class MovingReplicas(FaultInjection):
         preferred = state.replicas[0]
         if preferred not in state.isr or preferred in contents.stopped:
             text = "The preferred leader was not available"
-            raise controller.rejected("PREFERRED_LEADER_NOT_AVAILABLE", text)
+            raise controller.build_rejection("PREFERRED_LEADER_NOT_AVAILABLE", text)
         contents.led.pop(partition, None)
 
     def _each(
@@ -226,7 +217,7 @@ class MovingReplicas(FaultInjection):
                 outcomes[partition] = failure.error if failure is not None else None
         return outcomes
 
-    def _asked(self, throttles: Throttles, guard: Guard) -> None:
+    def _check_throttle_request(self, throttles: Throttles, guard: Guard) -> None:
         """Do what comes before a change of throttles; raises what stops it."""
         guard()
         refs = [topic_ref(name) for name in throttles.replicas] + [CLUSTER] * bool(throttles.rates)
@@ -239,9 +230,9 @@ class MovingReplicas(FaultInjection):
 
     def _put_lists(self, name: str, lists: Mapping[str, list[str]]) -> None:
         topic = self._contents.topics[name]
-        others = {key: value for key, value in topic.configs.items() if key not in lists}
+        unthrottled = {key: value for key, value in topic.configs.items() if key not in lists}
         given = {key: ",".join(entries) for key, entries in lists.items() if entries}
-        self._contents.topics[name] = replace(topic, configs={**others, **given})
+        self._contents.topics[name] = replace(topic, configs={**unthrottled, **given})
 
 
 _LISTS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
@@ -264,4 +255,6 @@ def _lists(topic: Topic) -> dict[str, list[str]]:
 
 
 def _unknown(what: str) -> ClusterError:
-    return controller.rejected("UNKNOWN_TOPIC_OR_PART", f"the topic or partition {what} does not exist")
+    return controller.build_rejection(
+        "UNKNOWN_TOPIC_OR_PART", f"the topic or partition {what} does not exist"
+    )

@@ -16,7 +16,7 @@ from kafkaform.resources.user.credential import (
     parse_credential,
     salt_password,
 )
-from tests.support.memory_cluster.controller import rejected
+from tests.support.memory_cluster.controller import build_rejection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StoredCredential(NamedTuple):
-    """What brokers keep of a credential."""
+    """A credential as brokers store it."""
 
     iterations: int
     salt: bytes
@@ -45,18 +45,18 @@ def result(
         if value is None:
             if after.pop(mechanism, None) is None:
                 text = "Attempt to delete a user credential that does not exist"
-                raise rejected("RESOURCE_NOT_FOUND", text)
+                raise build_rejection("RESOURCE_NOT_FOUND", text)
             continue
         credential = parse_credential(value)
         assert credential is not None
         assert isinstance(credential.password, Reference)
         if not MIN_ITERATIONS <= credential.iterations <= MAX_ITERATIONS:
             few = credential.iterations < MIN_ITERATIONS
-            raise rejected("UNACCEPTABLE_CREDENTIAL", f"Too {'few' if few else 'many'} iterations")
+            raise build_rejection("UNACCEPTABLE_CREDENTIAL", f"Too {'few' if few else 'many'} iterations")
         try:
             secret = read_secret(credential.password)
         except UnreadableSecret as error:
-            return before, rejected("NO_PASSWORD", str(error))
+            return before, build_rejection("NO_PASSWORD", str(error))
         salted = salt_password(mechanism, credential.iterations, secret)
         after[mechanism] = StoredCredential(credential.iterations, *salted)
     return after, None

@@ -13,7 +13,17 @@ from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Layout
 from kafkaform.resources.topic.operations import AddPartitions
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    Watched,
+    absent,
+    create_topic,
+    declare_topic,
+    plan_for,
+    topic,
+)
 
 NO = RequestRejected("not enough brokers (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask the owners")
 
@@ -29,21 +39,21 @@ def apply_everything() -> ApplyReport:
     """An apply in which each sort of thing happens once or twice."""
     memory = MemoryCluster()
     for name in ("changed", "cut", "doomed", "fewer", "half", "moved", "late"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     desired = [
-        declared("changed", 6, 3, retention_ms="1209600000"),
-        declared("cut", retention_ms=DAY, cleanup_policy="compact"),
+        declare_topic("changed", 6, 3, retention_ms="1209600000"),
+        declare_topic("cut", retention_ms=DAY, cleanup_policy="compact"),
         absent("doomed"),
-        declared("failed"),
-        declared("fewer", 1),
-        declared("half", 6, retention_ms=None, segment_ms=DAY, allow={"retention-cut": "meant"}),
-        declared("moved", 6, retention_ms=WEEK),
-        declared("late", 6, retention_ms=WEEK),
-        declared("new", 12),
-        declared("same"),
+        declare_topic("failed"),
+        declare_topic("fewer", 1),
+        declare_topic("half", 6, retention_ms=None, segment_ms=DAY, allow={"retention-cut": "meant"}),
+        declare_topic("moved", 6, retention_ms=WEEK),
+        declare_topic("late", 6, retention_ms=WEEK),
+        declare_topic("new", 12),
+        declare_topic("same"),
     ]
     plan = plan_for(Blind(memory), *(replace(d, location=Location("topics/x.yaml", 7)) for d in desired))
-    made(memory, "same")
+    create_topic(memory, "same")
     memory.execute([AddPartitions(topic("moved"), 3, 4)])
     memory.fail_next(NO, topic("failed"))
     memory.fail_next(OutcomeUnknown("no answer in time"), topic("half"), carried_out=True)

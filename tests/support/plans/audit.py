@@ -41,7 +41,7 @@ def recorded_apply(
 
 
 def entries_of(cluster: Cluster, run: str) -> dict[str, AuditEntry]:
-    """What the record holds of an apply, by the name of the resource."""
+    """Return the entries of an apply in the record, by the name of the resource."""
     log = read_record(cluster, TOPIC_ONLY)
     return {entry.ref.name: entry for entry in log.entries if entry.run == run}
 

@@ -57,6 +57,6 @@ def damage_json(text: str) -> dict[str, list[bytes]]:
     assert all(damaged.values())
     whole = text.encode()
     return {
-        **{kind: [one.encode() for one in texts] for kind, texts in damaged.items()},
+        **{kind: [item.encode() for item in texts] for kind, texts in damaged.items()},
         "not UTF-8": [whole[:at] + b"\xff" + whole[at:] for at in range(0, len(whole), 499)],
     }

@@ -35,7 +35,7 @@ def drift_in(
     trail: Trail | str = NO_RECORD,
     unmanaged: Unmanaged = Unmanaged.REPORT,
 ) -> Drift:
-    """What of a cluster is not as declared."""
+    """Return the resources that are not as declared."""
     kinds = ("Topic", "ConsumerGroup")
     request = Request(desired, inventory=kinds, reading=True)
     plan = build_plan(request, cluster, Settings(rules=QUIET), None)
@@ -43,8 +43,8 @@ def drift_in(
 
 
 def declared_in(plan: Plan) -> list[Desired]:
-    """What must have been declared for a plan to come about."""
-    desired = {one.ref: Desired(one.ref, {}) for one in plan.undeclared}
+    """Return the declarations that a plan must come from."""
+    desired = {item.ref: Desired(item.ref, {}) for item in plan.undeclared}
     for change in plan.changes:
         state = {field.path: field.after for field in fields_of(change.change)}
         desired[change.ref] = Desired(change.ref, state, location=change.location)
@@ -78,6 +78,6 @@ def drifts(draw: DrawFn, max_changes: int = 6) -> Drift:
     """Any drift at all, hostile names, values and reasons in it."""
     plan = draw(strategies.plans(max_changes=max_changes, columns=True))
     # What differs in nothing but undeclared configs is no change of the plan.
-    plan = replace(plan, unchanged=plan.unchanged + len({one.ref for one in plan.undeclared}))
+    plan = replace(plan, unchanged=plan.unchanged + len({item.ref for item in plan.undeclared}))
     trail = draw(trails(plan))
     return find_drift(plan, declared_in(plan), trail, unmanaged=draw(_UNMANAGED))

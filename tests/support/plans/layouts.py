@@ -48,11 +48,11 @@ def _state(topic: str, number: int, replicas: Replicas, live: set[int], leader: 
 
 
 def state_of(found: Layout) -> Mapping[str, Assignment]:
-    """Where all replicas of a layout are."""
+    """Return the places of all replicas of a layout."""
     return {topic: found.assignment(topic) for topic in found.topics}
 
 
-def moved(found: Layout, placed: Mapping[str, Assignment]) -> Layout:
+def move_topics(found: Layout, placed: Mapping[str, Assignment]) -> Layout:
     """The layout once topics are placed so and everything is in sync."""
     return layout(found.brokers, {**state_of(found), **placed})
 

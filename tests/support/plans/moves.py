@@ -100,14 +100,14 @@ class MemoryThrottleJournal:
     def announce(self, throttles: Throttles) -> Sequence[Announcement]:
         if self.broken:
             raise AuditError("the record cannot be written", hint="mend that")
-        one = Announcement(f"{self.run}.{len(self.announced)}", throttles)
-        self.announced[one.id] = one
-        return [one]
+        announcement = Announcement(f"{self.run}.{len(self.announced)}", throttles)
+        self.announced[announcement.id] = announcement
+        return [announcement]
 
     def record_removal(self, announcements: Sequence[Announcement]) -> None:
         if self.broken:
             raise AuditError("the record cannot be written", hint="mend that")
-        self.gone += [one.id for one in announcements]
+        self.gone += [announcement.id for announcement in announcements]
 
     def read_leftovers(self) -> Sequence[Announcement]:
         mine = f"{self.run}."
@@ -116,7 +116,7 @@ class MemoryThrottleJournal:
 
 @dataclass
 class Notes(Observer):
-    """What a reassigner says; `on_progress` lets a test step in."""
+    """A reassigner's progress; `on_progress` lets a test step in."""
 
     lines: list[str] = field(default_factory=list)
     progress: list[MoveProgress] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What texts give to paste: lines of a manifest, and commands."""
+"""Parts of texts that can be pasted: lines of a manifest, and commands."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from kafkaform.core.values import replace
 from kafkaform.resources.base import UpdateContext
 from kafkaform.resources.topic.risk import judge
 from kafkaform.rules import RuleContext, Stage
-from tests.support.plans.scenes import declared, topic
+from tests.support.plans.scenes import declare_topic, topic
 
 # --- rows --------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ def scene(*desired: Desired, **more: Any) -> RuleContext:
     return RuleContext(desired, **more)
 
 
-def observed(
+def build_observed(
     name: str, partitions: int = 3, replicas: FieldValue = 3, *, inherited: str | None = None, **configs: str
 ) -> Observed:
     """Build a live topic with own configs, by Kafka's name with underscores for dots.
@@ -152,15 +152,15 @@ def facts(**defaults: str) -> Facts:
     return Facts("c", config_defaults={"Topic": named})
 
 
-def configured(configs: Mapping[str, str | None], *, keyed: bool | None = False) -> Desired:
+def declare_configs(configs: Mapping[str, str | None], *, keyed: bool | None = False) -> Desired:
     """Build a declared topic with configs by Kafka's names."""
-    desired = declared("a")
+    desired = declare_topic("a")
     own = {CONFIG_PREFIX + name: value for name, value in configs.items()}
     state = {**(desired.state or {}), **own}
     return replace(desired, state=state, intent=replace(desired.intent, keyed=keyed))
 
 
-def waived(desired: Desired, *codes: str) -> Desired:
+def waive_rules(desired: Desired, *codes: str) -> Desired:
     """Return a resource with waivers of rules."""
     return replace(desired, intent=replace(desired.intent, waivers=dict.fromkeys(codes, "we like it")))
 

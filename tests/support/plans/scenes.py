@@ -51,7 +51,7 @@ QUIET = dict.fromkeys(("KF104", "KF105", "KF108", "KF111", "KF112"), "off")
 """Rules that the small topics of tests trip, and that those tests are not about."""
 
 
-def logged(caplog: pytest.LogCaptureFixture, logger: str) -> list[str]:
+def read_log_lines(caplog: pytest.LogCaptureFixture, logger: str) -> list[str]:
     """The lines of this logger and those below it: threads of earlier tests (librdkafka) may still log."""
     return [record.getMessage() for record in caplog.records if f"{record.name}.".startswith(f"{logger}.")]
 
@@ -67,7 +67,7 @@ def group_ref(name: str = "g") -> ResourceRef:
 group = group_ref
 
 
-def declared(
+def declare_topic(
     name: str,
     partitions: int = 3,
     replicas: int = 1,
@@ -107,7 +107,9 @@ def absent(name: str, *, uid: str | None = None, protected: bool = False) -> Des
     return Desired(topic(name), None, Intent(allow=allow, deletion_protection=protected))
 
 
-def made(cluster: Cluster, name: str, partitions: int = 3, replicas: int = 1, **configs: str) -> str | None:
+def create_topic(
+    cluster: Cluster, name: str, partitions: int = 3, replicas: int = 1, **configs: str
+) -> str | None:
     """Create a topic by hand; returns its id."""
     given, ref = {key.replace("_", "."): value for key, value in configs.items()}, topic(name)
     assert cluster.execute([CreateTopic(ref, partitions, replicas, given)]) == [None]
@@ -129,7 +131,7 @@ def plan_for(
 ) -> Plan:
     """The plan of a repository with these manifests."""
     grants = tuple(map(Grant.parse, (allow or "").split()))
-    grants += tuple(Grant(str(one.ref), "delete") for one in desired if one.state is None)
+    grants += tuple(Grant(str(item.ref), "delete") for item in desired if item.state is None)
     settings = Settings(owns=NameGlobs((prune,) if prune else ()), rules=QUIET)
     return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, target)
 

@@ -196,7 +196,6 @@ def names(*, legal: bool = False) -> SearchStrategy[str]:
 
 
 def refs(*, legal: bool = False) -> SearchStrategy[ResourceRef]:
-    """Topics and groups."""
     return builds(ResourceRef, st.sampled_from(("Topic", "ConsumerGroup")), names(legal=legal))
 
 
@@ -270,11 +269,11 @@ def planned_changes(*, legal: bool = False, columns: bool = False) -> SearchStra
         _perhaps_hostile,
         team=st.just("") | _hostile,
     )
-    return planned.flatmap(_with_origin)
+    return planned.flatmap(_draw_origin)
 
 
 @st.composite
-def _with_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
+def _draw_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
     fields = [field.path for field in fields_of(planned.change)]
     origin = draw(_origins)
     if origin is not ChangeOrigin.MIXED:
@@ -287,7 +286,6 @@ def _with_origin(draw: DrawFn, planned: PlannedChange) -> PlannedChange:
 
 
 def diagnostics(*, columns: bool = False) -> SearchStrategy[Diagnostic]:
-    """Findings of rules."""
     return builds(
         Diagnostic,
         st.integers(0, 999).map("KF{:03}".format),
@@ -347,7 +345,7 @@ def plans(*, legal: bool = False, columns: bool = False, max_changes: int = 6) -
 
 
 def headers() -> SearchStrategy[PlanHeader]:
-    """What a saved plan says about its making."""
+    """Return the provenance of a saved plan."""
     return builds(
         PlanHeader,
         tool_version=st.just("0.1.0") | _hostile,

@@ -26,7 +26,7 @@ from tests.support.skew.producers import (
     add_partitions,
     create_topic,
     messages,
-    named,
+    name_keys,
     producer,
 )
 
@@ -46,7 +46,7 @@ _VALUE = b"v" * 200
 
 @dataclass(slots=True)
 class Written:
-    """What was written to a topic, in the order of each partition's offsets.
+    """The records written to a topic, in the order of each partition's offsets.
 
     Attributes:
         times: When records were written, by partition, in milliseconds since 1970: as the producer planned
@@ -84,9 +84,9 @@ class Written:
         own = total = 0
         for number in range(partitions):
             part = self.since(time_ms, number)
-            for other, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
+            for second, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
                 total += size
-                own += size if other == key else 0
+                own += size if second == key else 0
         return own / total
 
 
@@ -134,7 +134,7 @@ class Topic:
             stamps: The timestamps.
             partitions: Where each record goes; the partitioner decides unless given.
         """
-        at = [*islice(times if times is not None else over_hours(len(keys)), len(keys))]
+        at = [*islice(times if times is not None else spread_over_hours(len(keys)), len(keys))]
         values = {key: b"v" * size for key, size in (sizes or {}).items()}
         properties: dict[str, Any] = {"batch.num.messages": batch}
         client = producer(self.servers, **properties)
@@ -181,16 +181,15 @@ class Topic:
         self.trim({number: size for number, count in enumerate(counts) if count > size})
 
     def alter(self, **config: str) -> None:
-        """Set configs."""
         given = {name.replace("_", "."): value for name, value in config.items()}
         alter_configs(admin_client(self.servers), ResourceType.TOPIC, [self.name], given)
 
-    def left(self) -> int:
-        """How many records the log still has."""
+    def count_remaining(self) -> int:
+        """Count the records that the log still has."""
         return sum(1 for _ in messages(self.servers, self.name, self.partitions))
 
 
-def over_hours(count: int, hours_ms: int = HOURS_MS) -> Iterator[int]:
+def spread_over_hours(count: int, hours_ms: int = HOURS_MS) -> Iterator[int]:
     """Timestamps at a steady rate up to now."""
     now = int(time.time() * 1000)
     return (now - hours_ms + hours_ms * number // count for number in range(count))
@@ -198,17 +197,17 @@ def over_hours(count: int, hours_ms: int = HOURS_MS) -> Iterator[int]:
 
 def even_keys(random: np.random.Generator, count: int = RECORDS, keys: int = 20_000) -> list[Key]:
     """Keys that are all alike."""
-    return named(random.integers(0, keys, count).tolist())
+    return name_keys(random.integers(0, keys, count).tolist())
 
 
-def with_hot(keys: list[Key], random: np.random.Generator, share: float, key: Key = HOT) -> list[Key]:
+def mix_in_hot_key(keys: list[Key], random: np.random.Generator, share: float, key: Key = HOT) -> list[Key]:
     """The same, but one key has a share of the records."""
     chosen = (random.random(len(keys)) < share).tolist()
-    return [key if is_hot else other for other, is_hot in zip(keys, chosen, strict=True)]
+    return [key if is_hot else second for second, is_hot in zip(keys, chosen, strict=True)]
 
 
 def _send_hot(topic: Topic) -> None:
-    topic.send(with_hot(even_keys(topic.random), topic.random, 0.25))
+    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, 0.25))
     topic.record()
 
 
@@ -223,10 +222,10 @@ def _hot_by_retention(topic: Topic) -> None:
     """The same by retention.bytes itself."""
     topic.create(segment_bytes=str(2**20))
     _send_hot(topic)
-    before = topic.left()
+    before = topic.count_remaining()
     topic.alter(retention_bytes=str(2**20))
     # Less than two segments of the hot partition stay: where segments end depends on batches.
-    eventually(topic.left, lambda left: left < 0.87 * before)
+    eventually(topic.count_remaining, lambda left: left < 0.87 * before)
 
 
 def _even_trimmed(topic: Topic) -> None:
@@ -242,29 +241,29 @@ def _even_by_time(topic: Topic) -> None:
     topic.create(segment_ms=str(15 * 60_000))
     topic.send(even_keys(topic.random), batch=100)
     topic.record()
-    before = topic.left()
+    before = topic.count_remaining()
     topic.alter(retention_ms=str(2 * 3_600_000))
-    eventually(topic.left, lambda left: left < 0.5 * before)
+    eventually(topic.count_remaining, lambda left: left < 0.5 * before)
 
 
 def _compacted_dirty(topic: Topic) -> None:
     """Compaction reaches all but the last part of the log."""
     topic.create(segment_ms=str(90 * 60_000))
-    keys = with_hot(even_keys(topic.random, keys=2_000), topic.random, 0.25)
+    keys = mix_in_hot_key(even_keys(topic.random, keys=2_000), topic.random, 0.25)
     topic.send(keys, batch=100)
     topic.record()
     # Segments are rolled by the time of their records: what is older than the last segment is compacted.
     topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
     before = len(keys)
-    eventually(topic.left, lambda left: left < 0.8 * before)
+    eventually(topic.count_remaining, lambda left: left < 0.8 * before)
     time.sleep(1.0)
 
 
 def _compacted_clean(topic: Topic) -> None:
     """One old record a partition is left in the active segment."""
     topic.create(segment_ms=str(30 * 60_000))
-    keys = with_hot(even_keys(topic.random, keys=2_000), topic.random, 0.25)
-    topic.send(keys, [at - 3_600_000 for at in over_hours(len(keys))], batch=100)
+    keys = mix_in_hot_key(even_keys(topic.random, keys=2_000), topic.random, 0.25)
+    topic.send(keys, [at - 3_600_000 for at in spread_over_hours(len(keys))], batch=100)
     now = int(time.time() * 1000)
     client = producer(topic.servers)
     for number in range(PARTITIONS):
@@ -272,7 +271,7 @@ def _compacted_clean(topic: Topic) -> None:
     assert client.flush(TIMEOUT_S) == 0
     topic.record()
     topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
-    eventually(topic.left, lambda left: left < 5_000)
+    eventually(topic.count_remaining, lambda left: left < 5_000)
     time.sleep(1.0)
 
 
@@ -285,26 +284,26 @@ def _compact_delete(topic: Topic) -> None:
 
 def _many_partitions(topic: Topic) -> None:
     topic.create(200)
-    topic.send(named(np.arange(52_000).tolist()))
+    topic.send(name_keys(np.arange(52_000).tolist()))
     topic.record()
 
 
 def _little(topic: Topic) -> None:
     """Two hundred records, half of them of one key."""
     topic.create()
-    topic.send(named([number if number % 2 else 0 for number in range(200)]))
+    topic.send(name_keys([number if number % 2 else 0 for number in range(200)]))
     topic.record()
 
 
 def _transactions(topic: Topic) -> None:
     """A hot key of constant share; a marker after every hundred records."""
     topic.create()
-    keys = with_hot(even_keys(topic.random, 30_000), topic.random, 0.3)
-    _in_transactions(topic, keys, lambda _: False)
+    keys = mix_in_hot_key(even_keys(topic.random, 30_000), topic.random, 0.3)
+    _write_in_transactions(topic, keys, lambda _: False)
     topic.record()
 
 
-def _in_transactions(
+def _write_in_transactions(
     topic: Topic,
     keys: Sequence[Key],
     fails: Callable[[int], bool],
@@ -316,7 +315,7 @@ def _in_transactions(
     at = repeat(0) if times is None else iter(times)
     client = producer(topic.servers, **{"transactional.id": topic.name})
     client.init_transactions(TIMEOUT_S)
-    for number, some in enumerate(_batched(keys, size)):
+    for number, some in enumerate(_split_into_batches(keys, size)):
         client.begin_transaction()
         for key in some:
             client.produce(topic.name, value, key, timestamp=next(at))
@@ -327,14 +326,14 @@ def _in_transactions(
             client.commit_transaction(TIMEOUT_S)
 
 
-def _batched(keys: Sequence[Key], size: int) -> Iterator[Sequence[Key]]:
+def _split_into_batches(keys: Sequence[Key], size: int) -> Iterator[Sequence[Key]]:
     return (keys[start : start + size] for start in range(0, len(keys), size))
 
 
-def _aborted(topic: Topic) -> None:
+def _abort_transactions(topic: Topic) -> None:
     """Every second transaction is aborted."""
     topic.create()
-    _in_transactions(topic, even_keys(topic.random, 30_000), lambda number: number % 2 == 1)
+    _write_in_transactions(topic, even_keys(topic.random, 30_000), lambda number: number % 2 == 1)
     topic.record()
 
 
@@ -346,8 +345,8 @@ def _transactions_trimmed(topic: Topic) -> None:
 def _added_hot(topic: Topic) -> None:
     """Partitions are added when two thirds are written."""
     topic.create(6)
-    keys = with_hot(even_keys(topic.random), topic.random, 0.3)
-    times = list(over_hours(RECORDS))
+    keys = mix_in_hot_key(even_keys(topic.random), topic.random, 0.3)
+    times = list(spread_over_hours(RECORDS))
     topic.send(keys[: RECORDS * 2 // 3], times[: RECORDS * 2 // 3])
     add_partitions(topic.servers, topic.name, PARTITIONS)
     topic.partitions = PARTITIONS
@@ -359,8 +358,11 @@ def _late(topic: Topic, hot: float = 0.0) -> None:
     """Three records of a hundred have event times of an hour before."""
     topic.create()
     late = (topic.random.random(RECORDS) < 0.03).tolist()
-    times = [at - 3_600_000 if is_late else at for at, is_late in zip(over_hours(RECORDS), late, strict=True)]
-    topic.send(with_hot(even_keys(topic.random), topic.random, hot), times)
+    times = [
+        at - 3_600_000 if is_late else at
+        for at, is_late in zip(spread_over_hours(RECORDS), late, strict=True)
+    ]
+    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, hot), times)
     topic.record()
 
 
@@ -368,10 +370,10 @@ def _future(topic: Topic, hot: float = 0.0) -> None:
     """One record of a hundred is a day ahead."""
     # Since Kafka 3.6 brokers refuse times that are more than an hour ahead, unless told otherwise.
     topic.create(message_timestamp_after_max_ms=str(2**63 - 1))
-    times = [*over_hours(RECORDS)]
+    times = [*spread_over_hours(RECORDS)]
     ahead = (topic.random.random(RECORDS) < 0.01).tolist()
     stamps = [at + DAY_MS if is_ahead else at for at, is_ahead in zip(times, ahead, strict=True)]
-    topic.send(with_hot(even_keys(topic.random), topic.random, hot), times, stamps=stamps)
+    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, hot), times, stamps=stamps)
     topic.record()
 
 
@@ -391,7 +393,7 @@ def _future_hot_trimmed(topic: Topic) -> None:
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
 
 
-def _emptied(topic: Topic) -> None:
+def _empty_partition(topic: Topic) -> None:
     """A partition has lost every record."""
     topic.create()
     topic.send(even_keys(topic.random))
@@ -416,7 +418,7 @@ def _markers(topic: Topic) -> None:
     keys = even_keys(topic.random, 1_600)
     for number in (1, 2, 3, 0):  # in another order the last ones would look added
         own = keys[number * 400 : (number + 1) * 400]
-        for some in _batched(own, 1 if number == 0 else 400):
+        for some in _split_into_batches(own, 1 if number == 0 else 400):
             client.begin_transaction()
             for key in some:
                 client.produce(topic.name, _VALUE, key, number)
@@ -435,7 +437,7 @@ def _late_hot_trimmed(topic: Topic) -> None:
     topic.create()
     half = RECORDS // 2
     first = even_keys(topic.random, half)
-    topic.send([*first, *with_hot(even_keys(topic.random, half), topic.random, 0.4)])
+    topic.send([*first, *mix_in_hot_key(even_keys(topic.random, half), topic.random, 0.4)])
     topic.record()
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
 
@@ -443,7 +445,7 @@ def _late_hot_trimmed(topic: Topic) -> None:
 def _bytes_trimmed(topic: Topic) -> None:
     """One key has 1.9 % of the records and 60 % of the bytes; its partition is trimmed to those of others."""
     topic.create()
-    topic.send(with_hot(even_keys(topic.random), topic.random, 0.019), sizes={HOT: 15_000})
+    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, 0.019), sizes={HOT: 15_000})
     topic.record()
     counts = topic.written.counts(None, PARTITIONS)
     hot = next(number for number in range(PARTITIONS) if HOT in topic.written.keys[number])
@@ -464,8 +466,8 @@ def _send_day(
     topic: Topic, share: float = 0.0, stamp: Callable[[list[int], list[int]], None] | None = None
 ) -> None:
     """Send the records of a day; `stamp` changes timestamps, and takes them and the partitions of records."""
-    keys = with_hot(even_keys(topic.random, IN_DAY), topic.random, share)
-    times = [*over_hours(IN_DAY, DAY_MS)]
+    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY), topic.random, share)
+    times = [*spread_over_hours(IN_DAY, DAY_MS)]
     stamps = times[:]
     if stamp is not None:
         stamp(stamps, _places(keys))
@@ -499,7 +501,7 @@ def _ahead_trimmed(topic: Topic) -> None:
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
 
 
-def _behind_trimmed(topic: Topic) -> None:
+def _set_back_first_record(topic: Topic) -> None:
     """The first record that the trimmed partition keeps is that of a clock behind by hours."""
     topic.create()
 
@@ -529,7 +531,7 @@ def _append_time(topic: Topic) -> None:
     topic.create(message_timestamp_type="LogAppendTime")
     # The hot partition keeps a sixth: the last batches, of several times.
     for _ in range(24):
-        topic.send(with_hot(even_keys(topic.random, 2_000), topic.random, 0.3), repeat(0))
+        topic.send(mix_in_hot_key(even_keys(topic.random, 2_000), topic.random, 0.3), repeat(0))
         time.sleep(0.2)
     topic.record()
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
@@ -538,8 +540,8 @@ def _append_time(topic: Topic) -> None:
 def _no_times(topic: Topic) -> None:
     """Records have no times; the hot partition is trimmed."""
     topic.create()
-    keys = with_hot(even_keys(topic.random, IN_DAY), topic.random, 0.3)
-    topic.send(keys, over_hours(IN_DAY, DAY_MS), stamps=[-1] * IN_DAY)
+    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY), topic.random, 0.3)
+    topic.send(keys, spread_over_hours(IN_DAY, DAY_MS), stamps=[-1] * IN_DAY)
     topic.record()
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
 
@@ -548,15 +550,18 @@ def _alone_compacted(topic: Topic) -> None:
     """The key of two fifths of the records is alone on a partition, of which compaction leaves the last."""
     topic.create(segment_ms=str(30 * 60_000))
     chosen = topic.random.random(IN_DAY) < 0.4
-    others = topic.random.integers(0, 2_000, IN_DAY).tolist()
-    keys = [HOT if hot else b"order-%d" % other for hot, other in zip(chosen.tolist(), others, strict=True)]
-    places = [
-        0 if key == HOT else 1 + other % (PARTITIONS - 1) for key, other in zip(keys, others, strict=True)
+    remaining = topic.random.integers(0, 2_000, IN_DAY).tolist()
+    keys = [
+        HOT if hot else b"order-%d" % second for hot, second in zip(chosen.tolist(), remaining, strict=True)
     ]
-    topic.send(keys, [*over_hours(IN_DAY, DAY_MS)], partitions=places, batch=100)
+    places = [
+        0 if key == HOT else 1 + second % (PARTITIONS - 1)
+        for key, second in zip(keys, remaining, strict=True)
+    ]
+    topic.send(keys, [*spread_over_hours(IN_DAY, DAY_MS)], partitions=places, batch=100)
     topic.record()
     topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
-    eventually(topic.left, lambda left: left < IN_DAY // 8)
+    eventually(topic.count_remaining, lambda left: left < IN_DAY // 8)
     time.sleep(1.0)
 
 
@@ -591,12 +596,14 @@ def _replay(
     topic: Topic, share: float, fails: Callable[[int], bool] = lambda _: False, value: bytes = _VALUE
 ) -> None:
     """Transactions of a hundred records with times of a day; their markers have the present time."""
-    keys = with_hot(even_keys(topic.random, IN_DAY, 2_000), topic.random, share)
-    _in_transactions(topic, keys, fails, size=100, times=[*over_hours(IN_DAY, DAY_MS)], value=value)
+    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY, 2_000), topic.random, share)
+    _write_in_transactions(
+        topic, keys, fails, size=100, times=[*spread_over_hours(IN_DAY, DAY_MS)], value=value
+    )
     topic.record()
 
 
-def _replayed(topic: Topic) -> None:
+def _replay_hot_partition(topic: Topic) -> None:
     """The hot partition is trimmed to the size of the others."""
     topic.create()
     _replay(topic, 0.15)
@@ -608,13 +615,13 @@ def _replayed_compacted(topic: Topic) -> None:
     topic.create(segment_bytes=str(2**20))
     _replay(topic, 0.13, lambda number: number % 5 < 2, b"v" * 800)
     topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
-    eventually(topic.left, lambda left: left < IN_DAY // 4)
+    eventually(topic.count_remaining, lambda left: left < IN_DAY // 4)
 
 
 def _late_key(topic: Topic) -> None:
     """The last partition gets its first key when half is written: it was there all the time."""
     topic.create()
-    keys = with_hot(even_keys(topic.random, IN_DAY), topic.random, 0.3)
+    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY), topic.random, 0.3)
     places = _places(keys)
     half = IN_DAY // 2
     keys = [
@@ -622,7 +629,7 @@ def _late_key(topic: Topic) -> None:
         for number, (key, place) in enumerate(zip(keys, places, strict=True))
     ]
     kept = [n for n, place in enumerate(_places(keys)) if n >= half or place != PARTITIONS - 1]
-    times = [*over_hours(IN_DAY, DAY_MS)]
+    times = [*spread_over_hours(IN_DAY, DAY_MS)]
     topic.send([keys[n] for n in kept], [times[n] for n in kept], batch=100)
     topic.record()
 
@@ -641,11 +648,11 @@ SCENES: Mapping[str, Make] = {
     "bytes-trimmed": _bytes_trimmed,
     "transactions": _transactions,
     "transactions-trimmed": _transactions_trimmed,
-    "aborted": _aborted,
+    "aborted": _abort_transactions,
     "added-hot": _added_hot,
     "late-trimmed": _late_trimmed,
     "future-trimmed": _future_trimmed,
-    "emptied": _emptied,
+    "emptied": _empty_partition,
     "future-hot-trimmed": _future_hot_trimmed,
     "emptied-hot": _emptied_hot,
     "markers": _markers,
@@ -654,7 +661,7 @@ SCENES: Mapping[str, Make] = {
     "ahead-inside": _ahead_inside,
     "ahead-often": _ahead_often,
     "ahead-trimmed": _ahead_trimmed,
-    "behind-trimmed": _behind_trimmed,
+    "behind-trimmed": _set_back_first_record,
     "lagging": _lagging,
     "append-time": _append_time,
     "no-times": _no_times,
@@ -663,7 +670,7 @@ SCENES: Mapping[str, Make] = {
     "emptied-and-trimmed": _emptied_and_trimmed,
     "emptied-of-hot": _emptied_of_hot,
     "emptied-of-hot-late": _emptied_of_hot_late,
-    "replayed": _replayed,
+    "replayed": _replay_hot_partition,
     "replayed-compacted": _replayed_compacted,
     "late-key": _late_key,
 }
@@ -672,10 +679,10 @@ SCENES: Mapping[str, Make] = {
 def make_scenes(servers: str, names: Iterable[str]) -> dict[str, Topic]:
     """Make the topics of scenes, by their names."""
 
-    def made(name: str) -> Topic:
+    def build_topic(name: str) -> Topic:
         topic = Topic(servers, name, np.random.default_rng([*name.encode()]))
         SCENES[name](topic)
         return topic
 
     with ThreadPoolExecutor(3) as pool:
-        return {topic.name: topic for topic in pool.map(made, names)}
+        return {topic.name: topic for topic in pool.map(build_topic, names)}

@@ -45,7 +45,7 @@ Make: TypeAlias = "Callable[[str, str, np.random.Generator], None]"
 
 @dataclass(slots=True)
 class Truth:
-    """What an independent consumer counts of a topic.
+    """The counts of a topic by an independent consumer.
 
     Attributes:
         records: Records by partition.
@@ -61,7 +61,6 @@ class Truth:
 
     @property
     def of_keys(self) -> Counter[bytes]:
-        """Records by key."""
         return Counter({key: at.total() for key, at in self.keys.items()})
 
     @property
@@ -177,7 +176,7 @@ def steadily(hours: int = 6) -> Iterator[int]:
     return itertools.count(int(time.time() * 1_000) - duration, duration // RECORDS)
 
 
-def named(numbers: Iterable[int]) -> list[Key]:
+def name_keys(numbers: Iterable[int]) -> list[Key]:
     """Keys such as order-17."""
     return [b"order-%d" % number for number in numbers]
 
@@ -214,7 +213,7 @@ def result_of(
 
 
 def messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
-    """What a plain consumer gets, from the first committed record of each partition to its last."""
+    """Return the records that a consumer gets, from the first committed one of each partition to its last."""
     client = Consumer(
         {
             "bootstrap.servers": servers,
@@ -242,7 +241,7 @@ def messages(servers: str, topic: str, partitions: int) -> Iterator[Message]:
         client.close()
 
 
-def consumed(servers: str, topic: str, partitions: int) -> Truth:
+def consume_truth(servers: str, topic: str, partitions: int) -> Truth:
     """Count a topic with a plain consumer."""
     truth = Truth()
     for message in messages(servers, topic, partitions):
@@ -264,7 +263,7 @@ def _take(truth: Truth, partition: int, key: Key, value: bytes | None) -> None:
 
 
 def _uniform(random: np.random.Generator, count: int = RECORDS, keys: int = _KEYS) -> list[Key]:
-    return named(random.integers(0, keys, count).tolist())
+    return name_keys(random.integers(0, keys, count).tolist())
 
 
 def _zipf(exponent: float) -> Make:
@@ -273,7 +272,7 @@ def _zipf(exponent: float) -> Make:
     def make(servers: str, topic: str, random: np.random.Generator) -> None:
         share = np.arange(1, _KEYS + 1, dtype=float) ** -exponent
         chosen = random.choice(_KEYS, RECORDS, p=share / share.sum())
-        _make(servers, topic, named(chosen.tolist()))
+        _make(servers, topic, name_keys(chosen.tolist()))
 
     return make
 
@@ -283,27 +282,27 @@ def _make(servers: str, topic: str, keys: list[Key], partitions: Iterator[int] |
     send(servers, topic, keys, times=steadily(), partitions=partitions)
 
 
-def _with(keys: list[Key], random: np.random.Generator, key: Key, share: float) -> list[Key]:
+def _mix_in_key(keys: list[Key], random: np.random.Generator, key: Key, share: float) -> list[Key]:
     """The same keys, but this one for a share of the records."""
     chosen = random.random(len(keys)) < share
-    return [key if is_chosen else other for other, is_chosen in zip(keys, chosen.tolist(), strict=True)]
+    return [key if is_chosen else second for second, is_chosen in zip(keys, chosen.tolist(), strict=True)]
 
 
 def _steady(key: Key, share: float) -> Make:
     """One key has a share of its own at all times."""
 
     def make(servers: str, topic: str, random: np.random.Generator) -> None:
-        _make(servers, topic, _with(_uniform(random), random, key, share))
+        _make(servers, topic, _mix_in_key(_uniform(random), random, key, share))
 
     return make
 
 
-def _with_nulls(servers: str, topic: str, random: np.random.Generator) -> None:
+def _write_with_nulls(servers: str, topic: str, random: np.random.Generator) -> None:
     """40 % have no key, each 100 of them on one partition, as of a sticky partitioner.
 
     librdkafka takes another one every 10 ms: how many records that is depends on how busy the machine is.
     """
-    keys = _with(_uniform(random), random, None, 0.4)
+    keys = _mix_in_key(_uniform(random), random, None, 0.4)
     weights = np.geomspace(1, 8, PARTITIONS)
     of_batch = random.choice(PARTITIONS, len(keys) // 100 + 1, p=weights / weights.sum())
     batches = itertools.chain.from_iterable(itertools.repeat(int(number), 100) for number in of_batch)
@@ -319,7 +318,7 @@ def _few(servers: str, topic: str, random: np.random.Generator) -> None:
     _make(servers, topic, _uniform(random, keys=10))
 
 
-def _mixed(servers: str, topic: str, random: np.random.Generator) -> None:
+def _write_mixed(servers: str, topic: str, random: np.random.Generator) -> None:
     """Two applications write alike keys, by two partitioners, in turn."""
     create_topic(servers, topic, PARTITIONS)
     times = steadily()
@@ -329,7 +328,7 @@ def _mixed(servers: str, topic: str, random: np.random.Generator) -> None:
         _send(client, topic, _uniform(random, RECORDS // 40), times)
 
 
-def _in_order(*steps: tuple[int, str], share: float = 0.0, key: bytes = b"large") -> Make:
+def _write_in_order(*steps: tuple[int, str], share: float = 0.0, key: bytes = b"large") -> Make:
     """Equally many records by each step's partition count and partitioner; one key may have a share."""
 
     def make(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -340,13 +339,13 @@ def _in_order(*steps: tuple[int, str], share: float = 0.0, key: bytes = b"large"
             elif partitions > present:
                 add_partitions(servers, topic, partitions)
             present = partitions
-            keys = _with(_uniform(random, RECORDS // len(steps)), random, key, share)
+            keys = _mix_in_key(_uniform(random, RECORDS // len(steps)), random, key, share)
             send(servers, topic, keys, partitioner, times)
 
     return make
 
 
-def _by_prefix(servers: str, topic: str, random: np.random.Generator) -> None:
+def _write_by_prefix(servers: str, topic: str, random: np.random.Generator) -> None:
     """A key's partition is a hash of its prefix, a tenant; one tenant has 39 % of the records."""
     tenants = np.where(random.random(RECORDS) < 0.39, 0, random.integers(1, 1_000, RECORDS))
     pairs = zip(tenants.tolist(), random.integers(0, 100, RECORDS).tolist(), strict=True)
@@ -367,7 +366,7 @@ def _bursts(key: bytes, share: float, *parts: tuple[float, float], hours: int = 
         keys = _uniform(random)
         for begin, end in parts:
             part = slice(round(RECORDS * begin), round(RECORDS * end))
-            keys[part] = _with(keys[part], random, key, share)
+            keys[part] = _mix_in_key(keys[part], random, key, share)
         create_topic(servers, topic, PARTITIONS)
         send(servers, topic, keys, times=steadily(hours))
 
@@ -396,12 +395,12 @@ def _longs(servers: str, topic: str, random: np.random.Generator) -> None:
     keys: list[Key] = [
         number.to_bytes(8, "big") for number in random.integers(1_000, 1_000 + _KEYS, RECORDS).tolist()
     ]
-    _make(servers, topic, _with(keys, random, (7).to_bytes(8, "big"), 0.3))
+    _make(servers, topic, _mix_in_key(keys, random, (7).to_bytes(8, "big"), 0.3))
 
 
 def _large_records(servers: str, topic: str, random: np.random.Generator) -> None:
     """One key has 15 % of the records, another one 40 % of the bytes."""
-    keys = _with(_with(_uniform(random), random, b"frequent", 0.15), random, b"large", 0.02)
+    keys = _mix_in_key(_mix_in_key(_uniform(random), random, b"frequent", 0.15), random, b"large", 0.02)
     create_topic(servers, topic, PARTITIONS)
     sizes = (1_600 if key == b"large" else 40 for key in keys)
     _send(producer(servers), topic, keys, steadily(), sizes=sizes)
@@ -411,16 +410,16 @@ def _unique(servers: str, topic: str, random: np.random.Generator) -> None:
     """Each record has a key of its own, and log-normal bytes."""
     sizes = random.lognormal(5.0, 2.0, RECORDS).clip(1, 200_000).astype(int).tolist()
     create_topic(servers, topic, PARTITIONS)
-    _send(producer(servers), topic, named(range(RECORDS)), steadily(), sizes=iter(sizes))
+    _send(producer(servers), topic, name_keys(range(RECORDS)), steadily(), sizes=iter(sizes))
 
 
 def _nulls_by_choice(servers: str, topic: str, random: np.random.Generator) -> None:
     """A producer puts its records without a key on partition 0: 30 % of all."""
-    keys = _with(_uniform(random), random, None, 0.3)
+    keys = _mix_in_key(_uniform(random), random, None, 0.3)
     _make(servers, topic, keys, (BY_PARTITIONER if key is not None else 0 for key in keys))
 
 
-def _aborted(servers: str, topic: str, random: np.random.Generator) -> None:
+def _write_aborted(servers: str, topic: str, random: np.random.Generator) -> None:
     """Three of five transactions fail: all of one key, which no committed record has."""
     create_topic(servers, topic, PARTITIONS)
     client = producer(servers, **{"transactional.id": topic})
@@ -440,14 +439,16 @@ def _aborted(servers: str, topic: str, random: np.random.Generator) -> None:
             client.commit_transaction(TIMEOUT_S)
 
 
-def _compacted(servers: str, topic: str, random: np.random.Generator) -> None:
+def _write_compacted(servers: str, topic: str, random: np.random.Generator) -> None:
     """Only the last record of each key is left, but for the last minutes: an eighth of the records."""
     minutes = {"segment_ms": str(5 * 60_000), "min_cleanable_dirty_ratio": "0.001"}
     create_topic(servers, topic, PARTITIONS, cleanup_policy="compact", **minutes)
     with busy_cleaner(servers):
         # A batch is written to one segment.
         send(servers, topic, _uniform(random, keys=_KEYS * 3 // 4), times=steadily(), batch=100)
-        eventually(lambda: consumed(servers, topic, PARTITIONS).records.total(), lambda n: n < RECORDS / 7)
+        eventually(
+            lambda: consume_truth(servers, topic, PARTITIONS).records.total(), lambda n: n < RECORDS / 7
+        )
 
 
 @contextmanager
@@ -467,12 +468,12 @@ SCENES: Mapping[str, Make] = {
     "hot": _steady(b"hot", 0.3),
     "empty-key": _steady(b"", 0.2),
     "few": _few,
-    "null": _with_nulls,
-    "mixed": _mixed,
-    "repartitioned": _in_order((6, "murmur2_random"), (PARTITIONS, "murmur2_random")),
+    "null": _write_with_nulls,
+    "mixed": _write_mixed,
+    "repartitioned": _write_in_order((6, "murmur2_random"), (PARTITIONS, "murmur2_random")),
     # On 12 partitions murmur2 puts this key where CRC32 does.
-    "crc32-split": _in_order((6, "consistent"), (PARTITIONS, "consistent"), share=0.25, key=b"hot-19"),
-    "prefix": _by_prefix,
+    "crc32-split": _write_in_order((6, "consistent"), (PARTITIONS, "consistent"), share=0.25, key=b"hot-19"),
+    "prefix": _write_by_prefix,
     "strays": _strays,
     "bursty": _bursts(b"burst", 0.8, (0.2, 0.24), (0.5, 0.54), (0.8, 0.84)),
     "late-5": _bursts(b"late", 0.8, (0.95, 1.0)),
@@ -486,8 +487,8 @@ SCENES: Mapping[str, Make] = {
     "large-records": _large_records,
     "unique": _unique,
     "nulls-by-choice": _nulls_by_choice,
-    "aborted": _aborted,
-    "compacted": _compacted,
+    "aborted": _write_aborted,
+    "compacted": _write_compacted,
 }
 SPARSE = ("aborted", "compacted")
 """Many of their offsets have no record."""
@@ -501,7 +502,7 @@ def make_scenes(servers: str, names: Iterable[str]) -> Iterator[Mapping[str, Sce
     def make_scene(name: str) -> Scene:
         topic = prefix + name
         SCENES[name](servers, topic, np.random.default_rng([*name.encode()]))
-        truth = consumed(servers, topic, PARTITIONS)
+        truth = consume_truth(servers, topic, PARTITIONS)
         assert (truth.records.total() < RECORDS) if name in SPARSE else truth.records.total() == RECORDS
         return Scene(topic, truth)
 

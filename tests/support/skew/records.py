@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -11,10 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from spark_validation import counting
 from spark_validation.hashing import PARTITIONERS, Int64s, Keys, hash_all, mix_hashes
 from spark_validation.key_counts import (
+    HOT_BY_BYTES,
     MISFIT_COLUMNS,
     MISFITS,
     MULTIPLICITIES,
@@ -59,7 +62,7 @@ def batches(records: Sequence[Record], size: int = 1_000) -> Iterator[Any]:
 
 
 def count(batches: Iterable[Any], layout: CountsLayout) -> KeyCounts:
-    """What the counting finds in Arrow batches of records."""
+    """Return the counts of Arrow batches of records."""
     cells = counting.CellCounts()
     for batch in batches:
         counting.add_batch(cells, batch, layout.replicates)
@@ -68,12 +71,12 @@ def count(batches: Iterable[Any], layout: CountsLayout) -> KeyCounts:
 
 
 def hashes(key: bytes) -> list[int]:
-    """What each partitioner takes modulo the partition count."""
+    """Return the number that each partitioner takes modulo the partition count."""
     return [int(of(Keys.from_list([key]))[0]) for of in PARTITIONERS.values()]
 
 
-def counted(records: Iterable[Record], layout: CountsLayout) -> KeyCounts:
-    """What `counting.count` should find, written down as its documentation says it."""
+def tally_records(records: Iterable[Record], layout: CountsLayout) -> KeyCounts:
+    """Count as the documentation of `counting.count` describes it."""
     counts = KeyCounts.empty(layout)
     of_key: dict[bytes, list[Record]] = defaultdict(list)
     for record in records:
@@ -107,7 +110,7 @@ def _take_key(counts: KeyCounts, layout: CountsLayout, key: bytes, mine: list[Re
         key if layout.keep_keys else None,
         np.zeros_like(counts.records),
         np.zeros_like(counts.records),
-        _suffixed(layout, key),
+        _count_suffixed(layout, key),
         takes_suffix(key),
     )
     counts.hot.append(hot)
@@ -166,7 +169,7 @@ def _partitioner(layout: CountsLayout, hashed: list[int], mine: list[Record]) ->
     )
 
 
-def _suffixed(layout: CountsLayout, key: bytes) -> dict[int, Int64s]:
+def _count_suffixed(layout: CountsLayout, key: bytes) -> dict[int, Int64s]:
     salted = Keys.from_list([key, *(key + f"#{suffix}".encode() for suffix in range(SUFFIXES))])
     return {number: of(salted) % layout.partitions for number, of in enumerate(PARTITIONERS.values())}
 
@@ -230,10 +233,56 @@ def assert_placed_alike(one: KeyPlacement, other: KeyPlacement) -> None:
 
 
 def is_empty(counts: KeyCounts) -> bool:
-    """Whether nothing was counted."""
+    """Return whether nothing was counted."""
     return (
         not counts.records.any()
         and bool((counts.first_ms == NEVER).all())
         and counts.distinct == 0
         and not counts.hot
     )
+
+
+def draw_records(number: int, keys: int, layout: CountsLayout, seed: int = 5) -> list[Record]:
+    """Records with a key of `keys`, one of ten without; the first key has about a third."""
+    place = random.Random(seed)
+    return [
+        Record(
+            place.randrange(layout.partitions),
+            place.randrange(layout.replicates),
+            None if place.random() < 0.1 else b"k%d" % (place.randrange(keys) * (place.random() > 0.3)),
+            place.randrange(500),
+            at,
+        )
+        for at in range(number)
+    ]
+
+
+LAYOUT = CountsLayout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (6, 9, 12))
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> tuple[list[Record], CountsLayout]:
+    """Records of at most 25 keys, so that all of them are looked at one by one, and of distinct times."""
+    partitions, replicates = draw(st.integers(1, 7)), draw(st.integers(1, 5))
+    layout = CountsLayout(
+        partitions,
+        replicates,
+        weights=tuple(draw(st.lists(st.floats(1, 50), min_size=partitions, max_size=partitions))),
+        read_whole=tuple(draw(st.lists(st.booleans(), min_size=partitions, max_size=partitions))),
+        candidates=tuple(draw(st.sets(st.integers(1, 20), max_size=3))),
+        keep_keys=draw(st.booleans()),
+    )
+    keys = draw(st.lists(st.none() | st.binary(max_size=6), min_size=1, max_size=HOT_BY_BYTES))
+    drawn = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, partitions - 1),
+                st.integers(0, replicates - 1),
+                st.sampled_from(keys),
+                st.integers(0, 10**7),
+            ),
+            max_size=60,
+        )
+    )
+    times = draw(st.permutations(range(len(drawn))))
+    return [Record(*remaining, at) for remaining, at in zip(drawn, times, strict=True)], layout

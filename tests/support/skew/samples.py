@@ -90,15 +90,15 @@ def topic(
     total = math.fsum(weights)
     shares = [weight / total for weight in weights]
     sampled_keys = keys if full or keys < FEW_KEYS else keys // 2
-    if any(len(one.partitions) > 1 for one in hot_keys):
+    if any(len(item.partitions) > 1 for item in hot_keys):
         # Half of the keys are on two partitions.
         on_partitions = sampled_keys * 3 // 2
     else:
         on_partitions = sampled_keys
     ends = [round(on_partitions * math.fsum(shares[:number])) for number in range(len(shares) + 1)]
     partitions = tuple(
-        _partition(number, one, population, read, relative, null_share, ends[number + 1] - ends[number])
-        for number, one in enumerate(shares)
+        _partition(number, value, population, read, relative, null_share, ends[number + 1] - ends[number])
+        for number, value in enumerate(shares)
     )
     return TopicResult(
         name=name,
@@ -137,10 +137,12 @@ def imbalance(shares: Sequence[float], relative: float = 0.0) -> Imbalance:
     """The spread of these shares, by its definitions."""
     size = len(shares)
     mean = 1 / size
-    cv = math.sqrt(math.fsum((one - mean) ** 2 for one in shares) / size) / mean
+    cv = math.sqrt(math.fsum((share - mean) ** 2 for share in shares) / size) / mean
     ordered = sorted(shares)
-    gini = math.fsum((2 * rank - size - 1) * one for rank, one in enumerate(ordered, 1)) / size
-    chaos = -math.fsum(one * math.log(one) for one in shares if one) / math.log(size) if size > 1 else 1.0
+    gini = math.fsum((2 * rank - size - 1) * entry for rank, entry in enumerate(ordered, 1)) / size
+    chaos = (
+        -math.fsum(share * math.log(share) for share in shares if share) / math.log(size) if size > 1 else 1.0
+    )
     figures = (max(shares) / mean, cv, gini, chaos, 1 / max(shares))
     made = Imbalance(*(estimate(value, value * relative) for value in figures))
     return replace(made, entropy=replace(made.entropy, high=min(1.0, made.entropy.high)))
@@ -164,14 +166,14 @@ def group(
     name: str, members: Sequence[Sequence[int]], shares: Sequence[float], assignor: str = "range"
 ) -> GroupResult:
     """A group whose members get these partitions of a topic with these shares."""
-    held = [MemberShare(tuple(one), math.fsum(shares[number] for number in one)) for one in members]
-    return GroupResult(name, assignor, tuple(held), max(one.share for one in held) * len(held))
+    held = [MemberShare(tuple(member), math.fsum(shares[number] for number in member)) for member in members]
+    return GroupResult(name, assignor, tuple(held), max(item.share for item in held) * len(held))
 
 
 # --- topics ----------------------------------------------------------------------------------------
 
 
-def balanced(name: str = "orders.v1") -> TopicResult:
+def build_balanced(name: str = "orders.v1") -> TopicResult:
     """12 partitions, nearly equal, many keys."""
     weights = [100 + (number * 7) % 5 for number in range(12)]
     return topic(
@@ -186,7 +188,7 @@ def hot(name: str = "payments.v1") -> TopicResult:
     """One key with 30 % of the records, so one partition with more than that."""
     weights = [7.0] * 12
     weights[4] += 36.0
-    shares = [one / sum(weights) for one in weights]
+    shares = [weight / sum(weights) for weight in weights]
     return topic(
         name,
         weights,
@@ -216,7 +218,8 @@ def few(name: str = "regions.v1") -> TopicResult:
         causes=[SkewCause("few_keys", "10 distinct keys on 12 partitions: 4 partitions have none.", 1.0)],
         advice=["Add a second field to the key, or use at most 6 partitions."],
         hot_keys=[
-            key(f"region-{one}", 0.1, [place]) for one, place in enumerate((0, 2, 2, 3, 6, 7, 9, 9, 10, 11))
+            key(f"region-{value}", 0.1, [place])
+            for value, place in enumerate((0, 2, 2, 3, 6, 7, 9, 9, 10, 11))
         ],
         what_if=what_if(6, 12, 24, ratio=1.8),
     )
@@ -234,7 +237,7 @@ def null_keys(name: str = "clicks.v1") -> TopicResult:
     )
 
 
-def mixed(name: str = "shipments.v1") -> TopicResult:
+def build_mixed(name: str = "shipments.v1") -> TopicResult:
     """Half of the records is placed by CRC32."""
     return topic(
         name,
@@ -249,7 +252,7 @@ def mixed(name: str = "shipments.v1") -> TopicResult:
     )
 
 
-def repartitioned(name: str = "invoices.v1") -> TopicResult:
+def build_repartitioned(name: str = "invoices.v1") -> TopicResult:
     """From 6 to 12 partitions half-way."""
     return topic(
         name,
@@ -288,7 +291,9 @@ def empty(name: str = "audit.v1", partitions: int = 3) -> TopicResult:
     """No record in any partition."""
     nothing = Estimate.exact(0.0)
     made = topic(name, [1] * partitions, "empty", population=0, read=0, keys=0)
-    blank = tuple(replace(one, share=nothing, byte_share=nothing, log_bytes=0) for one in made.partitions)
+    blank = tuple(
+        replace(partition, share=nothing, byte_share=nothing, log_bytes=0) for partition in made.partitions
+    )
     none = Imbalance(nothing, nothing, nothing, nothing, nothing)
     causes = (SkewCause("empty", "No partition has a record."),)
     return replace(made, partitions=blank, by_records=none, by_bytes=none, causes=causes, partitioners={})
@@ -298,7 +303,7 @@ def large(name: str = "events.v1", partitions: int = 120) -> TopicResult:
     """Many partitions, of which a few are hot."""
     weights = [100 + (number * 37) % 23 for number in range(partitions)]
     weights[77 % partitions] = 900
-    shares = [one / sum(weights) for one in weights]
+    shares = [weight / sum(weights) for weight in weights]
     everyone = [[number] for number in range(partitions)] + [[], []]
     return topic(
         name,
@@ -310,14 +315,15 @@ def large(name: str = "events.v1", partitions: int = 120) -> TopicResult:
     )
 
 
-def compacted(name: str = "profiles.v1") -> TopicResult:
+def build_compacted(name: str = "profiles.v1") -> TopicResult:
     """Read in full; a quarter of the offsets has no record any more, and nobody told the bytes on disk."""
     made = topic(name, [10, 11, 12, 9], population=4_000_000, read=4_000_000)
     partitions = tuple(
-        replace(one, log_records=one.log_records * 4 // 3, log_bytes=None) for one in made.partitions
+        replace(partition, log_records=partition.log_records * 4 // 3, log_bytes=None)
+        for partition in made.partitions
     )
     notes = ("compaction took 25.0 % of the offsets away",)
-    offsets = sum(one.log_records for one in partitions)
+    offsets = sum(partition.log_records for partition in partitions)
     sample = replace(made.sample, offsets=offsets, population=offsets, notes=notes)
     return replace(made, partitions=partitions, sample=sample)
 
@@ -331,7 +337,7 @@ def failing(made: TopicResult) -> TopicResult:
     return replace(made, policy=SkewVerdict("fail", (finding.message,)), findings=(*made.findings, finding))
 
 
-def warned(made: TopicResult) -> TopicResult:
+def add_unknown_policy(made: TopicResult) -> TopicResult:
     """The topic with a policy of which nobody can tell yet."""
     reason = "the hottest key has 5.0 % of the records (1.0 to 9.0 %); maxKeyShare is 5 %"
     finding = SkewFinding("KF502", "warning", f"{made.name}: {reason}", "read more records: --precision 0.01")
@@ -367,13 +373,13 @@ def everything() -> tuple[TopicResult, ...]:
         empty(),
         null_keys(),
         large(),
-        warned(bursty()),
-        repartitioned(),
-        passing(balanced()),
+        add_unknown_policy(bursty()),
+        build_repartitioned(),
+        passing(build_balanced()),
         failing(hot()),
-        compacted(),
+        build_compacted(),
         few(),
-        mixed(),
+        build_mixed(),
     )
 
 

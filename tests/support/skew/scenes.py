@@ -21,7 +21,7 @@ from spark_validation.results import (
     TopicResult,
     WhatIf,
 )
-from tests.support.plans.scenes import declared
+from tests.support.plans.scenes import declare_topic
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MADE = "2026-11-20T11:00:00Z"
@@ -58,7 +58,7 @@ def what_if(partitions: int, ratio: Estimate, byte_ratio: Estimate | None = None
     return WhatIf(partitions, ratio, byte_ratio or ratio, 0.482, Estimate(0.61, 0.57, 0.65))
 
 
-def measured(
+def build_result(
     name: str = "a",
     partitions: int = 3,
     *,
@@ -96,7 +96,7 @@ def measured(
 def empty(name: str = "a", partitions: int = 3) -> TopicResult:
     nothing = Estimate.exact(0.0)
     return replace(
-        measured(name, partitions, diagnosis="empty"),
+        build_result(name, partitions, diagnosis="empty"),
         by_records=imbalance(nothing),
         by_bytes=imbalance(nothing),
         distinct_keys=nothing,
@@ -110,7 +110,7 @@ def report(*topics: TopicResult, cluster_id: str | None = "memory", created_at: 
     return SkewReport("0.1.0", cluster_id, None, created_at, topics)
 
 
-def policed(
+def declare_policy(
     name: str = "a",
     partitions: int = 3,
     *,
@@ -120,11 +120,13 @@ def policed(
     **policy: object,
 ) -> Desired:
     """A topic with a skew policy (by the names of manifests)."""
-    topic = declared(name, partitions)
+    topic = declare_topic(name, partitions)
     intent = Intent(keyed=keyed, waivers=waivers or {}, spec={"skew": policy})
     return replace(topic, intent=intent, state={**(topic.state or {}), **(configs or {})})
 
 
 def scene(topic: Desired | None, *results: TopicResult) -> rules.RuleContext:
-    """What rules look at."""
-    return rules.RuleContext((topic,) if topic is not None else (), skew={one.name: one for one in results})
+    """Build the context of rules."""
+    return rules.RuleContext(
+        (topic,) if topic is not None else (), skew={result.name: result for result in results}
+    )

@@ -1,6 +1,6 @@
 """Topics made of arrays, whose keys fall on partitions in a known way; and samples of them, without Spark.
 
-A topic is produced record by record in one order of time, as `produced` does it; the builders below it say
+A topic is produced record by record in one order of time, as `build_topic` does it; the builders below it say
 which key each record has, and what places it.
 """
 
@@ -124,7 +124,7 @@ class SimulatedTopic:
         return float(placed.max() / placed.mean())
 
 
-def produced(
+def build_topic(
     codes: npt.ArrayLike,
     keys: Sequence[bytes],
     partitions: int,
@@ -182,7 +182,7 @@ def lying(
 
 
 @cache
-def named(count: int) -> tuple[bytes, ...]:
+def name_keys(count: int) -> tuple[bytes, ...]:
     return tuple(f"customer-{number}".encode() for number in range(count))
 
 
@@ -191,7 +191,7 @@ def uniform(
 ) -> SimulatedTopic:
     """Every key as likely as any other."""
     random = np.random.default_rng(seed)
-    return produced(random.integers(0, keys, records), named(keys), partitions, seed=seed)
+    return build_topic(random.integers(0, keys, records), name_keys(keys), partitions, seed=seed)
 
 
 def zipf(
@@ -201,7 +201,7 @@ def zipf(
     random = np.random.default_rng(seed)
     weights = np.arange(1, keys + 1) ** -s
     codes = random.choice(keys, records, p=weights / weights.sum())
-    return produced(codes, named(keys), partitions, seed=seed)
+    return build_topic(codes, name_keys(keys), partitions, seed=seed)
 
 
 @lru_cache(8)
@@ -212,7 +212,7 @@ def hot_key(
     random = np.random.default_rng(seed)
     codes = random.integers(1, keys, records)
     codes[random.random(records) < share] = 0
-    return produced(codes, named(keys), partitions, seed=seed)
+    return build_topic(codes, name_keys(keys), partitions, seed=seed)
 
 
 def few_keys(
@@ -235,7 +235,7 @@ def null_keys(
     random = np.random.default_rng(seed)
     codes = random.integers(0, keys, records)
     codes[random.random(records) < share] = NULL
-    return produced(codes, named(keys), partitions, sticky_batch=sticky_batch, seed=seed)
+    return build_topic(codes, name_keys(keys), partitions, sticky_batch=sticky_batch, seed=seed)
 
 
 def bursts(
@@ -269,7 +269,7 @@ def bursts(
     for start in starts:
         bursting[start : start + long] = True
     codes[bursting & (random.random(records) < within)] = 0
-    return produced(codes, named(keys), partitions, seed=seed)
+    return build_topic(codes, name_keys(keys), partitions, seed=seed)
 
 
 def hot_over_time(
@@ -283,7 +283,7 @@ def hot_over_time(
     random = np.random.default_rng(seed)
     codes = random.integers(1, 5_000, records)
     codes[random.random(records) < share(np.arange(records) / records * hours)] = 0
-    return spread_over(produced(codes, named(5_000), 12, seed=seed), hours)
+    return spread_over(build_topic(codes, name_keys(5_000), 12, seed=seed), hours)
 
 
 def spread_over(topic: SimulatedTopic, hours: float = 24) -> SimulatedTopic:
@@ -311,10 +311,10 @@ def mixed_partitioners(
     """A share of the records is placed by CRC32, the others by murmur2; keys are uniform."""
     random = np.random.default_rng(seed)
     codes = random.integers(0, keys, records)
-    return produced(codes, named(keys), partitions, crc32=random.random(records) < share, seed=seed)
+    return build_topic(codes, name_keys(keys), partitions, crc32=random.random(records) < share, seed=seed)
 
 
-def repartitioned(
+def repartition(
     records: int = 100_000,
     keys: int = 5_000,
     partitions: int = 12,
@@ -326,27 +326,29 @@ def repartitioned(
     """The first part of the records was placed on fewer partitions; keys are uniform."""
     random = np.random.default_rng(seed)
     counts = np.where(np.arange(records) < records * at, before, partitions)
-    return produced(random.integers(0, keys, records), named(keys), partitions, counts=counts, seed=seed)
+    return build_topic(
+        random.integers(0, keys, records), name_keys(keys), partitions, counts=counts, seed=seed
+    )
 
 
 def empty(partitions: int = 3) -> SimulatedTopic:
-    return produced([], [b"never"], partitions)
+    return build_topic([], [b"never"], partitions)
 
 
-def with_sizes(topic: SimulatedTopic, *, sigma: float = 1.0, seed: int = 0) -> SimulatedTopic:
+def add_sizes(topic: SimulatedTopic, *, sigma: float = 1.0, seed: int = 0) -> SimulatedTopic:
     """The same records with log-normal sizes."""
     random = np.random.default_rng(seed)
     sizes = tuple(random.lognormal(5.0, sigma, len(codes)).astype(np.int64) + 1 for codes in topic.codes)
     return replace(topic, sizes=sizes)
 
 
-def compacted(topic: SimulatedTopic, *, kept: float = 0.5, seed: int = 0) -> SimulatedTopic:
+def compact_log(topic: SimulatedTopic, *, kept: float = 0.5, seed: int = 0) -> SimulatedTopic:
     """The same log with a part of its records gone at random; their offsets stay behind."""
     random = np.random.default_rng(seed)
-    return _without(topic, [random.random(len(codes)) >= kept for codes in topic.codes])
+    return _remove_records(topic, [random.random(len(codes)) >= kept for codes in topic.codes])
 
 
-def cleaned(topic: SimulatedTopic, *, dirty: float = 0.02) -> SimulatedTopic:
+def clean_log(topic: SimulatedTopic, *, dirty: float = 0.02) -> SimulatedTopic:
     """The same log as Kafka's cleaner leaves it: each key's last record, and all of the log's newest part.
 
     So the older a part is, the fewer of its offsets have a record.
@@ -363,10 +365,10 @@ def cleaned(topic: SimulatedTopic, *, dirty: float = 0.02) -> SimulatedTopic:
         superseded = np.zeros(len(codes), dtype=bool)
         superseded[:clean] = (codes[:clean] != NULL) & (last[codes[:clean]] != np.arange(clean))
         gone.append(superseded)
-    return _without(topic, gone)
+    return _remove_records(topic, gone)
 
 
-def aborted(
+def abort_transactions(
     records: int = 100_000,
     keys: int = 5_000,
     partitions: int = 12,
@@ -396,8 +398,8 @@ def aborted(
     fails = (random.random(count) < share)[np.maximum.accumulate(np.where(turns, np.arange(count), 0))]
     dropped = np.repeat(fails, transaction)[:records]
     codes[dropped] = keys - 1
-    topic = produced(codes, named(keys), partitions, seed=seed)
-    return _without(topic, [dropped[times - START_MS] for times in topic.times])
+    topic = build_topic(codes, name_keys(keys), partitions, seed=seed)
+    return _remove_records(topic, [dropped[times - START_MS] for times in topic.times])
 
 
 def growing(
@@ -416,7 +418,7 @@ def growing(
     so_far = np.arange(1, records + 1) / records * keys
     codes = (random.random(records) * so_far).astype(np.int64)
     codes[random.random(records) < hot] = 0
-    return produced(codes, named(keys), partitions, seed=seed)
+    return build_topic(codes, name_keys(keys), partitions, seed=seed)
 
 
 def out_of_turn(topic: SimulatedTopic, *, share: float, by: float, seed: int = 0) -> SimulatedTopic:
@@ -460,7 +462,7 @@ def offsets_by_time(topic: SimulatedTopic) -> OffsetsAt:
     return find
 
 
-def _without(topic: SimulatedTopic, gone: Sequence[npt.NDArray[np.bool_]]) -> SimulatedTopic:
+def _remove_records(topic: SimulatedTopic, gone: Sequence[npt.NDArray[np.bool_]]) -> SimulatedTopic:
     """The same log without some records (an array for each partition), whose offsets stay behind."""
 
     def cut(arrays: tuple[Int64s, ...]) -> tuple[Int64s, ...]:
@@ -479,7 +481,7 @@ def spans(topic: SimulatedTopic) -> tuple[Span, ...]:
     )
 
 
-def sampled(
+def count_sample(
     topic: SimulatedTopic, plan: SamplePlan, candidates: Sequence[int] = (), *, keep_keys: bool = False
 ) -> tuple[KeyCounts, CountsLayout]:
     """Count what a plan reads, as one reducer does."""
@@ -540,10 +542,10 @@ def _time_range(place: Int64s, times: Int64s, places: int) -> tuple[Int64s, Int6
 
 
 @lru_cache(8)
-def drawn(
+def draw_sample(
     topic: SimulatedTopic, *, records: int, seed: int = 0, candidates: Sequence[int] = ()
 ) -> tuple[KeyCounts, SamplePlan, CountsLayout]:
     """A sample of a topic, and its plan."""
     plan = plan_windows(spans(topic), records=records, seed=seed)
-    counts, layout = sampled(topic, plan, candidates)
+    counts, layout = count_sample(topic, plan, candidates)
     return counts, plan, layout

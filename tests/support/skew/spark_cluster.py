@@ -18,7 +18,7 @@ _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 
 
 def spark_home() -> Path:
-    """Where PySpark keeps Spark."""
+    """Return the folder of Spark in PySpark."""
     import pyspark
 
     return Path(pyspark.__file__).parent
@@ -37,7 +37,7 @@ class SparkWorker:
     directory: Path
 
     def read_executor_log(self) -> str:
-        """What its executors have logged so far."""
+        """Return the logs of its executors so far."""
         return "".join(path.read_text(errors="replace") for path in self.directory.glob("app-*/*/stderr"))
 
 
@@ -67,14 +67,16 @@ def standalone(directory: Path, *, workers: int = 1) -> Iterator[SparkCluster]:
     started = []
     try:
         bare = {"--host": "127.0.0.1", "--port": "0", "--webui-port": "0"}
-        started.append(_started(directory, "master", "org.apache.spark.deploy.master.Master", bare))
+        started.append(_start_process(directory, "master", "org.apache.spark.deploy.master.Master", bare))
         log = directory / "master.log"
         url = eventually(lambda: _MASTER.search(log.read_text()), bool)[1]  # type: ignore[index]
         registered = []
         for name in [f"worker-{number}" for number in range(workers)]:
             folder = directory / name
             small = {**bare, "--cores": "1", "--memory": "1g", "--work-dir": str(folder)}
-            started.append(_started(directory, name, "org.apache.spark.deploy.worker.Worker", small, url))
+            started.append(
+                _start_process(directory, name, "org.apache.spark.deploy.worker.Worker", small, url)
+            )
             registered.append(SparkWorker(started[-1], folder))
         eventually(log.read_text, lambda text: text.count("Registering worker") == workers)
         yield SparkCluster(url, tuple(registered))
@@ -88,7 +90,7 @@ def standalone(directory: Path, *, workers: int = 1) -> Iterator[SparkCluster]:
     assert guard.returncode == 0, f"the cluster in {directory} was not removed"
 
 
-def _started(
+def _start_process(
     directory: Path, name: str, kind: str, options: dict[str, str], *arguments: str
 ) -> subprocess.Popen[bytes]:
     home = spark_home()

@@ -76,7 +76,7 @@ def load(file: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Event:
-    """What a workflow runs for: its name, the commit, and the payload."""
+    """The event that a workflow runs for: its name, the commit, and the payload."""
 
     name: str
     sha: str

@@ -54,7 +54,7 @@ class Team:
         return self.hosted.pull_request(branch)
 
     def plan(self, pull: PullRequest, *, fork: bool = False) -> Run:
-        """What happens when a pull request is opened or gets another commit."""
+        """Run the workflows of a pull request that is opened or gets another commit."""
         event = self.hosted.event(pull, source=FORK if fork else REPOSITORY)
         run = self.run("plan.yml", event)
         source = FORK_ID if fork else REPOSITORY_ID
@@ -71,15 +71,15 @@ class Team:
         return commit
 
     def apply(self) -> Run:
-        """What happens when `main` has a new commit."""
-        return self.run("apply.yml", self.hosted.pushed())
+        """Run the workflows of a new commit on `main`."""
+        return self.run("apply.yml", self.hosted.build_push_event())
 
     def drift(self) -> Run:
-        """What happens every morning."""
-        return self.run("drift.yml", self.hosted.scheduled())
+        """Run the workflows of every morning."""
+        return self.run("drift.yml", self.hosted.build_schedule_event())
 
     def comments(self, pull: PullRequest) -> list[str]:
-        """What stands under a pull request."""
+        """Return the comments of a pull request."""
         return self.hub.bodies(pull.number)
 
     def open_issues(self) -> list[str]:
@@ -99,10 +99,10 @@ class Team:
         issues = [f"{issue['title']} {issue['body']}" for issue in self.hub.issues]
         return "\n".join([*files, *logs, *comments, *issues])
 
-    def leaked(self) -> list[str]:
+    def find_leaks(self) -> list[str]:
         """The secrets that can be read somewhere."""
-        said = self.everything_said()
-        return [secret for secret in self.secrets if secret in said]
+        output = self.everything_said()
+        return [secret for secret in self.secrets if secret in output]
 
     def run(
         self,

@@ -25,7 +25,7 @@ from kafkaform.resources import KINDS
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, recorded_apply
-from tests.support.plans.scenes import QUIET, made
+from tests.support.plans.scenes import QUIET, create_topic
 
 WEEK, NINE = "retention: 7d", "retention: 9d"
 TOPIC = "kind: Topic\nmetadata: {name: a}\nspec: {partitions: 3, replicationFactor: 1, keyed: false, %s}"
@@ -64,7 +64,7 @@ CHANGES: dict[str, tuple[str | None, str]] = {
 def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryCluster:
     monkeypatch.setenv("ACKNOWLEDGED", "s3cr3t")
     memory = MemoryCluster()
-    made(memory, "t")
+    create_topic(memory, "t")
     return memory
 
 
@@ -116,7 +116,7 @@ def test_acknowledged_change_is_in_doubt(cluster: MemoryCluster, tmp_path: Path,
     text = render_drift(drift, HEADER, CommandContext()).plain
     assert "not by a recorded apply" not in text
     assert "no reading has shown it" in " ".join(text.split())
-    undone = plan_reversal([entries[run]], [*entries.values()], {one.ref: one for one in desired})
+    undone = plan_reversal([entries[run]], [*entries.values()], {item.ref: item for item in desired})
     assert undone.edits == []
     assert all("its result is not known" in line for line in undone.refused)
 
@@ -133,7 +133,7 @@ def test_change_visible_later_is_recorded(cluster: MemoryCluster, tmp_path: Path
     cluster.execute(plan.changes[0].operations or ())  # what the broker had acknowledged
     earlier = read_earlier(cluster, AuditSettings(), plan.cluster_id)
     assert [entry.run for entry in earlier.record_results(cluster, "later")] == [run]
-    (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
+    (entry,) = [item for item in read_record(cluster, AuditSettings()).entries if item.run == run]
     assert (entry.in_doubt, entry.carried_out) == ((), entry.fields)
     assert entry.outcome is not None
     assert "apply later found the change" in entry.outcome.message
@@ -163,6 +163,6 @@ def test_visible_part_of_a_change_is_done(cluster: MemoryCluster, tmp_path: Path
     text = render_apply(report).plain
     assert "done: partitions 3 → 6\n" in text
     assert "may be done: retention.ms = 9d" in text
-    (entry,) = [one for one in read_record(cluster, AuditSettings()).entries if one.run == run]
+    (entry,) = [item for item in read_record(cluster, AuditSettings()).entries if item.run == run]
     assert "partitions" in {field.path for field in entry.carried_out}
     assert [field.path for field in entry.in_doubt] == ["config.retention.ms"]

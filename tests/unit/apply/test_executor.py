@@ -44,9 +44,9 @@ from tests.support.plans.scenes import (
     FakeClock,
     Watched,
     absent,
-    declared,
+    create_topic,
+    declare_topic,
     judge_saved,
-    made,
     plan_for,
     state_of,
     topic,
@@ -67,11 +67,11 @@ def carry_out(plan: Plan, cluster: Cluster, time: FakeClock, stop: Event | None 
 
 
 def results(report: ApplyReport) -> dict[str, Result]:
-    return {one.planned.ref.name: one.result for one in report.results}
+    return {result.planned.ref.name: result.result for result in report.results}
 
 
 def result_of(report: ApplyReport, name: str) -> ResourceResult:
-    (found,) = (one for one in report.results if one.planned.ref.name == name)
+    (found,) = (result for result in report.results if result.planned.ref.name == name)
     return found
 
 
@@ -79,7 +79,7 @@ def sorts(operations: Sequence[Operation]) -> list[type[Operation]]:
     return [type(operation) for operation in operations]
 
 
-def touched(memory: MemoryCluster, since: int) -> set[str]:
+def list_touched(memory: MemoryCluster, since: int) -> set[str]:
     return {operation.ref.name for operation in memory.executed[since:]}
 
 
@@ -88,8 +88,8 @@ def touched(memory: MemoryCluster, since: int) -> set[str]:
 
 def test_reversible_changes_come_first(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "doomed"):
-        made(memory, name)
-    desired = [absent("doomed"), declared("changed", 6, retention_ms=WEEK), declared("new", 2)]
+        create_topic(memory, name)
+    desired = [absent("doomed"), declare_topic("changed", 6, retention_ms=WEEK), declare_topic("new", 2)]
     watched = Watched(memory)
     report = carry_out(plan_for(memory, *desired), watched, time)
     assert report.complete
@@ -106,9 +106,9 @@ def test_failed_configs_stop_their_resource(
     memory: MemoryCluster, time: FakeClock, partitions: int, replicas: int, next_operation: type[Operation]
 ) -> None:
     for name in ("bad", "good"):
-        made(memory, name)
+        create_topic(memory, name)
     plan = plan_for(
-        memory, *(declared(name, partitions, replicas, retention_ms=WEEK) for name in ("bad", "good"))
+        memory, *(declare_topic(name, partitions, replicas, retention_ms=WEEK) for name in ("bad", "good"))
     )
     memory.fail_next(NO, topic("bad"))
     report = carry_out(plan, memory, time)
@@ -121,7 +121,7 @@ def test_failed_configs_stop_their_resource(
 
 def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
     watched = Watched(memory)
-    desired = [declared(f"t{number:04}", 12, retention_ms=WEEK) for number in range(1000)]
+    desired = [declare_topic(f"t{number:04}", 12, retention_ms=WEEK) for number in range(1000)]
     report = carry_out(plan_for(watched, *desired), watched, time)
     assert report.complete
     for requests in (watched.requests, watched.checks):
@@ -135,15 +135,15 @@ def test_requests_are_bounded(memory: MemoryCluster, time: FakeClock) -> None:
 
 def test_heavy_topic_has_a_request_of_its_own(memory: MemoryCluster, time: FakeClock) -> None:
     watched = Watched(memory)
-    plan = plan_for(memory, declared("a"), declared("huge", 6000), declared("z"))
+    plan = plan_for(memory, declare_topic("a"), declare_topic("huge", 6000), declare_topic("z"))
     assert carry_out(plan, watched, time).complete
     assert [[o.ref.name for o in request] for request in watched.requests] == [["a"], ["huge"], ["z"]]
 
 
 def test_empty_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
     watched = Watched(memory)
-    report = carry_out(plan_for(memory, declared("a")), watched, time)
+    report = carry_out(plan_for(memory, declare_topic("a")), watched, time)
     assert report.complete
     assert (watched.readings, watched.requests, time.naps) == ([], [], [])
 
@@ -151,22 +151,24 @@ def test_empty_plan_reads_nothing(memory: MemoryCluster, time: FakeClock) -> Non
 # --- preconditions ---------------------------------------------------------------------------------
 
 
-def test_an_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> None:
+def test_applied_plan_is_a_no_op(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "doomed"):
-        made(memory, name)
-    plan = plan_for(memory, absent("doomed"), declared("changed", 6, retention_ms=WEEK), declared("new"))
+        create_topic(memory, name)
+    plan = plan_for(
+        memory, absent("doomed"), declare_topic("changed", 6, retention_ms=WEEK), declare_topic("new")
+    )
     assert carry_out(plan, memory, time).complete
     done = list(memory.executed)
     report = carry_out(plan, memory, time)
     assert report.complete
     assert set(results(report).values()) == {Result.ALREADY}
     assert memory.executed == done
-    assert all(one.done == one.not_done == () for one in report.results)
+    assert all(result.done == result.not_done == () for result in report.results)
 
 
-def test_a_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK, segment_ms=DAY), declared("b"))
+def test_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK, segment_ms=DAY), declare_topic("b"))
     by_hand: list[Operation] = [
         AlterConfigs(topic("a"), {"retention.ms": WEEK}),
         CreateTopic(topic("b"), 3, 1, {}),
@@ -183,24 +185,24 @@ def test_a_half_applied_plan_is_finished(memory: MemoryCluster, time: FakeClock)
 
 def test_moved_resource_is_left_alone(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("moved", "still"):
-        made(memory, name, retention_ms=DAY)
-    plan = plan_for(memory, *(declared(name, 6, retention_ms=WEEK) for name in ("moved", "still")))
+        create_topic(memory, name, retention_ms=DAY)
+    plan = plan_for(memory, *(declare_topic(name, 6, retention_ms=WEEK) for name in ("moved", "still")))
     memory.execute([AlterConfigs(topic("moved"), {"retention.ms": "1000"})])
     before = len(memory.executed)
     report = carry_out(plan, memory, time)
     assert not report.complete
     assert results(report) == {"moved": Result.MOVED, "still": Result.APPLIED}
-    assert touched(memory, before) == {"still"}
+    assert list_touched(memory, before) == {"still"}
     moved = result_of(report, "moved")
     assert moved.message.startswith("retention.ms is now 1000; the plan saw 86400000")
 
 
-@pytest.mark.parametrize("desired", [declared("a", 6), absent("a")], ids=["update", "delete"])
+@pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")], ids=["update", "delete"])
 def test_recreated_topic_is_left_alone(memory: MemoryCluster, time: FakeClock, desired: Desired) -> None:
-    uid = made(memory, "a")
+    uid = create_topic(memory, "a")
     plan = plan_for(memory, desired)
     memory.execute([DeleteTopic(topic("a"), uid)])
-    made(memory, "a")
+    create_topic(memory, "a")
     before = list(memory.executed)
     report = carry_out(plan, memory, time)
     assert results(report) == {"a": Result.MOVED}
@@ -215,7 +217,7 @@ def test_recreated_topic_is_left_alone(memory: MemoryCluster, time: FakeClock, d
 def test_one_failure_does_not_stop_the_others(
     memory: MemoryCluster, time: FakeClock, error: ClusterError
 ) -> None:
-    plan = plan_for(memory, declared("a"), declared("b"), declared("c"))
+    plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("c"))
     memory.fail_next(error, topic("b"))
     report = carry_out(plan, memory, time)
     assert results(report) == {"a": Result.APPLIED, "b": Result.FAILED, "c": Result.APPLIED}
@@ -228,32 +230,32 @@ def test_one_failure_does_not_stop_the_others(
 
 
 def test_half_of_a_resource_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
     watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
     memory.observe([])
     memory.lag(3)
     report = carry_out(plan, watched, time)
-    one = result_of(report, "a")
-    assert (one.result, one.message) == (Result.FAILED, NO.message)
-    assert (sorts(one.done), sorts(one.not_done)) == ([AlterConfigs], [AddPartitions])
+    item = result_of(report, "a")
+    assert (item.result, item.message) == (Result.FAILED, NO.message)
+    assert (sorts(item.done), sorts(item.not_done)) == ([AlterConfigs], [AddPartitions])
     assert len(time.naps) == 3
     memory.lag(0)
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1, "retention.ms": WEEK}
 
 
 def test_half_of_a_resource_is_unverified_while_unreadable(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
     watched = Watched(memory, before=lambda batch: refuse(memory, batch, AddPartitions))
 
-    def gone() -> None:
+    def fail_when_sent() -> None:
         if watched.requests:
             raise Unreachable("nobody there")
 
-    watched.reading = gone
-    one = result_of(carry_out(plan, watched, time), "a")
-    assert (one.result, one.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
+    watched.reading = fail_when_sent
+    item = result_of(carry_out(plan, watched, time), "a")
+    assert (item.result, item.message) == (Result.FAILED, f"{NO.message}; not verified: nobody there")
     assert sum(time.naps) >= VERIFY_TIMEOUT_S
 
 
@@ -267,8 +269,8 @@ def refuse(memory: MemoryCluster, batch: Sequence[Operation], sort: type[Operati
 def test_unreachable_cluster_gets_no_more_requests(
     memory: MemoryCluster, time: FakeClock, error: ClusterError
 ) -> None:
-    made(memory, "z")
-    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    create_topic(memory, "z")
+    plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("z", 6))
     watched = Watched(memory, before=fail(error))
     report = carry_out(plan, watched, time)
     assert len(watched.requests) == 1
@@ -282,7 +284,7 @@ def test_unreachable_cluster_gets_no_more_requests(
 
 
 def test_unreadable_cluster_is_an_error(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     with pytest.raises(Unreachable):
         carry_out(plan, Watched(memory, reading=fail(Unreachable("nobody there"))), time)
     assert memory.executed == []
@@ -291,9 +293,9 @@ def test_unreadable_cluster_is_an_error(memory: MemoryCluster, time: FakeClock) 
 @pytest.mark.parametrize(
     ("start", "desired", "sort"),
     [
-        ({}, declared("a"), CreateTopic),
-        ({"a": 3}, declared("a", retention_ms=WEEK), AlterConfigs),
-        ({"a": 3}, declared("a", 6), AddPartitions),
+        ({}, declare_topic("a"), CreateTopic),
+        ({"a": 3}, declare_topic("a", retention_ms=WEEK), AlterConfigs),
+        ({"a": 3}, declare_topic("a", 6), AddPartitions),
         ({"a": 3}, absent("a"), DeleteTopic),
     ],
     ids=["create", "configs", "partitions", "delete"],
@@ -312,30 +314,30 @@ def test_unknown_outcome_is_read_back(
     lag: int,
 ) -> None:
     for name, partitions in start.items():
-        made(memory, name, partitions)
+        create_topic(memory, name, partitions)
     plan = plan_for(memory, desired)
     before = state_of(memory, "a")
     memory.lag(lag)
     memory.fail_next(error, topic("a"), carried_out=carried_out)
-    one = result_of(carry_out(plan, memory, time), "a")
+    item = result_of(carry_out(plan, memory, time), "a")
     memory.lag(0)
     if carried_out:
-        assert one.result is Result.APPLIED
-        assert (sorts(one.done), one.not_done) == ([sort], ())
+        assert item.result is Result.APPLIED
+        assert (sorts(item.done), item.not_done) == ([sort], ())
         assert len(time.naps) == lag
         assert plan_for(memory, desired).changes == ()
     else:
-        assert one.result is Result.FAILED
-        assert (one.done, sorts(one.not_done), sorts(one.in_doubt)) == ((), [sort], [sort])
-        assert one.message.startswith(f"{error.message}; not verified: ")
-        assert one.hint is not None
+        assert item.result is Result.FAILED
+        assert (item.done, sorts(item.not_done), sorts(item.in_doubt)) == ((), [sort], [sort])
+        assert item.message.startswith(f"{error.message}; not verified: ")
+        assert item.hint is not None
         assert sum(time.naps) >= VERIFY_TIMEOUT_S
         assert state_of(memory, "a") == before
 
 
 def test_all_outcomes_unknown_ends_it(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "z")
-    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    create_topic(memory, "z")
+    plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("z", 6))
     memory.fail_next(LOST, topic("a"), carried_out=True)
     memory.fail_next(LOST, topic("b"))
     watched = Watched(memory)
@@ -349,24 +351,24 @@ def test_all_outcomes_unknown_ends_it(memory: MemoryCluster, time: FakeClock) ->
 
 def test_after_unknown_configs_no_partitions_are_added(memory: MemoryCluster, time: FakeClock) -> None:
     for name in "ab":
-        made(memory, name)
-    plan = plan_for(memory, *(declared(name, 6, retention_ms=WEEK) for name in "ab"))
+        create_topic(memory, name)
+    plan = plan_for(memory, *(declare_topic(name, 6, retention_ms=WEEK) for name in "ab"))
     memory.fail_next(LOST, topic("a"), carried_out=True)
     report = carry_out(plan, memory, time)
-    one = result_of(report, "a")
-    assert (one.result, sorts(one.done), sorts(one.not_done)) == (
+    item = result_of(report, "a")
+    assert (item.result, sorts(item.done), sorts(item.not_done)) == (
         Result.FAILED,
         [AlterConfigs],
         [AddPartitions],
     )
-    assert one.message == LOST.message
+    assert item.message == LOST.message
     assert time.naps == []
     assert results(report)["b"] is Result.APPLIED
 
 
 def test_concurrent_change_is_no_failure(memory: MemoryCluster, time: FakeClock) -> None:
-    uid = made(memory, "doomed")
-    plan = plan_for(memory, declared("same"), declared("other"), absent("doomed"))
+    uid = create_topic(memory, "doomed")
+    plan = plan_for(memory, declare_topic("same"), declare_topic("other"), absent("doomed"))
 
     def meanwhile(batch: Sequence[Operation]) -> None:
         if sorts(batch) == [CreateTopic, CreateTopic]:
@@ -381,15 +383,15 @@ def test_concurrent_change_is_no_failure(memory: MemoryCluster, time: FakeClock)
 
 
 def test_concurrent_deletion_is_not_ours(memory: MemoryCluster, time: FakeClock) -> None:
-    uid = made(memory, "a")
+    uid = create_topic(memory, "a")
     plan = plan_for(memory, absent("a"))
 
     def meanwhile(_: object) -> None:
         memory.execute([DeleteTopic(topic("a"), uid)])
-        made(memory, "a", 1)
+        create_topic(memory, "a", 1)
 
-    one = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
-    assert (one.result, one.done) == (Result.MOVED, ())
+    item = result_of(carry_out(plan, Watched(memory, before=meanwhile), time), "a")
+    assert (item.result, item.done) == (Result.MOVED, ())
     assert state_of(memory, "a") == {"partitions": 1, "replicationFactor": 1}
 
 
@@ -397,28 +399,28 @@ def test_concurrent_deletion_is_not_ours(memory: MemoryCluster, time: FakeClock)
 def test_topic_recreated_by_a_producer_is_reported(
     memory: MemoryCluster, time: FakeClock, answered: bool
 ) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
     plan = plan_for(memory, absent("a"))
     if not answered:
         memory.fail_next(LOST, topic("a"), carried_out=True)
-    report = carry_out(plan, Watched(memory, after=lambda _: made(memory, "a", 1)), time)
-    one = result_of(report, "a")
-    assert (one.result, sorts(one.done)) == (Result.FAILED, [DeleteTopic])
-    assert one.message.startswith("deleted, ")
-    assert one.hint is not None
-    assert "producer" in one.hint
+    report = carry_out(plan, Watched(memory, after=lambda _: create_topic(memory, "a", 1)), time)
+    item = result_of(report, "a")
+    assert (item.result, sorts(item.done)) == (Result.FAILED, [DeleteTopic])
+    assert item.message.startswith("deleted, ")
+    assert item.hint is not None
+    assert "producer" in item.hint
     assert not report.complete
 
 
 def test_topic_changed_while_it_is_read_back_is_not_verified(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6))
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6))
     later = AddPartitions(topic("a"), 6, 9)
     report = carry_out(plan, Watched(memory, after=lambda _: memory.execute([later])), time)
-    one = result_of(report, "a")
-    assert one.result is Result.FAILED
-    assert one.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
-    assert sorts(one.done) == [AddPartitions]
+    item = result_of(report, "a")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not verified: partitions is now 9; the plan saw 3 and sets 6")
+    assert sorts(item.done) == [AddPartitions]
 
 
 # --- reads lag writes ------------------------------------------------------------------------------
@@ -426,9 +428,13 @@ def test_topic_changed_while_it_is_read_back_is_not_verified(memory: MemoryClust
 
 def test_changed_fields_alone_are_read(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("configs", "doomed", "done", "more"):
-        made(memory, name)
-    desired = [declared("more", 6), declared("configs", retention_ms=WEEK), declared("new", segment_ms=DAY)]
-    plan = plan_for(memory, *desired, declared("done", retention_ms=WEEK), absent("doomed"))
+        create_topic(memory, name)
+    desired = [
+        declare_topic("more", 6),
+        declare_topic("configs", retention_ms=WEEK),
+        declare_topic("new", segment_ms=DAY),
+    ]
+    plan = plan_for(memory, *desired, declare_topic("done", retention_ms=WEEK), absent("doomed"))
     memory.execute([AlterConfigs(topic("done"), {"retention.ms": WEEK})])
     watched = Watched(memory)
     memory.lag(1)
@@ -450,7 +456,7 @@ def test_changed_fields_alone_are_read(memory: MemoryCluster, time: FakeClock) -
 
 
 def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     start = time.time
     memory.lag(40)  # readings
     assert carry_out(plan, memory, time).complete
@@ -463,13 +469,13 @@ def test_pauses_are_a_fifth_of_what_was_waited(memory: MemoryCluster, time: Fake
 
 
 def test_reading_ends_after_its_limit(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     memory.lag(10**6)
     report = carry_out(plan, memory, time)
-    one = result_of(report, "a")
-    assert one.result is Result.FAILED
-    assert one.message.startswith("accepted, not visible: ")
-    assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
+    item = result_of(report, "a")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("accepted, not visible: ")
+    assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
     assert not report.complete
     assert VERIFY_TIMEOUT_S <= sum(time.naps) < VERIFY_TIMEOUT_S + 2
 
@@ -477,7 +483,7 @@ def test_reading_ends_after_its_limit(memory: MemoryCluster, time: FakeClock) ->
 def test_reading_goes_on_while_something_new_shows(memory: MemoryCluster, time: FakeClock) -> None:
     """Brokers take up a large plan piece by piece, which in all may take longer than a piece may take."""
     names = [f"t{number}" for number in range(5)]
-    plan = plan_for(memory, *map(declared, names))
+    plan = plan_for(memory, *map(declare_topic, names))
     start = time.time
 
     class Slow(MemoryCluster):
@@ -517,8 +523,8 @@ def test_readings_that_fail_are_repeated(
     results_by_name: dict[str, Result],
     naps: int | None,
 ) -> None:
-    """What was refused needs none."""
-    plan = plan_for(memory, declared("a"), declared("b"))
+    """A refused request needs none."""
+    plan = plan_for(memory, declare_topic("a"), declare_topic("b"))
     memory.fail_next(NO, topic("b"))
     watched = Watched(memory)
 
@@ -541,10 +547,14 @@ def test_readings_that_fail_are_repeated(
 
 
 def test_stop_verifies_the_running_request(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "both")
-    made(memory, "later")
+    create_topic(memory, "both")
+    create_topic(memory, "later")
     plan = plan_for(
-        memory, declared("new"), declared("both", 6, retention_ms=WEEK), declared("later", 6), absent("no")
+        memory,
+        declare_topic("new"),
+        declare_topic("both", 6, retention_ms=WEEK),
+        declare_topic("later", 6),
+        absent("no"),
     )
     stop = Event()
     memory.lag(2)
@@ -567,15 +577,15 @@ def test_stop_verifies_the_running_request(memory: MemoryCluster, time: FakeCloc
 def test_stop_during_the_last_request_interrupts_nothing(memory: MemoryCluster, time: FakeClock) -> None:
     stop = Event()
     report = carry_out(
-        plan_for(memory, declared("a")), Watched(memory, after=lambda _: stop.set()), time, stop
+        plan_for(memory, declare_topic("a")), Watched(memory, after=lambda _: stop.set()), time, stop
     )
     assert report.complete
 
 
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, carried_out: bool) -> None:
-    made(memory, "z")
-    plan = plan_for(memory, declared("a"), declared("z", 6))
+    create_topic(memory, "z")
+    plan = plan_for(memory, declare_topic("a"), declare_topic("z", 6))
     interrupt = fail(KeyboardInterrupt())
     watched = Watched(
         memory, before=None if carried_out else interrupt, after=interrupt if carried_out else None
@@ -584,20 +594,20 @@ def test_abandoned_request_is_read_back(memory: MemoryCluster, time: FakeClock, 
     assert report.interrupted
     assert not report.complete
     assert len(watched.requests) == 1
-    one = result_of(report, "a")
+    item = result_of(report, "a")
     if carried_out:
-        assert (one.result, sorts(one.done)) == (Result.APPLIED, [CreateTopic])
+        assert (item.result, sorts(item.done)) == (Result.APPLIED, [CreateTopic])
     else:
-        assert (one.result, one.done) == (Result.FAILED, ())
-        assert one.message.startswith("abandoned while ")
+        assert (item.result, item.done) == (Result.FAILED, ())
+        assert item.message.startswith("abandoned while ")
     assert result_of(report, "z").result is Result.NOT_TRIED
 
 
 @pytest.mark.parametrize("given_up", [True, False])
 def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, given_up: bool) -> None:
     """Right after a cancellation, brokers may name the new replicas and the controller no reassignment."""
-    made(memory, "a", 3, 1)
-    plan = plan_for(memory, declared("a", 3, 3), allow="destructive")
+    create_topic(memory, "a", 3, 1)
+    plan = plan_for(memory, declare_topic("a", 3, 3), allow="destructive")
     memory.pace(10**6)
     stop = Event()
 
@@ -637,18 +647,18 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
         Late(memory),
         ApplyOptions(clock=time.clock, stop=stop, throttle_journal=MemoryThrottleJournal()),
     )
-    one = result_of(report, "a")
+    item = result_of(report, "a")
     assert report.interrupted
-    assert (one.result, one.done) == (Result.FAILED, ())
+    assert (item.result, item.done) == (Result.FAILED, ())
     unproven = "; not verified: its replicas are still being moved, or moved back" if given_up else ""
-    assert one.message == f"stopped; 0 of 3 partitions in place{unproven}"
+    assert item.message == f"stopped; 0 of 3 partitions in place{unproven}"
 
 
 def test_moves_that_go_on_are_read_once(memory: MemoryCluster, time: FakeClock) -> None:
     names = ("a", "b", "c")
     for name in names:
-        made(memory, name)
-    plan = plan_for(memory, *[declared(name, 3, 3) for name in names])
+        create_topic(memory, name)
+    plan = plan_for(memory, *[declare_topic(name, 3, 3) for name in names])
     memory.pace(10**6)
     stop = Event()
     readings: list[Collection[str] | None] = []
@@ -671,12 +681,12 @@ def test_moves_that_go_on_are_read_once(memory: MemoryCluster, time: FakeClock) 
             return super().layout(topics)
 
     report = apply(plan, Unstoppable(memory), ApplyOptions(clock=time.clock, stop=stop))
-    assert [one.result for one in report.results] == [Result.APPLIED] * 3
+    assert [result.result for result in report.results] == [Result.APPLIED] * 3
     assert readings == [{*names}]
 
 
 def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     memory.lag(10**6)
     watched = Watched(memory)
 
@@ -686,12 +696,12 @@ def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -
 
     watched.reading = interrupt
     report = carry_out(plan, watched, time)
-    one = result_of(report, "a")
+    item = result_of(report, "a")
     assert report.interrupted
-    assert one.result is Result.FAILED
-    assert one.message.startswith("not verified: abandoned")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not verified: abandoned")
     # It was acknowledged, and no reading showed it.
-    assert (one.done, sorts(one.in_doubt)) == ((), [CreateTopic])
+    assert (item.done, sorts(item.in_doubt)) == ((), [CreateTopic])
 
 
 # --- what is not to be done ------------------------------------------------------------------------
@@ -699,17 +709,17 @@ def test_abandoned_reading_is_reported(memory: MemoryCluster, time: FakeClock) -
 
 def test_refused_and_unconsented_changes_are_left_alone(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("cut", "fewer", "fine"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     plan = plan_for(
         memory,
-        declared("cut", 6, retention_ms=DAY),
-        declared("fewer", 1, retention_ms="1209600000"),
-        declared("fine", 6, retention_ms="1209600000"),
+        declare_topic("cut", 6, retention_ms=DAY),
+        declare_topic("fewer", 1, retention_ms="1209600000"),
+        declare_topic("fine", 6, retention_ms="1209600000"),
     )
     before = len(memory.executed)
     report = carry_out(plan, memory, time)
     assert results(report) == {"cut": Result.NEEDS_CONSENT, "fewer": Result.REFUSED, "fine": Result.APPLIED}
-    assert touched(memory, before) == {"fine"}
+    assert list_touched(memory, before) == {"fine"}
     assert not report.complete
     cut, fewer = result_of(report, "cut"), result_of(report, "fewer")
     assert cut.message.endswith("retention-cut")
@@ -724,13 +734,13 @@ def unmap(memory: MemoryCluster) -> Watched:
 
 
 def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    desired = declared("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
+    create_topic(memory, "a")
+    desired = declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK)
     plan = plan_for(unmap(memory), desired)
     report = carry_out(plan, memory, time)
-    one = result_of(report, "a")
-    assert one.result is Result.APPLIED
-    assert [field.path for field in one.deferred] == ["replicationFactor", "config.min.insync.replicas"]
+    item = result_of(report, "a")
+    assert item.result is Result.APPLIED
+    assert [field.path for field in item.deferred] == ["replicationFactor", "config.min.insync.replicas"]
     assert not report.complete
     assert state_of(memory, "a") == {"partitions": 6, "replicationFactor": 1, "retention.ms": WEEK}
     again = result_of(carry_out(plan, memory, time), "a")
@@ -748,8 +758,10 @@ def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryClust
 def test_deferred_field_decides_with_what_is_there(
     memory: MemoryCluster, time: FakeClock, retention: str | None, replicas: int, result: Result
 ) -> None:
-    made(memory, "a")
-    desired = declared("a", 3, 3) if retention is None else declared("a", 3, 3, retention_ms=retention)
+    create_topic(memory, "a")
+    desired = (
+        declare_topic("a", 3, 3) if retention is None else declare_topic("a", 3, 3, retention_ms=retention)
+    )
     plan = plan_for(unmap(memory), desired)
     memory.replicate(topic("a"), [replicas] * 3)
     before = len(memory.executed)
@@ -785,10 +797,10 @@ class InOrder(Watched):
 
 
 def test_min_insync_is_raised_after_the_replicas(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
     memory.pace(10)
     asked = InOrder(memory)
-    plan = plan_for(memory, declared("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK))
+    plan = plan_for(memory, declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK))
     report = carry_out(plan, asked, time)
     assert report.complete
     assert asked.asked == [
@@ -804,22 +816,22 @@ def test_min_insync_is_raised_after_the_replicas(memory: MemoryCluster, time: Fa
 
 
 def test_min_insync_is_lowered_before_the_replicas(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a", 3, 3, min_insync_replicas="2")
+    create_topic(memory, "a", 3, 3, min_insync_replicas="2")
     asked = InOrder(memory)
-    desired = declared("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
+    desired = declare_topic("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
     assert carry_out(plan_for(memory, desired, allow="destructive"), asked, time).complete
     assert asked.asked == [("AlterConfigs", 3), ("reassign", 3)]
 
 
 def test_min_insync_waits_for_the_moves(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 3, 3, min_insync_replicas="2"))
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
     memory.pace(10_000)
     report = apply(plan, memory, ApplyOptions(clock=time.clock, moves=MoveOptions(timeout_s=120)))
-    one = result_of(report, "a")
-    assert one.result is Result.FAILED
-    assert one.message.startswith("not finished within 2m; 0 of 3 ")
-    assert sorts(one.not_done) == [Reassign, AlterConfigsInSync]
+    item = result_of(report, "a")
+    assert item.result is Result.FAILED
+    assert item.message.startswith("not finished within 2m; 0 of 3 ")
+    assert sorts(item.not_done) == [Reassign, AlterConfigsInSync]
     assert state_of(memory, "a") == {"partitions": 3, "replicationFactor": 1}
     assert not memory.throttles(["a"])
 
@@ -829,10 +841,12 @@ def test_min_insync_is_not_raised_after_an_early_end(
     memory: MemoryCluster, time: FakeClock, end: str
 ) -> None:
     """Neither of what waits for replicas, nor of what has had them before: `ready` has them all along."""
-    made(memory, "moved")
-    made(memory, "ready", 3, 3)
+    create_topic(memory, "moved")
+    create_topic(memory, "ready", 3, 3)
     memory.pace(10)
-    plan = plan_for(memory, *(declared(name, 3, 3, min_insync_replicas="2") for name in ("moved", "ready")))
+    plan = plan_for(
+        memory, *(declare_topic(name, 3, 3, min_insync_replicas="2") for name in ("moved", "ready"))
+    )
     ended, stop, notes = Event(), Event(), MoveNotes()
 
     def step(_: object) -> None:
@@ -859,8 +873,8 @@ def test_min_insync_is_not_raised_after_an_early_end(
 
 
 def test_min_insync_is_not_raised_after_a_stop(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a", 3, 3)
-    plan = plan_for(memory, declared("a", 3, 3, min_insync_replicas="2"))
+    create_topic(memory, "a", 3, 3)
+    plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
     memory.stop_broker(1)
     memory.stop_broker(2)
     watched, stop = Watched(memory), Event()
@@ -878,10 +892,10 @@ def test_min_insync_is_not_raised_after_a_stop(memory: MemoryCluster, time: Fake
     assert watched.requests == []
 
 
-def test_a_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
+def test_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
+    create_topic(memory, "a")
     memory.pace(30)
-    plan = plan_for(memory, declared("a", 3, 3))
+    plan = plan_for(memory, declare_topic("a", 3, 3))
     targets = {("a", n): replicas for n, replicas in enumerate(placement_of(plan))}
     memory.reassign(targets)
     report = carry_out(plan, memory, time)
@@ -903,7 +917,7 @@ def test_throttles_of_a_killed_apply_are_removed(memory: MemoryCluster, time: Fa
     memory.set_throttles(left)
     throttle_journal.run = 2
     assert apply(
-        plan_for(memory, declared("a")),
+        plan_for(memory, declare_topic("a")),
         memory,
         ApplyOptions(clock=time.clock, throttle_journal=throttle_journal),
     ).complete
@@ -924,13 +938,13 @@ class AskedForThrottles(Watched):
 @pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
 def test_early_end_removes_no_throttles(memory: MemoryCluster, time: FakeClock, end: str) -> None:
     for name in ("a", "b"):
-        made(memory, name)
+        create_topic(memory, name)
     throttle_journal, stop, notes = MemoryThrottleJournal(), Event(), MoveNotes()
     left = Throttles({1: Rates(1000, 1000)})
     throttle_journal.announce(left)
     memory.set_throttles(left)
     throttle_journal.run = 2
-    plan = plan_for(memory, declared("a", retention_ms=WEEK), declared("b", 6))
+    plan = plan_for(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b", 6))
     watched = AskedForThrottles(memory)
     if end == "cluster gone":
         memory.fail_next(Unreachable("nobody answers"), topic("a"))
@@ -956,16 +970,16 @@ def test_throttles_are_read_where_a_record_is_kept(memory: MemoryCluster, time: 
     journal = MemoryThrottleJournal()
     journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
     watched = AskedForThrottles(memory)
-    assert carry_out(plan_for(memory, declared("a")), watched, time).complete
+    assert carry_out(plan_for(memory, declare_topic("a")), watched, time).complete
     assert watched.asked == 0
     options = ApplyOptions(clock=time.clock, throttle_journal=journal)
-    assert apply(plan_for(memory, declared("b")), watched, options).complete
+    assert apply(plan_for(memory, declare_topic("b")), watched, options).complete
     assert watched.asked == 1
 
 
 def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
     notes = MoveNotes()
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     report = apply(
         plan,
         override(memory, throttles=fail(Unreachable("nobody there"))),
@@ -996,8 +1010,8 @@ class Notes(Observer):
 
 
 def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
     memory.fail_next(NO, topic("c"))
     memory.lag(1)
     notes = Notes()
@@ -1055,7 +1069,7 @@ def wanted_topics(draw: st.DrawFn) -> list[Desired]:
             found.append(absent(name, protected=draw(st.booleans())))
             continue
         state = draw(configs() | st.just(dict.fromkeys(CONFIGS)))
-        desired = declared(name, draw(st.integers(2, 6)), draw(REPLICAS))
+        desired = declare_topic(name, draw(st.integers(2, 6)), draw(REPLICAS))
         merged: dict[str, FieldValue] = dict(desired.state or {})
         merged |= {f"config.{key}": value for key, value in state.items()}
         hazards = draw(st.sampled_from((HAZARDS, HAZARDS, ())))
@@ -1140,7 +1154,7 @@ def test_resource_is_as_planned_or_as_before_or_half_done(
     memory, time, stop = MemoryCluster(), FakeClock(), Event()
     assert set(memory.execute(list(live.values()))) <= {None}
     before = memory.observe(list(map(topic, NAMES))).resources
-    consents = " ".join(f"{one.ref}:{hazard}" for one in desired for hazard in one.intent.allow)
+    consents = " ".join(f"{item.ref}:{hazard}" for item in desired for hazard in item.intent.allow)
     plan = plan_for(memory, *desired, allow=consents)
     started = len(memory.executed)
     memory.lag(lag)
@@ -1166,26 +1180,26 @@ def test_resource_is_as_planned_or_as_before_or_half_done(
     for _ in range(lag):
         memory.observe([])
     after = memory.observe(list(map(topic, NAMES))).resources
-    assert [one.planned for one in report.results] == list(plan.changes)
-    for one in report.results:
-        ref = one.planned.ref
-        says_what_was_done(one, carried_out_on(memory, started, ref.name))
+    assert [result.planned for result in report.results] == list(plan.changes)
+    for entry in report.results:
+        ref = entry.planned.ref
+        says_what_was_done(entry, carried_out_on(memory, started, ref.name))
         # What is being moved goes on where the lock is lost.
-        if not one.done and Reassign not in sorts(one.not_done):
+        if not entry.done and Reassign not in sorts(entry.not_done):
             assert after.get(ref) == before.get(ref)
-    for ref in set(map(topic, NAMES)) - {one.planned.ref for one in report.results}:
+    for ref in set(map(topic, NAMES)) - {result.planned.ref for result in report.results}:
         assert after.get(ref) == before.get(ref)
 
     throttle_journal.run = 2
     finished = apply(plan, memory, ApplyOptions(clock=time.clock, throttle_journal=throttle_journal))
     assert not memory.throttles(NAMES)
-    for one in finished.results:
-        if one.planned.status is Status.PLANNED:
-            assert one.result in {Result.APPLIED, Result.ALREADY}
+    for entry in finished.results:
+        if entry.planned.status is Status.PLANNED:
+            assert entry.result in {Result.APPLIED, Result.ALREADY}
     left = plan_for(memory, *desired, allow=consents)
     assert {c.ref for c in left.changes if c.status is Status.PLANNED} == set()
     assert finished.complete == (
-        not any(one.deferred or one.planned.status is not Status.PLANNED for one in finished.results)
+        not any(result.deferred or result.planned.status is not Status.PLANNED for result in finished.results)
     )
 
 
@@ -1214,8 +1228,8 @@ class Minutes:
 
 
 def test_requests_are_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"), declared("c"))
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
     log: list[str] = []
     watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
     assert apply(plan, watched, ApplyOptions(clock=time.clock, guard=lambda: log.append("proof"))).complete
@@ -1223,16 +1237,16 @@ def test_requests_are_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock
 
 
 def test_missing_proof_sends_nothing(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "z")
-    plan = plan_for(memory, declared("a"), declared("b"), declared("z", 6))
+    create_topic(memory, "z")
+    plan = plan_for(memory, declare_topic("a"), declare_topic("b"), declare_topic("z", 6))
     watched, before = Watched(memory), list(memory.executed)
     report = apply(plan, watched, ApplyOptions(clock=time.clock, guard=LimitedGuard(0)))
     assert set(results(report).values()) == {Result.NOT_TRIED}
-    for one in report.results:
-        assert one.message.endswith("bob has it")
-        assert "run the same apply again" in (one.hint or "")
-        assert one.done == ()
-        assert one.not_done != ()
+    for result in report.results:
+        assert result.message.endswith("bob has it")
+        assert "run the same apply again" in (result.hint or "")
+        assert result.done == ()
+        assert result.not_done != ()
     assert (len(watched.requests), memory.executed, time.naps) == (1, before, [])
     assert not report.complete
     assert not report.interrupted
@@ -1241,8 +1255,8 @@ def test_missing_proof_sends_nothing(memory: MemoryCluster, time: FakeClock) -> 
 
 def test_moves_that_end_after_the_lost_lock_are_done(memory: MemoryCluster, time: FakeClock) -> None:
     """They go on all the same, and are over by the time that the cluster is read again."""
-    made(memory, "a", 1, 3, retention_ms=DAY)
-    desired = declared("a", 2, 2, retention_ms=WEEK)
+    create_topic(memory, "a", 1, 3, retention_ms=DAY)
+    desired = declare_topic("a", 2, 2, retention_ms=WEEK)
     plan = plan_for(memory, desired, allow="destructive")
     memory.lag(1)
     memory.pace(2)
@@ -1255,15 +1269,17 @@ def test_moves_that_end_after_the_lost_lock_are_done(memory: MemoryCluster, time
     report = apply(
         plan, watched, ApplyOptions(clock=time.clock, guard=guard, throttle_journal=MemoryThrottleJournal())
     )
-    one = result_of(report, "a")
-    assert (one.result, sorts(one.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
-    assert (one.not_done, one.in_doubt) == ((), ())
+    item = result_of(report, "a")
+    assert (item.result, sorts(item.done)) == (Result.APPLIED, [AlterConfigs, AddPartitions, Reassign])
+    assert (item.not_done, item.in_doubt) == ((), ())
 
 
 def test_changes_before_the_lost_lock_are_read_back(memory: MemoryCluster, time: FakeClock) -> None:
-    made(memory, "half")
-    made(memory, "later")
-    plan = plan_for(memory, declared("half", 6, retention_ms=WEEK), declared("later", 6), declared("new"))
+    create_topic(memory, "half")
+    create_topic(memory, "later")
+    plan = plan_for(
+        memory, declare_topic("half", 6, retention_ms=WEEK), declare_topic("later", 6), declare_topic("new")
+    )
     watched = Watched(memory)
     report = apply(plan, watched, ApplyOptions(clock=time.clock, guard=LimitedGuard(2)))
     assert results(report) == {"half": Result.FAILED, "later": Result.NOT_TRIED, "new": Result.APPLIED}
@@ -1278,7 +1294,7 @@ def test_changes_before_the_lost_lock_are_read_back(memory: MemoryCluster, time:
 
 def test_lock_lost_within_a_batch(memory: MemoryCluster, time: FakeClock) -> None:
     """Groups take a request each: some of a batch were carried out, and the others surely were not."""
-    made(memory, "read")
+    create_topic(memory, "read")
     refs = [ResourceRef("ConsumerGroup", f"g{number}") for number in range(3)]
     for ref in refs:
         memory.commit(ref.name, {("read", 0): 0})
@@ -1290,14 +1306,14 @@ def test_lock_lost_within_a_batch(memory: MemoryCluster, time: FakeClock) -> Non
 
 def test_journal_has_what_is_about_to_be_done(memory: MemoryCluster, time: FakeClock) -> None:
     for name in ("changed", "done", "moved", "refused", "unsure"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     desired = [
-        declared("changed", 6, retention_ms=WEEK),
-        declared("done", 6, retention_ms=WEEK),
-        declared("moved", 6, retention_ms=WEEK),
-        declared("new"),
-        declared("refused", 1, retention_ms=WEEK),
-        declared("unsure", retention_ms=DAY),
+        declare_topic("changed", 6, retention_ms=WEEK),
+        declare_topic("done", 6, retention_ms=WEEK),
+        declare_topic("moved", 6, retention_ms=WEEK),
+        declare_topic("new"),
+        declare_topic("refused", 1, retention_ms=WEEK),
+        declare_topic("unsure", retention_ms=DAY),
     ]
     plan = plan_for(memory, *desired)
     memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
@@ -1312,7 +1328,7 @@ def test_journal_has_what_is_about_to_be_done(memory: MemoryCluster, time: FakeC
 
 
 def test_journal_has_no_empty_intent(memory: MemoryCluster, time: FakeClock) -> None:
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     stop = Event()
     stop.set()
     log: list[object] = []
@@ -1331,7 +1347,7 @@ def test_broken_journal_applies_nothing(
     watched = Watched(memory)
     with pytest.raises(type(broken)):
         apply(
-            plan_for(memory, declared("a")),
+            plan_for(memory, declare_topic("a")),
             watched,
             ApplyOptions(clock=time.clock, journal=Minutes([], broken)),
         )
@@ -1339,7 +1355,7 @@ def test_broken_journal_applies_nothing(
 
 
 def test_given_reading_is_not_repeated(memory: MemoryCluster, time: FakeClock) -> None:
-    now = judge_saved(plan_for(memory, declared("a")), memory)
+    now = judge_saved(plan_for(memory, declare_topic("a")), memory)
     readings: list[int] = []
     watched = Watched(memory, before=lambda _: readings.append(len(watched.readings)))
     apply(now.plan, watched, ApplyOptions(clock=time.clock), observation=now.observation)

@@ -19,7 +19,7 @@ def replicas() -> st.SearchStrategy[Replicas]:
 
 
 MOVES = st.lists(st.tuples(replicas(), replicas(), st.integers(0, 100)), max_size=60).map(
-    lambda drawn: [build_move(number, *one) for number, one in enumerate(drawn)]
+    lambda drawn: [build_move(number, *value) for number, value in enumerate(drawn)]
 )
 OPTIONS = builds(MoveOptions, batch_partitions=st.integers(1, 10), batch_bytes=st.integers(1, 400))
 
@@ -29,16 +29,16 @@ def test_every_move_is_in_one_batch_within_the_bounds(
     moves: list[PartitionMove], options: MoveOptions
 ) -> None:
     batches = cut_batches(moves, options)
-    assert sorted(one.key for batch in batches for one in batch) == sorted(one.key for one in moves)
+    assert sorted(item.key for batch in batches for item in batch) == sorted(move.key for move in moves)
     for batch in batches:
-        copies = [bool(one.adding) for one in batch]
+        copies = [bool(item.adding) for item in batch]
         assert all(copies) or not any(copies)
         assert len(batch) <= (options.batch_partitions if copies[0] else FREE_PARTITIONS)
-        assert len(batch) == 1 or sum(one.copied for one in batch) <= options.batch_bytes
+        assert len(batch) == 1 or sum(item.copied for item in batch) <= options.batch_bytes
 
 
 @given(MOVES, OPTIONS, st.randoms(use_true_random=False))
-def test_the_order_of_moves_does_not_matter(
+def test_order_of_moves_does_not_matter(
     moves: list[PartitionMove], options: MoveOptions, chance: random.Random
 ) -> None:
     shuffled = [*moves]
@@ -48,7 +48,7 @@ def test_the_order_of_moves_does_not_matter(
 
 @given(MOVES, OPTIONS)
 def test_moves_without_copies_come_first(moves: list[PartitionMove], options: MoveOptions) -> None:
-    order = [bool(one.adding) for batch in cut_batches(moves, options) for one in batch]
+    order = [bool(item.adding) for batch in cut_batches(moves, options) for item in batch]
     assert order == sorted(order)
 
 
@@ -56,14 +56,14 @@ def test_batches_are_spread_over_pairs() -> None:
     moves = [build_move(number, (1,), (1, 2), 10) for number in range(6)]
     moves += [build_move(number, (3,), (3, 4), 10) for number in range(6, 12)]
     batches = cut_batches(moves, MoveOptions(batch_partitions=4))
-    assert [sorted(one.before[0] for one in batch) for batch in batches] == [[1, 1, 3, 3]] * 3
+    assert [sorted(item.before[0] for item in batch) for batch in batches] == [[1, 1, 3, 3]] * 3
     moves = [
         build_move(0, (1,), (1, 2), 10),
         build_move(1, (1,), (1, 2), 500),
         build_move(2, (1,), (1, 2), 10),
     ]
     batches = cut_batches(moves, MoveOptions(batch_bytes=100))
-    assert [[one.partition for one in batch] for batch in batches] == [[0], [1], [2]]
+    assert [[item.partition for item in batch] for batch in batches] == [[0], [1], [2]]
 
 
 def test_batch_fits_the_lists_of_throttled_replicas() -> None:
@@ -73,7 +73,9 @@ def test_batch_fits_the_lists_of_throttled_replicas() -> None:
     batches = cut_batches(moves, MoveOptions(batch_partitions=1_000))
     assert sum(map(len, batches)) == 1_000
     for batch in batches:
-        throttled = ",".join(f"{one.partition}:{broker}" for one in batch for broker in sorted(one.brokers))
+        throttled = ",".join(
+            f"{item.partition}:{broker}" for item in batch for broker in sorted(item.brokers)
+        )
         assert len(throttled) <= 32_767
     assert len(batches) == 3, "no more batches than that takes"
     assert build_move(0, (1,), (1, 2, 3), 10).copied == 20

@@ -1,4 +1,4 @@
-"""What stands against moving replicas, and why a batch does not move any more."""
+"""Tests of the obstacles to moving replicas, and of the reasons why a batch does not move any more."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_problems_before_a_move_are_named() -> None:
 ONE = build_move(0, (1,), (1, 2), 100)
 
 
-def test_the_reason_of_a_stall() -> None:
+def test_reason_of_a_stall() -> None:
     found = layout(((1, 2), (1,)))
     down = "broker 2 down, the target of a-0: start it again"
     assert explain_stall([ONE], replace(found, brokers=(Broker(1),)), 0, 10) == down

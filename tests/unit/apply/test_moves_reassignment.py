@@ -92,7 +92,7 @@ class Requests(Watched):
         return super().layout(topics)
 
 
-def at(moment: int, *acts: Callable[[], object]) -> Callable[[MoveProgress], None]:
+def act_at(moment: int, *acts: Callable[[], object]) -> Callable[[MoveProgress], None]:
     """Act when progress is told for the n-th time, from 1 on."""
     left = [moment]
 
@@ -105,7 +105,7 @@ def at(moment: int, *acts: Callable[[], object]) -> Callable[[MoveProgress], Non
     return step
 
 
-def killed(memory: MemoryCluster, crew: Crew) -> None:
+def kill_apply(memory: MemoryCluster, crew: Crew) -> None:
     """Let an apply vanish in the midst of its first batch: nothing is sent any more."""
     gone: list[bool] = []
 
@@ -114,7 +114,7 @@ def killed(memory: MemoryCluster, crew: Crew) -> None:
             raise lock_lost_error("it is dead")
 
     crew.guard = guard
-    crew.notes.on_progress = at(2, lambda: gone.append(True), crew.stop.set)
+    crew.notes.on_progress = act_at(2, lambda: gone.append(True), crew.stop.set)
     memory.pace(20)
     crew.move(work("a", SINGLE, TRIPLE))
 
@@ -122,7 +122,7 @@ def killed(memory: MemoryCluster, crew: Crew) -> None:
 def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
     """Return the journal of an apply that was killed, as the next one has it."""
     journal = MemoryThrottleJournal()
-    killed(memory, Crew(memory, throttle_journal=journal))
+    kill_apply(memory, Crew(memory, throttle_journal=journal))
     journal.run = 2
     return journal
 
@@ -132,7 +132,7 @@ def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
 
 def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
     crew, during = Crew(memory), []
-    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"])))
+    crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"])))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert now_on(memory, "a") == TRIPLE
     leaders = frozenset({"0:1", "1:2", "2:3"})
@@ -140,7 +140,7 @@ def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
     rates = dict.fromkeys((1, 2, 3), Rates(MB, MB))
     assert during == [Throttles(rates, {"a": ThrottledReplicas(leaders, followers)})]
     assert not memory.throttles(["a"])
-    assert [one.throttles for one in crew.throttle_journal.announced.values()] == during
+    assert [item.throttles for item in crew.throttle_journal.announced.values()] == during
     assert crew.throttle_journal.gone == list(crew.throttle_journal.announced)
 
 
@@ -150,22 +150,22 @@ def test_progress_has_partitions_and_bytes(memory: MemoryCluster) -> None:
     last = crew.notes.progress[-1]
     assert (last.batch, last.batches, last.partitions_done, last.partitions) == (1, 1, 3, 3)
     assert (last.bytes_done, last.bytes_total, last.throttle) == (60 * MB, 60 * MB, MB)
-    copied = [one.bytes_done for one in crew.notes.progress]
+    copied = [item.bytes_done for item in crew.notes.progress]
     assert copied == sorted(copied)
     assert len(set(copied)) > 3
 
 
 def test_progress_of_growing_topics_stays_within_the_total(memory: MemoryCluster) -> None:
     crew = Crew(memory)
-    crew.notes.on_progress = at(1, lambda: memory.fill(A, 300 * MB))
+    crew.notes.on_progress = act_at(1, lambda: memory.fill(A, 300 * MB))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    copied = [one.bytes_done for one in crew.notes.progress]
-    assert {one.bytes_total for one in crew.notes.progress} == {60 * MB}
+    copied = [item.bytes_done for item in crew.notes.progress]
+    assert {item.bytes_total for item in crew.notes.progress} == {60 * MB}
     assert copied == sorted(copied)
     assert copied[-1] == 60 * MB
 
 
-def test_a_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
+def test_decrease_needs_no_throttle_and_no_record(memory: MemoryCluster) -> None:
     laid_out(memory, "b", TRIPLE)
     crew, during = Crew(memory), []
     crew.notes.on_progress = lambda _: during.append(memory.throttles(["b"]))
@@ -181,12 +181,12 @@ def test_unlimited_moves_are_not_throttled(memory: MemoryCluster) -> None:
     assert crew.throttle_journal.announced == {}
 
 
-def test_a_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) -> None:
+def test_batch_begins_once_the_one_before_is_in_sync(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     crew = Crew(watched, MoveOptions(throttle=MB, batch_partitions=1))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert [list(request) for request in watched.reassigned] == [[("a", 0)], [("a", 1)], [("a", 2)]]
-    running = [(one.batch, one.partitions_done) for one in crew.notes.progress]
+    running = [(item.batch, item.partitions_done) for item in crew.notes.progress]
     assert running == sorted(running)
     assert {batch: max(d for b, d in running if b == batch) for batch, _ in running} == {1: 1, 2: 2, 3: 3}
 
@@ -273,7 +273,7 @@ def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None
     # The controller lists no reassignment any more; a broker still shows the replicas of its target.
     lag = [lambda: memory.lag(3)] if end == "stop while readings lag" else []
     if end != "timeout":
-        crew.notes.on_progress = at(2, *lag, interrupt if end == "Ctrl-C" else crew.stop.set)
+        crew.notes.on_progress = act_at(2, *lag, interrupt if end == "Ctrl-C" else crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
     error = failure(report)
     assert "0 of 3 partitions in place" in str(error)
@@ -291,7 +291,7 @@ def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None
 def test_moves_that_were_not_begun_are_left_out(memory: MemoryCluster) -> None:
     laid_out(memory, "b", SINGLE)
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=3))
-    crew.notes.on_progress = at(1, crew.stop.set)
+    crew.notes.on_progress = act_at(1, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE), work("b", SINGLE, TRIPLE))
     assert report.interrupted
     assert report.outcomes.keys() == {A}
@@ -306,7 +306,7 @@ def test_unexpected_error_cleans_up(memory: MemoryCluster) -> None:
         raise ZeroDivisionError
 
     crew = Crew(memory)
-    crew.notes.on_progress = at(2, break_down)
+    crew.notes.on_progress = act_at(2, break_down)
     with pytest.raises(ZeroDivisionError):
         crew.move(work("a", SINGLE, TRIPLE))
     assert now_on(memory, "a") == SINGLE
@@ -317,14 +317,14 @@ def test_cancelled_replicas_have_their_old_order(memory: MemoryCluster) -> None:
     """Kafka itself would leave 2:1, with a different preferred leader."""
     laid_out(memory, "b", ((1, 2),))
     crew = Crew(memory)
-    crew.notes.on_progress = at(2, crew.stop.set)
+    crew.notes.on_progress = act_at(2, crew.stop.set)
     crew.move(work("b", ((1, 2),), ((2, 3),)))
     assert now_on(memory, "b") == ((1, 2),)
 
 
 def test_killed_apply_leaves_moves_and_throttles(memory: MemoryCluster) -> None:
     crew = Crew(memory)
-    killed(memory, crew)
+    kill_apply(memory, crew)
     assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
     assert memory.throttles(["a"]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
     assert crew.throttle_journal.gone == []
@@ -355,12 +355,12 @@ def test_lost_lock_leaves_moves_and_throttles(
 
 @pytest.mark.parametrize("end", ["stopped", "timeout"])
 def test_lock_lost_at_the_cancellation_is_reported(memory: MemoryCluster, end: str) -> None:
-    """What was to end it cancelled nothing: the report must not say that it did."""
+    """An apply that ended without cancelling anything must not report that it did."""
     memory.pace(10_000)
     guard = LimitedGuard(2)  # the throttles and the first batch
     crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None), guard=guard)
     if end == "stopped":
-        crew.notes.on_progress = at(2, crew.stop.set)
+        crew.notes.on_progress = act_at(2, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
     error = failure(report)
     assert report.interrupted == (end == "stopped")
@@ -382,13 +382,13 @@ def test_failed_cancellation_is_partial(memory: MemoryCluster, error: BaseExcept
 
     memory.pace(10_000)
     crew = Crew(override(memory, reassign=reassign))
-    crew.notes.on_progress = at(2, crew.stop.set)
+    crew.notes.on_progress = act_at(2, crew.stop.set)
     report = crew.move(work("a", SINGLE, TRIPLE))
     assert report.interrupted
     assert "0 of 3 partitions in place" in str(failure(report))
     assert failure(report).is_partial
-    told = "the running moves could not be cancelled, and may continue: nobody answers"
-    assert (told in crew.notes.lines) == isinstance(error, Unreachable)
+    message = "the running moves could not be cancelled, and may continue: nobody answers"
+    assert (message in crew.notes.lines) == isinstance(error, Unreachable)
 
 
 @pytest.mark.parametrize("filled", [True, False])
@@ -461,7 +461,7 @@ def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster) -> None:
     throttle_journal = leave_throttles(memory)
     watched, during = Requests(memory), []
     crew = Crew(watched, MoveOptions(throttle=2 * MB), throttle_journal)
-    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
+    crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert watched.reassigned == []
     (line,) = crew.notes.lines
@@ -474,7 +474,7 @@ def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster) -> None:
 def test_stop_cancels_moves_of_a_killed_apply(memory: MemoryCluster) -> None:
     throttle_journal = leave_throttles(memory)
     crew = Crew(memory, throttle_journal=throttle_journal)
-    crew.notes.on_progress = at(2, crew.stop.set)
+    crew.notes.on_progress = act_at(2, crew.stop.set)
     assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
     assert (now_on(memory, "a"), memory.layout().reassigning) == (SINGLE, {})
     assert not memory.throttles(["a"])
@@ -485,7 +485,7 @@ def test_continued_moves_have_the_present_rate(memory: MemoryCluster, throttle: 
     throttle_journal = leave_throttles(memory)
     during = []
     crew = Crew(memory, MoveOptions(throttle=throttle), throttle_journal)
-    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
+    crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert during == [dict.fromkeys((1, 2, 3), Rates(throttle, throttle)) if throttle else {}]
     assert not memory.throttles(["a"])
@@ -601,7 +601,7 @@ def test_foreign_reassignment_to_the_target_is_joined(memory: MemoryCluster) -> 
     memory.pace(20)
     memory.reassign({("a", 1): TRIPLE[1]})
     crew = Crew(memory)
-    crew.notes.on_progress = at(2, crew.stop.set)
+    crew.notes.on_progress = act_at(2, crew.stop.set)
     assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
     assert (memory.layout().reassigning or {}).keys() == {("a", 1)}
     joined, left = crew.notes.lines
@@ -625,7 +625,7 @@ def test_foreign_reassignment_is_waited_for(memory: MemoryCluster) -> None:
 
 def test_partition_moved_elsewhere_meanwhile_fails(memory: MemoryCluster) -> None:
     crew = Crew(memory)
-    crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
+    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): (1, 3)}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert "from 1:2 to 1:3; 2 of 3 partitions in place" in error.message
     assert now_on(memory, "a")[1:] == TRIPLE[1:]
@@ -636,7 +636,7 @@ def test_cancelled_partition_is_not_moved_again(memory: MemoryCluster) -> None:
     memory.pace(50)
     watched = Requests(memory)
     crew = Crew(watched)
-    crew.notes.on_progress = at(2, lambda: memory.reassign({("a", 0): None}))
+    crew.notes.on_progress = act_at(2, lambda: memory.reassign({("a", 0): None}))
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert error.message.startswith("partition 0: another client cancelled")
     assert len(watched.reassigned) == 1
@@ -649,7 +649,7 @@ def test_foreign_throttles_stay(memory: MemoryCluster) -> None:
     )
     memory.set_throttles(foreign)
     crew, during = Crew(memory), []
-    crew.notes.on_progress = at(2, lambda: during.append(memory.throttles(["a"]).rates))
+    crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert during == [{1: Rates(5 * MB, MB), 2: Rates(MB, 3 * MB), 3: Rates(MB, MB)}]
     assert memory.throttles(["a"]) == foreign
@@ -694,12 +694,12 @@ def test_moves_begin_once_the_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Requests(memory)
     crew = Crew(watched)
-    watched.seen = at_call(30, lambda: memory.start_broker(3))
+    watched.seen = act_at_call(30, lambda: memory.start_broker(3))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert len(watched.reassigned) == 1
 
 
-def at_call(moment: int, act: Callable[[], object]) -> Callable[[], None]:
+def act_at_call(moment: int, act: Callable[[], object]) -> Callable[[], None]:
     left = [moment]
 
     def step() -> None:
@@ -729,7 +729,7 @@ def test_broker_that_stops_meanwhile_is_waited_for(memory: MemoryCluster) -> Non
 
     crew.notes.on_progress = step
     assert crew.move(work("a", ((1,), (2,)), ((1, 2), (2, 3)))).outcomes == {A: None}
-    stalled = {one.stalled for one in crew.notes.progress}
+    stalled = {item.stalled for item in crew.notes.progress}
     assert stalled == {"", "broker 3 down, the target of a-1: start it again"}
     assert sum(crew.time.naps) > STALL_S
     assert not memory.throttles(["a"])
@@ -765,19 +765,19 @@ def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     watched = Requests(memory)
     calls = [0]
 
-    def gone() -> None:
+    def lose_connection() -> None:
         calls[0] += 1
         if calls[0] >= 4:
             raise Unreachable("nobody answers")
 
-    watched.seen = gone
+    watched.seen = lose_connection
     crew = Crew(watched)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert error.message == "nobody answers; 0 of 3 partitions in place"
     assert "run the same apply again" in (error.hint or "")
     assert sum(crew.time.naps) >= PATIENCE_S
-    told = "the running moves could not be cancelled, and may continue: nobody answers"
-    assert told in crew.notes.lines
+    message = "the running moves could not be cancelled, and may continue: nobody answers"
+    assert message in crew.notes.lines
     assert not memory.throttles(["a"])
 
 
@@ -885,13 +885,13 @@ def test_slow_readings_are_rare(memory: MemoryCluster) -> None:
 def test_progress_reads_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [0]
 
-    def copied(move: PartitionMove) -> int:
+    def count_copied_bytes(move: PartitionMove) -> int:
         looks[0] += 1
         return move.size * len(move.adding)
 
-    monkeypatch.setattr(PartitionMove, "copied", property(copied))
+    monkeypatch.setattr(PartitionMove, "copied", property(count_copied_bytes))
 
-    def looked(count: int) -> int:
+    def count_looks(count: int) -> int:
         cluster = three_racks()
         laid_out(cluster, "many", ((1,),) * count)
         cluster.fill(topic("many"), MB * count)
@@ -902,7 +902,7 @@ def test_progress_reads_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPa
         assert crew.notes.progress[-1].bytes_done == crew.notes.progress[-1].bytes_total == MB * count
         return looks[0]
 
-    assert looked(200) <= looked(50) * 4
+    assert count_looks(200) <= count_looks(50) * 4
 
 
 # --- disks -----------------------------------------------------------------------------------------
@@ -914,12 +914,12 @@ def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None
     memory.fill(B, MB)
     memory.pace(10)
 
-    def filled(progress: MoveProgress) -> None:
+    def fill_disk(progress: MoveProgress) -> None:
         if progress.partitions_done == 1:
             memory.set_log_dirs(3, LogDir(3, "/data", 100 * MB, 20 * MB))
 
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
-    crew.notes.on_progress = filled
+    crew.notes.on_progress = fill_disk
     found = crew.move(work("a", SINGLE, TRIPLE), work("b", ((1,),), ((2,),)))
     assert found.outcomes[B] is None
     error = found.outcomes[A]

@@ -1,4 +1,4 @@
-"""What an apply makes of earlier ones: results that were never written, and plans that are spent."""
+"""Tests of an apply after earlier ones: results that were never written, and plans that are spent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,16 @@ from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, Story, recorded_apply
-from tests.support.plans.scenes import DAY, WEEK, FakeClock, absent, declared, made, plan_for, topic
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    absent,
+    create_topic,
+    declare_topic,
+    plan_for,
+    topic,
+)
 
 KEPT = AuditSettings()
 RETENTION = "config.retention.ms"
@@ -31,7 +40,7 @@ LONG = 1_000
 """So many readings: more than an apply takes before it gives up."""
 
 
-def killed(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
+def kill_apply(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
     """Apply a plan, or only mean to, and write no result; returns the id of the apply."""
     journal = open_journal(cluster, KEPT, plan, HEADER, "sha256:0", ALICE)
     if done:
@@ -41,7 +50,7 @@ def killed(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
     return journal.run
 
 
-def recorded(cluster: Cluster) -> list[str]:
+def settle_open(cluster: Cluster) -> list[str]:
     """Settle what is open, and say of what."""
     earlier = read_earlier(cluster, KEPT, "memory")
     return [str(entry.ref) for entry in earlier.record_results(cluster, "later")]
@@ -57,47 +66,51 @@ def results(cluster: Cluster, run: str) -> dict[str, str | None]:
 
 def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: MemoryCluster) -> None:
     for name in ("cut", "gone"):
-        made(memory, name, retention_ms=WEEK)
-    desired = (declared("cut", 6, retention_ms=DAY), absent("gone"), declared("new", segment_ms=DAY))
-    run = killed(plan_for(memory, *desired, allow="Topic/cut:retention-cut"), memory)
+        create_topic(memory, name, retention_ms=WEEK)
+    desired = (
+        declare_topic("cut", 6, retention_ms=DAY),
+        absent("gone"),
+        declare_topic("new", segment_ms=DAY),
+    )
+    run = kill_apply(plan_for(memory, *desired, allow="Topic/cut:retention-cut"), memory)
     assert results(memory, run) == {"cut": None, "gone": None, "new": None}
-    assert recorded(memory) == ["Topic/cut", "Topic/gone", "Topic/new"]
+    assert settle_open(memory) == ["Topic/cut", "Topic/gone", "Topic/new"]
     assert results(memory, run) == dict.fromkeys(("cut", "gone", "new"), "applied")
     cut, *_ = read_record(memory, KEPT).entries
     assert cut.carried_out == cut.fields
     assert cut.outcome is not None
     assert "later found the change on the cluster" in cut.outcome.message
     lines = memory.read_audit()
-    assert recorded(memory) == []
+    assert settle_open(memory) == []
     assert memory.read_audit() == lines
 
 
 def test_what_the_cluster_does_not_show_stays_open(memory: MemoryCluster) -> None:
     """It may have been carried out and undone, so nothing may be said of it; nor of a half."""
     for name in ("cut", "gone", "half"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     desired = (
-        declared("cut", retention_ms=DAY),
+        declare_topic("cut", retention_ms=DAY),
         absent("gone"),
-        declared("half", 6, retention_ms=DAY),
-        declared("new"),
+        declare_topic("half", 6, retention_ms=DAY),
+        declare_topic("new"),
     )
-    run = killed(plan_for(memory, *desired, allow="Topic/*:retention-cut"), memory, done=False)
-    half = plan_for(memory, declared("half", retention_ms=DAY), allow="Topic/half:retention-cut")
+    run = kill_apply(plan_for(memory, *desired, allow="Topic/*:retention-cut"), memory, done=False)
+    half = plan_for(memory, declare_topic("half", retention_ms=DAY), allow="Topic/half:retention-cut")
     apply(half, memory, ApplyOptions(clock=FakeClock().clock))
     lines = memory.read_audit()
-    assert recorded(memory) == []
+    assert settle_open(memory) == []
     assert memory.read_audit() == lines
     assert set(results(memory, run).values()) == {None}
 
 
 def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=WEEK)
+    create_topic(memory, "a", retention_ms=WEEK)
     story = Story()
     lost = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, result=None)
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
     apply(
-        plan_for(memory, declared("a", retention_ms=DAY), allow="Topic/a:retention-cut"),
+        plan_for(memory, declare_topic("a", retention_ms=DAY), allow="Topic/a:retention-cut"),
         memory,
         ApplyOptions(clock=FakeClock().clock),
     )
@@ -115,9 +128,9 @@ def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: Memory
 def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> None:
     """The answers get lost, and what follows on them does not show before the apply gives up."""
     for name in ("a", "b"):
-        made(memory, name, retention_ms=WEEK)
-    changed = (declared(name, 6, segment_ms=DAY) for name in ("a", "b"))
-    plan = plan_for(memory, *changed, declared("new"), declared("fine"))
+        create_topic(memory, name, retention_ms=WEEK)
+    changed = (declare_topic(name, 6, segment_ms=DAY) for name in ("a", "b"))
+    plan = plan_for(memory, *changed, declare_topic("new"), declare_topic("fine"))
     memory.lag(LONG)
     for name in ("a", "b", "new"):
         memory.fail_next(OutcomeUnknown("no answer in time"), topic(name), carried_out=name != "b")
@@ -127,27 +140,27 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
     for _ in range(LONG):
         memory.observe([])
     entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
-    assert {name: [one.path for one in entry.in_doubt] for name, entry in entries.items()} == {
+    assert {name: [item.path for item in entry.in_doubt] for name, entry in entries.items()} == {
         "fine": ["partitions", "replicationFactor"],  # accepted, and not visible
         "a": ["config.segment.ms"],
         "b": ["config.segment.ms"],
         "new": ["partitions", "replicationFactor"],
     }
-    assert recorded(memory) == ["Topic/a", "Topic/fine", "Topic/new"]
+    assert settle_open(memory) == ["Topic/a", "Topic/fine", "Topic/new"]
     assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "applied"}
     entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
     assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
-    assert [one.path for one in entries["a"].carried_out] == ["config.segment.ms"], (
+    assert [item.path for item in entries["a"].carried_out] == ["config.segment.ms"], (
         "6 partitions were not tried"
     )
     lines = memory.read_audit()
-    assert recorded(memory) == []
+    assert settle_open(memory) == []
     assert memory.read_audit() == lines
 
 
-def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -> None:
+def test_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -> None:
     """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
-    made(memory, "a", retention_ms=DAY)
+    create_topic(memory, "a", retention_ms=DAY)
     (live,) = memory.observe([topic("a")]).resources.values()
 
     def looked_at(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
@@ -164,19 +177,19 @@ def test_a_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -
     assert looked_at(first, tried) == [("run0", [RETENTION])]
     again = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
     assert looked_at(first, second, again) == [("run3", [RETENTION])], "there was none"
-    other = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
-    assert looked_at(first, second, other) == [], "it was another topic by then"
+    alternative = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
+    assert looked_at(first, second, alternative) == [], "it was another topic by then"
     deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid=live.uid)
     assert looked_at(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
 
 
-def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
+def test_what_stays_open_is_looked_at_in_one_reading_and_not_reported(
     memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made(memory, "a", retention_ms=WEEK)
-    plan = plan_for(memory, declared("a", retention_ms=DAY), allow="Topic/a:retention-cut")
+    create_topic(memory, "a", retention_ms=WEEK)
+    plan = plan_for(memory, declare_topic("a", retention_ms=DAY), allow="Topic/a:retention-cut")
     for _ in range(20):
-        killed(plan, memory, done=False)
+        kill_apply(plan, memory, done=False)
     read = []
 
     class Watched(MemoryCluster):
@@ -190,7 +203,7 @@ def test_what_stays_open_is_looked_at_in_one_reading_and_not_told(
 
 
 def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=DAY)
+    create_topic(memory, "a", retention_ms=DAY)
     story = Story()
     story.add("create", "a", {RETENTION: (None, DAY)}, result=None, complete=False)
     cut = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
@@ -217,7 +230,7 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None
         ({"result": "already"}, False),
     ],
 )
-def test_a_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
+def test_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
     story = Story()
     entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)  # type: ignore[arg-type]
     found = EarlierApplies(story.entries).find_spent("sha256:0", "2026-11-03T11:00:00.000Z")
@@ -234,19 +247,19 @@ def test_a_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object
         ("2026-11-31T00:00:00Z", True),
     ],
 )
-def test_a_plan_that_was_made_after_an_apply_is_another_one(created_at: str, spent: bool) -> None:
+def test_plan_that_was_created_after_an_apply_is_another_one(created_at: str, spent: bool) -> None:
     """Its digest is the same, as that is over content without times."""
     story = Story()
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
     assert bool(EarlierApplies(story.entries).find_spent("sha256:0", created_at)) == spent
 
 
-def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
+def test_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     memory: MemoryCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = ClusterSettings("dev", ClientProperties())
-    made(memory, "a", retention_ms=WEEK)
-    killed(plan_for(memory, declared("a", 6, retention_ms=WEEK)), memory)
+    create_topic(memory, "a", retention_ms=WEEK)
+    kill_apply(plan_for(memory, declare_topic("a", 6, retention_ms=WEEK)), memory)
     memory.hide(AUDIT_TOPIC)
     assert Safeguards().earlier(memory, target, "memory", saved=True) == EarlierApplies()
     assert "the topic __kafkaform_audit cannot be read" in capsys.readouterr().err
@@ -254,17 +267,17 @@ def test_a_record_that_cannot_be_read_is_a_note_and_stops_no_apply(
     assert capsys.readouterr().err == ""
 
 
-def test_a_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
+def test_result_that_cannot_be_written_is_a_note_and_stops_no_apply(
     memory: MemoryCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    killed(plan_for(memory, declared("a")), memory)
+    kill_apply(plan_for(memory, declare_topic("a")), memory)
     nowhere = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
     record_results(replace(read_earlier(memory, KEPT, "memory"), kept=nowhere), memory, "later")
     assert "audit.jsonl cannot be written" in capsys.readouterr().err
 
 
 def test_without_a_record_now_the_earlier_one_is_still_read_for_a_saved_plan(memory: MemoryCluster) -> None:
-    killed(plan_for(memory, declared("a")), memory)
+    kill_apply(plan_for(memory, declare_topic("a")), memory)
     target = ClusterSettings("dev", ClientProperties())
     none_kept = Safeguards(audit=False)
     assert len(none_kept.earlier(memory, target, "memory", saved=True).entries) == 1

@@ -25,7 +25,16 @@ from kafkaform.core.errors import AuditError, RequestRejected, Unreachable
 from kafkaform.core.plans import Plan
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, ends, entries_of, recorded_apply
-from tests.support.plans.scenes import DAY, WEEK, FakeClock, declared, logged, made, plan_for, topic
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    create_topic,
+    declare_topic,
+    plan_for,
+    read_log_lines,
+    topic,
+)
 
 KEPT = AuditSettings()
 NO = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION", hint="ask them")
@@ -39,8 +48,8 @@ def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, stop: Event |
     return apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock, stop=stop or Event()))
 
 
-def test_the_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declared("a"))
+def test_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan)
     seen: list[dict[str, str | None]] = []
 
@@ -58,15 +67,15 @@ def test_the_intent_is_there_before_the_first_request(memory: MemoryCluster) -> 
 def test_what_is_not_about_to_be_done_is_not_on_record(memory: MemoryCluster) -> None:
     """Held back, refused, done already, or no change at all."""
     for name in ("cut", "fewer", "same"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     plan = plan_for(
         memory,
-        declared("cut", retention_ms=DAY),
-        declared("fewer", 1, retention_ms=WEEK),
-        declared("later"),
-        declared("same", retention_ms=WEEK),
+        declare_topic("cut", retention_ms=DAY),
+        declare_topic("fewer", 1, retention_ms=WEEK),
+        declare_topic("later"),
+        declare_topic("same", retention_ms=WEEK),
     )
-    made(memory, "later")
+    create_topic(memory, "later")
     run, _ = recorded_apply(plan, memory)
     assert entries_of(memory, run) == {}
     assert memory.read_audit() == ()
@@ -74,9 +83,12 @@ def test_what_is_not_about_to_be_done_is_not_on_record(memory: MemoryCluster) ->
 
 def test_each_end_is_on_record(memory: MemoryCluster) -> None:
     for name in ("fails", "works"):
-        made(memory, name)
+        create_topic(memory, name)
     plan = plan_for(
-        memory, declared("fails", 6, retention_ms=WEEK), declared("works", 6), declared("not tried")
+        memory,
+        declare_topic("fails", 6, retention_ms=WEEK),
+        declare_topic("works", 6),
+        declare_topic("not tried"),
     )
     memory.fail_next(NO, topic("fails"))
     journal = journal_of(memory, plan)
@@ -90,9 +102,9 @@ def test_each_end_is_on_record(memory: MemoryCluster) -> None:
     assert not entries["fails"].took_place
 
 
-def test_a_change_that_failed_half_way_says_which_half_was_done(memory: MemoryCluster) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK))
+def test_change_that_failed_half_way_names_which_half_was_done(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
     journal = journal_of(memory, plan)
 
     class Failing(Observer):
@@ -104,12 +116,12 @@ def test_a_change_that_failed_half_way_says_which_half_was_done(memory: MemoryCl
     entry = entries_of(memory, journal.run)["a"]
     assert entry.outcome is not None
     assert entry.outcome.result == "failed"
-    assert [one.path for one in entry.carried_out] == ["config.retention.ms"]
+    assert [item.path for item in entry.carried_out] == ["config.retention.ms"]
     assert entry.took_place
 
 
-def test_an_apply_that_is_stopped_says_what_was_not_tried(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declared("a"))
+def test_apply_that_is_stopped_reports_what_was_not_tried(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declare_topic("a"))
     stop = Event()
     journal = journal_of(memory, plan)
 
@@ -125,7 +137,7 @@ def test_an_apply_that_is_stopped_says_what_was_not_tried(memory: MemoryCluster)
 
 
 def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan, AuditSettings(topic=False))
     journal.conclude(carry_out(plan, memory, journal))
     assert not journal.written
@@ -135,10 +147,10 @@ def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
 # --- a file ----------------------------------------------------------------------------------------
 
 
-def test_a_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
-    run, _ = recorded_apply(plan_for(memory, declared("a")), memory, both)
-    recorded_apply(plan_for(memory, declared("a", 6)), memory, both)
+    run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory, both)
+    recorded_apply(plan_for(memory, declare_topic("a", 6)), memory, both)
     assert both.file is not None
     assert both.file.read_text().splitlines() == list(memory.read_audit())
     assert stat.S_IMODE(both.file.stat().st_mode) == 0o600
@@ -152,17 +164,17 @@ def test_each_writing_and_reading_of_the_record_is_a_line_of_the_log(
 ) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.audit")
     both = AuditSettings(file=tmp_path / "audit.jsonl")
-    recorded_apply(plan_for(memory, declared("a")), memory, both)
+    recorded_apply(plan_for(memory, declare_topic("a")), memory, both)
     read_record(memory, both)
     places = [f"topic {AUDIT_TOPIC.name}", str(both.file)]
-    lines = [re.sub(r" in \d+ ms$", "", line) for line in logged(caplog, "kafkaform.audit")]
+    lines = [re.sub(r" in \d+ ms$", "", line) for line in read_log_lines(caplog, "kafkaform.audit")]
     wrote, read = (
-        [f"audit: {what} {place}" for place in places] for what in ("wrote 1 lines to", "read 2 lines from")
+        [f"audit: {act} {place}" for place in places] for act in ("wrote 1 lines to", "read 2 lines from")
     )
     assert lines == [*wrote, *wrote, *read]
 
 
-def test_a_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
+def test_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     file.write_text("before\n")
     file.chmod(0o640)
@@ -171,12 +183,12 @@ def test_a_file_that_exists_keeps_its_mode_and_content(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
-def test_a_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: MemoryCluster) -> None:
+def test_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: MemoryCluster) -> None:
     """As a crash in the midst of writing leaves it."""
     file = tmp_path / "audit.jsonl"
     file.write_text('{"format_version":1,"rec')
     only = AuditSettings(topic=False, file=file)
-    recorded_apply(plan_for(memory, declared("a")), memory, only)
+    recorded_apply(plan_for(memory, declare_topic("a")), memory, only)
     log = read_record(memory, only)
     assert [entry.ref.name for entry in log.entries] == ["a"]
     (problem,) = log.problems
@@ -188,7 +200,7 @@ def test_a_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory:
 
 def test_without_its_intent_on_record_nothing_is_applied(tmp_path: Path, memory: MemoryCluster) -> None:
     nowhere = AuditSettings(topic=False, file=tmp_path / "missing" / "audit.jsonl")
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     with pytest.raises(AuditError, match=r"audit\.jsonl cannot be written: .*; nothing was applied"):
         carry_out(plan, memory, journal_of(memory, plan, nowhere))
     assert memory.executed == []
@@ -197,7 +209,7 @@ def test_without_its_intent_on_record_nothing_is_applied(tmp_path: Path, memory:
 def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: MemoryCluster) -> None:
     """Its readers would take the apply for killed."""
     half = AuditSettings(file=tmp_path / "missing" / "audit.jsonl")
-    plan = plan_for(memory, declared("a"), declared("b"))
+    plan = plan_for(memory, declare_topic("a"), declare_topic("b"))
     journal = journal_of(memory, plan, half)
     with pytest.raises(AuditError):
         carry_out(plan, memory, journal)
@@ -208,16 +220,16 @@ def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: Memory
     assert not journal.written
 
 
-def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
+def test_end_that_cannot_be_written_is_reported_and_hides_nothing(
     tmp_path: Path, memory: MemoryCluster
 ) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
     kept = AuditSettings(file=folder / "audit.jsonl")
-    plan = plan_for(memory, declared("a"))
+    plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan, kept)
     report = carry_out(plan, memory, journal)
-    assert [one.result for one in report.results] == [Result.APPLIED]
+    assert [result.result for result in report.results] == [Result.APPLIED]
     (folder / "audit.jsonl").unlink()
     folder.rmdir()
     with pytest.raises(AuditError, match=f"the result of apply {journal.run} is not recorded: "):
@@ -225,7 +237,7 @@ def test_an_end_that_cannot_be_written_is_told_and_hides_nothing(
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"
 
 
-def test_a_cluster_that_does_not_answer_is_no_record() -> None:
+def test_cluster_that_does_not_answer_is_no_record() -> None:
     class Deaf(MemoryCluster):
         def append_audit(self, _: Sequence[str]) -> None:
             raise Unreachable("no broker answered", hint="check the address")
@@ -235,7 +247,7 @@ def test_a_cluster_that_does_not_answer_is_no_record() -> None:
     assert raised.value.hint == "check the address"
 
 
-def test_a_thousand_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
+def test_thousand_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
     writes: list[int] = []
 
     class Counting(FileSink):
@@ -243,7 +255,7 @@ def test_a_thousand_changes_are_one_write(memory: MemoryCluster, tmp_path: Path)
             writes.append(len(lines))
             super().append(lines)
 
-    plan = plan_for(memory, *(declared(f"t{n:04}", 1) for n in range(1_000)))
+    plan = plan_for(memory, *(declare_topic(f"t{n:04}", 1) for n in range(1_000)))
     journal = journal_of(memory, plan)
     sink = Counting(tmp_path / "audit.jsonl")
     journal._sinks = [sink]

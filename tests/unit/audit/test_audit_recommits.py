@@ -31,7 +31,7 @@ from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
-from tests.support.plans.scenes import QUIET, absent, declared, made
+from tests.support.plans.scenes import QUIET, absent, create_topic, declare_topic
 
 HAZARD = "offset-recommit"
 TARGET = ClusterSettings("dev", ClientProperties())
@@ -39,7 +39,7 @@ TARGET = ClusterSettings("dev", ClientProperties())
 
 @pytest.fixture
 def memory(memory: MemoryCluster) -> MemoryCluster:
-    made(memory, "orders", 2)
+    create_topic(memory, "orders", 2)
     return memory
 
 
@@ -56,10 +56,10 @@ def plan_for(
     return build_plan(Request(desired, allow=grants), cluster, Settings(rules=QUIET), target)
 
 
-def committed(cluster: Cluster, *desired: Desired) -> str:
+def commit_first(cluster: Cluster, *desired: Desired) -> str:
     """Commit first offsets by an apply that is recorded."""
     run, report = recorded_apply(plan_for(cluster, *desired), cluster)
-    assert {one.result for one in report.results} == {Result.APPLIED}
+    assert {result.result for result in report.results} == {Result.APPLIED}
     return run
 
 
@@ -73,14 +73,14 @@ def status_of(plan: Plan, name: str = "g") -> Status | None:
     return next((change.status for change in plan.changes if change.ref.name == name), None)
 
 
-def test_the_first_time_is_safe(memory: MemoryCluster) -> None:
+def test_first_time_is_safe(memory: MemoryCluster) -> None:
     plan = plan_for(memory, group("orders"))
     assert status_of(plan) is Status.PLANNED
     assert memory.read_audit() == ()
 
 
-def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+def test_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster) -> None:
+    commit_first(memory, group("orders"))
     assert plan_for(memory, group("orders")).changes == ()
     expire(memory)
     plan = plan_for(memory, group("orders"))
@@ -102,8 +102,8 @@ def test_a_group_that_expired_needs_consent_to_begin_anew(memory: MemoryCluster)
         ("2026-01-01T00:00:00Z", "records are read again, or skipped"),
     ],
 )
-def test_the_reason_says_what_beginning_anew_means(memory: MemoryCluster, start: str, effect: str) -> None:
-    committed(memory, group("orders"))
+def test_reason_reports_what_beginning_anew_means(memory: MemoryCluster, start: str, effect: str) -> None:
+    commit_first(memory, group("orders"))
     expire(memory)
     (planned,) = plan_for(memory, group("orders", start=start)).changes
     assert isinstance(planned.change, Create)
@@ -111,19 +111,19 @@ def test_the_reason_says_what_beginning_anew_means(memory: MemoryCluster, start:
 
 
 def test_consent_is_taken_from_the_manifest_and_from_the_command_line(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     expire(memory)
     meant = group("orders", allow={HAZARD: "the group was idle on purpose"})
     assert status_of(plan_for(memory, meant)) is Status.PLANNED
     by_flag = plan_for(memory, group("orders"), allow=f"ConsumerGroup/g:{HAZARD}")
     assert status_of(by_flag) is Status.PLANNED
-    committed(memory, meant)
+    commit_first(memory, meant)
     assert plan_for(memory, group("orders")).changes == ()
 
 
-def test_a_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluster) -> None:
-    made(memory, "prices", 1)
-    committed(memory, group("orders", "prices"))
+def test_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluster) -> None:
+    create_topic(memory, "prices", 1)
+    commit_first(memory, group("orders", "prices"))
     record = memory._contents.groups["g"]
     kept = {partition: offset for partition, offset in record.offsets.items() if partition[0] == "prices"}
     memory._contents.groups["g"] = replace(record, offsets=kept)
@@ -133,15 +133,15 @@ def test_a_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluste
     assert (planned.change.fields[0].assessment.hazard, planned.status) == (HAZARD, Status.NEEDS_CONSENT)
 
 
-def test_a_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
-    made(memory, "prices", 1)
+def test_new_topic_of_the_group_is_safe(memory: MemoryCluster) -> None:
+    commit_first(memory, group("orders"))
+    create_topic(memory, "prices", 1)
     (planned,) = plan_for(memory, group("orders", "prices")).changes
     assert planned.status is Status.PLANNED
 
 
-def test_a_group_that_an_apply_deleted_may_come_back(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+def test_group_that_an_apply_deleted_may_come_back(memory: MemoryCluster) -> None:
+    commit_first(memory, group("orders"))
     gone = Desired(ResourceRef("ConsumerGroup", "g"), None, Intent(allow={"delete": "TICKET-1"}))
     plan = plan_for(memory, gone)
     assert isinstance(plan.changes[0].change, Delete)
@@ -149,23 +149,23 @@ def test_a_group_that_an_apply_deleted_may_come_back(memory: MemoryCluster) -> N
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
 
 
-def test_a_topic_that_an_apply_made_anew_has_nothing_to_skip(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+def test_topic_that_an_apply_recreated_has_nothing_to_skip(memory: MemoryCluster) -> None:
+    commit_first(memory, group("orders"))
     recorded_apply(plan_for(memory, absent("orders"), allow="Topic/orders:delete"), memory)
-    assert status_of(plan_for(memory, declared("orders", 2), group("orders"))) is Status.PLANNED, (
+    assert status_of(plan_for(memory, declare_topic("orders", 2), group("orders"))) is Status.PLANNED, (
         "in one plan"
     )
-    recorded_apply(plan_for(memory, declared("orders", 2)), memory)
+    recorded_apply(plan_for(memory, declare_topic("orders", 2)), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED, "one after the other"
 
 
-def test_a_commit_that_failed_was_none(memory: MemoryCluster) -> None:
+def test_commit_that_failed_was_none(memory: MemoryCluster) -> None:
     memory.fail_next(RequestRejected("no (NOT_COORDINATOR)", code="NOT_COORDINATOR"))
     recorded_apply(plan_for(memory, group("orders")), memory)
     assert status_of(plan_for(memory, group("orders"))) is Status.PLANNED
 
 
-def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> None:
+def test_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> None:
     """As an apply leaves it that is killed before it could write what became of it.
 
     Within the time for which brokers keep offsets, a group that is not there shows that it was none.
@@ -184,16 +184,16 @@ def test_a_commit_without_a_result_may_have_been_one(memory: MemoryCluster) -> N
     assert "unread records are skipped" in (assessment.reason or "")
 
 
-def test_a_group_that_is_there_does_not_show_that_a_commit_was_none(memory: MemoryCluster) -> None:
+def test_group_that_is_there_does_not_show_that_a_commit_was_none(memory: MemoryCluster) -> None:
     plan = plan_for(memory, group("orders"))
     open_journal(memory, AuditSettings(), plan, HEADER, "sha256:0", ALICE).intend(plan.changes)
-    made(memory, "prices", 1)
+    create_topic(memory, "prices", 1)
     memory.commit("g", {("prices", 0): 0})
     assert status_of(plan_for(memory, group("orders", "prices"))) is Status.NEEDS_CONSENT
 
 
 @pytest.mark.parametrize("carried_out", [True, False])
-def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, carried_out: bool) -> None:
+def test_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, carried_out: bool) -> None:
     """Reading back has not shown it: the brokers took too long, or the group had been forgotten by then."""
     g = ResourceRef("ConsumerGroup", "g")
     long = 1_000
@@ -216,7 +216,7 @@ def test_a_commit_without_an_answer_may_have_been_one(memory: MemoryCluster, *, 
     assert "records are read again" in reason
 
 
-def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
+def test_commit_that_was_refused_for_some_partitions_may_be_one(memory: MemoryCluster) -> None:
     refused = RequestRejected("orders:1: no (NOT_COORDINATOR)", code="NOT_COORDINATOR")
     refused.is_partial = True
     memory.fail_next(refused)
@@ -224,8 +224,8 @@ def test_a_commit_that_was_refused_for_some_partitions_may_be_one(memory: Memory
     assert status_of(plan_for(memory, group("orders"))) is Status.NEEDS_CONSENT
 
 
-def test_a_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory: MemoryCluster) -> None:
-    committed(memory, group("orders"))
+def test_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memory: MemoryCluster) -> None:
+    commit_first(memory, group("orders"))
     gone = Desired(ResourceRef("ConsumerGroup", "g"), None, Intent(allow={"delete": "TICKET-1"}))
     plan = plan_for(memory, gone, absent("orders"))
     assert len(plan.changes) == 2
@@ -238,12 +238,12 @@ def test_a_topic_or_a_group_that_may_have_been_deleted_may_also_be_the_same(memo
 def test_where_no_record_is_kept_nothing_is_known(
     memory: MemoryCluster, target: ClusterSettings | None
 ) -> None:
-    committed(memory, group("orders"))
+    commit_first(memory, group("orders"))
     expire(memory)
     assert status_of(plan_for(memory, group("orders"), target=target)) is Status.PLANNED
 
 
-def test_the_record_is_read_for_nothing_else() -> None:
+def test_record_is_read_for_nothing_else() -> None:
     class Counting(MemoryCluster):
         asked = 0
 
@@ -252,14 +252,14 @@ def test_the_record_is_read_for_nothing_else() -> None:
             return super().read_audit()
 
     cluster = Counting()
-    made(cluster, "orders", 2)
-    plan_for(cluster, declared("orders", 4), declared("new"))
+    create_topic(cluster, "orders", 2)
+    plan_for(cluster, declare_topic("orders", 4), declare_topic("new"))
     assert cluster.asked == 0
-    plan_for(cluster, declared("orders", 2), group("orders"))
+    plan_for(cluster, declare_topic("orders", 2), group("orders"))
     assert cluster.asked == 1
 
 
-def test_a_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryCluster) -> None:
+def test_record_that_cannot_be_read_is_a_note_and_no_failure(memory: MemoryCluster) -> None:
     memory.hide(AUDIT_TOPIC)
     plan = plan_for(memory, group("orders"))
     assert status_of(plan) is Status.PLANNED

@@ -103,7 +103,7 @@ def test_everything_that_the_issue_asks_for_is_in_an_intent() -> None:
     assert make_record_key(line) == "Topic/orders"
 
 
-def test_a_result_says_which_fields_were_carried_out() -> None:
+def test_result_names_which_fields_were_carried_out() -> None:
     half = [AlterConfigs(REF, {"retention.ms": "86400000"}, ("segment.ms",))]
     (line,) = result(UPDATE, *half, result=Result.FAILED, message="no room")
     assert json.loads(line) == {
@@ -127,28 +127,28 @@ def test_a_result_says_which_fields_were_carried_out() -> None:
     assert done == ["partitions", "config.retention.ms"]
 
 
-def test_a_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
+def test_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
     fields = (
         FieldChange("partitions", 1, 2),
         FieldChange("replicationFactor", 1, 2),
         FieldChange("placement", "1", "1:2,2:1"),
     )
     planned = PlannedChange(Update(REF, "id-1", fields), Status.PLANNED)
-    more, moves = AddPartitions(REF, 1, 2, ((2,),)), Reassign(REF, {0: (1,)}, {0: (1, 2)})
-    half = ResourceResult(planned, Result.FAILED, done=(more,), not_done=(moves,), in_doubt=(moves,))
+    extra, moves = AddPartitions(REF, 1, 2, ((2,),)), Reassign(REF, {0: (1,)}, {0: (1, 2)})
+    half = ResourceResult(planned, Result.FAILED, done=(extra,), not_done=(moves,), in_doubt=(moves,))
     (line,) = render_result("run.1", AT, half)
     assert json.loads(line)["done"] == ["partitions"]
     assert json.loads(line)["in_doubt"] == ["replicationFactor", "placement"]
-    (line,) = result(planned, more, moves)
+    (line,) = result(planned, extra, moves)
     assert json.loads(line)["done"] == ["partitions", "replicationFactor", "placement"]
     grown = (FieldChange("partitions", 1, 2), FieldChange("placement", "1", "1,2"))
     planned = PlannedChange(Update(REF, "id-1", grown), Status.PLANNED)
-    assert json.loads(result(planned, more)[0])["done"] == ["partitions", "placement"]
+    assert json.loads(result(planned, extra)[0])["done"] == ["partitions", "placement"]
 
 
-def test_a_result_says_of_which_fields_no_answer_came() -> None:
-    configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
-    ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(more,), in_doubt=(more,))
+def test_result_reports_of_which_fields_no_answer_came() -> None:
+    configs, extra = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
+    ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(extra,), in_doubt=(extra,))
     lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
     assert json.loads(lines[-1])["done"] == ["config.retention.ms"]
     assert json.loads(lines[-1])["in_doubt"] == ["partitions"]
@@ -159,8 +159,8 @@ def test_a_result_says_of_which_fields_no_answer_came() -> None:
 
 
 def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> None:
-    configs, more = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
-    ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, more), in_doubt=(more,))
+    configs, extra = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
+    ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, extra), in_doubt=(extra,))
     lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
     (entry,) = read(*lines).entries
     lines += entry.render_confirmation(AT, "later")  # which says more than it is asked
@@ -171,13 +171,13 @@ def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> N
     assert not entry.is_open
     assert entry.outcome.result == "failed", "not all of it was carried out"
     assert entry.outcome.message.startswith("no answer; apply later found the change on the cluster")
-    ended = replace(ended, done=(configs,), not_done=(more,))
+    ended = replace(ended, done=(configs,), not_done=(extra,))
     (entry,) = read(lines[0], *render_result("run.1", AT, ended), lines[-1]).entries
     assert entry.outcome is not None
     assert entry.outcome.result == "applied"
 
 
-def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
+def test_long_result_that_is_unsure_is_written_in_parts() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     offsets = {("a" * 200, number): number for number in range(9_000)}
     planned = PlannedChange(Create(group, {}), Status.PLANNED)
@@ -188,8 +188,10 @@ def test_a_long_result_that_is_unsure_is_written_in_parts() -> None:
     assert len(lines) > 1
     assert max(map(len, lines)) <= MAX_LINE_BYTES
     documents = [json.loads(line) for line in lines]
-    assert [path for one in documents for path in one["in_doubt"]] == [*map(partition_path, offsets)]
-    assert [path for one in documents for path in one["done"]] == ["offsets.orders"]
+    assert [path for document in documents for path in document["in_doubt"]] == [
+        *map(partition_path, offsets)
+    ]
+    assert [path for document in documents for path in document["done"]] == ["offsets.orders"]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytes
 # --- the size of a line ----------------------------------------------------------------------------
 
 
-def test_a_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() -> None:
+def test_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() -> None:
     group = ResourceRef("ConsumerGroup", "g")
     offsets = {partition_path((LONG, n)): n for n in range(9_000)}
     planned = PlannedChange(Delete(group, None, offsets, UPDATE.change.fields[0].assessment), Status.PLANNED)  # type: ignore[union-attr]
@@ -267,7 +269,7 @@ def test_a_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one(
     assert len(results) > 1
     assert max(map(len, results)) <= MAX_LINE_BYTES
     (entry,) = read(*intents, *results).entries
-    assert {one.path: one.before for one in entry.fields} == offsets
+    assert {field.path: field.before for field in entry.fields} == offsets
     assert entry.complete
     assert entry.outcome is not None
     assert len(entry.outcome.done) == 9_000
@@ -283,7 +285,7 @@ def test_long_values_and_foreign_words_are_bounded_in_a_record() -> None:
     lines = intent(PlannedChange(Update(REF, None, fields), Status.PLANNED))
     assert max(map(len, lines)) <= MAX_LINE_BYTES
     (entry,) = read(*lines).entries
-    assert [one.cut for one in entry.fields] == [True] * 9
+    assert [field.cut for field in entry.fields] == [True] * 9
     assert entry.fields[0].before == short
     assert entry.fields[0].after == "é" * 10_000
     assert json.loads(lines[0])["fields"][0]["cut"] == ["after"]
@@ -302,7 +304,7 @@ CONSENTS = st.lists(builds(Consent, hostile_text(), hostile_text(), hostile_text
 
 @given(planned_changes(), CONSENTS)
 def test_what_is_written_is_read_back(planned: PlannedChange, consents: list[Consent]) -> None:
-    due = [one for one in fields_of(planned.change) if one.deferred is None]
+    due = [item for item in fields_of(planned.change) if item.deferred is None]
     ended = ResourceResult(planned, Result.FAILED, "why \x1b[2J")
     lines = [*intent(planned, *consents), *render_result("run.1", AT, ended)]
     for line in lines:
@@ -315,8 +317,8 @@ def test_what_is_written_is_read_back(planned: PlannedChange, consents: list[Con
     (entry,) = log.entries
     assert entry.ref == planned.ref
     assert entry.action == action_of(planned.change)
-    assert [(one.path, one.before, one.after) for one in entry.fields] == [
-        (one.path, one.before, one.after) for one in due
+    assert [(field.path, field.before, field.after) for field in entry.fields] == [
+        (item.path, item.before, item.after) for item in due
     ]
     # Halves of surrogate pairs cannot be written.
     given = ((consent.hazard, consent.reason) for consent in consents)
@@ -361,7 +363,7 @@ DAMAGED_RECORD = "here: skipped {}: damaged, or not a record of kafkaform"
 
 
 @pytest.mark.parametrize("line", DAMAGED)
-def test_a_damaged_line_costs_no_other(line: str) -> None:
+def test_damaged_line_costs_no_other(line: str) -> None:
     log = read(line, *intent(UPDATE), *result(UPDATE))
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
@@ -377,7 +379,7 @@ def test_damage_in_any_place_leaves_the_line_out() -> None:
             assert log.problems, content
 
 
-def test_a_text_that_is_not_utf_8_costs_no_line() -> None:
+def test_text_that_is_not_utf_8_costs_no_line() -> None:
     common = describe_apply(
         Author("ad\udcff\U0001f600", "host"),
         commit=None,
@@ -390,7 +392,7 @@ def test_a_text_that_is_not_utf_8_costs_no_line() -> None:
     assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
-def test_later_formats_and_damaged_lines_are_told_once_and_left_out() -> None:
+def test_later_formats_and_damaged_lines_are_reported_once_and_left_out() -> None:
     log = read(*(line.replace('"kind":"Topic"', '"kind":"Later"') for line in intent(UPDATE)))
     assert ([str(entry.ref) for entry in log.entries], log.problems) == (["Later/orders"], ())
     log = read(*intent(UPDATE), "x", "y", "z")
@@ -401,12 +403,12 @@ def test_later_formats_and_damaged_lines_are_told_once_and_left_out() -> None:
     (problem,) = log.problems
     assert problem.startswith("here: skipped record 2: the format is newer than 1")
     lines = [*intent(UPDATE), *result(UPDATE)]
-    more = [json.dumps({**json.loads(line), "colour": "green"}) for line in lines]
-    log = read(*more)
+    coloured = [json.dumps({**json.loads(line), "colour": "green"}) for line in lines]
+    log = read(*coloured)
     assert (len(log.entries), log.problems) == (1, ())
 
 
-def test_the_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -> None:
+def test_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -> None:
     # Nobody rewrites history by writing it again.
     forged = json.dumps({**json.loads(intent(UPDATE)[0]), "who": "mallory"})
     again = json.dumps({**json.loads(result(UPDATE)[0]), "result": "failed"})
@@ -423,11 +425,11 @@ def test_the_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -
 
 
 def test_two_copies_are_one_record_in_the_order_of_time() -> None:
-    def at(number: int) -> str:
+    def stamp_line(number: int) -> str:
         (line,) = intent(UPDATE, change_id=f"run{number}.1")
         return line.replace(AT, f"2026-11-03T12:00:0{number}.000Z")
 
-    both = merge_records(read(at(1), at(3)), read(at(1), at(2)))
+    both = merge_records(read(stamp_line(1), stamp_line(3)), read(stamp_line(1), stamp_line(2)))
     assert [entry.run for entry in both.entries] == ["run1", "run2", "run3"]
 
 

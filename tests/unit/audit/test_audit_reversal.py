@@ -11,7 +11,7 @@ from kafkaform.core.model import Desired, FieldValue, Intent, ResourceRef
 from kafkaform.core.values import replace
 from kafkaform.inspect.reversal import Reversal, plan_reversal
 from tests.support.plans.audit import Story
-from tests.support.plans.scenes import DAY, WEEK, absent, declared
+from tests.support.plans.scenes import DAY, WEEK, absent, declare_topic
 
 RETENTION = "config.retention.ms"
 ORDERS = ResourceRef("Topic", "orders")
@@ -21,7 +21,7 @@ GROUP = ResourceRef("ConsumerGroup", "g")
 def plan_undo(
     story: Story, *changes: AuditEntry, desired: tuple[Desired, ...] = (), force: bool = False
 ) -> Reversal:
-    return plan_reversal(changes, story.entries, {one.ref: one for one in desired}, force=force)
+    return plan_reversal(changes, story.entries, {item.ref: item for item in desired}, force=force)
 
 
 def get_refusal(found: Reversal) -> str:
@@ -39,7 +39,7 @@ def test_earlier_values_come_back(story: Story) -> None:
         "orders",
         {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1000"), "replicationFactor": (1, 3)},
     )
-    now = declared("orders", replicas=3, retention_ms=DAY, segment_ms="1000")
+    now = declare_topic("orders", replicas=3, retention_ms=DAY, segment_ms="1000")
     found = plan_undo(story, change, desired=(now,))
     assert found.edits == [
         Edit(ORDERS, RETENTION, WEEK),
@@ -53,7 +53,7 @@ def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(sto
     change = story.add(
         "update", "orders", {"replicationFactor": (1, 2), "placement": ("1,2,3", "1:2,2:3,3:1")}
     )
-    now = declared("orders", replicas=2)
+    now = declare_topic("orders", replicas=2)
     found = plan_undo(story, change, desired=(now,))
     assert (found.edits, found.refused) == ([Edit(ORDERS, "replicationFactor", 1)], [])
     (note,) = found.notes
@@ -65,11 +65,11 @@ def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(sto
 
 def test_partitions_do_not_come_back_but_other_fields(story: Story) -> None:
     change = story.add("update", "orders", {"partitions": (3, 6), RETENTION: (WEEK, DAY)})
-    found = plan_undo(story, change, desired=(declared("orders", 6, retention_ms=DAY),))
+    found = plan_undo(story, change, desired=(declare_topic("orders", 6, retention_ms=DAY),))
     assert found.edits == [Edit(ORDERS, RETENTION, WEEK)]
     (reason,) = found.refused
     assert "partitions: Kafka cannot remove partitions (3 → 6)" in reason
-    forced = plan_undo(story, change, desired=(declared("orders", 6, retention_ms=DAY),), force=True)
+    forced = plan_undo(story, change, desired=(declare_topic("orders", 6, retention_ms=DAY),), force=True)
     assert forced.refused == found.refused
 
 
@@ -87,7 +87,7 @@ def test_offsets_are_left_to_a_reset(story: Story) -> None:
     assert "`kafkaform reset g --topic orders:2 --to 41`" in orders
 
 
-def test_a_reset_of_many_partitions_is_undone_by_one_command(story: Story) -> None:
+def test_reset_of_many_partitions_is_undone_by_one_command(story: Story) -> None:
     fields: dict[str, tuple[FieldValue, FieldValue]] = {f"offsets.orders:{n}": (0, 7) for n in range(12)}
     same = story.add("update", "g", {**fields, "offsets.prices:3": (0, 7)}, kind="ConsumerGroup")
     (refused,) = plan_undo(story, same, desired=(Desired(GROUP, {}),)).refused
@@ -105,14 +105,14 @@ def test_offsets_that_differ_are_left_to_a_file(story: Story) -> None:
 
 def test_manifest_with_earlier_value_is_unchanged(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
-    found = plan_undo(story, change, desired=(declared("orders", retention_ms=WEEK),))
+    found = plan_undo(story, change, desired=(declare_topic("orders", retention_ms=WEEK),))
     assert (found.edits, found.refused) == ([], [])
     assert "already has 7d" in found.notes[0]
 
 
 def test_manifest_changed_since_needs_force(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
-    by_now = (declared("orders", retention_ms="3600000"),)
+    by_now = (declare_topic("orders", retention_ms="3600000"),)
     assert "the manifest has 1h now; --force" in get_refusal(plan_undo(story, change, desired=by_now))
     assert plan_undo(story, change, desired=by_now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
 
@@ -120,7 +120,7 @@ def test_manifest_changed_since_needs_force(story: Story) -> None:
 def test_field_changed_by_later_apply_needs_force(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
     story.add("update", "orders", {RETENTION: (DAY, "3600000")})
-    now = (declared("orders", retention_ms="3600000", segment_ms="1"),)
+    now = (declare_topic("orders", retention_ms="3600000", segment_ms="1"),)
     found = plan_undo(story, change, desired=now)
     assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
     (reason,) = found.refused
@@ -133,13 +133,13 @@ def test_later_apply_without_effect_is_ignored(story: Story) -> None:
     story.add("update", "orders", {RETENTION: (DAY, "1")}, result="failed")
     story.add("update", "orders", {"partitions": (1, 2)})
     story.add("update", "prices", {RETENTION: (DAY, "1")})
-    assert plan_undo(story, change, desired=(declared("orders", retention_ms=DAY),)).refused == []
+    assert plan_undo(story, change, desired=(declare_topic("orders", retention_ms=DAY),)).refused == []
 
 
 def test_later_apply_without_result_needs_force(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
     story.add("update", "orders", {RETENTION: (DAY, "3600000")}, result=None)
-    now = (declared("orders", retention_ms=DAY),)
+    now = (declare_topic("orders", retention_ms=DAY),)
     assert "apply run1 may have changed it again, to 1h; --force" in get_refusal(
         plan_undo(story, change, desired=now)
     )
@@ -155,7 +155,7 @@ def test_recreated_resource_needs_force(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
     story.add("delete", "orders", {RETENTION: (DAY, None)})
     story.add("create", "orders", {RETENTION: (None, DAY)})
-    now = (declared("orders", retention_ms=DAY),)
+    now = (declare_topic("orders", retention_ms=DAY),)
     assert "apply run1 deleted the resource since; --force" in get_refusal(
         plan_undo(story, change, desired=now)
     )
@@ -175,7 +175,7 @@ def test_missing_manifest_is_refused(story: Story) -> None:
 @pytest.mark.parametrize("result", ["not_tried", "moved", "already", "failed"])
 def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
-    found = plan_undo(story, change, desired=(declared("orders", retention_ms=DAY),), force=True)
+    found = plan_undo(story, change, desired=(declare_topic("orders", retention_ms=DAY),), force=True)
     assert (found.edits, found.refused) == ([], [])
     assert f"({result})" in found.notes[0]
 
@@ -183,13 +183,13 @@ def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
 def test_only_applied_fields_come_back(story: Story) -> None:
     both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
     change = story.add("update", "orders", both, result="failed", done=[RETENTION])
-    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
     assert plan_undo(story, change, desired=now).edits == [Edit(ORDERS, RETENTION, WEEK)]
 
 
 def test_change_without_result_needs_force(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=None)
-    now = (declared("orders", retention_ms=DAY),)
+    now = (declare_topic("orders", retention_ms=DAY),)
     assert "its result is not known" in get_refusal(plan_undo(story, change, desired=now))
     assert plan_undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
 
@@ -199,7 +199,7 @@ def test_field_in_doubt_needs_force(story: Story) -> None:
     change = story.add(
         "update", "orders", both, result="failed", done=["config.segment.ms"], in_doubt=[RETENTION]
     )
-    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
     found = plan_undo(story, change, desired=now)
     assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
     (reason,) = found.refused
@@ -214,7 +214,7 @@ def test_field_in_doubt_of_later_apply_needs_force(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")})
     again = {RETENTION: (DAY, "5"), "config.segment.ms": ("1", "2")}
     story.add("update", "orders", again, result="failed", in_doubt=[RETENTION])
-    now = (declared("orders", retention_ms=DAY, segment_ms="1"),)
+    now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
     found = plan_undo(story, change, desired=now)
     assert found.edits == [Edit(ORDERS, "config.segment.ms", None)], "which the later apply did not change"
     (reason,) = found.refused
@@ -223,7 +223,7 @@ def test_field_in_doubt_of_later_apply_needs_force(story: Story) -> None:
 
 def test_incomplete_record_is_refused(story: Story) -> None:
     change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
-    now = (declared("orders", retention_ms=DAY),)
+    now = (declare_topic("orders", retention_ms=DAY),)
     cut = replace(change, fields=(replace(change.fields[0], cut=True),))
     for damaged in (cut, replace(change, complete=False)):
         assert "incomplete" in get_refusal(plan_undo(story, damaged, desired=now, force=True))
@@ -234,7 +234,7 @@ def test_incomplete_record_is_refused(story: Story) -> None:
 
 def test_creation_becomes_a_tombstone(story: Story) -> None:
     change = story.add("create", "orders", {"partitions": (None, 3)})
-    found = plan_undo(story, change, desired=(declared("orders", protected=True),))
+    found = plan_undo(story, change, desired=(declare_topic("orders", protected=True),))
     assert found.edits == [Edit(ORDERS, "state", "absent")]
     assert "needs consent to delete" in found.notes[0]
     assert "deletionProtection prevents that" in found.notes[1]
@@ -242,13 +242,13 @@ def test_creation_becomes_a_tombstone(story: Story) -> None:
     assert "already has `state: absent`" in plan_undo(story, change, desired=(absent("orders"),)).notes[0]
 
 
-def test_a_creation_that_was_undone_already(story: Story) -> None:
+def test_creation_that_was_undone_already(story: Story) -> None:
     change = story.add("create", "orders", {"partitions": (None, 3)})
     story.add("update", "orders", {"partitions": (3, 6)})
-    assert plan_undo(story, change, desired=(declared("orders"),)).refused == []
+    assert plan_undo(story, change, desired=(declare_topic("orders"),)).refused == []
     story.add("delete", "orders", {"partitions": (6, None)})
     assert "apply run2 deleted it since" in get_refusal(
-        plan_undo(story, change, desired=(declared("orders"),))
+        plan_undo(story, change, desired=(declare_topic("orders"),))
     )
 
 
@@ -264,10 +264,13 @@ def test_deletion_removes_its_tombstone(story: Story) -> None:
         Edit(ORDERS, "state", None),
     ]
     assert "its records are lost" in found.notes[0]
-    assert "a manifest declares it again" in plan_undo(story, change, desired=(declared("orders"),)).notes[0]
+    assert (
+        "a manifest declares it again"
+        in plan_undo(story, change, desired=(declare_topic("orders"),)).notes[0]
+    )
 
 
-def test_a_deletion_without_a_manifest_gets_a_new_one(story: Story) -> None:
+def test_deletion_without_a_manifest_gets_a_new_one(story: Story) -> None:
     change = story.add(
         "delete", "orders", {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
     )
@@ -300,7 +303,7 @@ def test_group_comes_back_without_its_offsets(story: Story) -> None:
     ]
 
 
-def test_a_deletion_that_was_undone_already(story: Story) -> None:
+def test_deletion_that_was_undone_already(story: Story) -> None:
     change = story.add("delete", "orders", {"partitions": (6, None)})
     story.add("create", "orders", {"partitions": (None, 6)})
     assert "apply run1 created it since" in get_refusal(plan_undo(story, change))
@@ -313,7 +316,11 @@ def test_changes_of_one_apply_are_undone_together(story: Story) -> None:
     first = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
     second = story.add("update", "prices", {RETENTION: (WEEK, DAY)}, result="not_tried")
     third = story.add("create", "new", {"partitions": (None, 1)})
-    now = (declared("orders", retention_ms=DAY), declared("new", 1), declared("prices", retention_ms=DAY))
+    now = (
+        declare_topic("orders", retention_ms=DAY),
+        declare_topic("new", 1),
+        declare_topic("prices", retention_ms=DAY),
+    )
     found = plan_undo(story, third, second, first, desired=now)
     assert found.edits == [
         Edit(ResourceRef("Topic", "new"), "state", "absent"),

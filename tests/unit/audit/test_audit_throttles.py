@@ -21,7 +21,7 @@ from kafkaform.core.errors import AuditError
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles, union
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import recorded_apply
-from tests.support.plans.scenes import declared, plan_for
+from tests.support.plans.scenes import declare_topic, plan_for
 from tests.support.plans.strategies import examples
 
 KEPT = AuditSettings()
@@ -39,19 +39,19 @@ def test_what_was_announced_and_not_removed_is_found_by_the_next_apply(memory: M
     first = throttle_journal(memory, "aaa")
     assert first.kept
     announced = first.announce(SOME)
-    assert [one.throttles for one in announced] == [SOME]
+    assert [item.throttles for item in announced] == [SOME]
     assert first.read_leftovers() == []  # its own are not what a dead one has left
     second = throttle_journal(memory, "bbb")
-    assert [(one.id, one.throttles) for one in second.read_leftovers()] == [("aaa.1", SOME)]
+    assert [(leftover.id, leftover.throttles) for leftover in second.read_leftovers()] == [("aaa.1", SOME)]
     second.record_removal(second.read_leftovers())
     assert throttle_journal(memory, "ccc").read_leftovers() == []
 
 
 def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
     first = throttle_journal(memory, "aaa")
-    one = first.announce(SOME)
+    item = first.announce(SOME)
     first.announce(Throttles({3: Rates(5, 5)}))
-    first.record_removal(one)
+    first.record_removal(item)
     assert [left.throttles for left in throttle_journal(memory, "bbb").read_leftovers()] == [
         Throttles({3: Rates(5, 5)})
     ]
@@ -60,7 +60,9 @@ def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
 def test_what_is_removed_in_one_of_two_places_is_removed(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     announced = throttle_journal(memory, "aaa", both).announce(SOME)
-    assert [one.throttles for one in throttle_journal(memory, "bbb", both).read_leftovers()] == [SOME]
+    assert [leftover.throttles for leftover in throttle_journal(memory, "bbb", both).read_leftovers()] == [
+        SOME
+    ]
     throttle_journal(memory, "aaa", AuditSettings(topic=False, file=both.file)).record_removal(announced)
     assert throttle_journal(memory, "bbb", both).read_leftovers() == []
 
@@ -75,11 +77,11 @@ def test_throttles_of_another_cluster_are_not_of_this_one(tmp_path: Path) -> Non
 def test_without_a_record_nothing_is_remembered(memory: MemoryCluster) -> None:
     none = throttle_journal(memory, "aaa", AuditSettings(topic=False))
     assert not none.kept
-    assert [one.throttles for one in none.announce(SOME)] == [SOME]
+    assert [item.throttles for item in none.announce(SOME)] == [SOME]
     assert (none.read_leftovers(), memory.read_audit()) == ([], ())
 
 
-def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
+def test_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryCluster) -> None:
     memory.deny()
     with pytest.raises(AuditError, match="cannot be written"):
         throttle_journal(memory, "aaa").announce(SOME)
@@ -89,7 +91,7 @@ def test_a_record_that_cannot_be_written_or_read_is_an_error(memory: MemoryClust
 
 
 def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
-    run, _ = recorded_apply(plan_for(memory, declared("a")), memory)
+    run, _ = recorded_apply(plan_for(memory, declare_topic("a")), memory)
     before = read_record(memory, KEPT)
     throttle_journal(memory, run).announce(SOME)
     log = read_record(memory, KEPT)
@@ -97,7 +99,7 @@ def test_throttles_are_no_entries_of_the_history(memory: MemoryCluster) -> None:
     assert read_trail(memory, KEPT, memory.facts().cluster_id).settings(before.entries[0].ref, "partitions")
 
 
-def test_lines_that_are_damaged_are_told_and_left_out(memory: MemoryCluster) -> None:
+def test_lines_that_are_damaged_are_reported_and_left_out(memory: MemoryCluster) -> None:
     throttle_journal(memory, "aaa").announce(SOME)
     (line,) = memory.read_audit()
     document = json.loads(line)
@@ -130,7 +132,7 @@ def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partit
         [Lines()], lambda: parse_record(lines, "here").throttles, "aaa", "memory"
     ).announce(throttles)
     assert max(map(len, lines)) <= MAX_LINE_BYTES
-    assert union(one.throttles for one in announced) == throttles
+    assert union(item.throttles for item in announced) == throttles
     log = parse_record(lines, "here")
     assert log.problems == ()
     assert union(entry.throttles for entry in log.throttles) == throttles

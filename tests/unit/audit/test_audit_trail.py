@@ -1,4 +1,4 @@
-"""Who set what: as far back as the resource has been the same."""
+"""Tests of the authors of values: as far back as the resource has been the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkaform.core.model import FieldValue, ResourceRef
 from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story, recorded_apply
-from tests.support.plans.scenes import DAY, WEEK, declared, plan_for, topic
+from tests.support.plans.scenes import DAY, WEEK, declare_topic, plan_for, topic
 
 RETENTION = "config.retention.ms"
 ORDERS = ResourceRef("Topic", "orders")
@@ -25,7 +25,7 @@ def values(story: Story, path: str = RETENTION, ref: ResourceRef = ORDERS) -> li
     return [setting.value for setting in Trail(story.entries).settings(ref, path)]
 
 
-def test_the_newest_comes_first_with_who_and_when(story: Story) -> None:
+def test_newest_comes_first_with_who_and_when(story: Story) -> None:
     story.add("create", "orders", {"partitions": (None, 3), RETENTION: (None, WEEK)})
     story.add("update", "orders", {RETENTION: (WEEK, DAY)}, who="bob", commit=None)
     latest, first = Trail(story.entries).settings(ORDERS, RETENTION)
@@ -47,7 +47,7 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
     story.add("delete", "orders", {RETENTION: (WEEK, None)}, result=None)
     story.add("create", "orders", {RETENTION: (None, DAY)}, result=None)
     trail = Trail(story.entries)
-    assert [(one.value, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
+    assert [(setting.value, setting.certain) for setting in trail.settings(ORDERS, RETENTION)] == [
         (DAY, False),
         (WEEK, True),
     ]
@@ -59,37 +59,35 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
     assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, True)
 
 
-def test_a_deletion_that_took_place_is_over(story: Story) -> None:
+def test_deletion_that_took_place_is_over(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)})
     assert Trail(story.entries).find_open(ORDERS, "delete") is None
 
 
-def test_the_half_that_was_carried_out_counts(story: Story) -> None:
+def test_half_that_was_carried_out_counts(story: Story) -> None:
     half: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
     story.add("update", "orders", half, result="failed", done=[RETENTION])
     assert values(story) == [DAY]
     assert values(story, "partitions") == []
 
 
-def test_the_half_that_no_answer_came_for_may_have_been_carried_out(story: Story) -> None:
+def test_half_that_no_answer_came_for_may_have_been_carried_out(story: Story) -> None:
     half: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
     story.add("create", "orders", {RETENTION: (None, WEEK), "partitions": (None, 3)})
     story.add("update", "orders", half, result="failed", done=["partitions"], in_doubt=[RETENTION])
     story.add("update", "orders", half, result="failed", in_doubt=[RETENTION])
     trail = Trail(story.entries)
-    assert [(one.value, one.run, one.certain) for one in trail.settings(ORDERS, RETENTION)] == [
-        (DAY, "run2", False),
-        (DAY, "run1", False),
-        (WEEK, "run0", True),
-    ]
-    assert [(one.value, one.certain) for one in trail.settings(ORDERS, "partitions")] == [
+    assert [
+        (setting.value, setting.run, setting.certain) for setting in trail.settings(ORDERS, RETENTION)
+    ] == [(DAY, "run2", False), (DAY, "run1", False), (WEEK, "run0", True)]
+    assert [(setting.value, setting.certain) for setting in trail.settings(ORDERS, "partitions")] == [
         (6, True),
         (3, True),
     ]
 
 
-def test_a_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
+def test_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)}, result="failed", in_doubt=[RETENTION])
     assert values(story) == [WEEK]
@@ -98,7 +96,7 @@ def test_a_deletion_that_no_answer_came_for_ends_nothing(story: Story) -> None:
     assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, False)
 
 
-def test_a_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
+def test_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("delete", "orders", {RETENTION: (WEEK, None)})
     assert values(story) == []
@@ -110,7 +108,7 @@ def test_a_resource_that_was_deleted_takes_its_past_along(story: Story) -> None:
     assert values(story) == [DAY, None]
 
 
-def test_what_was_made_anew_has_no_older_past(story: Story) -> None:
+def test_what_was_recreated_has_no_older_past(story: Story) -> None:
     """Somebody else deleted it in between."""
     story.add("create", "orders", {RETENTION: (None, WEEK)})
     story.add("create", "orders", {RETENTION: (None, DAY)})
@@ -132,7 +130,7 @@ def test_making_and_deleting_is_known_by_time(story: Story) -> None:
     assert not trail.replaced_since(ResourceRef("Topic", "prices"), "")
 
 
-def test_a_record_that_does_not_exist_is_an_empty_trail(tmp_path: Path) -> None:
+def test_record_that_does_not_exist_is_an_empty_trail(tmp_path: Path) -> None:
     cluster = MemoryCluster()
     for audit in (AuditSettings(), AuditSettings(False), AuditSettings(file=tmp_path / "none.jsonl")):
         assert read_trail(cluster, audit, cluster.facts().cluster_id).settings(ORDERS, RETENTION) == ()
@@ -147,10 +145,10 @@ def test_what_is_not_kept_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("topic_too", [True, False])
-def test_an_apply_is_found_in_each_place(tmp_path: Path, topic_too: bool) -> None:
+def test_apply_is_found_in_each_place(tmp_path: Path, topic_too: bool) -> None:
     cluster = MemoryCluster()
     audit = AuditSettings(topic_too, tmp_path / "audit.jsonl")
-    run, _ = recorded_apply(plan_for(cluster, declared("orders", retention_ms=WEEK)), cluster, audit)
+    run, _ = recorded_apply(plan_for(cluster, declare_topic("orders", retention_ms=WEEK)), cluster, audit)
     for where in (audit, AuditSettings(False, audit.file)):
         (setting,) = read_trail(cluster, where, cluster.facts().cluster_id).settings(
             topic("orders"), RETENTION
@@ -162,7 +160,7 @@ def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None
     """One file may be kept for several, and a topic may be mirrored."""
     audit = AuditSettings(False, tmp_path / "audit.jsonl")
     staging, prod = MemoryCluster("staging"), MemoryCluster("prod")
-    recorded_apply(plan_for(staging, declared("orders", retention_ms=WEEK)), staging, audit)
+    recorded_apply(plan_for(staging, declare_topic("orders", retention_ms=WEEK)), staging, audit)
     assert read_trail(prod, audit, "prod").settings(ORDERS, RETENTION) == ()
     assert len(read_trail(staging, audit, "staging").settings(ORDERS, RETENTION)) == 1
     assert len(read_trail(prod, audit, "staging").settings(ORDERS, RETENTION)) == 1
@@ -175,17 +173,17 @@ def test_what_was_done_to_another_cluster_does_not_count(tmp_path: Path) -> None
         (Unreachable("nobody there", hint="is it up?"), r"is it up\?"),
     ],
 )
-def test_a_topic_that_cannot_be_read_is_told(error: ClusterError, hint: str) -> None:
+def test_topic_that_cannot_be_read_is_reported(error: ClusterError, hint: str) -> None:
     class Closed(MemoryCluster):
         def read_audit(self) -> Sequence[str]:
             raise error
 
-    with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as told:
+    with pytest.raises(AuditError, match=f"cannot be read: {error.message}") as caught:
         read_trail(Closed(), AuditSettings(), "any")
-    assert re.match(hint, told.value.hint or "")
+    assert re.match(hint, caught.value.hint or "")
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match=f"the record in {tmp_path} cannot be read: "):
         read_trail(MemoryCluster(), AuditSettings(False, tmp_path), "any")
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n\n")
@@ -193,7 +191,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert read_trail(MemoryCluster(), odd, "any").settings(ORDERS, "x") == ()
 
 
-def test_a_record_of_which_a_part_is_missing_still_tells_the_rest(story: Story) -> None:
+def test_record_of_which_a_part_is_missing_still_has_the_rest(story: Story) -> None:
     entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
     story.entries[0] = replace(entry, complete=False)
     assert values(story) == [DAY]

@@ -68,7 +68,7 @@ def test_what_changed_by_hand_is_not_held_back(team: Team, cluster: Connected) -
     assert "is applied already" in team.run().needs(0).err
 
 
-def test_a_plan_for_another_environment_is_refused(team: Team) -> None:
+def test_plan_for_another_environment_is_refused(team: Team) -> None:
     team.release(new=1)
     prod = {"environment": "test", "client": {"bootstrap.servers": "127.0.0.1:1"}, "verifyKey": "verify.pem"}
     team.agent.config(clusters={"prod": prod}, environments=["prod", "test"])

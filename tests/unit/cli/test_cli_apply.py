@@ -1,4 +1,4 @@
-"""What an apply accepts, and what it refuses before it changes anything."""
+"""Tests of the plans that an apply accepts, and of refusals before it changes anything."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, str], int, st
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("reviewed", [False, True])
 @pytest.mark.parametrize("case", WRONG)
-def test_a_plan_for_another_environment_is_refused(
+def test_plan_for_another_environment_is_refused(
     two: Project, cluster: Connected, case: str, reviewed: bool, signed: bool
 ) -> None:
     made, given, env, code, reason, hint = WRONG[case]
@@ -126,9 +126,7 @@ def test_a_plan_for_another_environment_is_refused(
 
 
 @pytest.mark.parametrize("reviewed", [False, True])
-def test_the_environment_of_a_cluster_may_have_changed(
-    two: Project, cluster: Connected, reviewed: bool
-) -> None:
+def test_environment_of_a_cluster_may_have_changed(two: Project, cluster: Connected, reviewed: bool) -> None:
     file = ("--reviewed", "p.json") if reviewed else ("p.json",)
     two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
     configure(two, "test")
@@ -141,7 +139,7 @@ def test_the_environment_of_a_cluster_may_have_changed(
 
 
 @pytest.mark.parametrize("given", [(), BY_CLUSTER, ("-e", "dev"), BY_ADDRESS])
-def test_a_plan_for_the_environment_of_the_cluster_is_applied(
+def test_plan_for_the_environment_of_the_cluster_is_applied(
     two: Project, cluster: Connected, given: tuple[str, ...]
 ) -> None:
     two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)

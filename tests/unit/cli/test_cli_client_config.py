@@ -33,7 +33,7 @@ def config(project: Project, *arguments: object) -> Call:
     return project.run("client-config", *arguments)
 
 
-def test_properties_unless_told_otherwise(project: Project) -> None:
+def test_properties_by_default(project: Project) -> None:
     assert config(project, "checkout").needs(0).out == (
         "group.id=checkout\n"
         "group.protocol=classic\n"
@@ -43,7 +43,7 @@ def test_properties_unless_told_otherwise(project: Project) -> None:
     )
 
 
-def test_the_environment_is_that_of_the_cluster(project: Project) -> None:
+def test_environment_is_that_of_the_cluster(project: Project) -> None:
     clusters = {
         name: {"environment": name, "client": {"bootstrap.servers": "127.0.0.1:1"}}
         for name in ("dev", "prod")
@@ -82,13 +82,13 @@ def test_no_kafka_client_is_imported_and_no_cluster_is_asked(project: Project) -
     assert call.needs(0).err == "set()"
 
 
-def test_a_path_of_ones_own(project: Project) -> None:
+def test_path_of_ones_own(project: Project) -> None:
     project.write("other/g.yaml", MANIFEST.replace("MORE", "").replace("checkout", "other"))
     assert config(project, "other", "other").needs(0).out.startswith("group.id=other\n")
     assert config(project, "checkout", "other").needs(64)
 
 
-def test_a_group_that_no_manifest_declares(project: Project) -> None:
+def test_group_that_no_manifest_declares(project: Project) -> None:
     call = config(project, "chekout").needs(64)
     assert "no manifest declares a group 'chekout'" in call.err
     assert "did you mean 'checkout'?" in call.err
@@ -98,7 +98,7 @@ def test_a_group_that_no_manifest_declares(project: Project) -> None:
     assert "no manifest declares a group" in config(project, "orders", "topics/orders.yaml").needs(64).err
 
 
-def test_a_group_that_is_to_be_absent_has_no_clients(project: Project) -> None:
+def test_group_that_is_to_be_absent_has_no_clients(project: Project) -> None:
     text = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: gone}\nspec: {state: absent}\n"
     project.write("topics/gone.yaml", text)
     assert "declared to be absent" in config(project, "gone").needs(64).err
@@ -114,7 +114,7 @@ def test_what_librdkafka_lacks_is_refused_at_its_place(project: Project) -> None
     assert "max.poll.records" not in left.out
 
 
-def test_a_setting_to_leave_out_has_to_be_there(project: Project) -> None:
+def test_setting_to_leave_out_has_to_be_there(project: Project) -> None:
     call = config(project, "checkout", "--without", "fetch.max.wait").needs(64)
     assert "--without fetch.max.wait: " in call.err
     assert "did you mean 'fetch.max.wait.ms'?" in call.err

@@ -45,7 +45,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def steering(words: str) -> dict[str, str]:
-    """What bash sets so that the last of these words is completed."""
+    """Return the variables of bash for completing the last of these words."""
     return {
         "_KAFKAFORM_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
@@ -55,9 +55,9 @@ def steering(words: str) -> dict[str, str]:
 
 @pytest.fixture
 def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Completed:
-    """What bash is offered in the place of the last of some words, in a folder."""
+    """Return a function that lists the completions of the last of some words, in a folder."""
 
-    def offered(folder: Path, words: str) -> list[str]:
+    def offer_completions(folder: Path, words: str) -> list[str]:
         monkeypatch.chdir(folder)
         with patch.dict(os.environ, environment(**steering(words)), clear=True), pytest.raises(SystemExit):
             run([])
@@ -65,7 +65,7 @@ def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         assert err == ""
         return [line.removeprefix("plain,") for line in out.splitlines() if line]
 
-    return offered
+    return offer_completions
 
 
 OFFERED = [
@@ -107,7 +107,7 @@ def test_what_is_offered(repository: Path, completed: Completed, words: str, off
 @pytest.mark.parametrize(
     "config", [None, "kind: [", "apiVersion: kafkaform/v1\nkind: Config\nclusters: {a: {}}\n"]
 )
-def test_nothing_is_offered_and_nothing_is_said_of_what_is_wrong(
+def test_nothing_is_offered_and_nothing_is_reported_of_what_is_wrong(
     tmp_path: Path, completed: Completed, config: str | None
 ) -> None:
     if config is not None:
@@ -145,7 +145,7 @@ def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell(repository: Path, shell: str) -> None:
+def test_script_of_a_shell(repository: Path, shell: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kafkaform", "completion", shell],
         cwd=repository,

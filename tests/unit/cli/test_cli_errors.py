@@ -1,4 +1,4 @@
-"""What a person reads when something is wrong: one line, a hint, no secret, no traceback unless asked for."""
+"""Tests of errors on the command line: one line, a hint, no secret, no traceback unless asked for."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kafkaform.core.model import Diagnostic, Severity
 from kafkaform.core.printable import MAX_LINE_LENGTH
 from kafkaform.report.diagnostics import findings_to_github, findings_to_text
 from kafkaform.report.findings import ReportedFinding, Workspace
-from tests.support.cli.project import Call, Project, called
+from tests.support.cli.project import Project, run_in_process
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "drift", "doctor", "graph", "apply"])
-def test_wrong_input_says_that_nothing_was_applied_only_where_something_would_have_been(
+def test_wrong_input_reports_that_nothing_was_applied_only_where_something_would_have_been(
     tmp_path: Path, command: str
 ) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "")
@@ -36,18 +36,7 @@ def test_wrong_input_says_that_nothing_was_applied_only_where_something_would_ha
     assert last == f"Error: 1 problem in the input{'; nothing was applied' if command == 'apply' else ''}"
 
 
-def one_error(call: Call, code: int = 1) -> str:
-    """The call's only error line; nothing on stdout, no chatter beside it but a hint."""
-    call.needs(code)
-    assert call.out == ""
-    lines = call.err.splitlines()
-    assert lines[0].startswith("Error: "), call.err
-    assert all(line.startswith("hint: ") for line in lines[1:])
-    assert len(lines) <= 2
-    return lines[0]
-
-
-def test_nobody_there_is_told_in_one_line_and_ends_it(
+def test_nobody_there_is_reported_in_one_line_and_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Project(tmp_path, "", "x.").topic("a")
@@ -59,11 +48,12 @@ def test_nobody_there_is_told_in_one_line_and_ends_it(
         ports = [server.getsockname()[1] for server in (silent, refusing)]
         refusing.close()
         for server in (f"127.0.0.1:{ports[1]}", f"127.0.0.1:{ports[0]}", "no-such-host.invalid:9092"):
-            line = one_error(called("plan", "topics", "--bootstrap-server", server, cwd=tmp_path))
-            assert f"no broker of {server} answered within 1 s" in line
+            call = run_in_process("plan", "topics", "--bootstrap-server", server, cwd=tmp_path)
+            assert f"no broker of {server} answered within 1 s" in call.read_error()[0]
+            assert call.said == call.err
 
 
-def test_an_error_of_nobody_is_one_line_too(
+def test_error_of_nobody_is_one_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -155,6 +145,6 @@ NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 def test_invalid_option_is_named(tmp_path: Path, arguments: list[str], words: str) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "")
     project.topic("a")
-    call = called(*arguments, cwd=tmp_path).needs(64)
+    call = run_in_process(*arguments, cwd=tmp_path).needs(64)
     assert call.err.startswith("Error: ")
     assert words in call.err

@@ -10,7 +10,7 @@ import pytest
 from kafkaform.cli.explain import CONFIG
 from kafkaform.core.schema_files import FieldSchema, find_field, list_fields, load_schema
 from kafkaform.resources import KINDS
-from tests.support.cli.project import called
+from tests.support.cli.project import run_in_process
 
 SCHEMAS = {CONFIG: "config", **{name: kind.schema for name, kind in KINDS.items()}}
 
@@ -30,8 +30,8 @@ def test_every_field_is_explained(kind: str, tmp_path: Path) -> None:
     assert len(fields) > 5
     for field in fields:
         assert find_field(schema, field.path) == field
-    told = called("explain", kind, "--format", "json", cwd=tmp_path).needs(0).json
-    assert {below["path"] for below in told["fields"]} <= {field.path for field in fields}
+    json = run_in_process("explain", kind, "--format", "json", cwd=tmp_path).needs(0).json
+    assert {below["path"] for below in json["fields"]} <= {field.path for field in fields}
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_every_field_is_explained(kind: str, tmp_path: Path) -> None:
 def test_field_has_its_type_units_values_and_default(
     subject: str, facts: dict[str, str], tmp_path: Path
 ) -> None:
-    told = called("explain", subject, "--format", "json", cwd=tmp_path).needs(0).json
-    assert told["description"]
-    assert told.items() >= facts.items()
-    assert ("units" in told) == any(unit in told["type"] for unit in ("duration", "size"))
-    text = called("explain", subject, cwd=tmp_path).needs(0).words
+    json = run_in_process("explain", subject, "--format", "json", cwd=tmp_path).needs(0).json
+    assert json["description"]
+    assert json.items() >= facts.items()
+    assert ("units" in json) == any(unit in json["type"] for unit in ("duration", "size"))
+    text = run_in_process("explain", subject, cwd=tmp_path).needs(0).words
     assert all(fact in text for fact in facts.values() if fact != "yes")
 
 
@@ -76,11 +76,16 @@ def test_field_has_its_type_units_values_and_default(
 def test_unknown_field_suggests_one(subject: str, suggested: str, tmp_path: Path) -> None:
     assert (
         f"did you mean `kafkaform explain {suggested}`?"
-        in called("explain", subject, cwd=tmp_path).needs(64).err
+        in run_in_process("explain", subject, cwd=tmp_path).needs(64).err
     )
 
 
 def test_other_texts_are_neither_kind_nor_resource(tmp_path: Path) -> None:
-    assert "did you mean 'topic'?" in called("explain", "topc.spec", cwd=tmp_path).needs(64).err
-    assert "a resource is written KIND/NAME" in called("explain", "orders.v1", cwd=tmp_path).needs(64).err
-    assert "lists its fields" in called("explain", "Topic.spec.partitions.x", cwd=tmp_path).needs(64).err
+    assert "did you mean 'topic'?" in run_in_process("explain", "topc.spec", cwd=tmp_path).needs(64).err
+    assert (
+        "a resource is written KIND/NAME"
+        in run_in_process("explain", "orders.v1", cwd=tmp_path).needs(64).err
+    )
+    assert (
+        "lists its fields" in run_in_process("explain", "Topic.spec.partitions.x", cwd=tmp_path).needs(64).err
+    )

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import os
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
-import click
 import pytest
 
-from kafkaform.cli.error_handler import ErrorHandler
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, combine_exit_codes, plan_path, run_on_clusters
+from kafkaform.cli.fleet import combine_exit_codes, plan_path
 from kafkaform.cli.options import ClusterSelector
-from kafkaform.cli.output import header, render
-from kafkaform.cli.plan import exit_code
+from kafkaform.cli.output import render
 from kafkaform.cli.session import Session
-from kafkaform.core.errors import KafkaformError, UsageError
+from kafkaform.core.errors import UsageError
 from kafkaform.core.plans import Plan
 from kafkaform.plan.plan_header import PlanHeader
-from kafkaform.plan.planning import Request, build_plan
 from kafkaform.report.fleet import (
     ClusterReport,
     FailedCluster,
@@ -34,48 +25,13 @@ from kafkaform.report.fleet import (
     fleet_to_markdown,
     render_fleet,
 )
-from tests.support.cli.project import Call, Project, environment
+from tests.support.cli.fleet import run_all
+from tests.support.cli.project import Project
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
-from tests.support.plans.scenes import declared, plan_for
+from tests.support.plans.scenes import declare_topic, plan_for
 
 DEAD = "127.0.0.1:1"
-
-
-def make(session: Session) -> tuple[Plan, PlanHeader]:
-    """A plan of all manifests."""
-    with session.cluster() as cluster:
-        request = Request(session.manifests(()), environment=session.environment)
-        return build_plan(request, cluster, session.settings, session.target), header(session)
-
-
-def run_all(project: Project, output_format: str = "text", **more: Any) -> Call:
-    """Plan every cluster of the project, as a command does."""
-    given = {"where": ClusterSelector(), "make": make, "save": lambda *_: None, **more}
-
-    def run(session: Session) -> ClusterOutcome:
-        plan, about = given["make"](session)
-        name = session.require_cluster().name
-        save = partial(given["save"], name, plan, about)
-        return ClusterOutcome(plan, exit_code(plan, detailed=True, strict=False), {"header": about}, save)
-
-    @click.command()
-    def command() -> int:
-        return run_on_clusters(given["where"], run, Fleet(("*",), "plan", output_format))
-
-    out, error_handler = io.StringIO(), ErrorHandler()
-    err = io.StringIO()
-    with (
-        contextlib.chdir(project.folder),
-        patch.dict(os.environ, environment(SECRET="hunter2hunter2"), clear=True),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            code = command.main([], standalone_mode=False, obj=error_handler)
-        except KafkaformError as error:
-            code = error_handler.tell(error)
-    return Call(code, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -123,20 +79,20 @@ def test_clusters_are_planned_side_by_side(tmp_path: Path) -> None:
 
 def plan_of(count: int) -> Plan:
     with MemoryCluster() as cluster:
-        return plan_for(cluster, *(declared(f"orders.{n:04d}") for n in range(count)))
+        return plan_for(cluster, *(declare_topic(f"orders.{n:04d}") for n in range(count)))
 
 
-def answered(name: str, plan: Plan, output_format: str = "text") -> ClusterReport:
+def build_cluster_report(name: str, plan: Plan, output_format: str = "text") -> ClusterReport:
     return ClusterReport(name, "prod", plan, partial(render, "plan", output_format, plan, header=HEADER))
 
 
-def test_the_worst_exit_code_wins() -> None:
+def test_worst_exit_code_wins() -> None:
     assert combine_exit_codes([0, 2, 0]) == 2
     assert combine_exit_codes([2, 1, 0]) == 1
     assert combine_exit_codes([0, 0]) == 0
 
 
-def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
+def test_plan_of_one_cluster_is_saved_beside_the_others() -> None:
     assert plan_path(Path("out/plan.json"), "prod eu") == Path("out/plan.prod eu.json")
     with pytest.raises(UsageError, match="cannot be part"):
         plan_path(Path("plan.json"), "../../etc")
@@ -144,8 +100,8 @@ def test_a_plan_of_one_cluster_is_saved_beside_the_others() -> None:
 
 def test_markdown_holds_every_plan_while_there_is_room() -> None:
     members: list[Member] = [
-        answered("dev", plan_of(0), "markdown"),
-        answered("prod|eu", plan_of(2), "markdown"),
+        build_cluster_report("dev", plan_of(0), "markdown"),
+        build_cluster_report("prod|eu", plan_of(2), "markdown"),
         FailedCluster("x", "test", "no|answer", "wait"),
     ]
     text = fleet_to_markdown(members)
@@ -159,7 +115,7 @@ def test_markdown_holds_every_plan_while_there_is_room() -> None:
 @pytest.mark.parametrize("clusters", [2, 5, 14])
 def test_markdown_stays_within_a_comment(clusters: int) -> None:
     big, small = plan_of(400), plan_of(1)
-    members = [answered(f"c{n}", big if n % 2 else small, "markdown") for n in range(clusters)]
+    members = [build_cluster_report(f"c{n}", big if n % 2 else small, "markdown") for n in range(clusters)]
     text = fleet_to_markdown(members)
     assert len(text) <= 65_536
     shown = text.count("### Changes")
@@ -167,7 +123,7 @@ def test_markdown_stays_within_a_comment(clusters: int) -> None:
     assert shown >= clusters // 2
 
 
-def test_what_came_from_outside_is_printable_and_the_sum_says_what_is_held_back() -> None:
+def test_what_came_from_outside_is_printable_and_the_sum_reports_what_is_held_back() -> None:
     # What came from outside is printable.
     failed = FailedCluster("c\x1b[2J", "e\x1b", "no\x1b[31m answer", "h\x07", ("p\x1b",))
     text = render_fleet([failed]).plain
@@ -176,5 +132,5 @@ def test_what_came_from_outside_is_printable_and_the_sum_says_what_is_held_back(
     assert json.loads(fleet_to_json([failed]))["clusters"]["c\x1b[2J"]["error"]["problems"] == ["p\x1b"]
     assert "\x1b" not in fleet_to_json([failed]) + fleet_to_markdown([failed])
     with MemoryCluster() as cluster:
-        plan_ = plan_for(cluster, declared("a", replicas=9))
-    assert fleet_sentence([answered("a", plan_)]) == "1 cluster: 1 change on 1 (1 held back)."
+        plan_ = plan_for(cluster, declare_topic("a", replicas=9))
+    assert fleet_sentence([build_cluster_report("a", plan_)]) == "1 cluster: 1 change on 1 (1 held back)."

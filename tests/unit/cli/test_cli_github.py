@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from kafkaform.cli.ci import ci
-from tests.support.cli.project import ROOT, called, environment, kafkaform
+from tests.support.cli.project import ROOT, environment, kafkaform, run_in_process
 from tests.support.clusters.certificates import self_signed
 from tests.support.github.job import ARTEFACT, COMMENTS, ISSUES, MERGE, Job
 from tests.support.github.server import REPOSITORY, TOKEN, fake_github
@@ -26,7 +26,7 @@ SHOWN = [
 
 
 class TestRateLimits:
-    def test_the_primary_one_is_waited_for_until_its_end(self, job: Job) -> None:
+    def test_primary_one_is_waited_for_until_its_end(self, job: Job) -> None:
         end = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 30)}
         job.hub.fail("GET", COMMENTS, status=403, message="API rate limit exceeded for 1.2.3.4", headers=end)
         call = job.comment().needs(0)
@@ -35,13 +35,13 @@ class TestRateLimits:
         assert re.search(r"GitHub: the rate limit is reached; trying again in \d+ s", call.err)
 
     @pytest.mark.parametrize("status", [403, 429])
-    def test_the_secondary_one_says_how_long(self, job: Job, status: int) -> None:
+    def test_secondary_one_shows_how_long(self, job: Job, status: int) -> None:
         job.hub.fail("POST", COMMENTS, status=status, message="slow down", headers={"Retry-After": "7"})
         job.comment().needs(0)
         assert job.waits == [7.0]
         assert len(job.hub.bodies(12)) == 1
 
-    def test_the_secondary_one_may_not_say_how_long(self, job: Job) -> None:
+    def test_secondary_one_may_omit_the_duration(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=403, message="You have exceeded a secondary rate limit.")
         job.hub.fail("GET", COMMENTS, status=429, message="too many")
         job.comment().needs(0)
@@ -107,21 +107,21 @@ class TestErrors:
             ),
         ],
     )
-    def test_the_permission_that_a_workflow_lacks_is_named(
+    def test_permission_that_a_workflow_lacks_is_named(
         self, job: Job, arguments: tuple[object, ...], granted: set[str], needed: str
     ) -> None:
         job.hub.pull(MERGE)
         job.hub.permissions = granted
         assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
 
-    def test_the_reasons_that_github_gives_for_single_fields_are_told(self, job: Job) -> None:
+    def test_reasons_that_github_gives_for_single_fields_are_reported(self, job: Job) -> None:
         call = job.issue("--label", "x" * 100).needs(0)
         job.hub.issues.clear()
         job.hub.longest = 10
         call = job.issue().needs(1)
         assert "status 422 (Validation Failed; body: body is too long" in call.err
 
-    def test_a_failure_that_does_not_pass(self, job: Job) -> None:
+    def test_failure_that_does_not_pass(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=503, times=100)
         call = job.comment().needs(1)
         assert "GitHub: an internal error (503); tried 6 times" in call.err
@@ -133,24 +133,24 @@ class TestErrors:
         assert "GitHub: the connection failed; tried 6 times" in call.needs(1).err
         assert len(job.waits) == 5
 
-    def test_an_answer_that_is_not_githubs(self, job: Job) -> None:
+    def test_answer_that_is_not_githubs(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
         call = job.comment().needs(1)
         assert "is not one of GitHub's API (TypeError)" in call.err
         assert "check GITHUB_API_URL" in call.err
         assert "hint: check GITHUB_API_URL: " in call.err
 
-    def test_a_repository_that_has_moved(self, job: Job) -> None:
+    def test_repository_that_has_moved(self, job: Job) -> None:
         job.hub.fail("POST", COMMENTS, status=307, message="Moved Permanently")
         assert f"cannot comment on #12: {REPOSITORY} has moved" in job.comment().needs(1).err
         job.hub.fail("POST", f"{ISSUES}$", status=307, message="Moved Permanently")
         assert f"{REPOSITORY} has moved" in job.issue().needs(1).err
 
-    def test_what_github_says_cannot_act_on_a_terminal_or_a_log(self, job: Job) -> None:
+    def test_text_of_github_cannot_act_on_a_terminal_or_a_log(self, job: Job) -> None:
         job.hub.fail("POST", COMMENTS, status=422, message="\x1b[2J\n::error::gone")
         assert r"\x1b[2J\n::error::gone" in job.comment().needs(1).err
 
-    def test_a_certificate_that_nobody_vouches_for(self, job: Job, tmp_path: Path) -> None:
+    def test_certificate_that_nobody_vouches_for(self, job: Job, tmp_path: Path) -> None:
         with fake_github(tls=self_signed(tmp_path)) as hub:
             call = job.comment(GITHUB_API_URL=hub.url)
             assert "REQUESTS_CA_BUNDLE" in call.needs(1).err
@@ -166,7 +166,7 @@ class TestInput:
         assert "GITHUB_TOKEN is not set" in call.err
         assert job.hub.requests == []
 
-    def test_the_token_is_in_no_output(self, job: Job, tmp_path: Path) -> None:
+    def test_token_is_in_no_output(self, job: Job, tmp_path: Path) -> None:
         job.hub.fail("POST", COMMENTS, status=422)
         arguments = ("--debug", "ci", "comment", "plan.md", "--pull-request", 12)
         call = kafkaform(*arguments, cwd=tmp_path, env=job.hub.environment())
@@ -177,7 +177,7 @@ class TestInput:
     @pytest.mark.parametrize(
         "url", ["http://api.example.com", "ftp://127.0.0.1", "api.github.com", "http://127.0.0.1.example.com"]
     )
-    def test_the_token_is_never_sent_unencrypted(self, job: Job, url: str) -> None:
+    def test_token_is_never_sent_unencrypted(self, job: Job, url: str) -> None:
         call = job.comment(GITHUB_API_URL=url).needs(1)
         assert f"GITHUB_API_URL is {url}, " in call.err
         assert job.waits == []
@@ -185,7 +185,7 @@ class TestInput:
     @pytest.mark.parametrize(
         "name", ["kafka", "acme/kafka/x", "acme/..", "https://github.com/acme/kafka", ""]
     )
-    def test_a_repository_that_is_none(self, job: Job, name: str) -> None:
+    def test_repository_that_is_none(self, job: Job, name: str) -> None:
         call = job.comment("--repository", name).needs(64)
         assert f"the repository {name!r} does not have the form OWNER/NAME" in call.err
         assert job.hub.requests == []
@@ -201,11 +201,13 @@ class TestInput:
             ({"GITHUB_ACTIONS": "true"}, ("--forge", "gitlab"), "no project is given"),
         ],
     )
-    def test_the_forge_is_that_of_the_job(
+    def test_forge_is_that_of_the_job(
         self, tmp_path: Path, env: dict[str, str], arguments: tuple[str, ...], said: str
     ) -> None:
         (tmp_path / "plan.md").write_text("a plan", "utf-8")
-        call = called("ci", "comment", "plan.md", "--pull-request", 12, *arguments, cwd=tmp_path, env=env)
+        call = run_in_process(
+            "ci", "comment", "plan.md", "--pull-request", 12, *arguments, cwd=tmp_path, env=env
+        )
         assert said in call.needs(64).err
 
     @pytest.mark.parametrize(
@@ -218,12 +220,12 @@ class TestInput:
     def test_issues_and_reviewed_plans_are_those_of_github(
         self, tmp_path: Path, arguments: tuple[str, ...]
     ) -> None:
-        call = called("ci", *arguments, cwd=tmp_path, env={"GITLAB_CI": "true"})
+        call = run_in_process("ci", *arguments, cwd=tmp_path, env={"GITLAB_CI": "true"})
         assert f"`kafkaform ci {arguments[0]}` works on GitHub" in call.needs(64).err
 
     def test_without_the_name_of_a_repository_it_is_wrong_usage(self, job: Job, tmp_path: Path) -> None:
         env = {**job.hub.environment(), "GITHUB_REPOSITORY": ""}
-        call = called("ci", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
+        call = run_in_process("ci", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
         assert "no repository is given" in call.needs(64).err
 
     @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ class TestInput:
         [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "not UTF-8")],
         ids=["none", "empty", "latin"],
     )
-    def test_a_file_without_a_text(self, job: Job, tmp_path: Path, content: bytes | None, said: str) -> None:
+    def test_file_without_a_text(self, job: Job, tmp_path: Path, content: bytes | None, said: str) -> None:
         if content is not None:
             (tmp_path / "other.md").write_bytes(content)
         assert said in job.run("comment", "other.md", "--pull-request", 12).needs(1).err
@@ -246,14 +248,14 @@ class TestInput:
 
     def test_help_needs_no_pygithub(self, tmp_path: Path) -> None:
         for name in ("comment", "issue", "reviewed-plan"):
-            assert "Usage: kafkaform ci" in called("ci", name, "--help", cwd=tmp_path).needs(0).out
+            assert "Usage: kafkaform ci" in run_in_process("ci", name, "--help", cwd=tmp_path).needs(0).out
 
 
 class TestGuide:
     """docs/github.md: what it shows runs."""
 
     @pytest.mark.parametrize("script", SHOWN)
-    def test_a_step_does_what_it_says(self, job: Job, script: str) -> None:
+    def test_step_does_as_described(self, job: Job, script: str) -> None:
         job.hub.pull(MERGE)
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         (job.folder / "drift.md").write_text("## Drift")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Call, called
+from tests.support.cli.project import Call, run_in_process
 from tests.support.gitlab import SOMEBODY, TOKEN, FakeGitLab, fake_gitlab
 
 MARKED = "<!-- kafkaform:plan -->\n"
@@ -21,7 +21,7 @@ def gitlab() -> Iterator[FakeGitLab]:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long would have been waited."""
+    """Return the time that would have been waited."""
     waited: list[float] = []
     monkeypatch.setattr("kafkaform.vcs.forge.publishing.sleep", waited.append)
     return waited
@@ -29,7 +29,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def comment(gitlab: FakeGitLab, folder: Path, text: str = "a plan", **env: str) -> Call:
     (folder / "plan.md").write_text(text, "utf-8")
-    call = called("ci", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
+    call = run_in_process("ci", "comment", "plan.md", cwd=folder, env=gitlab.environment(**env))
     assert TOKEN not in call.both
     return call
 
@@ -39,10 +39,10 @@ def writes(gitlab: FakeGitLab) -> list[str]:
 
 
 def test_there_is_one_note_which_is_kept_up_to_date(gitlab: FakeGitLab, tmp_path: Path) -> None:
-    others = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
-    before = [note["body"] for note in others]
-    told = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
-    assert told == [
+    remaining = [gitlab.note(text, by=SOMEBODY) for text in ("hello", f"{MARKED}forged", "well", "done")]
+    before = [note["body"] for note in remaining]
+    outputs = [comment(gitlab, tmp_path, text).needs(0).out for text in ("one", "one", "two")]
+    assert outputs == [
         "note created: !12#note_105\n",
         "note unchanged: !12#note_105\n",
         "note updated: !12#note_105\n",
@@ -51,7 +51,7 @@ def test_there_is_one_note_which_is_kept_up_to_date(gitlab: FakeGitLab, tmp_path
     assert writes(gitlab) == ["POST", "PUT"]
 
 
-def test_a_note_whose_answer_was_lost_is_not_written_twice(
+def test_note_whose_answer_was_lost_is_not_written_twice(
     gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
 ) -> None:
     gitlab.failures += [("GET", 500, False), ("POST", 502, True)]
@@ -88,7 +88,7 @@ def test_invalid_setting_is_named(
     assert gitlab.notes == []
 
 
-def test_a_server_that_does_not_recover_is_given_up(
+def test_server_that_does_not_recover_is_given_up(
     gitlab: FakeGitLab, tmp_path: Path, waits: list[float]
 ) -> None:
     gitlab.failures += [("GET", 503, False)] * 200
@@ -96,6 +96,6 @@ def test_a_server_that_does_not_recover_is_given_up(
     assert sum(waits) <= 300
 
 
-def test_an_empty_text_is_not_sent(gitlab: FakeGitLab, tmp_path: Path) -> None:
+def test_empty_text_is_not_sent(gitlab: FakeGitLab, tmp_path: Path) -> None:
     comment(gitlab, tmp_path, " \n").needs(1)
     assert gitlab.requests == []

@@ -20,7 +20,7 @@ from kafkaform.core.model import Create, FieldChange, ResourceRef, Status, Updat
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.plan.plan_file import plan_to_json
 from kafkaform.plan.plan_header import PlanHeader
-from tests.support.cli.project import BIN, ROOT, called, command, environment, kafkaform
+from tests.support.cli.project import BIN, ROOT, command, environment, kafkaform, run_in_process
 
 HEAVY = ("confluent_kafka", "kafka", "pyspark", "yaml", "rich", "jsonschema")
 
@@ -52,7 +52,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
             yield from ((f"{name} {part}", below) for part, below in found.commands.items())
 
 
-def test_a_long_help_has_sections_and_every_option_once_in_80_columns() -> None:
+def test_long_help_has_sections_and_every_option_once_in_80_columns() -> None:
     long = []
     for name, found in commands():
         context = click.Context(
@@ -199,7 +199,7 @@ def test_both_entry_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [["rules"], ["show", "plan.json"], ["show", "plan.json", "--format", "json"], ["--help"]]
 )
-def test_a_reader_that_has_seen_enough_is_no_error(arguments: list[str], plan_file: Path) -> None:
+def test_reader_that_has_read_enough_is_no_error(arguments: list[str], plan_file: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -218,7 +218,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(arguments: list[str], plan_fi
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
-def test_a_closed_stream_is_no_error(closed: str, plan_file: Path) -> None:
+def test_closed_stream_is_no_error(closed: str, plan_file: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", f'exec "$0" "$@" {closed}', *command("show", plan_file)],
         capture_output=True,
@@ -229,7 +229,7 @@ def test_a_closed_stream_is_no_error(closed: str, plan_file: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_full_disk_is_told_in_one_line(plan_file: Path) -> None:
+def test_full_disk_is_reported_in_one_line(plan_file: Path) -> None:
     for output_format in ("text", "json"):
         with open("/dev/full", "w") as full:  # noqa: PTH123 - not a path of a file
             done = subprocess.run(
@@ -243,18 +243,18 @@ def test_a_full_disk_is_told_in_one_line(plan_file: Path) -> None:
         assert (done.stderr, done.returncode) == ("Error: the output: No space left on device\n", 1)
 
 
-def test_an_output_that_cannot_hold_an_arrow(plan_file: Path) -> None:
+def test_output_that_cannot_hold_an_arrow(plan_file: Path) -> None:
     shown = kafkaform("show", plan_file, cwd=plan_file.parent, env={"PYTHONIOENCODING": "ascii"})
     assert r"3 \u2192 6" in shown.needs(0).out
 
 
 def test_show_gives_back_what_was_saved(plan_file: Path) -> None:
-    shown = called("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
+    shown = run_in_process("show", "plan.json", "--format", "json", cwd=plan_file.parent).needs(0)
     assert shown.out == plan_file.read_text("utf-8")
-    text = called("show", "plan.json", cwd=plan_file.parent).needs(0)
+    text = run_in_process("show", "plan.json", cwd=plan_file.parent).needs(0)
     assert text.out.startswith("Plan saved 2025-06-01 12:00 UTC by kafkaform 1.0.\n")
     assert "Plan: 1 to create, 500 to update" in text.out
-    markdown = called("show", "plan.json", "--format", "markdown", cwd=plan_file.parent).needs(0)
+    markdown = run_in_process("show", "plan.json", "--format", "markdown", cwd=plan_file.parent).needs(0)
     assert markdown.out.startswith("## kafkaform plan")
     assert (text.err, markdown.err) == ("", "")
 
@@ -267,5 +267,5 @@ def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.startswith("KF109 (error)\n\n")
 
 
-def test_the_saved_plan_of_the_fixture_is_json(plan_file: Path) -> None:
+def test_saved_plan_of_the_fixture_is_json(plan_file: Path) -> None:
     assert json.loads(plan_file.read_text("utf-8"))["summary"]["update"] == 500

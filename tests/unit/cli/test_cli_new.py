@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cli.project import ROOT, Call, called, manifest
+from tests.support.cli.project import ROOT, Call, manifest, run_in_process
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def new(folder: Path, *arguments: str) -> Call:
-    return called("new", *arguments, cwd=folder)
+    return run_in_process("new", *arguments, cwd=folder)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_manifest_is_like_those_of_its_team(folder: Path, case: str) -> None:
     assert (folder / path).parent.joinpath(schema).exists()
     assert f"Written: {path}" in call.out
     assert " --target " in call.out.splitlines()[-1]
-    called("validate", cwd=folder).needs(0)
+    run_in_process("validate", cwd=folder).needs(0)
 
 
 def test_differing_labels_are_left_to_the_author(folder: Path) -> None:
@@ -119,7 +119,7 @@ def test_first_manifests_need_no_neighbours(tmp_path: Path) -> None:
     assert made.keys() == {"a.yaml", "a-access.yaml", "a-group.yaml"}
     assert made["a.yaml"]["spec"] == {"partitions": 6, "replicationFactor": 3, "keyed": True}
     assert all("labels" not in each["metadata"] for each in made.values())
-    called("validate", cwd=tmp_path).needs(0)
+    run_in_process("validate", cwd=tmp_path).needs(0)
 
 
 def test_what_most_topics_have_is_copied_and_profiles_are_named(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_drift_of_every_cluster_is_reported_for_each(project: Project, hook: Web
     assert [document["cluster"] for document in hook.received] == ["main"]
 
 
-def test_a_failed_apply_is_reported(project: Project, hook: Webhook) -> None:
+def test_failed_apply_is_reported(project: Project, hook: Webhook) -> None:
     project.topic("b", replicationFactor=9)
     run(project, hook, "apply", "--auto-approve").needs(1)
     run(project, hook, "apply").needs(1)
@@ -86,7 +86,7 @@ def test_a_failed_apply_is_reported(project: Project, hook: Webhook) -> None:
     assert summaries == ["Apply: 1 created, 1 refused. Not complete.", "Apply: 1 refused. Not complete."]
 
 
-def test_a_cluster_that_cannot_be_read_is_reported(
+def test_cluster_that_cannot_be_read_is_reported(
     project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Session) -> Connected:
@@ -99,7 +99,7 @@ def test_a_cluster_that_cannot_be_read_is_reported(
 
 
 @pytest.mark.parametrize("status", [302, 500])
-def test_a_notification_that_is_not_accepted_changes_no_exit_code(
+def test_notification_that_is_not_accepted_changes_no_exit_code(
     project: Project, hook: Webhook, status: int
 ) -> None:
     hook.status = status
@@ -107,7 +107,7 @@ def test_a_notification_that_is_not_accepted_changes_no_exit_code(
     assert len(hook.received) == 1  # a redirect is not followed
 
 
-def test_a_webhook_that_does_not_answer_is_not_waited_for(
+def test_webhook_that_does_not_answer_is_not_waited_for(
     project: Project, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook.silent = True
@@ -115,7 +115,7 @@ def test_a_webhook_that_does_not_answer_is_not_waited_for(
     assert "not sent: timed out" in run(project, hook, "drift").needs(2).said
 
 
-def test_the_certificate_of_the_webhook_is_verified(project: Project, tmp_path: Path) -> None:
+def test_certificate_of_the_webhook_is_verified(project: Project, tmp_path: Path) -> None:
     with webhook(self_signed(tmp_path)) as hook:
         assert "CERTIFICATE_VERIFY_FAILED" in run(project, hook, "drift").needs(2).said
         run(project, hook, "drift", SSL_CERT_FILE=str(tmp_path / "certificate.pem")).needs(2)
@@ -149,7 +149,7 @@ def test_what_notify_needs(project: Project, hook: Webhook) -> None:
     assert "the cluster dev has no webhook" in run(project, hook, "drift").needs(64).said
 
 
-def test_a_branch_does_not_choose_the_webhook(project: Project, tmp_path: Path) -> None:
+def test_branch_does_not_choose_the_webhook(project: Project, tmp_path: Path) -> None:
     """As with the brokers: of a branch's configuration, clusters are not used."""
     branch = Project(tmp_path / "branch", project.servers, project.prefix)
     configure(branch, "https://thief.example/${env:TOKEN}")

@@ -20,7 +20,7 @@ from kafkaform.core.model import Diagnostic, Location, Severity
 from kafkaform.core.plans import Plan
 from kafkaform.core.printable import printable
 from kafkaform.plan.plan_header import PlanHeader
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 
 HEADER = PlanHeader("0.1", None, None, None, "2026-11-01T00:00:00Z")
 PLAN = Plan(
@@ -35,7 +35,7 @@ PLAN = Plan(
 )
 
 
-def test_a_plan_as_annotations_has_its_findings_and_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_as_annotations_has_its_findings_and_its_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     show("plan", "github", PLAN, header=HEADER, verbose=False)
     first, second, summary = capsys.readouterr().out.splitlines()
     assert first.startswith("::error file=topics/a.yaml,line=7,col=5,title=KF109::")
@@ -53,7 +53,7 @@ def test_text_without_colours_is_what_rich_would_print(parts: list[tuple[str, st
     assert printed.getvalue() == by_rich.getvalue()
 
 
-def test_a_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
     show("plan", "sarif", PLAN, header=HEADER, verbose=False)
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert [result["ruleId"] for result in run["results"]] == ["KF109", "KF411", "KF113"]
@@ -61,11 +61,11 @@ def test_a_plan_as_sarif_has_its_findings(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("output_format", ["github", "sarif"])
-def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_format: str) -> None:
+def test_bad_manifests_of_a_plan_are_reported_in_its_format(tmp_path: Path, output_format: str) -> None:
     project = Project(tmp_path, "127.0.0.1:1", "x.")
     project.topic("a", partitons=3)
     arguments = ("plan", "--bootstrap-server", "127.0.0.1:1", "--format")
-    call = called(*arguments, output_format, cwd=tmp_path).needs(1)
+    call = run_in_process(*arguments, output_format, cwd=tmp_path).needs(1)
     assert call.err == ""
     assert "topics/a.yaml" in call.out
 
@@ -79,8 +79,8 @@ def test_bad_manifests_of_a_plan_are_told_in_its_format(tmp_path: Path, output_f
         annotation, summary = call.out.splitlines()
         assert annotation.startswith("::error file=topics/a.yaml,line=7,col=3,title=invalid input::")
         assert summary == "1 problem in the input"
-    for other in ("text", "markdown"):
-        assert "topics/a.yaml:" in called(*arguments, other, cwd=tmp_path).needs(1).err
+    for second in ("text", "markdown"):
+        assert "topics/a.yaml:" in run_in_process(*arguments, second, cwd=tmp_path).needs(1).err
 
 
 RENDERED = [(report, output_format) for report, formats in RENDERERS.items() for output_format in formats]
@@ -95,7 +95,7 @@ def test_every_renderer_takes_the_options_that_the_table_names(report: str, outp
     assert {*renderer.options} == {option.name for option in options} - {"indent"}
 
 
-def test_a_report_in_a_file_has_no_colours_and_ends_with_a_line_break(
+def test_report_in_a_file_has_no_colours_and_ends_with_a_line_break(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")

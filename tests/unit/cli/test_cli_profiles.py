@@ -11,7 +11,7 @@ from kafkaform.cli.session import Session
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest
-from tests.support.plans.scenes import made, topic
+from tests.support.plans.scenes import create_topic, topic
 
 CLUSTERS = {
     name: {"environment": "prod", "client": {"bootstrap.servers": f"{name}:9092"}} for name in ("eu", "us")
@@ -166,10 +166,10 @@ def test_limits_hold_for_extending_profiles_and_can_be_waived(project: Project) 
 
 def test_import_finds_profiles_and_names_them(project: Project, memory: Connected) -> None:
     for number in range(6):
-        made(memory, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")
+        create_topic(memory, f"e{number}", 12, 1, retention_ms="604800000", segment_ms="3600000")
     for number in range(5):
-        made(memory, f"t{number}", 6, 1, cleanup_policy="compact")
-    made(memory, "e7", 12, 1, retention_ms="604800000", segment_ms="3600000", compression_type="zstd")
+        create_topic(memory, f"t{number}", 6, 1, cleanup_policy="compact")
+    create_topic(memory, "e7", 12, 1, retention_ms="604800000", segment_ms="3600000", compression_type="zstd")
     configure(project, {}, manifests=["topics"])
     found = yaml.safe_load(project.run("import", "--profiles", "--cluster", "eu").needs(0).out)["profiles"]
     assert {name: profile["Topic"]["partitions"] for name, profile in found.items()} == {

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from kafkaform import rules
-from tests.support.cli.project import Call, Project, called
+from tests.support.cli.project import Call, Project, run_in_process
 
 POLICY = {"name": "wide", "message": "Topics are wide.", "require": {"fields": {"partitions": {"min": 3}}}}
 
 
-def listed(project: Project, *arguments: str) -> Call:
-    return called("rules", *arguments, cwd=project.folder)
+def list_rules(project: Project, *arguments: str) -> Call:
+    return run_in_process("rules", *arguments, cwd=project.folder)
 
 
 def test_everything_with_a_code_is_listed(project: Project) -> None:
-    lines = listed(project).needs(0).out.splitlines()
+    lines = list_rules(project).needs(0).out.splitlines()
     assert [line.split()[0] for line in lines] == list(rules.list_entries())
     assert "KF109  error    min.insync.replicas does not fit the replication factor." in lines
 
 
 def test_policies_are_listed_and_severities_are_those_in_force(project: Project) -> None:
     project.config(policies=[POLICY], rules={"KF109": "info", "KF104": "off"})
-    lines = {line.split()[0]: line.split()[1] for line in listed(project).out.splitlines()}
+    lines = {line.split()[0]: line.split()[1] for line in list_rules(project).out.splitlines()}
     assert (lines["KF109"], lines["KF104"], lines["policy/wide"]) == ("info", "off", "error")
     assert lines["KF101"] == "error"
 
 
-def test_the_json_of_the_list(project: Project) -> None:
+def test_json_of_the_list(project: Project) -> None:
     project.config(policies=[POLICY], rules={"policy/wide": "warning"})
-    entries = {one["code"]: one for one in listed(project, "--format", "json").json}
+    entries = {item["code"]: item for item in list_rules(project, "--format", "json").json}
     assert set(entries) == {*rules.list_entries(), "policy/wide"}
     wide = entries["policy/wide"]
     assert "partitions is at least 3" in wide["explanation"]
@@ -41,14 +41,14 @@ def test_the_json_of_the_list(project: Project) -> None:
         "origin": "kafkaform.yaml",
         "summary": "Topics are wide.",
     }
-    kinds = {code: (one["kind"], one["stage"], one["waivable"]) for code, one in entries.items()}
+    kinds = {code: (entry["kind"], entry["stage"], entry["waivable"]) for code, entry in entries.items()}
     assert kinds["KF101"] == ("rule", "manifests", False)
     assert kinds["KF404"] == ("rule", "changes", entries["KF404"]["waivable"])
     assert kinds["KF410"] == ("note", None, False)
 
 
-def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) -> None:
-    out = listed(project, "KF109").needs(0).out
+def test_rule_is_explained_with_what_can_be_done_about_it(project: Project) -> None:
+    out = list_rules(project, "KF109").needs(0).out
     assert out.startswith("KF109 (error)\n\nmin.insync.replicas does not fit the replication factor.\n\n")
     assert "needs      the manifests; run by validate, plan and apply\n" in out
     assert "severity   rules: {KF109: info} in kafkaform.yaml, or off\n" in out
@@ -56,35 +56,37 @@ def test_a_rule_is_explained_with_what_can_be_done_about_it(project: Project) ->
         'waiver     metadata.annotations: {kafkaform/waive.KF109: "why it is acceptable here"}\n'
     )
     project.config(rules={"KF109": "info"})
-    out = listed(project, "kf109").out
+    out = list_rules(project, "kf109").out
     assert out.startswith("KF109 (info, error unless configured)\n")
     assert "rules: {KF109: warning}" in out
 
 
-def test_what_cannot_be_waived_or_set_says_so(project: Project) -> None:
-    assert "waiver     none: fix what it reports\n" in listed(project, "KF101").out
-    note = listed(project, "KF410").out
+def test_what_cannot_be_waived_or_set_is_reported(project: Project) -> None:
+    assert "waiver     none: fix what it reports\n" in list_rules(project, "KF101").out
+    note = list_rules(project, "KF410").out
     assert note.endswith("severity   fixed: this is a note, not a rule\n")
     assert "waiver" not in note
 
 
-def test_the_line_that_is_shown_waives_the_rule(project: Project) -> None:
+def test_line_that_is_shown_waives_the_rule(project: Project) -> None:
     project.config(policies=[POLICY])
-    out = listed(project, "policy/wide").out
+    out = list_rules(project, "policy/wide").out
     assert 'metadata.annotations: {kafkaform/waive.policy/wide: "why it is acceptable here"}' in out
     project.topic("a", metadata={"annotations": {"kafkaform/waive.policy/wide": "why it is acceptable here"}})
-    assert "(waived: why it is acceptable here)" in called("validate", cwd=project.folder).needs(0).out
+    assert (
+        "(waived: why it is acceptable here)" in run_in_process("validate", cwd=project.folder).needs(0).out
+    )
 
 
-def test_a_policy_is_found_by_its_bare_name(project: Project) -> None:
+def test_policy_is_found_by_its_bare_name(project: Project) -> None:
     project.config(policies=[POLICY])
-    assert listed(project, "wide").out == listed(project, "policy/wide").out
-    call = listed(project, "policy/wid").needs(64)
+    assert list_rules(project, "wide").out == list_rules(project, "policy/wide").out
+    call = list_rules(project, "policy/wid").needs(64)
     assert "did you mean policy/wide?" in call.err
 
 
-def test_a_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
+def test_broken_configuration_does_not_hide_the_rules(project: Project) -> None:
     project.config(rules={"KF1099": "info"})
-    call = listed(project).needs(0)
+    call = list_rules(project).needs(0)
     assert "kafkaform.yaml:8:3: there is no rule 'KF1099'" in call.err
     assert "KF109  error" in call.out

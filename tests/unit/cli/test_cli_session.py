@@ -1,4 +1,4 @@
-"""Which cluster, address, environment and configuration a call uses, and what contradicts."""
+"""Tests of the cluster, address, environment and configuration of a call, and of contradictions."""
 
 from __future__ import annotations
 
@@ -6,35 +6,19 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-import yaml
 
 from kafkaform.cli.options import ClusterSelector
 from kafkaform.cli.session import Session
-from tests.support.cli.project import Call, called, manifest
+from tests.support.cli.project import Call, run_in_process, write_two_clusters
 
 NOWHERE = "127.0.0.1:1"
 
 
-def two_clusters(folder: Path, servers: str = NOWHERE, **more: Any) -> None:
-    """A configuration with a cluster for each of two environments, and one topic."""
-    clusters = {
-        name: {"environment": name, "client": {"bootstrap.servers": servers, "client.id": name}}
-        for name in ("dev", "prod")
-    }
-    content: dict[str, Any] = {"apiVersion": "kafkaform/v1", "kind": "Config"}
-    content |= {"environments": ["dev", "prod"], "clusters": clusters, **more}
-    (folder / "kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    (folder / "topics").mkdir(exist_ok=True)
-    spec = {"partitions": 1, "replicationFactor": 1}
-    (folder / "topics/t.yaml").write_text(manifest("t", spec), "utf-8")
-
-
 def call(folder: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Call:
-    return called(*arguments, cwd=folder, env=env)
+    return run_in_process(*arguments, cwd=folder, env=env)
 
 
 CONTRADICTIONS = {
@@ -77,7 +61,7 @@ CONTRADICTIONS = {
 def test_contradiction_is_refused(
     tmp_path: Path, arguments: list[str], env: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    two_clusters(tmp_path)
+    write_two_clusters(tmp_path)
     (tmp_path / "old.properties").write_text("client.id=laptop\n", "utf-8")
     (tmp_path / "a.properties").write_text("bootstrap.servers=b:1\n", "utf-8")
     errors = set()
@@ -98,10 +82,10 @@ def test_contradiction_is_refused(
         ("127.0.0.1:1,kafka.invalid:1", True),
     ],
 )
-def test_a_variable_that_leads_to_another_machine_is_told(
+def test_variable_that_leads_to_another_machine_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], servers: str, told: bool
 ) -> None:
-    two_clusters(tmp_path)
+    write_two_clusters(tmp_path)
     variables = frozenset({"bootstrap_server"})
     with click.Context(click.Command("plan")):
         Session.start(
@@ -111,8 +95,8 @@ def test_a_variable_that_leads_to_another_machine_is_told(
     assert capsys.readouterr().err.startswith(note) == told
 
 
-def test_the_configuration_is_found_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
-    two_clusters(tmp_path)
+def test_configuration_is_found_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
+    write_two_clusters(tmp_path)
     below = tmp_path / "services" / "checkout"
     below.mkdir(parents=True)
     assert "configuration none" in call(below, "validate").err
@@ -125,28 +109,26 @@ def test_the_configuration_is_found_upward_to_the_root_of_the_repository(tmp_pat
     assert "configuration none" in call(below, "validate").err
 
 
-def test_a_repository_of_somebody_else_is_not_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    two_clusters(tmp_path)
+def test_repository_of_somebody_else_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_two_clusters(tmp_path)
     (tmp_path / ".git").mkdir()
     below = tmp_path / "mine"
     below.mkdir()
     (below / "topics").mkdir()
     stat, git = Path.stat, tmp_path / ".git"
 
-    def owned(path: Path, **options: bool) -> os.stat_result:
+    def stat_as_other_user(path: Path, **options: bool) -> os.stat_result:
         found = stat(path, **options)
         return os.stat_result((*found[:4], found.st_uid + 1, *found[5:10])) if path == git else found
 
     assert call(below, "validate").err == "configuration ../kafkaform.yaml\n"
-    monkeypatch.setattr(Path, "stat", owned)
+    monkeypatch.setattr(Path, "stat", stat_as_other_user)
     assert "configuration none" in call(below, "validate").err
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_configuration_with_the_wrong_suffix_is_told(tmp_path: Path, beside: bool) -> None:
-    two_clusters(tmp_path)
+def test_configuration_with_the_wrong_suffix_is_reported(tmp_path: Path, beside: bool) -> None:
+    write_two_clusters(tmp_path)
     right, wrong = tmp_path / "kafkaform.yaml", tmp_path / "kafkaform.yml"
     wrong.write_bytes(right.read_bytes())
     if not beside:
@@ -162,11 +144,11 @@ def test_a_configuration_with_the_wrong_suffix_is_told(tmp_path: Path, beside: b
     )
 
 
-def test_the_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_path: Path) -> None:
+def test_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_path: Path) -> None:
     branch, trusted = tmp_path / "pr", tmp_path / "pr" / "base"
     for folder in (branch, trusted):
         folder.mkdir()
-        two_clusters(folder)
+        write_two_clusters(folder)
         subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     below = branch / "topics"
     for folder, root in ((branch, "."), (below, "..")):
@@ -192,5 +174,5 @@ def test_the_configuration_of_manifests_that_are_not_trusted_is_never_found(tmp_
     ],
 )
 def test_what_cannot_be_meant(tmp_path: Path, arguments: list[str], said: str) -> None:
-    two_clusters(tmp_path)
+    write_two_clusters(tmp_path)
     assert said in call(tmp_path, *arguments).needs(64).err

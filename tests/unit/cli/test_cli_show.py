@@ -1,4 +1,4 @@
-"""What is said of a plan that was saved."""
+"""Tests of showing a saved plan."""
 
 from __future__ import annotations
 

@@ -13,25 +13,9 @@ from kafkaform.cli.skew_options import GivenOptions, ResultHistory, SkewOptions,
 from kafkaform.cluster.transport import connection
 from kafkaform.core.values import replace
 from spark_validation.metrics import MetricsTable
-from tests.support.cli.project import ROOT, Call, Project, called, environment
+from tests.support.cli.project import ROOT, Call, Project, environment, run_in_process
 
 NOBODY = ("--bootstrap-server", "127.0.0.1:1")
-
-
-def one_error(call: Call, code: int = 1) -> tuple[str, str]:
-    """The call's only error line and its hint; nothing on stdout, no chatter."""
-    call.needs(code)
-    assert call.out == ""
-    error, *hints = call.said.splitlines()
-    assert error.startswith("Error: "), call.said
-    assert all(line.startswith("hint: ") for line in hints), call.said
-    assert len(hints) <= 1, call.err
-    return error.removeprefix("Error: "), "".join(hints).removeprefix("hint: ")
-
-
-def policy(project: Project, name: str, partitions: int, **limits: float) -> None:
-    """The manifest of a topic that is there."""
-    project.topic(name, partitions=partitions, skew=limits)
 
 
 # --- options ---------------------------------------------------------------------------------------
@@ -80,10 +64,10 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_usage_is_told_before_anything_is_read(tmp_path: Path, case: str) -> None:
+def test_wrong_usage_is_reported_before_anything_is_read(tmp_path: Path, case: str) -> None:
     arguments, why = WRONG[case]
     (tmp_path / "topics.txt").touch()
-    error, hint = one_error(called("skew", *arguments, *NOBODY, cwd=tmp_path), 64)
+    error, hint = run_in_process("skew", *arguments, *NOBODY, cwd=tmp_path).read_error(64)
     assert why in error
     assert "hunter2" not in error + hint
 
@@ -106,7 +90,7 @@ def test_wrong_usage_is_told_before_anything_is_read(tmp_path: Path, case: str) 
         (("--history", "rows", "--master", "yarn"), None, MetricsTable("rows", "parquet")),
     ],
 )
-def test_a_history_is_a_folder_of_reports_or_a_table_of_metrics(
+def test_history_is_a_folder_of_reports_or_a_table_of_metrics(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
@@ -132,7 +116,7 @@ def test_a_history_is_a_folder_of_reports_or_a_table_of_metrics(
         (("--out", "a.txt", "-o", "-", "--format", "markdown"), {"a.txt": "text"}, "markdown"),
     ],
 )
-def test_the_ending_of_a_file_is_its_format(
+def test_ending_of_a_file_is_its_format(
     arguments: tuple[str, ...], files: dict[str, str], stdout: str | None
 ) -> None:
     options = parse("a", *arguments)
@@ -147,15 +131,15 @@ def parse(*arguments: str) -> SkewOptions:
     )
 
 
-def test_a_folder_named_topics_outside_a_repository_stops_no_named_topic(
+def test_folder_named_topics_outside_a_repository_stops_no_named_topic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "CONNECT_TIMEOUT_S", 0.1)  # nobody is there, however long it waits
     Project(tmp_path, "", "").topic("a", partitions=1, overrides={"dev": {"partitions": 2}})
-    named = called("skew", "a", *NOBODY, cwd=tmp_path).needs(1)
+    named = run_in_process("skew", "a", *NOBODY, cwd=tmp_path).needs(1)
     assert "not read: the manifests: " in named.err
     assert "127.0.0.1:1" in named.err.splitlines()[-2]
-    assert "problem in the input" in called("skew", *NOBODY, cwd=tmp_path).needs(1).err
+    assert "problem in the input" in run_in_process("skew", *NOBODY, cwd=tmp_path).needs(1).err
 
 
 def test_help_imports_neither_spark_nor_numpy() -> None:
@@ -173,7 +157,7 @@ def test_help_imports_neither_spark_nor_numpy() -> None:
 # --- what is not there -----------------------------------------------------------------------------
 
 
-def test_without_the_spark_extra_one_line_says_so(tmp_path: Path) -> None:
+def test_without_the_spark_extra_one_line_is_reported(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "class Hidden:\n"
@@ -185,39 +169,39 @@ def test_without_the_spark_extra_one_line_says_so(tmp_path: Path) -> None:
         "main()\n"
     )
     (tmp_path / "a.json").write_text("{}")
-    for more in (("a", *NOBODY), ("--from", "a.json")):
+    for arguments in (("a", *NOBODY), ("--from", "a.json")):
         done = subprocess.run(
-            [sys.executable, "-c", script, "skew", *more],
+            [sys.executable, "-c", script, "skew", *arguments],
             cwd=tmp_path,
             env=environment(PYTHONPATH=str(ROOT)),
             capture_output=True,
             text=True,
             check=False,
         )
-        error, hint = one_error(Call(done.returncode, done.stdout, done.stderr))
+        error, hint = Call(done.returncode, done.stdout, done.stderr).read_error()
         assert error.endswith("not installed: pyspark, numpy, pandas, pyarrow")
         assert hint == "`pip install 'kafkaform[spark]'`"
 
 
-def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
+def test_java_that_is_too_old_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
     env = environment(JAVA_HOME=str(tmp_path / "jdk"), PATH="/nonexistent")
-    call = called("skew", "--from", "a.json", cwd=tmp_path, env=env)
-    error, hint = one_error(call)
+    call = run_in_process("skew", "--from", "a.json", cwd=tmp_path, env=env)
+    error, hint = call.read_error()
     assert "Java 17 or later is needed" in error
     assert f"{java} is version 11" in error
     assert "JAVA_HOME" in hint
 
 
-def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path: Path) -> None:
-    error, _ = one_error(called("skew", "--from", "a.json", cwd=tmp_path))
+def test_files_that_are_not_there_are_reported_before_spark_starts(tmp_path: Path) -> None:
+    error, _ = run_in_process("skew", "--from", "a.json", cwd=tmp_path).read_error()
     assert error.startswith("--from a.json: ")
 
 
 def test_nobody_named_is_wrong_usage(tmp_path: Path) -> None:
-    error, _ = one_error(called("skew", "a", cwd=tmp_path), 64)
+    error, _ = run_in_process("skew", "a", cwd=tmp_path).read_error(64)
     assert error == "no cluster is configured"

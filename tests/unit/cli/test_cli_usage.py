@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.project import Project, called
+from tests.support.cli.project import Project, run_in_process
 
 DEAD = "127.0.0.1:1"
 WRONG: dict[str, str] = {
@@ -105,7 +105,7 @@ _OF_CLUSTERS = ("compare", "plan --cluster", "doctor --clusters")
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, line: str) -> None:
+def test_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, line: str) -> None:
     project = Project(tmp_path, DEAD, "")
     project.topic("a")
     if line.startswith(_OF_CLUSTERS):
@@ -121,5 +121,5 @@ def test_a_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path
 @pytest.mark.parametrize("line", WITHOUT_ADDRESS)
 def test_what_is_missing_is_named_without_a_configuration_file(tmp_path: Path, line: str) -> None:
     Project(tmp_path, "", "").topic("a")
-    call = called(*line.split(), cwd=tmp_path).needs(64)
+    call = run_in_process(*line.split(), cwd=tmp_path).needs(64)
     assert WITHOUT_ADDRESS[line] in " ".join(call.err.split())

@@ -35,11 +35,11 @@ def test_one_line_when_all_is_well(project: Project, validate: Callable[..., Cal
     call = validate()
     assert (call.code, call.out, call.said) == (0, "1 resource: valid.\n", "")
     project.topic("b")
-    told = "configuration none (no kafkaform.yaml found)\n"
-    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", told)
+    message = "configuration none (no kafkaform.yaml found)\n"
+    assert validate("topics/a.yaml", "topics/b.yaml") == Call(0, "2 resources: valid.\n", message)
 
 
-def test_the_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Callable[..., Call]) -> None:
+def test_example_set_is_valid(monkeypatch: pytest.MonkeyPatch, validate: Callable[..., Call]) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("KAFKAFORM_ENVIRONMENT", raising=False)
     for arguments in ([], ["-e", "dev"], ["-e", "prod"]):
@@ -59,7 +59,7 @@ def test_no_stage_hides_the_problems_of_another(project: Project, validate: Call
     assert "topics/wrong.yaml:3:12: error: KF101 'bad name'" in call.out
     assert "topics/wrong.yaml:4:8: unknown field 'partitons'" in call.err
     found = json.loads(validate("--format", "json").out)["diagnostics"]
-    assert [(one["code"], one["source"]["file"]) for one in found] == [
+    assert [(item["code"], item["source"]["file"]) for item in found] == [
         (None, "topics/wrong.yaml"),
         ("KF101", "topics/sound.yaml"),
         ("KF101", "topics/wrong.yaml"),
@@ -68,7 +68,7 @@ def test_no_stage_hides_the_problems_of_another(project: Project, validate: Call
     assert (annotated.code, annotated.out.count("::error")) == (1, 3)
 
 
-def test_a_wrong_configuration_does_not_hide_wrong_manifests(
+def test_wrong_configuration_does_not_hide_wrong_manifests(
     project: Project, validate: Callable[..., Call]
 ) -> None:
     project.write("kafkaform.yaml", "clustrs: {}\n")
@@ -79,7 +79,7 @@ def test_a_wrong_configuration_does_not_hide_wrong_manifests(
     assert "unknown field 'partitons'" in call.err
 
 
-def test_every_problem_of_every_file_is_told_with_its_place(
+def test_every_problem_of_every_file_is_reported_with_its_place(
     project: Project, validate: Callable[..., Call]
 ) -> None:
     project.write("topics/a.yaml", "apiVersion: kafkaform/v1\nkind: Topik\nmetadata: {name: a}\nspec: {}\n")
@@ -144,9 +144,7 @@ def test_all_environments_unless_one_is_chosen(
     assert "did you mean 'prod'?" in unknown.err
 
 
-def test_an_unknown_environment_hides_no_other_problem(
-    project: Project, validate: Callable[..., Call]
-) -> None:
+def test_unknown_environment_hides_no_other_problem(project: Project, validate: Callable[..., Call]) -> None:
     project.config(environments=["dev", "prod"])
     project.topic("a")
     unknown = "there is no environment 'prd' in kafkaform.yaml"
@@ -219,7 +217,7 @@ def test_missing_file_is_named(
     assert "kafkaform init" in call.err
 
 
-def test_a_finding_of_some_environments_names_them(project: Project, validate: Callable[..., Call]) -> None:
+def test_finding_of_some_environments_names_them(project: Project, validate: Callable[..., Call]) -> None:
     project.config(environments=["dev", "test", "prod"])
     thin: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas": 1}}
     project.topic("a", **thin)
@@ -227,7 +225,7 @@ def test_a_finding_of_some_environments_names_them(project: Project, validate: C
     lines = [line for line in validate().out.splitlines() if "KF109" in line]
     assert [("topics/a.yaml" in line, "(in dev)" in line) for line in lines] == [(True, False), (False, True)]
     found = validate("--format", "json").json["diagnostics"]
-    assert [one["environments"] for one in found if one["code"] == "KF109"] == [None, ["dev"]]
+    assert [item["environments"] for item in found if item["code"] == "KF109"] == [None, ["dev"]]
     assert "(in " not in validate("-e", "dev").out
 
 
@@ -275,12 +273,12 @@ def test_sarif_of_findings_and_of_bad_input(project: Project, validate: Callable
     call = validate("--format", "sarif")
     assert (call.code, call.err) == (0, "")
     (run,) = call.json["runs"]
-    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [("KF109", "warning")]
+    assert [(item["ruleId"], item["level"]) for item in run["results"]] == [("KF109", "warning")]
     project.topic("b", partitons=3)
     call = validate("--format", "sarif")
     assert (call.code, call.err) == (1, "")
     (run,) = call.json["runs"]
-    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [
+    assert [(item["ruleId"], item["level"]) for item in run["results"]] == [
         ("invalid-input", "error"),
         ("KF109", "warning"),
     ]
@@ -313,7 +311,7 @@ def test_policies_are_checked_with_the_rules(project: Project, validate: Callabl
 # --- waivers ---------------------------------------------------------------------------------------
 
 
-def test_a_waived_error_is_shown_and_counts_for_nothing(
+def test_waived_error_is_shown_and_counts_for_nothing(
     project: Project, validate: Callable[..., Call]
 ) -> None:
     bad: dict[str, Any] = {"replicationFactor": 3, "config": {"min.insync.replicas": 1}}
@@ -351,14 +349,14 @@ def test_waiver_without_effect_is_reported(
 
 
 @pytest.mark.parametrize("code", ["KF401", "KF109"])
-def test_nothing_is_said_of_waivers_of_rules_that_need_more_than_manifests(
+def test_nothing_is_reported_of_waivers_of_rules_that_need_more_than_manifests(
     project: Project, validate: Callable[..., Call], code: str
 ) -> None:
     project.topic("a", metadata={"annotations": {f"kafkaform/waive.{code}": "why"}})
     assert "KF418" not in validate().out
 
 
-def test_a_waiver_is_of_use_if_it_is_in_one_environment(
+def test_waiver_is_of_use_if_it_is_in_one_environment(
     project: Project, validate: Callable[..., Call]
 ) -> None:
     wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
@@ -369,7 +367,7 @@ def test_a_waiver_is_of_use_if_it_is_in_one_environment(
     assert "KF418" in validate("-e", "prod").out
 
 
-def test_a_tombstone_keeps_its_waivers(project: Project, validate: Callable[..., Call]) -> None:
+def test_tombstone_keeps_its_waivers(project: Project, validate: Callable[..., Call]) -> None:
     wide = {"name": "wide", "message": "Wide", "require": {"fields": {"partitions": {"min": 3}}}}
     project.config(policies=[wide])
     project.topic("a", state="absent", metadata={"annotations": {"kafkaform/waive.policy/wide": "why"}})
@@ -413,7 +411,7 @@ def test_findings_of_the_branch_come_first_and_others_are_counted(validate: Call
         "::notice file=topics/b.yaml"
     ] * 2
     found = json.loads(validate("--changed-since", "main", "--format", "json").out)["diagnostics"]
-    files = [one["source"]["file"] for one in found]
+    files = [item["source"]["file"] for item in found]
     assert files == sorted(files, reverse=True), "programs are told everything, the branch's own first"
     assert {"topics/a.yaml", "topics/b.yaml"} == set(files)
 
@@ -431,7 +429,7 @@ def test_errors_are_listed_wherever_they_are(branch: Project, validate: Callable
 
 
 @pytest.mark.parametrize("inherited", [True, False])
-def test_a_broken_file_does_not_change_what_is_listed(
+def test_broken_file_does_not_change_what_is_listed(
     branch: Project, validate: Callable[..., Call], inherited: bool
 ) -> None:
     branch.topic("c", partitons=3)
@@ -452,7 +450,7 @@ def test_a_broken_file_does_not_change_what_is_listed(
 
 
 @pytest.mark.usefixtures("branch")
-def test_a_branch_that_is_not_there_is_told(validate: Callable[..., Call]) -> None:
+def test_branch_that_is_not_there_is_reported(validate: Callable[..., Call]) -> None:
     call = validate("--changed-since", "nope")
     assert (call.code, "nope" in call.err) == (1, True)
 
@@ -460,7 +458,7 @@ def test_a_branch_that_is_not_there_is_told(validate: Callable[..., Call]) -> No
 # --- defaults ----------------------------------------------------------------------------------------
 
 
-def test_a_default_that_every_manifest_replaces_is_told_at_its_line(
+def test_default_that_every_manifest_replaces_is_reported_at_its_line(
     project: Project, validate: Callable[..., Call]
 ) -> None:
     project.write(
@@ -472,15 +470,15 @@ def test_a_default_that_every_manifest_replaces_is_told_at_its_line(
     project.topic("b", config={"retention.ms": "2d"})
     call = validate()
     assert call.code == 0
-    told = "the default of retention has no effect: 2 topics, and each manifest sets its own value"
-    assert f"kafkaform.yaml:5:5: info: KF117 {told.replace('retention', 'retention.ms', 1)}" in call.out
+    message = "the default of retention has no effect: 2 topics, and each manifest sets its own value"
+    assert f"kafkaform.yaml:5:5: info: KF117 {message.replace('retention', 'retention.ms', 1)}" in call.out
     assert call.out.count("KF117") == 1
     assert "KF117" not in validate("topics/a.yaml").out, "the other manifests may take it"
     project.topic("c")
     assert "KF117" not in validate().out
 
 
-def test_a_finding_about_a_default_is_at_its_line(project: Project, validate: Callable[..., Call]) -> None:
+def test_finding_about_a_default_is_at_its_line(project: Project, validate: Callable[..., Call]) -> None:
     project.write(
         "kafkaform.yaml",
         "apiVersion: kafkaform/v1\nkind: Config\ndefaults:\n  Topic:\n    config:\n"
@@ -496,7 +494,7 @@ def test_a_finding_about_a_default_is_at_its_line(project: Project, validate: Ca
 
 
 @pytest.mark.usefixtures("project")
-def test_an_empty_folder_is_told_how_to_start(validate: Callable[..., Call]) -> None:
+def test_empty_folder_shows_how_to_start(validate: Callable[..., Call]) -> None:
     call = validate()
     assert call.code == 1
     assert "topics:1:1: no such file" in call.err
@@ -572,7 +570,7 @@ def related(project: Project, validate: Callable[..., Call]) -> Callable[[], set
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("broken", RELATED)
-def test_a_broken_file_causes_no_finding_elsewhere(
+def test_broken_file_causes_no_finding_elsewhere(
     project: Project, related: Callable[[], set[tuple[str | None, str]]], broken: str, damage: str
 ) -> None:
     expected = related()
@@ -592,9 +590,7 @@ def test_related_manifests_have_findings_without_each_other(
     assert not related() <= expected
 
 
-def test_an_invalid_manifest_hides_no_finding_of_others(
-    project: Project, validate: Callable[..., Call]
-) -> None:
+def test_invalid_manifest_hides_no_finding_of_others(project: Project, validate: Callable[..., Call]) -> None:
     project.topic("a", partitons=3)
     project.group("g", topics=["x.b"])
     project.write(

@@ -45,7 +45,7 @@ def test_help_begins_with_examples(name: str, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(("name", "most"), [("plan", 15), ("apply", 18), ("skew", 18), ("drift", 12)])
 def test_commands_have_few_options(name: str, most: int) -> None:
-    """What is set once for a cluster belongs in kafkaform.yaml."""
+    """Settings of a cluster belong in kafkaform.yaml, not in options."""
     options = {max(each.opts, key=len) for each in NAMES[name].params if isinstance(each, click.Option)}
     assert len(options - CONNECTION.keys()) <= most
 

@@ -11,7 +11,7 @@ import pytest
 from kafkaform.cli.examples import EXAMPLES
 from kafkaform.cli.session import Session
 from tests.support.cli.memory_program import Connected
-from tests.support.cli.project import Call, Project, called, manifest
+from tests.support.cli.project import Call, Project, manifest, run_in_process
 
 _SPARK = "needs Spark; tests/spark/test_cli_skew.py has one"
 _FORGE = "needs GitHub or GitLab; test_cli_github.py and test_cli_gitlab.py have one"
@@ -69,14 +69,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def run(project: Project, line: str) -> Call:
-    return called(*shlex.split(line), cwd=project.folder, env={"KAFKAFORM_CLUSTER": "prod"})
+    return run_in_process(*shlex.split(line), cwd=project.folder, env={"KAFKAFORM_CLUSTER": "prod"})
 
 
 @pytest.mark.parametrize("example", RUN)
 def test_example_runs(project: Project, example: str) -> None:
     # There is no terminal to confirm on.
-    more = " --auto-approve" if example.startswith("apply") else ""
-    run(project, example + more).needs(0)
+    extra = " --auto-approve" if example.startswith("apply") else ""
+    run(project, example + extra).needs(0)
 
 
 def test_only_examples_are_excepted() -> None:

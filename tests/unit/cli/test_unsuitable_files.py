@@ -23,7 +23,7 @@ from kafkaform.plan.plan_header import PlanHeader
 from spark_validation import submit
 from spark_validation.errors import JobFailed, ReadingFailed
 from spark_validation.kafka_client import executor_properties
-from tests.support.cli.project import ROOT, Project, called, command, environment, manifest
+from tests.support.cli.project import ROOT, Project, command, environment, manifest, run_in_process
 from tests.support.plans.scenes import topic
 
 
@@ -102,7 +102,7 @@ def test_passwords_and_tokens_are_not_waited_for(reason: str) -> None:
         cast("TokenSource", make_token_source(SaslSettings("OAUTHBEARER", tokens=token_file))).token()
 
 
-def test_a_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--output", "x", "--bootstrap-server", "127.0.0.1:1"]
     with pytest.raises(SystemExit):
         submit.run([*arguments, "--policies", "odd.json"])
@@ -115,7 +115,7 @@ def test_a_submitted_job_keeps_to_it(reason: str, capsys: pytest.CaptureFixture[
 def test_neither_spark_nor_librdkafka_opens_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     os.mkfifo(tmp_path / "records/a.json")
-    call = called("skew", "--from", "records", cwd=tmp_path).needs(1)
+    call = run_in_process("skew", "--from", "records", cwd=tmp_path).needs(1)
     assert (
         call.said.splitlines()[0] == f"Error: --from records: {tmp_path}/records/a.json is not a regular file"
     )
@@ -132,14 +132,14 @@ def test_neither_spark_nor_librdkafka_opens_a_pipe(tmp_path: Path) -> None:
         'cat t.yaml | "$@" /dev/stdin',
     ],
 )
-def test_a_pipe_that_the_command_was_started_with_is_read(script: str, tmp_path: Path) -> None:
+def test_pipe_that_the_command_was_started_with_is_read(script: str, tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(manifest("orders", {"partitions": 1, "replicationFactor": 1}) + "#")
     shell = ["bash", "-c", script, "bash", *command("validate")]
     done = subprocess.run(shell, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "1 resource: valid.\n"), done
 
 
-def test_a_file_without_a_size_is_read_to_its_end() -> None:
+def test_file_without_a_size_is_read_to_its_end() -> None:
     assert read_file("/proc/self/status").startswith(b"Name:")
 
 

@@ -66,13 +66,13 @@ def test_partial_failure_goes_no_further() -> None:
     assert controller.sent == [("CreateAcls", 2), ("DeleteAcls", 1)]
 
 
-def test_an_answer_that_lacks_parts_leaves_the_outcome_unknown() -> None:
+def test_answer_that_lacks_parts_leaves_the_outcome_unknown() -> None:
     controller = Controller([DONE])
     assert {type(outcome) for outcome in write(controller, "a", "b").values()} == {OutcomeUnknown}
     assert controller.sent == [("CreateAcls", 2)]
 
 
-def test_a_lost_lock_sends_nothing_more() -> None:
+def test_lost_lock_sends_nothing_more() -> None:
     with pytest.raises(LockLost):
         write(Controller(), "a", lost_at=1)
     controller = Controller([DONE])
@@ -80,8 +80,8 @@ def test_a_lost_lock_sends_nothing_more() -> None:
     assert controller.sent == [("CreateAcls", 1)]
 
 
-def test_a_deletion_that_matched_another_acl_is_an_error() -> None:
-    other = {
+def test_deletion_that_matched_another_acl_is_an_error() -> None:
+    second = {
         **DONE,
         "resource_type": 2,
         "resource_name": "y",
@@ -91,7 +91,7 @@ def test_a_deletion_that_matched_another_acl_is_an_error() -> None:
         "operation": 3,
         "permission_type": 3,
     }
-    controller = Controller([DONE], [{**DONE, "matches": [other]}])
+    controller = Controller([DONE], [{**DONE, "matches": [second]}])
     (outcome,) = write(controller, "a").values()
     assert isinstance(outcome, RequestRejected)
 

@@ -40,16 +40,16 @@ from kafkaform.core.lock import unguarded
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.layout import Reassignment
 from tests.support.clusters.certificates import self_signed
-from tests.support.plans.scenes import logged
+from tests.support.plans.scenes import read_log_lines
 
 
-def as_it_is(body: bytes, _version: int) -> bytes:
+def return_body(body: bytes, _version: int) -> bytes:
     return bytes(body)
 
 
-ECHO = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, as_it_is, largest=10_000_000)
-TAGGED = RequestType(1_001, "Tagged", (0, 0), 0, as_it_is, as_it_is)
-CHANGE = RequestType(1_002, "Change", (0, 0), 1, as_it_is, as_it_is, changes=True)
+ECHO = RequestType(1_000, "Echo", (3, 3), 4, return_body, return_body, largest=10_000_000)
+TAGGED = RequestType(1_001, "Tagged", (0, 0), 0, return_body, return_body)
+CHANGE = RequestType(1_002, "Change", (0, 0), 1, return_body, return_body, changes=True)
 FLEXIBLE = (TAGGED.key, 3, 43, 46)
 VERSIONS = {18: (0, 4), 3: (0, 12), 46: (0, 0), 1_000: (0, 3), 1_001: (0, 1), 1_002: (0, 0)}
 
@@ -163,7 +163,7 @@ def settings(*servers: Broker | str) -> TransportSettings:
 NOBODY = TransportSettings(())
 
 
-def opened(server: Broker) -> BrokerSocket:
+def open_socket(server: Broker) -> BrokerSocket:
     return BrokerSocket(server.address, NOBODY)
 
 
@@ -177,13 +177,13 @@ def socket_to(
 ) -> Iterator[tuple[Broker, BrokerSocket]]:
     """A broker, and a connection to it."""
     with broker(answer, **options) as server:
-        one = opened(server)
-        yield server, one
-        one.close()
+        item = open_socket(server)
+        yield server, item
+        item.close()
 
 
 @contextmanager
-def connected(answer: Callable[[int, bytes], object], **options: Any) -> Iterator[tuple[Broker, Brokers]]:
+def start_cluster(answer: Callable[[int, bytes], object], **options: Any) -> Iterator[tuple[Broker, Brokers]]:
     """A broker, and the connections to its cluster."""
     with broker(answer, **options) as server:
         cluster = brokers(server)
@@ -195,19 +195,19 @@ def connected(answer: Callable[[int, bytes], object], **options: Any) -> Iterato
 
 
 def test_requests_and_answers() -> None:
-    with socket_to(lambda _, body: body.upper()) as (server, one):
+    with socket_to(lambda _, body: body.upper()) as (server, first):
         bodies = [f"request {number}".encode() for number in range(3 * IN_FLIGHT)]
-        assert one.offered == VERSIONS
-        assert one.send(ECHO, bodies) == [body.upper() for body in bodies]
-        assert one.send(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
-        assert one.send(ECHO, []) == []
+        assert first.offered == VERSIONS
+        assert first.send(ECHO, bodies) == [body.upper() for body in bodies]
+        assert first.send(TAGGED, [b"\x00", b"a"]) == [b"\x00", b"A"]
+        assert first.send(ECHO, []) == []
     assert server.heard[0] == (1_000, 3, b"kafkaform", b"request 0")
     assert server.heard[-1] == (1_001, 0, b"kafkaform", b"a")
 
 
 def test_large_responses_come_whole() -> None:
-    with socket_to(lambda _, body: body * 3_000_000) as (_, one):
-        assert one.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
+    with socket_to(lambda _, body: body * 3_000_000) as (_, first):
+        assert first.send(ECHO, [b"a", b"b"]) == [b"a" * 3_000_000, b"b" * 3_000_000]
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_large_responses_come_whole() -> None:
     ],
 )
 def test_failed_request_has_the_address(answer: object, said: str) -> None:
-    with socket_to(lambda *_: answer) as (server, one), pytest.raises(ClusterError) as caught:
-        one.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
+    with socket_to(lambda *_: answer) as (server, first), pytest.raises(ClusterError) as caught:
+        first.send(ECHO, [b""], timeout_s=0.2 if said == "timed out" else 60)
     assert caught.value.message.startswith(f"{server.name}: ")
     assert "Echo v3" in caught.value.message
     assert said in caught.value.message
@@ -236,22 +236,22 @@ def test_failed_request_has_the_address(answer: object, said: str) -> None:
 def test_closed_connection_hints_at_security_protocol() -> None:
     answers: list[object] = [b"A", None, None]
     with broker(lambda *_: answers.pop(0)) as server:
-        accepted, other = opened(server), opened(server)
+        accepted, second = open_socket(server), open_socket(server)
         assert accepted.send(ECHO, [b"a"]) == [b"A"]
         # Later, it has another reason.
-        for one, hinted in ((accepted, False), (other, True)):
+        for value, hinted in ((accepted, False), (second, True)):
             with pytest.raises(HungUpError) as caught:
-                one.send(ECHO, [b"a"])
+                value.send(ECHO, [b"a"])
             assert ("security.protocol" in (caught.value.hint or "")) is hinted
-            one.close()
+            value.close()
     with broker(lambda *_: b"", versions=lambda: None) as server, pytest.raises(HungUpError) as caught:
-        opened(server)
+        open_socket(server)
     assert "security.protocol" in (caught.value.hint or "")
 
 
 def test_version_response_has_the_connect_timeout() -> None:
-    told = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
-    with broker(lambda *_: b"", versions=Drip) as server, told:
+    caught = pytest.raises(OutcomeUnknown, match=r"ApiVersions v2 timed out after 0\.2 s")
+    with broker(lambda *_: b"", versions=Drip) as server, caught:
         BrokerSocket(server.address, NOBODY, connect_s=0.2)
 
 
@@ -268,10 +268,10 @@ def test_version_response_has_the_connect_timeout() -> None:
 def test_versions_that_cannot_be(told: object) -> None:
     refused = pytest.raises(MalformedResponse, match="malformed answer to ApiVersions v2")
     with broker(lambda *_: b"", versions=lambda: told) as server, refused:
-        opened(server)
+        open_socket(server)
 
 
-def test_a_tls_handshake_that_drips() -> None:
+def test_tls_handshake_that_drips() -> None:
     def drip() -> None:
         client, _ = server.accept()
         with client, suppress(OSError):
@@ -298,42 +298,42 @@ def test_only_addresses_of_the_asked_family_are_used() -> None:
 
 def test_memory_grows_with_received_bytes() -> None:
     with broker(lambda *_: Raw(pack(">ii", ECHO.largest, 1) + bytes(100_000))) as server:
-        one = opened(server)
+        item = open_socket(server)
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         try:
             with pytest.raises(OutcomeUnknown):
-                one.send(ECHO, [b""], timeout_s=0.3)
+                item.send(ECHO, [b""], timeout_s=0.3)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-            one.close()
+            item.close()
     assert peak - before < ECHO.largest / 3
 
 
-def test_a_header_with_fields_that_nobody_defined() -> None:
+def test_header_with_fields_that_nobody_defined() -> None:
     damaged = Raw(pack(">ii", 6, 1) + b"\x01\x00")
-    with socket_to(lambda *_: damaged) as (_, one), pytest.raises(MalformedResponse, match="tagged fields"):
-        one.send(TAGGED, [b""])
+    with socket_to(lambda *_: damaged) as (_, first), pytest.raises(MalformedResponse, match="tagged fields"):
+        first.send(TAGGED, [b""])
 
 
-def test_a_request_that_is_not_taken_off_our_hands() -> None:
+def test_request_that_is_not_taken_off_our_hands() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer_once() -> None:
             client, _ = server.accept()
             taken.append(client)
             client.recv(1_000)
-            told = told_versions()
-            client.sendall(pack(">ii", 4 + len(told), 0) + told)
+            versions = told_versions()
+            client.sendall(pack(">ii", 4 + len(versions), 0) + versions)
 
         taken: list[socket.socket] = []
         Thread(target=answer_once, daemon=True).start()
-        one = BrokerSocket(server.getsockname(), NOBODY)
+        brokersocket = BrokerSocket(server.getsockname(), NOBODY)
         with pytest.raises(OutcomeUnknown, match=r"Echo v3 timed out after 0\.2 s"):
-            one.send(ECHO, [bytes(20_000_000)], timeout_s=0.2)
-        one.close()
+            brokersocket.send(ECHO, [bytes(20_000_000)], timeout_s=0.2)
+        brokersocket.close()
         taken[0].close()
 
 
@@ -349,14 +349,14 @@ def test_addresses_that_are_none(place: tuple[str, int]) -> None:
 def test_requests_are_logged_without_their_content(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kafkaform.cluster.transport.broker_socket")
     answers: list[object] = [b"a secret", b"another", ..., ...]
-    with socket_to(lambda *_: answers.pop(0)) as (server, one):
-        assert one.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
+    with socket_to(lambda *_: answers.pop(0)) as (server, first):
+        assert first.send(ECHO, [b"it is secret", b""]) == [b"a secret", b"another"]
         with pytest.raises(OutcomeUnknown):
-            one.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
+            first.send(ECHO, [b"secret", b"secret"], timeout_s=0.2)
     with pytest.raises(ClusterError):
-        opened(server)
+        open_socket(server)
     # Threads of earlier tests may still try to connect elsewhere.
-    lines = [line for line in logged(caplog, "kafkaform.cluster") if line.startswith(server.name)]
+    lines = [line for line in read_log_lines(caplog, "kafkaform.cluster") if line.startswith(server.name)]
     assert [re.sub(r"[\d.]+ ms", "N ms", line.removeprefix(f"{server.name}: ")) for line in lines] == [
         "connected in N ms",
         "ApiVersions v2, sent 23 bytes, received 54 bytes, N ms",
@@ -371,7 +371,7 @@ def test_closed_port_is_unreachable() -> None:
     with broker(lambda *_: b"") as server:
         pass
     with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
-        opened(server)
+        open_socket(server)
 
 
 # --- several --------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_closed_port_is_unreachable() -> None:
 
 def test_closed_connection_is_opened_again() -> None:
     answers: list[object] = [b"first", None, b"second", *[None] * 6]
-    with connected(lambda *_: answers.pop(0)) as (server, cluster):
+    with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
         assert cluster.send(ECHO, [b""]) == [b"second"]
         assert server.connections == 2
@@ -388,9 +388,9 @@ def test_closed_connection_is_opened_again() -> None:
         assert (server.connections, answers) == (7, [])
 
 
-def test_a_broker_that_is_silent_is_asked_once() -> None:
+def test_broker_that_is_silent_is_asked_once() -> None:
     answers: list[object] = [b"first", ..., b"late"]
-    with connected(lambda *_: answers.pop(0)) as (server, cluster):
+    with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, match="timed out"):
             cluster.send(ECHO, [b""], timeout_s=0.2)
@@ -399,7 +399,7 @@ def test_a_broker_that_is_silent_is_asked_once() -> None:
         assert server.connections == 2
 
 
-def test_the_next_bootstrap_server_is_tried() -> None:
+def test_next_bootstrap_server_is_tried() -> None:
     with broker(lambda *_: b"") as gone:
         pass
     with broker(lambda *_: b"here") as server:
@@ -435,8 +435,8 @@ def test_silent_bootstrap_server_leaves_time_for_others(monkeypatch: pytest.Monk
 
 def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
     each = b"".join(
-        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", one.address[1]) + b"\x00\x00"
-        for number, one in brokers
+        pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", value.address[1]) + b"\x00\x00"
+        for number, value in brokers
     )
     no_topics, no_tags = b"\x01", b"\x00"
     return (
@@ -458,10 +458,10 @@ def test_broker_that_is_down_is_named() -> None:
         broker(lambda key, _: metadata((1, first), (2, second), (3, gone)) if key == 3 else b"one") as first,
     ):
         cluster = brokers(first)
-        told = cluster.send_to_each(ECHO, b"", 1.0)
-        assert (told[1], told[2]) == (b"one", b"two")
-        assert isinstance(told[3], Unreachable)
-        assert told[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
+        responses = cluster.send_to_each(ECHO, b"", 1.0)
+        assert (responses[1], responses[2]) == (b"one", b"two")
+        assert isinstance(responses[3], Unreachable)
+        assert responses[3].message.startswith(f"broker 3 does not answer: {gone.name}: ")
         assert cluster.send(ECHO, [b""], 2) == [b"two"]
         with pytest.raises(Unreachable, match="broker 4 is down"):
             cluster.send(ECHO, [b""], 4)
@@ -491,7 +491,7 @@ def test_many_requests_are_spread_and_ordered(count: int) -> None:
 
 
 def test_controller_is_asked_directly() -> None:
-    """Where ZooKeeper elects it."""
+    """ZooKeeper elects the leader."""
     tags = b"\x00"
     refused = pack(">ih", 0, 41) + b"\x00\x01" + tags
     moving = b"\x02t" + b"\x02" + pack(">i", 0)
@@ -520,24 +520,24 @@ def test_controller_is_asked_directly() -> None:
 def test_empty_cluster_and_malformed_response_are_errors() -> None:
     # A cluster that names no broker.
     empty = pytest.raises(ClusterError, match="empty list of brokers")
-    with connected(lambda *_: metadata()) as (_, cluster), empty:
+    with start_cluster(lambda *_: metadata()) as (_, cluster), empty:
         cluster.send_to_each(ECHO, b"", 1.0)
     # A broker that gives a malformed answer is told beside the others.
-    request_type = RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda body, _: body.decode("ascii"))
+    request_type = RequestType(1_000, "Echo", (3, 3), 4, return_body, lambda body, _: body.decode("ascii"))
     with (
         broker(lambda *_: b"\xff") as second,
         broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
     ):
         cluster = brokers(first)
-        told = cluster.send_to_each(request_type, b"", 1.0)
-        assert told[1] == "one"
-        assert isinstance(told[2], MalformedResponse)
-        assert told[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
+        responses = cluster.send_to_each(request_type, b"", 1.0)
+        assert responses[1] == "one"
+        assert isinstance(responses[2], MalformedResponse)
+        assert responses[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
         cluster.close()
 
 
 def test_interrupted_request_leaves_no_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    with connected(lambda _, body: body) as (_, cluster):
+    with start_cluster(lambda _, body: body) as (_, cluster):
         cluster.read_api_versions()
         with monkeypatch.context() as patched:
             patched.setattr(BrokerSocket, "_receive", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -546,7 +546,7 @@ def test_interrupted_request_leaves_no_response(monkeypatch: pytest.MonkeyPatch)
         assert cluster.send(ECHO, [b"second"]) == [b"second"]
 
 
-def test_a_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
+def test_certificate_for_another_host_is_refused(tmp_path: Path) -> None:
     self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
@@ -590,7 +590,7 @@ def test_connection_opened_after_the_end_is_closed() -> None:
 def test_unsupported_request_is_not_sent() -> None:
     unknown = replace(ECHO, key=2_000, name="Unknown")
     newer = replace(ECHO, versions=(4, 5))
-    with connected(lambda *_: b"here") as (server, cluster):
+    with start_cluster(lambda *_: b"here") as (server, cluster):
         with pytest.raises(NotOffered, match="not support Unknown"):
             cluster.send(unknown, [b""])
         with pytest.raises(NotOffered, match="in version 4 to 5, only in 0 to 3"):
@@ -604,7 +604,7 @@ def test_versions_are_chosen_for_each_broker() -> None:
     """As in a rolling upgrade."""
     old = {3: (0, 12), 1_001: (0, 0)}
     both = RequestType(
-        1_001, "Both", (0, 1), 0, as_it_is, lambda body, version: f"{version}{bytes(body).decode()}"
+        1_001, "Both", (0, 1), 0, return_body, lambda body, version: f"{version}{bytes(body).decode()}"
     )
     with (
         broker(lambda *_: b"two", versions=lambda: told_versions(old)) as second,
@@ -621,9 +621,9 @@ def test_versions_are_chosen_for_each_broker() -> None:
 # --- what changes something ------------------------------------------------------------------------
 
 
-def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
+def test_change_whose_answer_is_lost_is_not_sent_again() -> None:
     answers: list[object] = [b"first", None]
-    with connected(lambda *_: answers.pop(0)) as (server, cluster):
+    with start_cluster(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
         with pytest.raises(OutcomeUnknown, match="closed the connection"):
             cluster.send(CHANGE, [b""])
@@ -631,7 +631,7 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again() -> None:
 
 
 def test_lost_response_of_a_named_broker_is_unknown() -> None:
-    with connected(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
+    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else None) as (server, cluster):
         cluster.read_api_versions(1)
         assert isinstance(cluster.send_to_nodes(CHANGE, {1: [b""]}, 1.0)[1], OutcomeUnknown)
         assert isinstance(cluster.send_to_nodes(ECHO, {1: [b""]}, 1.0)[1], Unreachable)
@@ -639,7 +639,7 @@ def test_lost_response_of_a_named_broker_is_unknown() -> None:
 
 def test_change_is_sent_on_a_new_connection() -> None:
     answers: list[object] = [b"first", b"second"]
-    with connected(lambda *_: answers.pop(0), answers_each=1) as (server, cluster):
+    with start_cluster(lambda *_: answers.pop(0), answers_each=1) as (server, cluster):
         assert cluster.send(CHANGE, [b""]) == [b"first"]
         while cluster._open[None].is_open():  # until the end of the connection is here
             time.sleep(0.01)
@@ -668,7 +668,9 @@ def handshake(error: int, *mechanisms: str) -> bytes:
     return pack(">hi", error, len(mechanisms)) + names
 
 
-def authenticated(words: bytes, lifetime_ms: int = 0, error: int = 0, told: str | None = None) -> bytes:
+def encode_authentication(
+    words: bytes, lifetime_ms: int = 0, error: int = 0, told: str | None = None
+) -> bytes:
     text = pack(">h", -1) if told is None else pack(">h", len(told)) + told.encode()
     return pack(">h", error) + text + pack(">i", len(words)) + words + pack(">q", lifetime_ms)
 
@@ -693,8 +695,8 @@ def logged_in(answer: Callable[[int, bytes], object]) -> Iterator[tuple[Broker, 
         cluster.close()
 
 
-def test_a_login_comes_before_all_requests() -> None:
-    answers = [handshake(0), authenticated(b""), b"here"]
+def test_login_comes_before_all_requests() -> None:
+    answers = [handshake(0), encode_authentication(b""), b"here"]
     with logged_in(lambda *_: answers.pop(0)) as (server, cluster):
         assert cluster.send(ECHO, [b"x"]) == [b"here"]
     assert [(key, version, body) for key, version, _, body in server.heard] == [
@@ -704,7 +706,7 @@ def test_a_login_comes_before_all_requests() -> None:
     ]
 
 
-def test_a_mechanism_that_the_broker_does_not_offer() -> None:
+def test_mechanism_that_the_broker_does_not_offer() -> None:
     with asking_for_logins(lambda *_: handshake(33, "SCRAM-SHA-512", "SCRAM-SHA-256")) as server:
         with pytest.raises(
             AuthenticationFailed, match="does not support PLAIN, only: SCRAM-SHA-512, SCRAM-SHA-256"
@@ -714,14 +716,14 @@ def test_a_mechanism_that_the_broker_does_not_offer() -> None:
 
 
 def test_listener_without_logins_is_reported() -> None:
-    told = pytest.raises(AuthenticationFailed, match="has no SASL login")
-    with asking_for_logins(lambda *_: handshake(34)) as server, told as caught:
+    message = pytest.raises(AuthenticationFailed, match="has no SASL login")
+    with asking_for_logins(lambda *_: handshake(34)) as server, message as caught:
         logging_in(server).read_api_versions()
     assert "security.protocol: PLAINTEXT" in (caught.value.hint or "")
 
 
-def test_a_login_that_is_refused_is_final() -> None:
-    refused = authenticated(b"", error=58, told="Authentication\nfailed: no such user")
+def test_login_that_is_refused_is_final() -> None:
+    refused = encode_authentication(b"", error=58, told="Authentication\nfailed: no such user")
     answers = [handshake(0), refused]
     with asking_for_logins(lambda *_: answers.pop(0)) as server:
         with pytest.raises(AuthenticationFailed, match="refused: Authentication failed: no such user"):
@@ -741,7 +743,7 @@ def test_login_is_renewed_before_it_ends(ahead: list[float]) -> None:
     """KIP-368: a broker closes a connection whose session has ended, unless the login begins anew."""
 
     def answer(key: int, _: bytes) -> bytes:
-        return {17: handshake(0), 36: authenticated(b"", lifetime_ms=1_000_000), 1_000: b"here"}[key]
+        return {17: handshake(0), 36: encode_authentication(b"", lifetime_ms=1_000_000), 1_000: b"here"}[key]
 
     with logged_in(answer) as (server, cluster):
         for ahead[0] in (0.0, 100.0, 750.0):
@@ -754,12 +756,12 @@ def test_login_is_renewed_before_it_ends(ahead: list[float]) -> None:
 
 
 def test_bootstrap_connection_serves_its_broker() -> None:
-    with connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster):
+    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster):
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert cluster.send_to_each(ECHO, b"", 1.0) == {1: b"one"}
         assert server.connections == 1
         with pytest.raises(MalformedResponse):
-            cluster.send(RequestType(1_000, "Echo", (3, 3), 4, as_it_is, lambda *_: [][0]), [b""], 1)
+            cluster.send(RequestType(1_000, "Echo", (3, 3), 4, return_body, lambda *_: [][0]), [b""], 1)
         assert cluster.send(ECHO, [b""]) == [b"one"]
         assert server.connections == 2, "the connection that was given up was used again"
 
@@ -769,13 +771,13 @@ def test_bootstrap_connection_serves_its_broker() -> None:
 
 def test_large_requests_and_responses_do_not_deadlock() -> None:
     """A broker takes up no further request before its answer is read."""
-    with socket_to(lambda _, body: body * 3) as (_, one):
+    with socket_to(lambda _, body: body * 3) as (_, first):
         bodies = [bytes([number]) * 3_000_000 for number in range(IN_FLIGHT)]
-        assert one.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
+        assert first.send(ECHO, bodies, timeout_s=60) == [body * 3 for body in bodies]
 
 
 def test_abandoned_connection_is_opened_again() -> None:
-    with connected(lambda *_: b"here") as (_, cluster):
+    with start_cluster(lambda *_: b"here") as (_, cluster):
         assert cluster.send(ECHO, [b""]) == [b"here"]
         used = cluster._open[None]
         used.close()
@@ -785,9 +787,9 @@ def test_abandoned_connection_is_opened_again() -> None:
 
 
 def test_election_follows_the_controller() -> None:
-    """Where ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
+    """ZooKeeper elects it, each partition is refused, and metadata names no controller at first."""
 
-    def elected(error: bytes) -> bytes:
+    def encode_election(error: bytes) -> bytes:
         return bytes(6) + b"\x02\x02t\x02" + bytes(4) + error + b"\x00" + bytes(3)
 
     controllers = [-1, 9, 3, 3, 1, 2]
@@ -797,12 +799,12 @@ def test_election_follows_the_controller() -> None:
         if key == 3:  # none, one that is down, one that has just died, one that was it, and the new one
             controller = controllers.pop(0) if len(controllers) > 1 else controllers[0]
             return metadata((1, first), (2, second), (3, gone), controller=controller)
-        return elected(pack(">h", 41))
+        return encode_election(pack(">h", 41))
 
     with broker(lambda *_: b"") as gone:
         pass
     with (
-        broker(lambda *_: elected(bytes(2)), versions=lambda: told_versions(offered)) as second,
+        broker(lambda *_: encode_election(bytes(2)), versions=lambda: told_versions(offered)) as second,
         broker(first_answer, versions=lambda: told_versions(offered)) as first,
     ):
         connection = Connection({}, lambda: settings(first))
@@ -829,7 +831,7 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with connected(lambda key, _: metadata((1, server)) if key == 3 else ...) as (server, cluster):
+    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else ...) as (server, cluster):
         Thread(target=interrupt, daemon=True).start()
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
@@ -840,14 +842,17 @@ def test_ctrl_c_does_not_wait_for_a_broker_that_is_silent() -> None:
 def test_request_after_a_failed_one_has_a_new_connection() -> None:
     """The connection is closed under it, as it is out of step."""
     answers: list[object] = [..., b"second"]
-    with connected(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (server, cluster):
+    with start_cluster(lambda key, _: metadata((1, server)) if key == 3 else answers.pop(0)) as (
+        server,
+        cluster,
+    ):
         cluster.read_api_versions(1)
-        told: list[object] = []
+        messages: list[object] = []
 
         def ask_first() -> None:
             with pytest.raises(OutcomeUnknown):
                 cluster.send(ECHO, [b""], 1, timeout_s=0.5)
-            told.append("first")
+            messages.append("first")
 
         thread = Thread(target=ask_first, daemon=True)
         thread.start()
@@ -855,20 +860,20 @@ def test_request_after_a_failed_one_has_a_new_connection() -> None:
             time.sleep(0.01)
         assert cluster.send(ECHO, [b""], 1) == [b"second"]
         thread.join(60)
-        assert told == ["first"]
+        assert messages == ["first"]
 
 
 def test_malformed_response_leaves_a_change_unknown() -> None:
     damaged: RequestType[bytes] = RequestType(
-        1_002, "Change", (0, 0), 1, as_it_is, lambda *_: [][0], changes=True
+        1_002, "Change", (0, 0), 1, return_body, lambda *_: [][0], changes=True
     )
-    with connected(lambda *_: b"") as (server, cluster):
+    with start_cluster(lambda *_: b"") as (server, cluster):
         with pytest.raises(OutcomeUnknown, match="malformed answer to Change v0"):
             cluster.send(damaged, [b""])
         assert len(server.heard) == 1
 
 
-def test_a_login_has_one_deadline_for_all_of_its_answers(
+def test_login_has_one_deadline_for_all_of_its_answers(
     ahead: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.broker_socket.CONNECT_TIMEOUT_S", 60.0)
@@ -879,15 +884,15 @@ def test_a_login_has_one_deadline_for_all_of_its_answers(
         ahead[0] += 59.5
         return handshake(0)
 
-    told = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
-    with asking_for_logins(answer) as server, told:
+    caught = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
+    with asking_for_logins(answer) as server, caught:
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
 
 
 def test_unexpected_error_of_one_broker_is_raised() -> None:
-    broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], as_it_is)
+    broken = RequestType(1_000, "Echo", (3, 3), 4, lambda *_: [][0], return_body)
     with (
-        connected(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster),
+        start_cluster(lambda key, _: metadata((1, server)) if key == 3 else b"one") as (server, cluster),
         pytest.raises(IndexError),
     ):
         cluster.send_to_each(broken, b"", 1.0)

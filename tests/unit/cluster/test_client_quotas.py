@@ -43,7 +43,7 @@ class Brokers:
         return cast("Connection", self)
 
 
-def described(
+def build_describe_response(
     *entries: tuple[Mapping[str, str | None], Mapping[str, float]], error: int = 0
 ) -> dict[str, Any]:
     return {
@@ -59,20 +59,26 @@ def described(
     }
 
 
-def observed(answer: Mapping[str, Any] | ClusterError, *refs: ResourceRef) -> Observation:
+def observe_quotas(answer: Mapping[str, Any] | ClusterError, *refs: ResourceRef) -> Observation:
     return QuotaReader().observe(Brokers(answer).connection, refs, lambda _: False)
 
 
 def test_quotas_are_read_in_one_request() -> None:
     # All quotas are asked for at once.
-    brokers = Brokers(described(({"user": "alice"}, {"producer_byte_rate": 1.5e6}), ({"user": None}, {})))
+    brokers = Brokers(
+        build_describe_response(({"user": "alice"}, {"producer_byte_rate": 1.5e6}), ({"user": None}, {}))
+    )
     read = QuotaReader().observe(brokers.connection, [ALICE], lambda _: True)
     assert brokers.requests == [{"components": (), "strict": False}]
     assert read.inventory == {ALICE, ResourceRef("ClientQuota", "user=<default>")}
     assert read.resources[ALICE].state == {"config.producer_byte_rate": "1500000"}
-    quotas, _ = read_quotas(Brokers(described(({"client-id": "app", "user": None}, {}))).connection)
+    quotas, _ = read_quotas(
+        Brokers(build_describe_response(({"client-id": "app", "user": None}, {}))).connection
+    )
     assert [entity.name for entity in quotas] == ["user=<default>,client-id=app"]
-    unknown = QuotaReader().observe(Brokers(described(({"zone": "a"}, {}))).connection, [], lambda _: True)
+    unknown = QuotaReader().observe(
+        Brokers(build_describe_response(({"zone": "a"}, {}))).connection, [], lambda _: True
+    )
     assert (unknown.inventory, [note.code for note in unknown.diagnostics]) == (frozenset(), ["KF433"])
 
 
@@ -87,28 +93,30 @@ def test_quotas_are_read_in_one_request() -> None:
     ],
 )
 def test_doubles_are_texts_as_manifests_have_them(value: float, text: str) -> None:
-    read = read_quotas(Brokers(described(({"user": "alice"}, {"request_percentage": value}))).connection)
+    read = read_quotas(
+        Brokers(build_describe_response(({"user": "alice"}, {"request_percentage": value}))).connection
+    )
     assert read == ({QuotaEntity((("user", "alice"),)): {"request_percentage": text}}, 0)
 
 
 def test_hidden_quotas_are_reported() -> None:
-    read = observed(NotOffered("DescribeClientQuotas"), ALICE)
+    read = observe_quotas(NotOffered("DescribeClientQuotas"), ALICE)
     assert (read.resources, read.inventory, read.invisible, read.diagnostics) == ({}, frozenset(), {}, ())
     refused = NotOffered("AlterClientQuotas")
-    assert written(Brokers(refused), AlterQuota(ALICE, {"producer_byte_rate": "1"})) == [refused]
+    assert write_quotas(Brokers(refused), AlterQuota(ALICE, {"producer_byte_rate": "1"})) == [refused]
     # Without the right a declared quota is not visible and others are a note.
-    denied = described(error=CLUSTER_AUTHORIZATION_FAILED)
-    read = observed(denied, ALICE)
+    denied = build_describe_response(error=CLUSTER_AUTHORIZATION_FAILED)
+    read = observe_quotas(denied, ALICE)
     assert "lacks DescribeConfigs on the cluster" in read.invisible[ALICE]
     assert read.diagnostics == ()
-    (note,) = observed(denied).diagnostics
+    (note,) = observe_quotas(denied).diagnostics
     assert note.code == "KF430"
     assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
     with pytest.raises(ClusterError):
-        observed(described(error=-1), ALICE)
+        observe_quotas(build_describe_response(error=-1), ALICE)
 
 
-def written(
+def write_quotas(
     brokers: Brokers, *operations: AlterQuota, guard: Guard = unguarded, dry: bool = False
 ) -> list[ClusterError | None]:
     def send(
@@ -120,7 +128,7 @@ def written(
     return [answers[operation.subject] for operation in operations]
 
 
-def altered(*parts: tuple[str, int]) -> dict[str, Any]:
+def build_alter_response(*parts: tuple[str, int]) -> dict[str, Any]:
     return {
         "entries": [
             {"error_code": code, "error_message": None, "entity": [{"type": "user", "name": name}]}
@@ -130,10 +138,10 @@ def altered(*parts: tuple[str, int]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dry", [True, False])
-def test_an_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
-    brokers = Brokers(altered(("alice", 0)))
+def test_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
+    brokers = Brokers(build_alter_response(("alice", 0)))
     operation = AlterQuota(ALICE, {"producer_byte_rate": "1048576"}, ("request_percentage",))
-    assert written(brokers, operation, dry=dry) == [None]
+    assert write_quotas(brokers, operation, dry=dry) == [None]
     assert brokers.requests == [
         {
             "entries": [
@@ -151,9 +159,9 @@ def test_an_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_request_is_written_in_every_version(version: int) -> None:
-    brokers = Brokers(altered(("alice", 0)))
-    written(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}, ("request_percentage",)))
+def test_request_is_written_in_every_version(version: int) -> None:
+    brokers = Brokers(build_alter_response(("alice", 0)))
+    write_quotas(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}, ("request_percentage",)))
     body = ALTER_QUOTAS.write(brokers.requests[0], version)
     assert b"producer_byte_rate" in body
     assert DESCRIBE_QUOTAS.write({"components": (), "strict": False}, version)[-1:] == b"\x00"
@@ -163,8 +171,9 @@ def test_outcomes_are_those_of_their_entities() -> None:
     bob, carol = (ResourceRef("ClientQuota", f"user={name}") for name in ("bob", "carol"))
     limits = {"producer_byte_rate": "1"}
     operations = [AlterQuota(ref, limits) for ref in (ALICE, bob, carol)]
-    denied, done, silent = written(
-        Brokers(altered(("bob", 0), ("alice", CLUSTER_AUTHORIZATION_FAILED), ("mallory", 0))), *operations
+    denied, done, silent = write_quotas(
+        Brokers(build_alter_response(("bob", 0), ("alice", CLUSTER_AUTHORIZATION_FAILED), ("mallory", 0))),
+        *operations,
     )
     assert isinstance(denied, PermissionDenied)
     assert "lacks AlterConfigs on the cluster" in denied.message
@@ -173,14 +182,14 @@ def test_outcomes_are_those_of_their_entities() -> None:
 
 
 def test_lost_lock_or_unknown_entity_sends_nothing() -> None:
-    def lost() -> None:
+    def lose_lock() -> None:
         raise LockLost("gone")
 
-    brokers = Brokers(altered())
+    brokers = Brokers(build_alter_response())
     with pytest.raises(LockLost):
-        written(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}), guard=lost)
+        write_quotas(brokers, AlterQuota(ALICE, {"producer_byte_rate": "1"}), guard=lose_lock)
     nobody = AlterQuota(ResourceRef("ClientQuota", "nobody"), {"producer_byte_rate": "1"})
     fast = AlterQuota(ALICE, {"producer_byte_rate": "fast"})
-    outcomes = written(brokers, nobody, fast, guard=lost)
+    outcomes = write_quotas(brokers, nobody, fast, guard=lose_lock)
     assert all(getattr(outcome, "code", None) == "INVALID_REQUEST" for outcome in outcomes)
     assert brokers.requests == []

@@ -1,4 +1,4 @@
-"""What a test can make the cluster in memory do; what every cluster does is in the contract tests."""
+"""Tests of the faults of the cluster in memory; its common behaviour is in the contract tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_reads_lag_behind_every_change(cluster: MemoryCluster) -> None:
         assert seen == [before, before, total]
 
 
-def test_a_hidden_topic_is_invisible_and_cannot_be_changed(cluster: MemoryCluster) -> None:
+def test_hidden_topic_is_invisible_and_cannot_be_changed(cluster: MemoryCluster) -> None:
     cluster.hide(A)
     observation = cluster.observe([A, B], also=lambda _: True)
     assert observation.resources.keys() == observation.inventory == {B}
@@ -43,7 +43,7 @@ def test_a_hidden_topic_is_invisible_and_cannot_be_changed(cluster: MemoryCluste
     assert isinstance(cluster.validate([AlterConfigs(A, {"retention.ms": "1"})])[0], PermissionDenied)
 
 
-def test_a_denied_change_is_neither_checked_nor_made(cluster: MemoryCluster) -> None:
+def test_denied_change_is_neither_checked_nor_carried_out(cluster: MemoryCluster) -> None:
     cluster.deny(lambda ref: ref == A)
     changes = [AlterConfigs(A, {"nonsense": "1"}), AlterConfigs(B, {"retention.ms": "1"})]
     for outcomes in (cluster.validate(changes), cluster.execute(changes)):
@@ -54,7 +54,7 @@ def test_a_denied_change_is_neither_checked_nor_made(cluster: MemoryCluster) -> 
     assert isinstance(cluster.execute([changes[1]])[0], PermissionDenied)
 
 
-def test_a_failure_hits_the_next_operation_once(cluster: MemoryCluster) -> None:
+def test_failure_hits_the_next_operation_once(cluster: MemoryCluster) -> None:
     cluster.fail_next(UNANSWERED)
     change = AlterConfigs(A, {"retention.ms": "1"})
     assert cluster.validate([change]) == [None]
@@ -87,7 +87,7 @@ def test_reassignment_takes_its_number_of_readings(cluster: MemoryCluster) -> No
     assert cluster.replica_sizes([("b", 0)]) == dict.fromkeys([("b", 0, b) for b in target], 900)
 
 
-def test_the_layout_lags_behind_what_the_controllers_know(cluster: MemoryCluster) -> None:
+def test_layout_lags_behind_what_the_controllers_know(cluster: MemoryCluster) -> None:
     (held,) = cluster.layout().topics["b"]
     new = next(broker for broker in (1, 2, 3) if broker not in held.replicas)
     cluster.pace(1)
@@ -114,7 +114,7 @@ def test_executed_holds_what_was_carried_out_and_nothing_else(cluster: MemoryClu
 # --- groups ----------------------------------------------------------------------------------------
 
 
-def seen(cluster: MemoryCluster, name: str = "g") -> Group:
+def read_group(cluster: MemoryCluster, name: str = "g") -> Group:
     return cluster.groups([name]).groups[name]
 
 
@@ -122,7 +122,7 @@ def test_members_join_and_leave_behind_everybodys_back(cluster: MemoryCluster) -
     cluster.commit("g", {("a", 0): 2})
     cluster.write("a", 0, 5)
     cluster.join("g", ["a"], members=5, protocol="consumer")
-    active = seen(cluster)
+    active = read_group(cluster)
     assert (active.protocol, active.state, active.assignor) == ("consumer", "Stable", "uniform")
     assert [sorted(member.assignment) for member in active.members] == [
         [("a", 0)],
@@ -133,12 +133,12 @@ def test_members_join_and_leave_behind_everybodys_back(cluster: MemoryCluster) -
     ]
     assert [p.lag for p in active.positions] == [3, None, None]
     cluster.leave("g")
-    left = seen(cluster)
+    left = read_group(cluster)
     assert (left.active, left.protocol, left.committed) == (False, "consumer", {("a", 0): 2})
     assert cluster.executed == []
 
 
-def test_a_hidden_group_is_invisible_and_cannot_be_changed(cluster: MemoryCluster) -> None:
+def test_hidden_group_is_invisible_and_cannot_be_changed(cluster: MemoryCluster) -> None:
     cluster.commit("g", {("a", 0): 0})
     cluster.commit("other", {("a", 0): 0})
     cluster.hide(G)

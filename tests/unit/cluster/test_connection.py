@@ -21,7 +21,7 @@ class Worker:
 
     @locked_property
     def slow(self) -> int:
-        """What takes its time."""
+        """Let the time of a call pass."""
         self.begun.set()
         assert self.allowed.wait(60)
         self.times += 1
@@ -57,7 +57,7 @@ def test_threads_share_one_result() -> None:
     for thread in threads:
         thread.join(60)
     assert seen == ["1 below"] * 8
-    assert (worker.slow, Worker.slow.__doc__) == (1, "What takes its time.")
+    assert (worker.slow, Worker.slow.__doc__) == (1, "Let the time of a call pass.")
 
 
 def test_properties_load_independently() -> None:
@@ -85,7 +85,7 @@ def test_properties_load_independently() -> None:
             _ = worker.failing
 
 
-def test_a_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed port refuses at once: that is no reason to give up before the time is over."""
     monkeypatch.setattr("kafkaform.cluster.transport.connection._PAUSE_S", 0.0)
     refusals = [ClusterError("refused")] * 3
@@ -96,19 +96,19 @@ def test_a_cluster_whose_brokers_are_starting_is_waited_for(monkeypatch: pytest.
         return {3: (0, 12)}
 
     monkeypatch.setattr(Brokers, "read_api_versions", read_api_versions)
-    told: list[str] = []
-    assert Connection({}, lambda: TransportSettings(()), told.append).read_api_versions() == {3: (0, 12)}
+    messages: list[str] = []
+    assert Connection({}, lambda: TransportSettings(()), messages.append).read_api_versions() == {3: (0, 12)}
     assert not refusals
-    assert not told
+    assert not messages
 
 
 def test_wait_for_a_cluster_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.cluster.transport.connection._SILENT_S", 0.0)
-    told: list[str] = []
+    messages: list[str] = []
     waited = Event()
 
     def tell(line: str) -> None:
-        told.append(line)
+        messages.append(line)
         waited.set()
 
     def read_api_versions(_: Brokers, _node: int | None = None) -> dict[int, tuple[int, int]]:
@@ -117,7 +117,7 @@ def test_wait_for_a_cluster_is_announced(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Brokers, "read_api_versions", read_api_versions)
     Connection({"bootstrap.servers": "a:9092"}, lambda: TransportSettings(()), tell).read_api_versions()
-    (line,) = told
+    (line,) = messages
     assert line.startswith("waiting for a:9092 ")
 
 

@@ -1,4 +1,4 @@
-"""What is known of a cluster besides its resources."""
+"""Tests of the facts about a cluster besides its resources."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def test_topics_that_exist_once_are_listed_once() -> None:
     assert Health(1, (), parts).topics == ["b", "a"]
 
 
-def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers, "_PAUSE_S", 0)
     failures = [ClusterError("refused")] * 2
 
@@ -30,9 +30,9 @@ def test_a_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch)
         brokers.retry(send)
     refusals = [PermissionDenied("no")]
     with pytest.raises(PermissionDenied):
-        brokers.retry(lambda: _raised(refusals.pop()))
+        brokers.retry(lambda: _raise_error(refusals.pop()))
     assert not refusals
 
 
-def _raised(error: ClusterError) -> str:
+def _raise_error(error: ClusterError) -> str:
     raise error

@@ -56,14 +56,14 @@ def test_times_of_holders_are_utc_and_never_negative() -> None:
     st.none() | st.integers(1, 2**31),
     st.none() | st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)),
 )
-def test_an_introduction_is_read_as_it_was_written(
+def test_introduction_is_read_as_it_was_written(
     who: str, purpose: str, process: int | None, since: datetime | None
 ) -> None:
     holder = Holder(who, purpose, process, since)
     assert parse_holder(format_holder(holder, "m1"), "m1") == holder
 
 
-def test_an_introduction_is_plain_json_of_one_hold() -> None:
+def test_introduction_is_plain_json_of_one_hold() -> None:
     assert parse_holder(format_holder(ALICE, "m1"), "m2") is None
     # An introduction is plain json.
     assert json.loads(format_holder(ALICE, "m1")) == {
@@ -94,7 +94,7 @@ def test_invalid_introduction_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("letter", ["a", "\N{GRINNING FACE}", "\x01", '"', "\udc80"])
-def test_an_introduction_fits_into_what_a_broker_keeps(letter: str) -> None:
+def test_introduction_fits_into_what_a_broker_keeps(letter: str) -> None:
     """`offset.metadata.max.bytes` is 4096 by default, and some letters take several bytes, or an escape."""
     text = format_holder(Holder(letter * 5_000, letter * 5_000, 2**31, NOW), "m" * 12)
     assert len(text.encode()) <= 4_096
@@ -126,7 +126,7 @@ class Contention:
     def waited(self) -> float:
         return self.time.time - self.start
 
-    def acquired(self, timeout_s: float) -> str:
+    def acquire(self, timeout_s: float) -> str:
         def tell(line: str) -> None:
             self.said.append((self.waited, line))
 
@@ -140,14 +140,14 @@ class Contention:
         )
 
 
-def test_a_free_lock_is_had_at_once_and_in_silence() -> None:
+def test_free_lock_is_had_at_once_and_in_silence() -> None:
     scene = Contention(0)
-    assert (scene.acquired(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
+    assert (scene.acquire(90), scene.attempts, scene.said, scene.time.naps) == ("mine", 1, [], [])
 
 
 def test_holder_is_repeated_now_and_then() -> None:
     scene = Contention(40)
-    assert scene.acquired(90) == "mine"
+    assert scene.acquire(90) == "mine"
     assert [at for at, _ in scene.said] == [0, REMIND_S, 2 * REMIND_S]
     for _, line in scene.said:
         assert line.startswith("the lock of the cluster is held by alice@ci-3 (apply plan sha256:12ab, proc")
@@ -158,7 +158,7 @@ def test_holder_is_repeated_now_and_then() -> None:
 def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
     scene = Contention(60)
     with pytest.raises(LockHeld) as caught:
-        scene.acquired(10.2)
+        scene.acquire(10.2)
     assert scene.waited == pytest.approx(10.2)
     assert caught.value.message.startswith("the lock of the cluster is held by alice@ci-3")
     assert caught.value.message.endswith("; waited 10s")
@@ -167,24 +167,24 @@ def test_waiting_ends_at_the_limit_and_not_before_it() -> None:
         assert word in caught.value.hint
 
 
-def test_a_lock_that_becomes_free_at_the_limit_is_had() -> None:
-    assert Contention(10).acquired(10) == "mine"
+def test_lock_that_becomes_free_at_the_limit_is_had() -> None:
+    assert Contention(10).acquire(10) == "mine"
 
 
 def test_zero_timeout_tries_once() -> None:
     scene = Contention(1)
     with pytest.raises(LockHeld) as caught:
-        scene.acquired(0)
+        scene.acquire(0)
     assert (scene.attempts, scene.said, scene.time.naps) == (1, [], [])
     assert "waited" not in caught.value.message
 
 
-def test_a_holder_may_say_who_it_is_first_or_never() -> None:
+def test_holder_may_identify_itself_first_or_never() -> None:
     scene = Contention(2, [SILENT, ALICE])
-    assert scene.acquired(90) == "mine"
+    assert scene.acquire(90) == "mine"
     assert [(at, "alice" in line) for at, line in scene.said] == [(RETRY_S, True)]
     scene = Contention(2, [SILENT])
-    assert scene.acquired(90) == "mine"
+    assert scene.acquire(90) == "mine"
     assert [(at, "kafkaform-lock-7" in line) for at, line in scene.said] == [(1.0, True)]
 
 

@@ -57,7 +57,7 @@ class Played:
             if isinstance(answer, Exception):
                 raise answer
             if isinstance(answer, int):
-                return [_failed(request_type.name, answer)]
+                return [_build_error_response(request_type.name, answer)]
             return [answer]
         return [getattr(self, f"_{request_type.name}")(request)]
 
@@ -80,7 +80,9 @@ class Played:
 
     def _OffsetCommit(self, request: Any) -> Any:  # noqa: N802
         fits = (request["generation"], request["member_id"]) == (7, MINE)
-        return _failed("OffsetCommit", 0 if fits or not self.fencing else ErrorCode.ILLEGAL_GENERATION)
+        return _build_error_response(
+            "OffsetCommit", 0 if fits or not self.fencing else ErrorCode.ILLEGAL_GENERATION
+        )
 
     def _Heartbeat(self, _: Any) -> Any:  # noqa: N802
         return {"error_code": 0}
@@ -93,7 +95,7 @@ class Played:
         return {"groups": [{"error_code": 0, "members": []}]}
 
 
-def _failed(request: str, code: int) -> Any:
+def _build_error_response(request: str, code: int) -> Any:
     if request == "OffsetCommit":
         return {"topics": [{"partitions": [{"error_code": code}]}]}
     if request == "DescribeGroups":
@@ -238,7 +240,7 @@ def test_refused_heartbeat_loses_the_lock(
         membership.prove()
 
 
-def test_the_rights_that_are_missing_are_named(played: Played, membership: Membership) -> None:
+def test_rights_that_are_missing_are_named(played: Played, membership: Membership) -> None:
     played.scripted["JoinGroup"] = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
     with pytest.raises(PermissionDenied, match="Read on group __kafkaform_lock") as caught:
         membership.join("hello")

@@ -13,7 +13,7 @@ import pytest
 from kafkaform.cluster.kafka.prefetch import Prefetched
 from kafkaform.cluster.kafka.responses import Configs, Description, TopicResponses
 from kafkaform.core.errors import PermissionDenied, Unreachable
-from tests.support.cli.project import called, environment
+from tests.support.cli.project import environment, run_in_process
 from tests.support.clusters.fixtures import connect
 
 
@@ -26,7 +26,7 @@ def deaf() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Path) -> None:
+def test_process_leaves_while_a_request_is_unanswered(deaf: str, tmp_path: Path) -> None:
     (tmp_path / "kafkaform.yaml").write_text(
         "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev]\n"
         "defaults: {Topic: {partitions: 1, overrides: {dev: {partitions: 2}}}}\n"
@@ -72,7 +72,7 @@ def test_wrong_manifests_are_reported_before_an_unreachable_cluster(
         "kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 3600.0
     )  # nobody waits for that
     (tmp_path / "a.yaml").write_text("kind: Topik\n")
-    done = called("plan", tmp_path, "--bootstrap-server", deaf, cwd=tmp_path).needs(1)
+    done = run_in_process("plan", tmp_path, "--bootstrap-server", deaf, cwd=tmp_path).needs(1)
     assert "did you mean 'Topic'?" in done.err
     assert "no broker" not in done.err
 

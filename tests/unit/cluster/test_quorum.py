@@ -40,14 +40,14 @@ class Answering:
         self.patience_s = 0.0
 
     def offers(self, request_type: RequestType[Any]) -> bool:
-        return request_type.is_offered(self._offered())
+        return request_type.is_offered(self._build_versions())
 
-    def _offered(self) -> dict[int, tuple[int, int]]:
+    def _build_versions(self) -> dict[int, tuple[int, int]]:
         return {QUORUM.key: (min(self._versions), max(self._versions))} if self._versions else {}
 
     def send(self, request_type: RequestType[Any], requests: list[Any], *, timeout_s: float) -> list[Any]:
         self.patience_s = timeout_s
-        version = request_type.version(self._offered())
+        version = request_type.version(self._build_versions())
         self.asked += [(version, request_type.write(request, version)) for request in requests]
         if isinstance(self._answer, ClusterError):
             raise self._answer
@@ -56,8 +56,10 @@ class Answering:
 
 def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0, of_all: int = 0) -> bytes:
     def replicas(told: Sequence[Replica]) -> bytes:
-        times = [pack(">qq", one.fetched_ms, one.fetched_ms) if version else b"" for one in told]
-        each = [pack(">iq", one.id, one.end) + time + NO_TAGS for one, time in zip(told, times, strict=True)]
+        times = [pack(">qq", item.fetched_ms, item.fetched_ms) if version else b"" for item in told]
+        each = [
+            pack(">iq", value.id, value.end) + time + NO_TAGS for value, time in zip(told, times, strict=True)
+        ]
         return bytes([len(told) + 1]) + b"".join(each)
 
     partition = pack(">ihiiq", 0, error, leader, 5, 100) + replicas(voters) + replicas([Replica(*OBSERVER)])
@@ -67,8 +69,8 @@ def answer(leader: int, voters: Sequence[Replica], version: int, error: int = 0,
 
 
 def quorum(leader: int, *voters: Replica, version: int = 1) -> Quorum:
-    told = Answering([version], answer(leader, voters, version))
-    return read_quorum(cast("Connection", told), None, TIMEOUT_S)
+    brokers = Answering([version], answer(leader, voters, version))
+    return read_quorum(cast("Connection", brokers), None, TIMEOUT_S)
 
 
 def test_voters_are_measured_by_the_leader_if_there_is_one() -> None:
@@ -76,22 +78,22 @@ def test_voters_are_measured_by_the_leader_if_there_is_one() -> None:
     assert quorum(1, *voters) == Quorum(
         1, (Voter(1, 0), Voter(2, 10, 500), Voter(3, None, None), Voter(4, 0, 0))
     )
-    told = quorum(1, Replica(1, 100), Replica(2, 90), version=0)
-    assert told == Quorum(1, (Voter(1, 0), Voter(2, 10, None)))
+    response = quorum(1, Replica(1, 100), Replica(2, 90), version=0)
+    assert response == Quorum(1, (Voter(1, 0), Voter(2, 10, None)))
     assert quorum(-1, Replica(1, 5, 5)) == Quorum(None, (Voter(1, None),))
 
 
 @pytest.mark.parametrize(("known", "asked"), [((0,), 0), ((0, 1), 1), ((1, 2), 1)])
-def test_the_best_version_is_asked_for(known: tuple[int, ...], asked: int) -> None:
-    told = Answering(known, answer(1, [Replica(1, 5, 5)], asked))
-    assert read_quorum(cast("Connection", told), None, TIMEOUT_S) == Quorum(1, (Voter(1, 0),))
+def test_best_version_is_asked_for(known: tuple[int, ...], asked: int) -> None:
+    brokers = Answering(known, answer(1, [Replica(1, 5, 5)], asked))
+    assert read_quorum(cast("Connection", brokers), None, TIMEOUT_S) == Quorum(1, (Voter(1, 0),))
     body = b"\x02\x13__cluster_metadata\x02" + bytes(4) + NO_TAGS * 3
-    assert (told.asked, told.patience_s) == ([(asked, body)], TIMEOUT_S)
+    assert (brokers.asked, brokers.patience_s) == ([(asked, body)], TIMEOUT_S)
 
 
 def test_zookeeper_controller_is_read_from_metadata() -> None:
-    told = Answering([], ClusterError("nobody is asked"))
-    assert read_quorum(cast("Connection", told), 7, TIMEOUT_S) == Quorum(7)
+    brokers = Answering([], ClusterError("nobody is asked"))
+    assert read_quorum(cast("Connection", brokers), 7, TIMEOUT_S) == Quorum(7)
 
 
 @pytest.mark.parametrize("told", [answer(-1, [], 1, NOT_LEADER), OutcomeUnknown("timed out")])
@@ -104,8 +106,8 @@ def test_quorum_without_a_leader(told: bytes | ClusterError) -> None:
 @pytest.mark.parametrize("error", [UNSUPPORTED, INVALID_REQUEST])
 def test_refused_quorum_request_is_unread(error: int) -> None:
     unread: dict[Part, str] = {}
-    told = answer(-1, [], 1, of_all=error)
-    assert health._read_quorum(cast("Connection", Answering([1], told)), 7, unread) is None
+    response = answer(-1, [], 1, of_all=error)
+    assert health._read_quorum(cast("Connection", Answering([1], response)), 7, unread) is None
     assert unread.keys() == {Part.QUORUM}
 
 

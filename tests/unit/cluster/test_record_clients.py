@@ -65,5 +65,5 @@ def test_client_errors_have_their_name() -> None:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PermissionDenied),
     ],
 )
-def test_an_error_of_the_client_is_one_of_ours(code: int, kind: type[ClusterError]) -> None:
+def test_error_of_the_client_is_one_of_ours(code: int, kind: type[ClusterError]) -> None:
     assert type(translate(KafkaException(KafkaError(code)))) is kind

@@ -23,7 +23,7 @@ LATER = time.time() + 3600
 
 
 def failure(settings: SaslSettings, send: Callable[[bytes], bytes], tokens: TokenSource | None = None) -> str:
-    """What is said when this login fails."""
+    """Return the message of a login that fails."""
     with pytest.raises(AuthenticationFailed) as caught:
         log_in(settings, BROKER, tokens, send)
     assert "\n" not in caught.value.message
@@ -45,11 +45,11 @@ class ScramBroker:
         )
         self.user = ""
 
-        def known(user: str) -> tuple[bytes, bytes, bytes, int]:
+        def look_up_user(user: str) -> tuple[bytes, bytes, bytes, int]:
             self.user = user
             return salt, keys[1], keys[2], count
 
-        self.server = scram.make_server(known)
+        self.server = scram.make_server(look_up_user)
         self.messages: list[str] = []
 
     def send(self, message: bytes) -> bytes:
@@ -127,7 +127,7 @@ def test_unproven_scram_broker_is_refused(final: bytes, why: str) -> None:
         "",
     ],
 )
-def test_a_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
+def test_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
     sent: list[str] = []
 
     def send(message: bytes) -> bytes:
@@ -138,7 +138,7 @@ def test_a_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
     assert len(sent) == 1
 
 
-def test_a_token_is_sent_with_its_extensions() -> None:
+def test_token_is_sent_with_its_extensions() -> None:
     sent: list[bytes] = []
 
     def send(message: bytes) -> bytes:
@@ -169,7 +169,7 @@ def test_refused_token_is_hidden(end: Exception) -> None:
 
 
 class Kerberos:
-    """What is used of the package gssapi; tried with the real one and a real broker, with MIT's Kerberos."""
+    """The part of the package gssapi that is used; tried with the real one, a broker and MIT's Kerberos."""
 
     class GSSError(Exception):
         maj_code, min_code = 851968, 2529638919
@@ -226,7 +226,7 @@ def test_kerberos_login_has_no_security_layer() -> None:
 
 
 @pytest.mark.usefixtures("kerberos")
-def test_kerberos_says_why_there_is_no_ticket() -> None:
+def test_kerberos_gives_the_reason_there_is_no_ticket() -> None:
     assert failure(SaslSettings("GSSAPI", service="stranger"), lambda _: b"").endswith("status 2529638919")
 
 
@@ -252,7 +252,7 @@ def test_unsupported_mechanism_sends_nothing(mechanism: str) -> None:
         log_in(SaslSettings(mechanism), BROKER, None, send)
 
 
-def test_a_broker_without_the_mechanism_says_which_it_has() -> None:
+def test_broker_without_the_mechanism_names_which_it_has() -> None:
     error = make_mechanism_error(SaslSettings("PLAIN", "alice"), BROKER, ["SCRAM-SHA-512", "GSSAPI"])
     assert "does not support PLAIN, only: SCRAM-SHA-512, GSSAPI" in error.message
 

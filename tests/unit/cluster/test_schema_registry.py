@@ -158,8 +158,8 @@ def test_registry_that_does_not_answer_is_noted_and_hides_its_subjects_only() ->
     reading = services.observe({REF: {}}, none_besides, ["Subject"])
     assert [*reading.invisible] == [REF]
     assert [(note.code, note.severity) for note in reading.diagnostics] == [("KF430", "warning")]
-    other = ResourceRef("Topic", "orders")
-    assert services.exclude({REF: {}, other: {}}) == {other: {}}
+    second = ResourceRef("Topic", "orders")
+    assert services.exclude({REF: {}, second: {}}) == {second: {}}
 
 
 @pytest.mark.parametrize(("count", "codes"), [(999, []), (1000, ["KF430"]), (1001, [])])

@@ -1,4 +1,4 @@
-"""What a signal handler raises while librdkafka's client is at work."""
+"""Tests of exceptions that a signal handler raises while librdkafka's client is at work."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
 @pytest.mark.parametrize(
     ("handler", "raised"), [(signal.default_int_handler, KeyboardInterrupt), (time_is_up, TimeIsUpError)]
 )
-def test_a_call_ends_with_what_the_handler_raises(
+def test_call_ends_with_what_the_handler_raises(
     connection: Connection, handler: Callable[..., object], raised: type[BaseException]
 ) -> None:
     signal.signal(signal.SIGINT, handler)
@@ -57,7 +57,7 @@ def test_a_call_ends_with_what_the_handler_raises(
         AuditTopic(connection).append(['{"record": "throttle", "id": "a.1"}'])
 
 
-def test_the_cause_of_an_interrupted_client_is_told() -> None:
+def test_cause_of_an_interrupted_client_is_reported() -> None:
     cause = TimeIsUpError()
     with pytest.raises(TimeIsUpError) as caught, restore_signals():
         raise SystemError("poll returned a result with an exception set") from cause

@@ -1,4 +1,4 @@
-"""How much data a risky change is about: read for those topics alone, and told in the reason."""
+"""Tests of the data size in the reason of a risky change, which is read for those topics alone."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Asked(MemoryCluster):
         self.asked: list[set[ResourceRef]] = []
 
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
-        self.asked.append({one.ref for one in resources})
+        self.asked.append({resource.ref for resource in resources})
         if self.denied:
             raise PermissionDenied("not for you")
         return super().sizes(resources)
 
 
-def test_reasons_say_how_much_data_it_is_about() -> None:
+def test_reasons_report_how_much_data_it_is_about() -> None:
     cluster = Asked()
     create_topics(cluster, FULL, EMPTY, SAFE)
     cluster.fill(FULL, 1_395_864_371)
@@ -50,5 +50,5 @@ def test_safe_plan_reads_no_sizes() -> None:
     create_topics(cluster, FULL)
     reasons, diagnostics = plan_cuts(cluster, FULL)
     assert "holds" not in reasons["full"]
-    (found,) = (one for one in diagnostics if one.code == "KF416")
+    (found,) = (diagnostic for diagnostic in diagnostics if diagnostic.code == "KF416")
     assert found.message.endswith("not for you")

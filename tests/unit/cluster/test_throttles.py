@@ -26,7 +26,7 @@ class Lagging:
 
     def send(self, _: object, requests: Sequence[Any], **__: object) -> list[dict[str, Any]]:
         (request,) = requests
-        changes = {one["name"]: one["configs"] for one in request["resources"]}
+        changes = {item["name"]: item["configs"] for item in request["resources"]}
         self.unset |= {
             name
             for name, configs in changes.items()
@@ -43,7 +43,7 @@ class Lagging:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PART, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_a_topic_that_fails_leaves_no_list_on_the_others(
+def test_topic_that_fails_leaves_no_list_on_the_others(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Lagging(code)

@@ -25,7 +25,7 @@ from kafkaform.config.client_properties.transport import (
 from kafkaform.core.errors import AuthenticationFailed, KafkaformError
 from tests.support.clusters.certificates import self_signed
 from tests.support.clusters.token_endpoint import CLIENT, SECRET, TokenEndpoint, jwt, token_endpoint
-from tests.support.plans.scenes import logged
+from tests.support.plans.scenes import read_log_lines
 
 
 def test_plain_http_takes_no_proxy(endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def oidc(endpoint: TokenEndpoint, secret: str = SECRET, scope: str | None = None
 
 
 def failure(tokens: TokenSource, hint: str = "") -> str:
-    """What is said when there is no token."""
+    """Return the message of a missing token."""
     with pytest.raises(AuthenticationFailed) as caught:
         tokens.token()
     message = caught.value.message
@@ -67,7 +67,7 @@ def failure(tokens: TokenSource, hint: str = "") -> str:
 # The endpoint
 
 
-def test_an_endpoint_gives_a_token_for_the_secret(endpoint: TokenEndpoint) -> None:
+def test_endpoint_gives_a_token_for_the_secret(endpoint: TokenEndpoint) -> None:
     tokens = source(oidc(endpoint, scope="kafka read/all"), {"logicalCluster": "lkc-1"})
     token = tokens.token()
     assert endpoint.asked == [{"grant_type": "client_credentials", "scope": "kafka read/all"}]
@@ -88,12 +88,12 @@ def test_secret_in_an_endpoint_error_is_hidden(endpoint: TokenEndpoint) -> None:
     assert failure(source(oidc(endpoint))).endswith("HTTP 400: <hidden>")
 
 
-def test_the_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
-    with token_endpoint() as other:
-        endpoint.headers["Location"] = other.url
+def test_secret_does_not_follow_a_redirect(endpoint: TokenEndpoint) -> None:
+    with token_endpoint() as second:
+        endpoint.headers["Location"] = second.url
         endpoint.answer = lambda: (302, b"")
         assert failure(source(oidc(endpoint))).endswith("HTTP 302: redirects are not followed")
-        assert (other.asked, other.refused) == ([], 0)
+        assert (second.asked, second.refused) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_response_without_a_usable_token_is_an_error(
     assert reason in failure(source(oidc(endpoint)))
 
 
-def test_an_expired_token_is_not_used(endpoint: TokenEndpoint) -> None:
+def test_expired_token_is_not_used(endpoint: TokenEndpoint) -> None:
     endpoint.issue(lambda: jwt(-1))
     assert "ada has expired" in failure(source(oidc(endpoint)))
 
 
-def test_an_endpoint_that_is_busy_is_asked_again(
+def test_endpoint_that_is_busy_is_asked_again(
     endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PAUSE_S", 0.0)
@@ -146,7 +146,7 @@ def test_an_endpoint_that_is_busy_is_asked_again(
     assert failure(source(oidc(endpoint)), "try again later").endswith("HTTP 503")
 
 
-def test_an_endpoint_may_not_take_longer_however_it_trickles(
+def test_endpoint_may_not_take_longer_however_it_trickles(
     endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_TIMEOUT_S", 0.2)
@@ -163,7 +163,7 @@ def test_an_endpoint_may_not_take_longer_however_it_trickles(
     ended.set()
 
 
-def test_a_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
+def test_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
     with token_endpoint(self_signed(tmp_path)) as endpoint:
         assert "certificate verify failed" in failure(source(oidc(endpoint)))
         trusting = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
@@ -174,7 +174,7 @@ def test_a_certificate_of_a_stranger_is_not_trusted(tmp_path: Path) -> None:
 # A file
 
 
-def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clock: Clock) -> None:
+def test_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "token"
     path.write_text(jwt(100) + "\n")
     tokens = source(TokenFileSettings(path))
@@ -186,7 +186,7 @@ def test_a_token_file_is_read_again_before_its_token_expires(tmp_path: Path, clo
     assert tokens.token().principal == "grace"
 
 
-def test_a_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
+def test_token_file_that_is_missing_or_wrong_is_named(tmp_path: Path) -> None:
     path = tmp_path / "token"
     assert f"{path} cannot be read" in failure(source(TokenFileSettings(path)))
     path.write_bytes(b"\xff" * 10)
@@ -246,7 +246,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def numbered(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
+def count_tokens(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
     made: list[Token] = []
 
     def fetch() -> Token:
@@ -257,7 +257,7 @@ def numbered(clock: Clock, lifetime_s: float = 100.0) -> Callable[[], Token]:
 
 
 def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> None:
-    tokens = TokenSource(numbered(clock))
+    tokens = TokenSource(count_tokens(clock))
     assert tokens.token().value == "token 1"
     clock.now += 79.9
     assert tokens.token().value == "token 1"
@@ -265,7 +265,7 @@ def test_token_is_renewed_after_four_fifths_of_its_lifetime(clock: Clock) -> Non
     assert tokens.token().value == "token 2"
 
 
-def test_a_token_is_used_to_its_end_where_it_cannot_be_renewed(
+def test_token_is_used_to_its_end_where_it_cannot_be_renewed(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     fetches: list[Token | None] = [Token("first", 1_100.0), None, None, None, Token("last", 1_300.0)]
@@ -284,7 +284,7 @@ def test_a_token_is_used_to_its_end_where_it_cannot_be_renewed(
         for clock.now in (1_080.0, 1_085.0, 1_090.0, 1_098.9):
             assert tokens.token().value == "first"
     assert asked == [1_000.0, 1_080.0, 1_090.0]
-    assert "not renewed" in logged(caplog, "kafkaform.cluster.transport.tokens")[0]
+    assert "not renewed" in read_log_lines(caplog, "kafkaform.cluster.transport.tokens")[0]
     clock.now = 1_099.0
     with pytest.raises(AuthenticationFailed, match="the endpoint is down"):
         tokens.token()
@@ -347,15 +347,13 @@ def test_librdkafka_gets_the_same_token(endpoint: TokenEndpoint) -> None:
     assert len(endpoint.asked) == 1
 
 
-def test_no_librdkafka_client_is_made_without_a_token(endpoint: TokenEndpoint) -> None:
+def test_no_librdkafka_client_is_created_without_a_token(endpoint: TokenEndpoint) -> None:
     with pytest.raises(AuthenticationFailed, match="invalid_client"):
         make_librdkafka_options(source(oidc(endpoint, "wrong")))
 
 
-def test_a_token_that_librdkafka_does_not_get_is_logged(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    made = numbered(clock)
+def test_token_that_librdkafka_does_not_get_is_logged(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    made = count_tokens(clock)
     fetches = [made]
 
     def fetch() -> Token:
@@ -367,5 +365,5 @@ def test_a_token_that_librdkafka_does_not_get_is_logged(
     clock.now += 200
     with caplog.at_level(logging.WARNING), pytest.raises(AuthenticationFailed):
         current("")
-    (line,) = logged(caplog, "kafkaform.cluster.transport.tokens")
+    (line,) = read_log_lines(caplog, "kafkaform.cluster.transport.tokens")
     assert line.endswith("the endpoint is down")

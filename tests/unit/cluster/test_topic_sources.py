@@ -12,13 +12,13 @@ from kafkaform.cluster.wire import large_responses
 from kafkaform.cluster.wire.message_schema import RequestType, T
 from kafkaform.core import kafka_configs
 from kafkaform.core.errors import ClusterError
-from tests.support.clusters.responses import compact, described, entry, varint
+from tests.support.clusters.responses import compact, encode_config_response, entry, varint
 from tests.support.plans.scenes import VARIED
 
 _TIERED = {"remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable"}
 
 
-def test_the_varied_configs_are_all_there_are() -> None:
+def test_varied_configs_are_all_there_are() -> None:
     known = {name for name, key in kafka_configs.topic_configs().items() if not key.internal}
     assert VARIED[-1].keys() == known - _TIERED
 
@@ -27,12 +27,12 @@ def test_configs_of_every_shape_are_read() -> None:
     plain = entry("retention.ms", "1", 5), entry("größe", None, 1, synonyms=2)
     hidden = entry("password", None, 1, secret=True), entry("fixed", "", 4, read_only=True)
     topics = [
-        described("a", *plain),
-        described("denied", code=29, message="no"),
-        described("b", *plain),
-        described("a-prefix-of-the-block", plain[0]),
-        described("nothing"),
-        described("secretive", *hidden),
+        encode_config_response("a", *plain),
+        encode_config_response("denied", code=29, message="no"),
+        encode_config_response("b", *plain),
+        encode_config_response("a-prefix-of-the-block", plain[0]),
+        encode_config_response("nothing"),
+        encode_config_response("secretive", *hidden),
     ]
     answers = large_responses.TOPIC_CONFIGS.read(pack(">ii", 7, len(topics)) + b"".join(topics), 1)
     assert [(a.name, a.error_code, a.message) for a in answers] == [

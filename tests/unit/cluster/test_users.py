@@ -73,7 +73,7 @@ class Brokers:
         return [outcomes[operation.subject] for operation in operations]
 
 
-def described(*users: str, error: int = 0, mechanism: int = 2) -> Mapping[str, Any]:
+def build_describe_response(*users: str, error: int = 0, mechanism: int = 2) -> Mapping[str, Any]:
     credentials = [{"mechanism": mechanism, "iterations": 4096}]
     results = [{"user": user, "error_code": 0, "credentials": credentials} for user in users]
     return {"error_code": error, "error_message": None, "results": results}
@@ -88,8 +88,8 @@ def _password(monkeypatch: pytest.MonkeyPatch) -> None:
     ("login", "password"),
     [(None, "${env:PW}"), (LoginRefused("no"), "changed"), (ClusterError("no SASL"), "unknown")],
 )
-def test_a_declared_password_is_tried_once(login: ClusterError | None, password: str) -> None:
-    brokers = Brokers(described("alice", "bob"), login)
+def test_declared_password_is_tried_once(login: ClusterError | None, password: str) -> None:
+    brokers = Brokers(build_describe_response("alice", "bob"), login)
     read = brokers.observe(ALICE)
     assert brokers.logins == [("alice", "SCRAM-SHA-512")]
     assert read.resources[ALICE].state == {PATH: f"iterations=4096,password={password}"}
@@ -99,23 +99,23 @@ def test_a_declared_password_is_tried_once(login: ClusterError | None, password:
 
 
 def test_missing_mechanism_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    brokers = Brokers(described("alice", "bob"), ClusterError("the broker supports only PLAIN"))
+    brokers = Brokers(build_describe_response("alice", "bob"), ClusterError("the broker supports only PLAIN"))
     (note,) = brokers.observe(ALICE, BOB).diagnostics
     assert len(brokers.logins) == 1
     assert "User/alice, User/bob: the broker supports only PLAIN" in note.message
     monkeypatch.delenv("PW")
-    brokers = Brokers(described("alice"))
+    brokers = Brokers(build_describe_response("alice"))
     assert "variable PW is not set" in brokers.observe(ALICE).diagnostics[0].message
     assert brokers.logins == []
 
 
 def test_hidden_users_are_no_users() -> None:
-    denied = Brokers(described(error=31)).observe(ALICE)
+    denied = Brokers(build_describe_response(error=31)).observe(ALICE)
     assert denied.invisible.keys() == {ALICE}
-    assert Brokers(described(error=31)).observe().diagnostics[0].code == "KF430"
+    assert Brokers(build_describe_response(error=31)).observe().diagnostics[0].code == "KF430"
     assert Brokers(NotOffered("DescribeUserScramCredentials")).observe(ALICE) == Observation({})
     # A mechanism of a later Kafka is left out.
-    read = Brokers(described("alice", mechanism=3)).observe(ALICE)
+    read = Brokers(build_describe_response("alice", mechanism=3)).observe(ALICE)
     assert (read.resources[ALICE].state, [note.code for note in read.diagnostics]) == ({}, ["KF433"])
 
 
@@ -174,7 +174,7 @@ def test_request_has_one_credential_of_a_user() -> None:
     assert error.is_partial
 
 
-def test_a_dry_run_sends_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dry_run_sends_nothing_and_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers()
     operation = SetCredentials(ALICE, {PATH: DECLARED})
     assert "no dry run for SCRAM" in str(brokers.write(operation, validate_only=True)[0])

@@ -49,7 +49,7 @@ from tests.support.clusters.responses import (
     TELLING,
     CountedBytes,
     compact,
-    described,
+    encode_config_response,
     entry,
     read_or_refuse,
     varint,
@@ -74,7 +74,7 @@ def string(text: str) -> bytes:
 
 def versions() -> bytes:
     each = [(18, 0, 4), (3, 0, 13), (32, 1, 4)]
-    return pack(">hi", 0, len(each)) + b"".join(pack(">hhh", *one) for one in each) + bytes(4)
+    return pack(">hi", 0, len(each)) + b"".join(pack(">hhh", *item) for item in each) + bytes(4)
 
 
 def metadata() -> bytes:
@@ -89,7 +89,7 @@ def metadata() -> bytes:
 
 def configs(name: str = "t") -> bytes:
     entries = entry("retention.ms", "1", 1, synonyms=2), entry("cleanup.policy", None, 5)
-    topics = [described(name, *entries), described("u", code=29, message="no")]
+    topics = [encode_config_response(name, *entries), encode_config_response("u", code=29, message="no")]
     return pack(">ii", 0, len(topics)) + b"".join(topics)
 
 
@@ -144,13 +144,13 @@ def consumer_protocol() -> bytes:
     return pack(">i", 0) + array(group) + TAGS
 
 
-def committed() -> bytes:
+def encode_commit_response() -> bytes:
     partition = pack(">iqi", 0, 5, 1) + compact(b"") + pack(">h", 0) + TAGS
     group = string(GROUP) + array(string("t") + array(partition, partition) + TAGS) + pack(">h", 0) + TAGS
     return pack(">i", 0) + array(group) + TAGS
 
 
-def deleted() -> bytes:
+def encode_delete_response() -> bytes:
     return pack(">i", 0) + array(string(GROUP) + pack(">h", 0) + TAGS) + TAGS
 
 
@@ -244,9 +244,9 @@ def samples() -> list[tuple[RequestType[Any], int, bytes]]:
         (group_messages.FIND_COORDINATORS, 4, coordinators()),
         (group_messages.DESCRIBE_CLASSIC, 5, classic()),
         (group_messages.DESCRIBE_CONSUMER, 1, consumer_protocol()),
-        (group_messages.OFFSET_FETCHES, 8, committed()),
+        (group_messages.OFFSET_FETCHES, 8, encode_commit_response()),
         (group_messages.OFFSET_COMMIT, 8, commits()),
-        (group_messages.DELETE_GROUPS, 2, deleted()),
+        (group_messages.DELETE_GROUPS, 2, encode_delete_response()),
         (group_messages.DESCRIBE_SHARE, 1, share()),
         (group_messages.DESCRIBE_STREAMS, 0, streams()),
         (group_messages.SHARE_OFFSETS, 0, share_offsets()),
@@ -262,16 +262,16 @@ VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 
 def test_config_requests_have_the_numbers_of_kafka() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
-    one = pack(">i", 1)
-    key = one + pack(">h", 1) + b"k"
+    item = pack(">i", 1)
+    key = item + pack(">h", 1) + b"k"
     of_topic = large_responses.TOPIC_CONFIGS.write({"t": ["k"]}, 1)
-    assert of_topic == one + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
+    assert of_topic == item + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
     of_broker = large_responses.BROKER_CONFIGS.write({"7": ["k"]}, 1)
-    assert of_broker == one + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
+    assert of_broker == item + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
     of_group = large_responses.GROUP_CONFIGS.write({"g": ["k"]}, 1)
-    assert of_group == one + b"\x20" + pack(">h", 1) + b"g" + key + b"\x00"
+    assert of_group == item + b"\x20" + pack(">h", 1) + b"g" + key + b"\x00"
     every = large_responses.TOPIC_CONFIGS.write({"t": None}, 1)
-    assert every == one + b"\x02" + pack(">h", 1) + b"t" + b"\xff" * 4 + b"\x00"
+    assert every == item + b"\x02" + pack(">h", 1) + b"t" + b"\xff" * 4 + b"\x00"
 
 
 @pytest.mark.parametrize(
@@ -291,19 +291,19 @@ def test_metadata_requests_create_no_topic(version: int, every: bytes, none: byt
 
 def test_metadata_reader_agrees_with_its_schema() -> None:
     body = metadata()
-    told = large_responses.METADATA.read(body, 12)
-    assert told == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
-    assert told.brokers == {1: ("localhost", 9092, "rack")}
-    assert (told.cluster_id, told.controller) == ("cluster", 1)
-    assert [(topic.name, topic.topic_id) for topic in told.topics] == [("t", bytes(range(16)))]
-    assert told.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
+    response = large_responses.METADATA.read(body, 12)
+    assert response == large_responses._convert_metadata(large_responses.METADATA_SCHEMA.read(body, 12))
+    assert response.brokers == {1: ("localhost", 9092, "rack")}
+    assert (response.cluster_id, response.controller) == ("cluster", 1)
+    assert [(topic.name, topic.topic_id) for topic in response.topics] == [("t", bytes(range(16)))]
+    assert response.topics[0].partitions == [(0, 1, (1, 2, 3), (1,))] * 2
 
 
 def test_own_configs_have_their_source() -> None:
     """ConfigSource of Kafka: DYNAMIC_TOPIC_CONFIG is 1, DYNAMIC_BROKER_CONFIG 2, DYNAMIC_GROUP_CONFIG 8."""
 
     def read_own(requests: RequestType[Any], source: int) -> object:
-        answer = described("x", entry("a", "1", source))
+        answer = encode_config_response("x", entry("a", "1", source))
         return requests.read(pack(">ii", 0, 1) + answer, 1)[0].configs
 
     own = read_own(large_responses.TOPIC_CONFIGS, 1)
@@ -332,13 +332,13 @@ def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     partition = pack(">hii", 0, 0, 1) + epoch + numbers(1, 2, 3) + numbers(1) + offline
     described = pack(">h", 0) + text("t") + b"\0" + pack(">i", 1) + partition + operations
     body = pack(">ii", 0, 1) + broker + text("cluster") + pack(">ii", 1, 1) + described + operations
-    told = large_responses.METADATA.read(body, version)
-    assert (told.brokers, told.cluster_id, told.controller) == (
+    response = large_responses.METADATA.read(body, version)
+    assert (response.brokers, response.cluster_id, response.controller) == (
         {1: ("localhost", 9092, "rack")},
         "cluster",
         1,
     )
-    assert [(topic.name, topic.partitions) for topic in told.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
+    assert [(topic.name, topic.partitions) for topic in response.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
 
 
 def test_unsupported_isolation_level_is_refused() -> None:
@@ -358,7 +358,7 @@ def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
     # The highest version that both sides know is chosen.
     log_dirs = messages.LOG_DIRS
     assert [log_dirs.version({35: most}) for most in ((0, 9), (0, 3), (1, 1))] == [4, 3, 1]
-    for offered, said in (
+    for offered, message in (
         ({}, "this cluster does not support DescribeLogDirs"),
         ({35: (5, 7)}, "this cluster does not support DescribeLogDirs in version 1 to 4, only in 5 to 7"),
         ({35: (0, 0)}, "this cluster does not support DescribeLogDirs in version 1 to 4, only in 0"),
@@ -366,7 +366,7 @@ def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
         assert not log_dirs.is_offered(offered)
         with pytest.raises(NotOffered) as caught:
             log_dirs.version(offered)
-        assert (caught.value.message, caught.value.request) == (said, "DescribeLogDirs")
+        assert (caught.value.message, caught.value.request) == (message, "DescribeLogDirs")
     assert group_messages.LIST_GROUPS.write({}, 3) == b"\x00"
     with pytest.raises(NotOffered, match="ListGroups with types"):
         group_messages.LIST_GROUPS.write({"types": ["share"]}, 4)
@@ -390,7 +390,7 @@ def test_lengths_are_read_as_they_are_written(number: int, before: bytes, behind
     )
 
 
-def test_a_length_has_no_more_than_five_bytes() -> None:
+def test_length_has_no_more_than_five_bytes() -> None:
     with pytest.raises(ValueError, match="more than 32 bits"):
         message_schema.read_uvarint(b"\x80" * 1_000 + b"\x01", 0)
 
@@ -445,7 +445,7 @@ damages = builds(
 @pytest.mark.parametrize(
     ("request_type", "version", "body"), SAMPLES, ids=lambda one: str(getattr(one, "name", ""))
 )
-def test_the_samples_are_read_whole_and_no_part_of_them_is(
+def test_samples_are_read_whole_and_no_part_of_them_is(
     request_type: RequestType[Any], version: int, body: bytes
 ) -> None:
     assert read_response(request_type, body, version, "") is not None
@@ -461,7 +461,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
     partition = pack(">hiii", 0, 0, 1, 7) + ints(1, 2, 3) * 2 + ints() + TAGS
     topic = pack(">h", 0) + string("n" * 100) + bytes(17) + array(*[partition] * 5) + pack(">i", 0) + TAGS
     assert 2 * 20_000 * len(topic) < large_responses.METADATA.largest
-    described_topic = described(
+    described_topic = encode_config_response(
         "n" * 100, *[entry("leader.replication.throttled.replicas", "x" * 20, 5)] * 30
     )
     assert 10 * 2_000 * len(described_topic) < large_responses.TOPIC_CONFIGS.largest
@@ -471,7 +471,7 @@ def test_only_sound_answers_of_a_bounded_size_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + described("t")[2:-4] + b"\xff" * 4]
+    "body", [pack(">ii", 0, -1), pack(">iih", 0, 1, 0) + encode_config_response("t")[2:-4] + b"\xff" * 4]
 )
 def test_lists_of_configs_have_no_negative_lengths(body: bytes) -> None:
     assert read_or_refuse(large_responses.TOPIC_CONFIGS, 1, body) is None
@@ -546,13 +546,13 @@ class Damaged:
         self, request_type: RequestType[T], request: Any, _: float
     ) -> dict[int, T | ClusterError]:
         try:
-            (told,) = self.send(request_type, [request])
+            (response,) = self.send(request_type, [request])
         except MalformedResponse as error:
             return {1: error}
-        return {1: told}
+        return {1: response}
 
 
-def of_topics(connection: Connection) -> None:
+def request_configs(connection: Connection) -> None:
     source = TopicRequests(connection)
     source.descriptions(source.names())
     source.configs(["t", "u"])
@@ -564,7 +564,7 @@ def alter_quota(connection: Connection) -> None:
 
 
 READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
-    "topics": (of_topics, {3: metadata(), 32: configs()}),
+    "topics": (request_configs, {3: metadata(), 32: configs()}),
     "placement": (read_placement, {3: metadata()}),
     "rates": (read_rates, {3: metadata(), 32: configs("1")}),
     "quorum": (lambda c: health.read_quorum(c, 1, 1.0), {55: told_quorum()}),
@@ -582,9 +582,9 @@ READERS: dict[str, tuple[Callable[[Connection], object], dict[int, bytes]]] = {
         lambda c: group_description._describe_consumer(c, [GROUP]),
         {10: coordinators(), 69: consumer_protocol()},
     ),
-    "committed": (lambda c: read_committed(c, [GROUP]), {10: coordinators(), 9: committed()}),
+    "committed": (lambda c: read_committed(c, [GROUP]), {10: coordinators(), 9: encode_commit_response()}),
     "commit": (lambda c: commit(c, GROUP, {("t", 0): 5}, 1.0), {10: coordinators(), 8: commits()}),
-    "delete": (lambda c: delete(c, GROUP, 1.0), {10: coordinators(), 42: deleted()}),
+    "delete": (lambda c: delete(c, GROUP, 1.0), {10: coordinators(), 42: encode_delete_response()}),
     "share": (lambda c: group_description._describe_share(c, [GROUP]), {10: coordinators(), 77: share()}),
     "streams": (
         lambda c: group_description._describe_streams(c, [GROUP]),
@@ -616,38 +616,38 @@ def test_readers_of_damaged_responses_fail_plainly(name: str) -> None:
             body[at : at + 1] = chance.choice([bytes([chance.randrange(256)]), *TELLING[:5]])
         try:
             reader(cast("Connection", Damaged({**answers, key: bytes(body)})))
-            told = ""
+            message = ""
         except KafkaformError as error:
-            told = error.message
-        assert "\n" not in told
+            message = error.message
+        assert "\n" not in message
 
 
 def test_invalid_assignment_fails_its_group_alone() -> None:
     """As Kafka's ConsumerProtocolAssignment is: a version, topics with partitions, and the user's bytes."""
     assigned = pack(">hih", 1, 1, 1) + b"t" + pack(">iii", 2, 0, 3) + pack(">i", -1)
 
-    def described(raw: bytes) -> GroupResponses[Group]:
+    def describe_damaged(raw: bytes) -> GroupResponses[Group]:
         answers = {10: coordinators(), 15: classic("consumer", raw)}
         return group_description._describe_classic(cast("Connection", Damaged(answers)), [GROUP])
 
-    (member,) = described(assigned).found[GROUP].members
+    (member,) = describe_damaged(assigned).found[GROUP].members
     assert member.assignment == {("t", 0), ("t", 3)}
-    (member,) = described(b"").found[GROUP].members
+    (member,) = describe_damaged(b"").found[GROUP].members
     assert member.assignment == frozenset()
     for damaged in (assigned[:-8], b"assigned"):
-        told = described(damaged)
-        assert told.found == {}
-        assert f"its {len(damaged)} bytes end" in told.failed[GROUP].message
+        response = describe_damaged(damaged)
+        assert response.found == {}
+        assert f"its {len(damaged)} bytes end" in response.failed[GROUP].message
 
 
 def test_answers_about_others_than_were_asked_about_are_errors() -> None:
     answers = {10: coordinators(), 77: share().replace(string(GROUP), string("h"))}
-    told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
-    assert told.found == {}
-    assert told.failed[GROUP].message.startswith("broker 1 returned a group")
+    response = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
+    assert response.found == {}
+    assert response.failed[GROUP].message.startswith("broker 1 returned a group")
     answers = {10: coordinators().replace(string(GROUP), string("h")), 77: share()}
-    told = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
-    assert "returned the coordinator of a group" in told.failed[GROUP].message
+    response = group_description._describe_share(cast("Connection", Damaged(answers)), [GROUP])
+    assert "returned the coordinator of a group" in response.failed[GROUP].message
     answers = {3: metadata(), 32: configs("2")}
     (rates,) = read_rates(cast("Connection", Damaged(answers))).values()
     assert isinstance(rates, ClusterError)

@@ -31,7 +31,7 @@ JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 
 
 def find_librdkafka_error(settings: Mapping[str, Any]) -> str | None:
-    """What librdkafka says against settings; None if nothing."""
+    """Return librdkafka's objection to settings; None if it has none."""
     quiet = {"logger": logging.getLogger("tests.client_config")}
     try:
         Consumer({**settings, **quiet}).close()
@@ -272,7 +272,7 @@ def test_each_format_has_the_names_and_text_of_its_reader() -> None:
 
 @pytest.mark.parametrize("output_format", ["env", "librdkafka"])
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\u2028b"])
-def test_a_line_cannot_hold_two(output_format: str, name: str) -> None:
+def test_line_cannot_hold_two(output_format: str, name: str) -> None:
     with pytest.raises(KafkaformError, match="contains a line break"):
         render_settings(build_group(name=name), output_format)
     assert javaproperties.loads(render_settings(build_group(name=name), "properties"))["group.id"] == name

@@ -190,7 +190,7 @@ def test_kerberos_values_have_no_shell_characters(name: str, value: str) -> None
 
 
 @pytest.mark.parametrize("url", ["ftp://idp.example/token", "file://host/token", "file:token", "/token"])
-def test_an_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
+def test_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
     (problem,) = list_problems({**OAUTH, TOKEN_URL: url})
     assert f"{TOKEN_URL}: must be an http:// or https:// URL" in problem.message
 
@@ -223,11 +223,11 @@ def test_plain_http_endpoint_needs_permission(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["http://localhost:80/t", "http://127.0.0.9/t", "http://[::1]:8080/t", "https://idp.example/t"]
 )
-def test_an_endpoint_of_this_machine_may_speak_plain_http(url: str) -> None:
+def test_endpoint_of_this_machine_may_speak_plain_http(url: str) -> None:
     assert list_problems({**OAUTH, TOKEN_URL: url}) == []
 
 
-def test_a_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None:
+def test_token_from_a_file_needs_no_client_credentials(tmp_path: Path) -> None:
     raw = {name: value for name, value in OAUTH.items() if ".client." not in name}
     url = f"file://{tmp_path}/a%20token"
     for written, environ in ((url, {}), ("${env:URL}", {"URL": url})):
@@ -301,7 +301,7 @@ def test_malformed_references_are_errors(text: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_the_line_end_of_a_secret_file_is_not_part_of_the_secret(tmp_path: Path, end: str) -> None:
+def test_line_end_of_a_secret_file_is_not_part_of_the_secret(tmp_path: Path, end: str) -> None:
     (tmp_path / "pw").write_bytes(b"s3cret " + end.encode())
     assert (
         resolve_properties({**SASL, "sasl.password": f"${{file:{tmp_path}/pw}}"})["sasl.password"]
@@ -322,11 +322,11 @@ def test_missing_references_are_listed_without_values(tmp_path: Path) -> None:
     }
     with pytest.raises(InvalidInput) as caught:
         resolve_properties(raw)
-    said = [str(problem) for problem in caught.value.problems]
-    assert len(said) == 4
-    assert "NO_SUCH is not set" in said[0]
-    assert "No such file" in said[1]
-    assert "hunter2" not in "".join(said)
+    problems = [str(problem) for problem in caught.value.problems]
+    assert len(problems) == 4
+    assert "NO_SUCH is not set" in problems[0]
+    assert "No such file" in problems[1]
+    assert "hunter2" not in "".join(problems)
     assert caught.value.__cause__ is None
 
 
@@ -393,12 +393,12 @@ def test_librdkafka_takes_every_connection_property(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in PROPERTIES if n not in OWN])
 def test_librdkafka_knows_every_name(name: str) -> None:
     # A name it does not know is reported before any value is looked at.
-    said = ""
+    message = ""
     try:
         librdkafka_takes({"bootstrap.servers": "127.0.0.1:1", name: "\x01"})
     except KafkaException as error:
-        said = str(error)
-    assert "No such configuration property" not in said
+        message = str(error)
+    assert "No such configuration property" not in message
 
 
 @pytest.mark.parametrize("property_", PROPERTIES.values(), ids=PROPERTIES)
@@ -426,7 +426,7 @@ def test_librdkafka_gets_values_as_they_are_and_the_transport_its_own() -> None:
     assert (settings.client_id, settings.socket_options) == ("kafkaform", ())
 
 
-def test_the_transport_gets_addresses_socket_options_and_the_login() -> None:
+def test_transport_gets_addresses_socket_options_and_the_login() -> None:
     raw = {**SASL, "client.id": "me", "socket.keepalive.enable": True, "broker.address.family": "v6"}
     settings = cp.to_transport(
         resolve_properties({**raw, "socket.send.buffer.bytes": 4096, "socket.receive.buffer.bytes": 0})
@@ -461,7 +461,7 @@ def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> N
     assert parse_address(server) == read
 
 
-def test_the_transport_gets_oauth_client_credentials(pki: Path) -> None:
+def test_transport_gets_oauth_client_credentials(pki: Path) -> None:
     raw = {**OAUTH, "sasl.oauthbearer.scope": "kafka", "sasl.oauthbearer.extensions": "a=1, b=2,"}
     settings = sasl_of(resolve_properties(raw))
     assert settings.mechanism == "OAUTHBEARER"
@@ -591,7 +591,7 @@ def test_certificates_from_files_and_directories(pki: Path) -> None:
     assert cp.to_transport({"security.protocol": "SSL", "ssl.ca.location": str(pki)}).tls
 
 
-def test_a_pkcs12_store_leaves_no_key_behind(pki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pkcs12_store_leaves_no_key_behind(pki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "security.protocol": "SSL",
         "ssl.keystore.location": str(pki / "client.p12"),
@@ -620,7 +620,7 @@ def test_a_pkcs12_store_leaves_no_key_behind(pki: Path, monkeypatch: pytest.Monk
         ({"ssl.keystore.location": "no-key.p12"}, "has no certificate with a private key"),
     ],
 )
-def test_an_unusable_pkcs12_store_is_named(pki: Path, changed: dict[str, str], said: str) -> None:
+def test_unusable_pkcs12_store_is_named(pki: Path, changed: dict[str, str], said: str) -> None:
     values = {"ssl.keystore.location": "client.p12", "ssl.keystore.password": "secret", **changed}
     values["ssl.keystore.location"] = str(pki / values["ssl.keystore.location"])
     with pytest.raises(KafkaformError, match=r"ssl\.keystore\.location") as caught:
@@ -774,14 +774,14 @@ def test_another_host_is_refused_unless_its_name_does_not_matter(authority: Path
     handshake(authority, properties, "broker.example", asked="other.example")
 
 
-def test_an_unknown_authority_is_refused_unless_verification_is_off(authority: Path) -> None:
+def test_unknown_authority_is_refused_unless_verification_is_off(authority: Path) -> None:
     properties = {"ssl.endpoint.identification.algorithm": "none"}
     with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
         handshake(authority, properties, "broker.example")
     handshake(authority, {"enable.ssl.certificate.verification": "false"}, "broker.example", asked="x")
 
 
-def test_a_revoked_broker_is_refused(authority: Path) -> None:
+def test_revoked_broker_is_refused(authority: Path) -> None:
     properties = {"ssl.ca.location": str(authority / "ca.pem")}
     assert handshake(authority, properties, "revoked.example") is None
     properties["ssl.crl.location"] = str(authority / "crl.pem")
@@ -790,7 +790,7 @@ def test_a_revoked_broker_is_refused(authority: Path) -> None:
         handshake(authority, properties, "revoked.example")
 
 
-def test_a_client_shows_its_certificate(authority: Path, tmp_path: Path) -> None:
+def test_client_shows_its_certificate(authority: Path, tmp_path: Path) -> None:
     certificate, key = authority / "client.pem", authority / "client.key"
     pkcs12 = f"pkcs12 -export -in {certificate} -inkey {key} -passin pass:secret -passout pass:other"
     store = tmp_path / "client.p12"
@@ -815,7 +815,7 @@ def from_java(text: str) -> tuple[dict[str, str], list[str]]:
     return dict(cp.resolve(properties, {}, no_file)), []
 
 
-def test_a_java_file_in_our_words() -> None:
+def test_java_file_in_our_words() -> None:
     values, problems = from_java(
         "# the tools' file\n"
         "bootstrap.servers=a:9092\n"
@@ -942,7 +942,7 @@ def test_messages_of_client_properties(authority: Path, golden: SnapshotAssertio
         ("org.apache.kafka.common.security.plain.PlainLoginModule required secret=hunter2;", "option secret"),
     ],
 )
-def test_a_login_that_cannot_be_translated_is_named_without_its_password(jaas: str, said: str) -> None:
+def test_login_that_cannot_be_translated_is_named_without_its_password(jaas: str, said: str) -> None:
     _, problems = from_java(
         f"client.id=x\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}"
     )
@@ -1011,7 +1011,7 @@ def test_java_oauth_client_credentials() -> None:
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z][A-Za-z0-9_.]*", fullmatch=True), st.text()))
-def test_a_login_module_is_read(options: dict[str, str]) -> None:
+def test_login_module_is_read(options: dict[str, str]) -> None:
     text = "".join(f" {name}={quote_java(value)}" for name, value in options.items())
     assert parse_jaas(f"a.b.C required{text};") == LoginModule("a.b.C", options)
 
@@ -1025,14 +1025,14 @@ def test_a_login_module_is_read(options: dict[str, str]) -> None:
         ('a.B required /* c; */ x="=";', {"x": "="}),
     ],
 )
-def test_a_java_login_is_read_as_stream_tokenizer_reads_it(text: str, options: dict[str, str]) -> None:
+def test_java_login_is_read_as_stream_tokenizer_reads_it(text: str, options: dict[str, str]) -> None:
     assert parse_jaas(text).options == options
 
 
 @pytest.mark.parametrize(
     "text", ["", ";", "a.B", "a.B required", "a.B required x;", "a.B required x=a@b;", "a B;"]
 )
-def test_a_malformed_java_login_is_an_error(text: str) -> None:
+def test_malformed_java_login_is_an_error(text: str) -> None:
     with pytest.raises(MalformedJaas):
         parse_jaas(text)
 

@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def try_edits(text: str, edits: Edits, context: Context | None = None, name: str = "") -> EditResult:
-    """What edits of the first (or named) resource make of one file."""
+    """Return one file after edits of the first (or named) resource."""
     Path("t/m.yaml").write_bytes(text.encode())
     context = context or Context()
     desired = load([Path("t")], context)
@@ -91,7 +91,7 @@ def diff_edits(text: str, edits: Edits, context: Context | None = None, name: st
 def read_refusal(
     text: str, path: str, value: FieldValue, context: Context | None = None, name: str = ""
 ) -> str:
-    """Why an edit is refused, which then leaves the file alone."""
+    """Return why an edit is refused, which then leaves the file alone."""
     result = try_edits(text, [(path, value)], context, name)
     assert result.files == ()
     ((refused, reason),) = result.refused
@@ -253,7 +253,7 @@ def test_defaults_are_overruled_in_the_manifest() -> None:
 
 
 @pytest.mark.parametrize("retention", ["7d", "{time: 7d}", "{time: 7d, bytes: 1GiB}"])
-def test_a_default_retention_is_unset(retention: str) -> None:
+def test_default_retention_is_unset(retention: str) -> None:
     context = Context(defaults={"Topic": ({"config": {"retention.ms": DAY}},)})
     after = edit_text(topic(f"{COUNTS}retention: {retention}"), [(RETENTION, None)], context)
     unset = "{time: null}" if retention == "7d" else retention.replace("7d", "null")
@@ -299,7 +299,7 @@ def test_first_override_has_its_block() -> None:
     ]
 
 
-def test_an_override_is_made_only_where_there_are_environments() -> None:
+def test_override_is_created_only_where_there_are_environments() -> None:
     text = topic(COUNTS)
     for context in (Context(("prod",), "prod"), Context(None, "prod"), Context((), None)):
         assert diff_edits(text, [("partitions", 6)], context) == ["-  partitions: 3", "+  partitions: 6"]
@@ -343,7 +343,7 @@ def test_deletion_is_reverted_with_required_fields() -> None:
     # All or nothing: half of a manifest helps nobody.
     result = try_edits(tombstone, edits[:2])
     assert result.files == ()
-    assert [one.path for one, _ in result.refused] == ["state", "replicationFactor"]
+    assert [value.path for value, _ in result.refused] == ["state", "replicationFactor"]
     shared = Context(DEV_PROD, "dev")
     assert diff_edits(topic(COUNTS + "state: absent"), [("state", None)], shared) == [
         "+  overrides:",
@@ -358,7 +358,7 @@ def test_deletion_is_reverted_with_required_fields() -> None:
 @pytest.mark.parametrize("end", ["\n", "", "\n\n", "\n...\n", "\n# end"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_the_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
+def test_form_of_the_file_stays(mark: str, newline: str, end: str) -> None:
     def form(text: str) -> str:
         return mark + (text.rstrip("\n") + end).replace("\n", newline)
 
@@ -512,14 +512,14 @@ IMPOSSIBLE: Edits = [
 
 def test_refused_edit_stops_no_other() -> None:
     result = try_edits(topic(COUNTS), [("config.nope", "1"), ("partitions", 6), ("replicationFactor", None)])
-    assert [one.path for one, _ in result.refused] == ["config.nope", "replicationFactor"]
+    assert [value.path for value, _ in result.refused] == ["config.nope", "replicationFactor"]
     assert result.files[0].after == topic(COUNTS.replace("3", "6"))
     result = try_edits(topic(COUNTS), [("partitions", 6), ("partitions", 6), ("partitions", 7)])
     ((second, reason),) = result.refused
     assert second.value == 7
     assert reason.endswith("partitions is also requested: 6")
-    one = Edit(ResourceRef("Topic", "nowhere"), "partitions", 3)
-    assert edit_manifests([one], [], Context()).refused == ((one, "no manifest declares it"),)
+    edit = Edit(ResourceRef("Topic", "nowhere"), "partitions", 3)
+    assert edit_manifests([edit], [], Context()).refused == ((edit, "no manifest declares it"),)
 
 
 @pytest.mark.parametrize(
@@ -643,7 +643,7 @@ def test_files_that_cannot_be_rolled_back_are_listed(monkeypatch: pytest.MonkeyP
     )
 
 
-def test_a_link_inside_is_followed() -> None:
+def test_link_inside_is_followed() -> None:
     result = files(1)
     Path("t/data").mkdir()
     Path("t/a.yaml").rename("t/data/a.yaml")
@@ -653,7 +653,7 @@ def test_a_link_inside_is_followed() -> None:
     assert Path("t/data/a.yaml").read_text() == "a 2\n"
 
 
-def test_a_link_to_outside_is_not_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_to_outside_is_not_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = files(1)
     Path("t/a.yaml").rename(folder / "a.yaml")
     (folder / "t/a.yaml").symlink_to("../a.yaml")
@@ -696,31 +696,40 @@ BARE = ACCESS.partition("  acls:")[0]
 ACCESS_IN_DEV = BARE + "  overrides: {dev: {acls: [{resource: cluster, operations: [Alter]}]}}\n"
 
 
-def on(topic: str, *, gone: bool = False) -> tuple[str, FieldValue]:
+def build_topic_change(topic: str, *, gone: bool = False) -> tuple[str, FieldValue]:
     return f"allow Read on topic {topic}", None if gone else "granted"
 
 
 ACLS: dict[str, tuple[str, Edits]] = {
-    "added": (ACCESS, [on("z"), ("deny All on cluster from 10.0.0.1", "denied")]),
-    "removed": (ACCESS, [on("x", gone=True)]),
-    "the only one": (BARE + "  acls:\n" + "".join(ACCESS.splitlines(True)[8:9]), [on("x", gone=True)]),
-    "no list": (BARE, [on("z"), on("prefix a.")]),
-    "empty list": (BARE + "  acls: []\n", [on("z")]),
-    "other hosts": (BARE + "  hosts: [10.0.0.1]\n", [on("z")]),
+    "added": (ACCESS, [build_topic_change("z"), ("deny All on cluster from 10.0.0.1", "denied")]),
+    "removed": (ACCESS, [build_topic_change("x", gone=True)]),
+    "the only one": (
+        BARE + "  acls:\n" + "".join(ACCESS.splitlines(True)[8:9]),
+        [build_topic_change("x", gone=True)],
+    ),
+    "no list": (BARE, [build_topic_change("z"), build_topic_change("prefix a.")]),
+    "empty list": (BARE + "  acls: []\n", [build_topic_change("z")]),
+    "other hosts": (BARE + "  hosts: [10.0.0.1]\n", [build_topic_change("z")]),
     "declared": (ACCESS, [("allow Write on topic orders", "granted")]),
-    "several principals": (ACCESS.replace("[User:a]", "[User:b, User:a]") + "---\n" + ACCESS2, [on("z")]),
-    "beside a tombstone": (ACCESS2 + "  state: absent\n---\n" + ACCESS, [on("x", gone=True), on("z")]),
-    "tombstone": (ACCESS + "  state: absent\n", [on("x"), ("state", None)]),
+    "several principals": (
+        ACCESS.replace("[User:a]", "[User:b, User:a]") + "---\n" + ACCESS2,
+        [build_topic_change("z")],
+    ),
+    "beside a tombstone": (
+        ACCESS2 + "  state: absent\n---\n" + ACCESS,
+        [build_topic_change("x", gone=True), build_topic_change("z")],
+    ),
+    "tombstone": (ACCESS + "  state: absent\n", [build_topic_change("x"), ("state", None)]),
 }
 """A text, and the edits of the first principal."""
 
 
 NOT_ALONE: dict[str, tuple[str, str, FieldValue]] = {
-    "operations": (ACCESS, *on("y", gone=True)),
+    "operations": (ACCESS, *build_topic_change("y", gone=True)),
     "right": (ACCESS, "allow Write on topic orders", None),
-    "twice": (ACCESS + "---\n" + ACCESS2, *on("x", gone=True)),
-    "principals": (OF_TWO, *on("x", gone=True)),
-    "principals, added": (OF_TWO, *on("z")),
+    "twice": (ACCESS + "---\n" + ACCESS2, *build_topic_change("x", gone=True)),
+    "principals": (OF_TWO, *build_topic_change("x", gone=True)),
+    "principals, added": (OF_TWO, *build_topic_change("z")),
     "state": (OF_TWO, "state", "absent"),
 }
 
@@ -731,7 +740,7 @@ def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> N
         "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t]}\n"
     )
     Path("t/other.yaml").write_text(ACCESS2)
-    assert diff_edits(BARE + "  consumes: [{group: g}]\n", [on("z")], name="User:a") == [
+    assert diff_edits(BARE + "  consumes: [{group: g}]\n", [build_topic_change("z")], name="User:a") == [
         "+  acls:",
         "+    - {resource: topic, name: z, operations: [Read]}",
     ]
@@ -751,7 +760,10 @@ def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> 
         texts[f"{environment}: {name}"] = diff_edits(OVERRIDDEN, [(path, value)], context)
     for name, (text, edits) in ACLS.items():
         texts[f"ACL, {name}"] = diff_edits(text, edits, name="User:a")
-    for name, (text, edits) in {"removed": ACLS["removed"], "added": (ACCESS_IN_DEV, [on("z")])}.items():
+    for name, (text, edits) in {
+        "removed": ACLS["removed"],
+        "added": (ACCESS_IN_DEV, [build_topic_change("z")]),
+    }.items():
         texts[f"ACL in dev, {name}"] = diff_edits(text, edits, Context(DEV_PROD, "dev"), "User:a")
     lines = [f"{name}\n" + "".join(f"{line}\n" for line in text) for name, text in texts.items()]
     assert "".join(lines) == golden(name="edits.txt")

@@ -259,7 +259,7 @@ def edits_of(draw: DrawFn, refs: list[ResourceRef]) -> Edit:
 
 
 def read_declared(desired: Desired) -> dict[str, FieldValue]:
-    """What a manifest says of all managed fields, of a tombstone too, and nulls left out."""
+    """Return all managed fields of a manifest, of a tombstone too, with nulls left out."""
     spec = desired.intent.spec
     fields: dict[str, Any] = {name: spec.get(name) for name in ("partitions", "replicationFactor")}
     fields |= {f"config.{name}": value for name, value in dict(spec.get("config", {})).items()}  # type: ignore[call-overload]
@@ -268,7 +268,7 @@ def read_declared(desired: Desired) -> dict[str, FieldValue]:
 
 
 def read_by_environment(path: Path, case: Case) -> list[dict[ResourceRef, dict[str, FieldValue]]]:
-    """What a file says, by environment; that of the edits first."""
+    """Return the values of a file, by environment; that of the edits first."""
     return [
         {desired.ref: read_declared(desired) for desired in found}
         for found in load_all([path], list(case.contexts))
@@ -299,28 +299,28 @@ def test_edits_set_the_wanted_values_and_nothing_else(case: Case) -> None:
         path.write_bytes(case.text.encode())
         before = read_by_environment(path, case)
         refused = write(path, case, case.edits)
-        chosen, *others = read_by_environment(path, case)
+        chosen, *remaining = read_by_environment(path, case)
         after = path.read_bytes().decode()
     assert case.odd or not refused
     wanted = {ref: {**fields} for ref, fields in before[0].items()}
-    for one in case.edits:
-        if one in refused:
+    for edit in case.edits:
+        if edit in refused:
             continue
-        wanted[one.ref] = {name: value for name, value in wanted[one.ref].items() if name != one.path}
-        if one.value is not None:
-            wanted[one.ref][one.path] = one.value
+        wanted[edit.ref] = {name: value for name, value in wanted[edit.ref].items() if name != edit.path}
+        if edit.value is not None:
+            wanted[edit.ref][edit.path] = edit.value
     for ref, fields in wanted.items():
         assert fields.keys() == chosen[ref].keys()
         for name, value in fields.items():
             assert KINDS[ref.kind].field(name).equal(value, chosen[ref][name])
-    assert others == before[1:]
+    assert remaining == before[1:]
     assert MARK.findall(after) == MARK.findall(case.text)
     assert outlines(after) == outlines(case.text)
     check_form(case, after)
 
 
 def outlines(text: str) -> list[object]:
-    """What another reader of YAML than the loader's sees around the specs."""
+    """Return the text around the specs as another reader of YAML than the loader sees it."""
     plain = text.removeprefix("\ufeff").replace("\t", " ")  # it takes no tab, not even before a comment
     found = YAML(typ="safe", pure=True).load_all(plain)
     return [{name: value for name, value in data.items() if name != "spec"} for data in found]
@@ -337,7 +337,7 @@ def check_form(case: Case, after: str) -> None:
     changed = [line[0] for line in ndiff(case.text.splitlines(), after.splitlines())]
     # At most, a list of two goes with the three mappings that it leaves empty, or comes with them.
     assert max(changed.count("+"), changed.count("-")) <= 6 * len(case.edits)
-    names = {one.ref.name for one in case.edits}
+    names = {edit.ref.name for edit in case.edits}
     for number, (old, new) in enumerate(
         zip(re.split(r"(?m)^---\r?$", case.text), re.split(r"(?m)^---\r?$", after), strict=True)
     ):
@@ -352,7 +352,7 @@ def test_editing_back_restores_the_values(case: Case) -> None:
         path.write_bytes(case.text.encode())
         before = read_by_environment(path, case)
         apply_edits(path, case, case.edits)
-        back = tuple(replace(one, value=before[0][one.ref].get(one.path)) for one in case.edits)
+        back = tuple(replace(edit, value=before[0][edit.ref].get(edit.path)) for edit in case.edits)
         assert apply_edits(path, case, back) == before
 
 
@@ -361,7 +361,7 @@ def test_edit_to_the_declared_value_changes_no_byte(case: Case) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m.yaml")
         path.write_bytes(case.text.encode())
-        said = read_by_environment(path, case)[0]
-        same = tuple(replace(one, value=said[one.ref].get(one.path)) for one in case.edits)
+        values = read_by_environment(path, case)[0]
+        same = tuple(replace(edit, value=values[edit.ref].get(edit.path)) for edit in case.edits)
         apply_edits(path, case, same)
         assert path.read_bytes() == case.text.encode()

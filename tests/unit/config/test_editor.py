@@ -1,4 +1,4 @@
-"""What an editor sees of a manifest, by the schema of editors: typical mistakes, and no false alarm."""
+"""Tests of a manifest in an editor, by the schema of editors: typical mistakes, and no false alarm."""
 
 from __future__ import annotations
 

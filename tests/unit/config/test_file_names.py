@@ -13,7 +13,7 @@ RESERVED = ["con", "NUL", "com1.v2", "kafkaform", "Kafkaform", ".hidden", "..a",
 
 
 @pytest.mark.parametrize("name", ["orders.v1", "a", "_x", "-x", "x" * 249, "A.b-c_d", "console", "com10"])
-def test_a_name_that_every_disk_takes_stays(name: str) -> None:
+def test_name_that_every_disk_takes_stays(name: str) -> None:
     assert choose_file_names([name]) == {name: f"{name}.yaml"}
 
 
@@ -38,7 +38,7 @@ def test_names_of_any_kind_give_readable_file_names(name: str, stem: str) -> Non
     assert choose_file_names([name]) == {name: f"{stem}.yaml"}
 
 
-def test_a_name_that_can_stay_keeps_its_file_and_another_one_is_marked() -> None:
+def test_name_that_can_stay_keeps_its_file_and_another_one_is_marked() -> None:
     made = choose_file_names(["a/b", "a:b", "a_b", "User:a_b"])
     assert made["a_b"] == "a_b.yaml"
     assert len({*made.values()}) == 4
@@ -88,5 +88,5 @@ def test_files_of_different_names_are_different_on_any_disk(given_names: list[st
         ("-odd", "-odd"),
     ],
 )
-def test_the_prefix_of_a_name(name: str, expected: str) -> None:
+def test_prefix_of_a_name(name: str, expected: str) -> None:
     assert get_prefix(name) == expected

@@ -276,7 +276,7 @@ def test_manifests_of_a_run_have_a_limit_of_values(monkeypatch: pytest.MonkeyPat
     assert "more than 30 values" in problem
 
 
-def test_a_file_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_not_searched_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[str] = []
 
     def search(text: str) -> None:
@@ -367,7 +367,7 @@ def test_manifests_are_the_yaml_files_of_a_folder() -> None:
 
 
 @pytest.mark.parametrize("target", ["../secret.yaml", "../secrets", "../t2", "t/../../secret.yaml"])
-def test_a_link_out_of_the_folder_is_not_followed(target: str, repository: Path) -> None:
+def test_link_out_of_the_folder_is_not_followed(target: str, repository: Path) -> None:
     # A pull request could otherwise have CI print any file of its machine in an error message.
     write_files({"a.yaml": WHOLE})
     for folder in ("secrets", "t2"):  # t2: its path starts with that of the folder
@@ -396,7 +396,7 @@ def test_broken_link_out_of_the_folder_is_the_same_error() -> None:
     assert problem.startswith("t/a.yaml:1:1: is a link out of the manifests folder")
 
 
-def test_a_mounted_config_map_is_read() -> None:
+def test_mounted_config_map_is_read() -> None:
     # Kubernetes mounts one as links by way of a hidden folder, which it replaces as a whole.
     write_files({"..2026_11_01/a.yaml": WHOLE, "..2026_11_01/b.yaml": topic(f"{{{COUNTS}}}", "u")})
     Path("t/..data").symlink_to("..2026_11_01")
@@ -406,12 +406,12 @@ def test_a_mounted_config_map_is_read() -> None:
     assert [str(d.location) for d in found] == ["t/a.yaml:1:1", "t/b.yaml:1:1"]
 
 
-def test_a_pipe_is_not_waited_for() -> None:
+def test_pipe_is_not_waited_for() -> None:
     os.mkfifo("t/pipe.yaml")
     assert list_places(list_problems({"a.yaml": WHOLE})) == ["pipe.yaml:1:1"]
 
 
-def test_a_given_path_may_be_a_link(repository: Path) -> None:
+def test_given_path_may_be_a_link(repository: Path) -> None:
     (repository / "real").mkdir()
     (repository / "real/a.yaml").write_text(WHOLE)
     (repository / "real/same.yaml").symlink_to("a.yaml")
@@ -423,19 +423,19 @@ def test_a_given_path_may_be_a_link(repository: Path) -> None:
 
 def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     # Denied by the test, because root may read everything.
-    def denied(path: Path, *_: object) -> object:
+    def deny_access(path: Path, *_: object) -> object:
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("kafkaform.config.manifests.files.read_file", denied)
+        patch.setattr("kafkaform.config.manifests.files.read_file", deny_access)
         assert list_problems({}, paths=("t",))[0].startswith("t:1:1: no manifests")
         Path("t/a.yaml").touch()
         assert list_problems({}) == ["t/a.yaml:1:1: cannot be read: Permission denied"]
     with monkeypatch.context() as patch:
-        patch.setattr("os.scandir", denied)
+        patch.setattr("os.scandir", deny_access)
         assert list_problems({}) == ["t:1:1: cannot be read: Permission denied"]
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "is_dir", denied)
+        patch.setattr(Path, "is_dir", deny_access)
         assert list_problems({}) == ["t:1:1: cannot be read: Permission denied"]
 
 
@@ -445,7 +445,7 @@ def test_unreadable_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "plain"), [("1e3", "1000"), ("12.0", "12"), ("1.2e1", "12"), ("-1e0", "-1")]
 )
-def test_a_whole_number_written_as_a_fraction_is_refused_with_the_plain_one(text: str, plain: str) -> None:
+def test_whole_number_written_as_a_fraction_is_refused_with_the_plain_one(text: str, plain: str) -> None:
     wrong = f"must be a whole number, not {float(text)}"
     found = list_problems(
         {"a.yaml": topic(f"{{partitions: {text}, replicationFactor: 1, skew: {{maxKeyShare: 1.0}}}}")}
@@ -453,8 +453,8 @@ def test_a_whole_number_written_as_a_fraction_is_refused_with_the_plain_one(text
     assert f"t/a.yaml:4:20: spec.partitions {wrong} (write {plain})" in found
     deep = topic(f"{{{COUNTS}, overrides: {{dev: {{partitions: {text}}}}}}}")
     assert any(
-        f"spec.overrides.dev.partitions {wrong} (write {plain})" in one
-        for one in list_problems({"a.yaml": deep})
+        f"spec.overrides.dev.partitions {wrong} (write {plain})" in problem
+        for problem in list_problems({"a.yaml": deep})
     )
 
 

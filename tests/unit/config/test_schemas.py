@@ -79,8 +79,8 @@ def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
             "policies": [{"name": "p", "kind": kind, "message": "No.", "require": {"labels": ["team"]}}],
         }
         assert list(config.iter_errors(document)) == []
-        others = json.loads(json.dumps(document).replace(f'"{kind}"', f'"{kind}s"'))
-        assert len(list(config.iter_errors(others))) == 2
+        remaining = json.loads(json.dumps(document).replace(f'"{kind}"', f'"{kind}s"'))
+        assert len(list(config.iter_errors(remaining))) == 2
     # A quotas limits can be defaults and its entity cannot.
     config = Draft202012Validator(read("config"))
     document = {"apiVersion": "kafkaform/v1", "kind": "Config"}
@@ -90,7 +90,7 @@ def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
     assert len(list(config.iter_errors({**document, "defaults": {"ClientQuota": limits}}))) == 1
 
 
-def test_a_stale_file_is_found_and_written_anew(
+def test_stale_file_is_found_and_written_anew(
     generator: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in SCHEMAS:
@@ -131,7 +131,7 @@ def test_editors_know_every_config_its_default_and_every_client_property() -> No
     assert "SASL_SSL" in client["security.protocol"]["examples"]
 
 
-def test_the_defaults_of_a_configuration_are_checked_as_a_spec() -> None:
+def test_defaults_of_a_configuration_are_checked_as_a_spec() -> None:
     validator = Draft202012Validator(read("config"))
 
     def accepts(topic: dict[str, object]) -> bool:

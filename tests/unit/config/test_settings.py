@@ -128,8 +128,8 @@ def test_settings_have_defaults() -> None:
 
 
 def test_environments_are_those_of_the_clusters() -> None:
-    one, two, *_ = (f"{{environment: {name}, {CLUSTER}}}" for name in ("prod", "dev"))
-    clusters = f"clusters: {{a: {one}, b: {two}, c: {one}, d: {{{CLUSTER}}}}}\n"
+    first, two, *_ = (f"{{environment: {name}, {CLUSTER}}}" for name in ("prod", "dev"))
+    clusters = f"clusters: {{a: {first}, b: {two}, c: {first}, d: {{{CLUSTER}}}}}\n"
     assert write_settings(clusters).environments == ("prod", "dev")
     assert write_settings(f"environments: [dev, test, prod]\n{clusters}").environments == (
         "dev",
@@ -307,17 +307,17 @@ def test_secret_is_read_at_use_and_only_then() -> None:
 @pytest.mark.parametrize(
     ("given", "share"), [("0.3", 0.3), ("1", 1), ("30%", 0.3), ("'2.5 %'", 0.025), ("100%", 1)]
 )
-def test_a_share_is_a_fraction_or_a_percentage(given: str, share: float) -> None:
+def test_share_is_a_fraction_or_a_percentage(given: str, share: float) -> None:
     assert write_settings(f"limits: {{blastRadius: {given}}}\n").limits.blast_radius == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("given", "share"), [("0.3", 0.3), ("20%", 0.2), ("0", 0), ("0%", 0), ("1", 1)])
-def test_the_disk_reserve_is_that_of_the_moves_of_each_cluster(given: str, share: float) -> None:
+def test_disk_reserve_is_that_of_the_moves_of_each_cluster(given: str, share: float) -> None:
     found = write_settings(f"limits: {{diskReserve: {given}}}\nclusters: {{a: {{{CLUSTER}}}}}\n")
     assert found.limits.disk_reserve == found.clusters["a"].moves.disk_reserve == pytest.approx(share)
 
 
-def test_the_disk_reserve_has_a_default_and_is_a_share() -> None:
+def test_disk_reserve_has_a_default_and_is_a_share() -> None:
     assert write_settings(f"clusters: {{a: {{{CLUSTER}}}}}\n").clusters["a"].moves.disk_reserve == 0.15
     (problem,) = list_problems("limits: {diskReserve: 15}\n")
     assert "limits.diskReserve: 15 is not a share" in problem
@@ -329,7 +329,7 @@ def test_invalid_share_is_an_error(given: str) -> None:
     assert "is not a share above 0 and up to 1" in problem
 
 
-def test_the_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
+def test_brokers_of_an_environment_are_those_of_its_only_cluster() -> None:
     found = write_settings(
         "environments: [dev, test, prod]\nclusters:\n"
         f"  a: {{environment: dev, brokers: 1, {CLUSTER}}}\n"
@@ -359,8 +359,8 @@ def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
     with pytest.raises(UsageError, match="'prd'") as near:
         two.select_cluster("prd")
     assert near.value.hint == "did you mean 'prod'?"
-    one = write_settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
-    assert one.select_cluster(None) == one.clusters["dev"]
+    settings = write_settings(f"clusters: {{dev: {{{CLUSTER}}}}}\n")
+    assert settings.select_cluster(None) == settings.clusters["dev"]
     assert Settings().select_cluster(None) is None
     with pytest.raises(UsageError) as none:
         Settings().select_cluster("x")
@@ -371,7 +371,7 @@ def test_cluster_is_selected_by_name_or_as_the_only_one() -> None:
 
 
 @pytest.mark.parametrize("line", ["protected: [Topic/a]", "owns: {names: [topics/a]}", "ignore: [group/a]"])
-def test_a_glob_of_names_has_no_kind(line: str) -> None:
+def test_glob_of_names_has_no_kind(line: str) -> None:
     (problem,) = list_problems(line)
     assert "has a kind" in problem
     assert problem.endswith("(write a)")

@@ -64,7 +64,7 @@ def test_its_only_cluster_is_the_one_that_its_next_commands_start(tmp_path: Path
     assert cluster.client.describe() == {"bootstrap.servers": "127.0.0.1:9092"}
 
 
-def test_the_id_of_the_cluster_is_a_line_to_fill_in(tmp_path: Path) -> None:
+def test_id_of_the_cluster_is_a_line_to_fill_in(tmp_path: Path) -> None:
     write_starter(tmp_path)
     path = tmp_path / "kafkaform.yaml"
     text = path.read_text("utf-8")
@@ -73,7 +73,7 @@ def test_the_id_of_the_cluster_is_a_line_to_fill_in(tmp_path: Path) -> None:
     assert read_settings(path).clusters["dev"].cluster_id == "4L6g3nShT-eMCtK--X86sw"
 
 
-def test_the_cluster_that_is_commented_out_can_be_switched_on(tmp_path: Path) -> None:
+def test_cluster_that_is_commented_out_can_be_switched_on(tmp_path: Path) -> None:
     write_starter(tmp_path)
     path = tmp_path / "kafkaform.yaml"
     lines = path.read_text("utf-8").splitlines()
@@ -106,7 +106,7 @@ def test_existing_file_is_named_and_nothing_is_written(tmp_path: Path, present: 
     assert files_below(tmp_path) == before
 
 
-def test_a_link_that_leads_nowhere_is_a_file_that_exists(tmp_path: Path) -> None:
+def test_link_that_leads_nowhere_is_a_file_that_exists(tmp_path: Path) -> None:
     (tmp_path / "kafkaform.yaml").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(KafkaformError, match=r"already has kafkaform\.yaml"):
         write_starter(tmp_path)
@@ -114,7 +114,7 @@ def test_a_link_that_leads_nowhere_is_a_file_that_exists(tmp_path: Path) -> None
     assert not (tmp_path / "topics").exists()
 
 
-def test_the_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
+def test_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
     starter = write_starter(tmp_path)
     assert starter.ignore == (".kafkaform/", "plan.json")
@@ -129,7 +129,7 @@ def test_files_are_removed_if_one_cannot_be_written(tmp_path: Path) -> None:
     assert set(files_below(tmp_path)) == {"schemas"}
 
 
-def test_a_file_that_comes_into_being_meanwhile_is_not_overwritten(
+def test_file_that_comes_into_being_meanwhile_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "lexists", lambda _path: False)
@@ -141,13 +141,13 @@ def test_a_file_that_comes_into_being_meanwhile_is_not_overwritten(
     assert files_below(tmp_path) == before
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
     with pytest.raises(KafkaformError, match="cannot write"):
         write_starter(tmp_path / "file")
 
 
-def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
+def test_second_time_changes_nothing(tmp_path: Path) -> None:
     write_starter(tmp_path)
     before = files_below(tmp_path)
     with pytest.raises(KafkaformError, match="already"):
@@ -169,7 +169,7 @@ def test_command_lists_its_files_and_the_next_commands(tmp_path: Path) -> None:
     ]
 
 
-def test_the_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".gitignore").touch()
     result = CliRunner().invoke(init, [])
@@ -179,7 +179,7 @@ def test_the_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "kafkaform.yaml").exists()
 
 
-def test_the_command_ends_with_1_when_a_file_exists(tmp_path: Path) -> None:
+def test_command_ends_with_1_when_a_file_exists(tmp_path: Path) -> None:
     write_starter(tmp_path)
     call = subprocess.run(
         [sys.executable, "-m", "kafkaform", "init"],
@@ -198,7 +198,7 @@ def test_the_command_ends_with_1_when_a_file_exists(tmp_path: Path) -> None:
 # --- the help of editors in an existing repository ---------------------------------------------------
 
 
-def test_an_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_path: Path) -> None:
+def test_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_path: Path) -> None:
     write_starter(tmp_path)
     for path in (tmp_path / "schemas").iterdir():
         path.unlink()
@@ -236,7 +236,7 @@ def test_an_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tm
     assert files_below(tmp_path) == after
 
 
-def test_a_schema_of_others_is_not_replaced(tmp_path: Path) -> None:
+def test_schema_of_others_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "manifest.schema.json").write_text("mine", "utf-8")
     result = CliRunner().invoke(init, [str(tmp_path), "--schemas"])

@@ -1,4 +1,4 @@
-"""What a schema refuses, said so that its author finds and mends it."""
+"""Tests of the schema's refusals, worded so that an author finds and mends the place."""
 
 from __future__ import annotations
 

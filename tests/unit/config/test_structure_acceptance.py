@@ -51,7 +51,7 @@ def test_what_is_sound_is_accepted_at_once(schema: str, data: Data) -> None:
     assert schema_files._is_surely_valid(schema, data)
 
 
-def seen() -> dict[str, list[Any]]:
+def read_values() -> dict[str, list[Any]]:
     """By name of a member, its values anywhere in the documents of this repository."""
     found: dict[str, list[Any]] = {}
 
@@ -69,11 +69,11 @@ def seen() -> dict[str, list[Any]]:
     return found
 
 
-SEEN = seen()
+SEEN = read_values()
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> tuple[str, Any]:
+def mutate_document(draw: st.DrawFn) -> tuple[str, Any]:
     """A document of this repository in which a few values are others, are gone, or stand where none was.
 
     Most are what stands elsewhere under the same name: about a quarter of the documents are still sound.
@@ -119,7 +119,7 @@ def _names(schema: Any) -> list[str]:
     return own + [name for below in schema.values() for name in _names(below)]
 
 
-@given(mutated())
+@given(mutate_document())
 @example(
     ("topic", {"apiVersion": "kafkaform/v1", "kind": "Topic", "metadata": {"name": "\ud800"}, "spec": {}})
 )

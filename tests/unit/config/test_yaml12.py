@@ -438,6 +438,6 @@ def test_any_yaml_like_text_gives_documents_or_problems(text: str) -> None:
 
 
 def test_documents_are_equal_whether_or_not_places_were_asked_for() -> None:
-    (asked,), (other,) = (read("a: {b: 1}\nc: [" + "1," * 10_000 + "1]\n")[0] for _ in range(2))
+    (asked,), (second,) = (read("a: {b: 1}\nc: [" + "1," * 10_000 + "1]\n")[0] for _ in range(2))
     assert [asked.locate(("a", "b")) for _ in range(3)] == [Location("f", 1, 8)] * 3
-    assert asked == other
+    assert asked == second

@@ -14,10 +14,10 @@ CLOSED = AuthorizerSettings(frozenset(), False)
 
 def acl(text: str) -> Acl:
     """An ACL such as `-User:a Read orders. prefixed 10.0.0.1`; `-` denies."""
-    principal, operation, name, *more = text.removeprefix("-").split()
-    hosts = [word for word in more if word != "prefixed"]
+    principal, operation, name, *extra = text.removeprefix("-").split()
+    hosts = [word for word in extra if word != "prefixed"]
     return Acl(
-        TOPIC, name, "prefixed" in more, principal, hosts[0] if hosts else "*", operation, text[0] != "-"
+        TOPIC, name, "prefixed" in extra, principal, hosts[0] if hosts else "*", operation, text[0] != "-"
     )
 
 
@@ -55,7 +55,7 @@ def test_decisions_follow_the_rules_of_the_authorizer(acls: str, request_: str, 
     assert decide(acls, request_)[0] is allowed
 
 
-def test_a_setting_decides_where_no_acl_does_and_may_be_unknown() -> None:
+def test_setting_decides_where_no_acl_does_and_may_be_unknown() -> None:
     for allow_everyone in (True, False, None):
         settings = AuthorizerSettings(frozenset(), allow_everyone)
         assert decide("", "User:a Read x", settings) == (allow_everyone, Basis.NO_ACL_OF_RESOURCE)

@@ -46,7 +46,7 @@ def test_no_batch_could_have_taken_the_next_operation(operations: list[Operation
         assert sum(operation.weight for operation in batch) + following[0].weight > limit
 
 
-def test_a_batch_is_filled_to_the_weight_that_a_controller_takes() -> None:
+def test_batch_is_filled_to_the_weight_that_a_controller_takes() -> None:
     operations: list[Operation] = [DeleteTopic(REF, str(number)) for number in range(7)]
     assert list(map(len, batches(operations, 3))) == [3, 3, 1]
     # An operation weighs as many records as it asks for.

@@ -61,7 +61,7 @@ RATIO = KEYS["min.cleanable.dirty.ratio"]
         ("share.auto.offset.reset", "by_duration:P1DT2H", "by_duration:P1DT2H"),
     ],
 )
-def test_a_value_has_one_canonical_form(name: str, text: str, spelling: str) -> None:
+def test_value_has_one_canonical_form(name: str, text: str, spelling: str) -> None:
     assert canonical(KEYS[name], text) == spelling
 
 

@@ -15,7 +15,7 @@ def read_tree(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_files_and_their_folders_are_made(tmp_path: Path) -> None:
+def test_files_and_their_folders_are_created(tmp_path: Path) -> None:
     write_files({tmp_path / "a/b/c.yaml": "c\n", tmp_path / "d.yaml": "é"})
     assert read_tree(tmp_path) == {"a/b/c.yaml": "c\n", "d.yaml": "é"}
 
@@ -47,13 +47,13 @@ def test_replacing_keeps_the_mode_and_follows_a_link(tmp_path: Path) -> None:
     assert read_tree(tmp_path) == {"real": "after", "link": "after", "new": "1"}
 
 
-def test_an_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
 
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pathlib.Path.replace", interrupted)
+    monkeypatch.setattr("pathlib.Path.replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_files({tmp_path / "new": "1", tmp_path / "a": "after"}, overwrite=True)
     assert read_tree(tmp_path) == {"a": "before"}
@@ -69,7 +69,7 @@ def test_file_is_replaced_through_a_link_with_its_mode(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     """As /dev/stdout and /dev/null are, which root could otherwise turn into files."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -89,26 +89,26 @@ def test_failed_write_is_one_line(tmp_path: Path, name: str) -> None:
     assert read_tree(tmp_path) == {}
 
 
-def test_a_link_that_leads_to_itself_is_one_line(tmp_path: Path) -> None:
+def test_link_that_leads_to_itself_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("a")
     with pytest.raises(KafkaformError, match=r"^cannot write .*/a: "):
         write_file(tmp_path / "a", "text")
     assert (tmp_path / "a").is_symlink()
 
 
-def test_an_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
 
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("os.fsync", interrupted)
+    monkeypatch.setattr("os.fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "a", "after")
     assert read_tree(tmp_path) == {"a": "before"}
 
 
-def test_a_folder_that_another_import_makes_at_the_same_time_is_used(
+def test_folder_that_another_import_makes_at_the_same_time_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mkdir = Path.mkdir

@@ -160,7 +160,7 @@ def test_defaults_are_immutable_and_canonical() -> None:
     assert defaults.keys() == {name for name, key in topic_configs().items() if not key.internal}
 
 
-def test_a_retired_config_has_a_default_where_the_brokers_have_it() -> None:
+def test_retired_config_has_a_default_where_the_brokers_have_it() -> None:
     defaults = cluster_defaults({"log.message.timestamp.difference.max.ms": "1000"})
     assert defaults["message.timestamp.difference.max.ms"] == "1000"
     assert "message.format.version" not in defaults

@@ -82,14 +82,14 @@ SLIPS = st.sampled_from(PIECES) | st.sampled_from("0123456789")
 
 
 @st.composite
-def edited(draw: st.DrawFn) -> str:
-    """What is a place in a log, with a slip: something is put in, left out, or replaced."""
+def edit_offset(draw: st.DrawFn) -> str:
+    """Draw a place in a log, with a slip: something is put in, left out, or replaced."""
     text = draw(WRITTEN)
     at = draw(st.integers(0, len(text)))
     return text[:at] + draw(st.just("") | SLIPS) + text[at + draw(st.integers(0, 1)) :]
 
 
-TEXTS = st.integers(0, 3).flatmap(lambda one: [st.text(), NEARLY, edited(), edited()][one])
+TEXTS = st.integers(0, 3).flatmap(lambda one: [st.text(), NEARLY, edit_offset(), edit_offset()][one])
 """About a quarter of them are read."""
 
 
@@ -177,7 +177,7 @@ def test_each_spelling_of_an_offset_means_the_same(text: str, spec: OffsetSpec, 
         "2026-W44-7",
     ],
 )
-def test_a_time_without_a_zone_is_refused(text: str) -> None:
+def test_time_without_a_zone_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no time zone"):
         parse_offset(text)
 

@@ -24,7 +24,7 @@ def test_no_text_of_a_secret_contains_it() -> None:
     assert secret.reveal() == "s3cr3t"
 
 
-def test_a_reference_is_read_at_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_is_read_at_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "password"
     file.write_bytes(b"s3cr3t\r\n")
     monkeypatch.setenv("PW", "from the environment")

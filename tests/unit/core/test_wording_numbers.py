@@ -114,14 +114,14 @@ def find_numbers_before(words_pattern: re.Pattern[str]) -> Iterator[tuple[str, s
                         yield str(path.relative_to(ROOT)), shown
 
 
-def test_a_number_with_its_noun_is_worded_by_counted() -> None:
+def test_number_with_its_noun_is_worded_by_counted() -> None:
     found: dict[str, set[str]] = {}
     for path, number in find_numbers_before(PLURAL):
         found.setdefault(path, set()).add(number)
     assert found == NEVER_ONE
 
 
-def test_a_verb_behind_a_number_agrees_with_it() -> None:
+def test_verb_behind_a_number_agrees_with_it() -> None:
     counts = re.compile(r"counted\(|len\(|.*\bcounts?\b")
     assert {(path, text) for path, text in find_numbers_before(VERB) if counts.match(text)} == AGREEING
 

@@ -43,7 +43,7 @@ def test_run_of_an_unknown_command_starts_nothing(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_in_use(tmp_path: Path) -> None:
+def test_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(DevClusterError, match=f"port {port} on 127.0.0.1 is in use"):
@@ -70,7 +70,7 @@ def test_missing_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         find_java()
 
 
-def test_a_java_that_is_too_old_is_named_with_its_place(
+def test_java_that_is_too_old_is_named_with_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(tmp_path / "home" / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
@@ -84,9 +84,7 @@ def test_a_java_that_is_too_old_is_named_with_its_place(
     assert find_java() == Java(good, "21-ea")
 
 
-def test_an_archive_of_classes_is_used_once_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archive_of_classes_is_used_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path))
     java = Java(tmp_path / "java", "21.0.1")
     archive = processes._name_class_archive(java, [tmp_path / "a.jar"])
@@ -97,12 +95,12 @@ def test_an_archive_of_classes_is_used_once_it_is_whole(
     Path(f"{archive}.2").write_bytes(b"header and classes")
     assert processes.find_class_archive(java, [tmp_path / "a.jar"]) == archive
     assert {*tmp_path.iterdir()} == {archive, killed}
-    for other in (Java(java.path, "21.0.2"), Java(tmp_path / "other", "21.0.1")):
-        assert processes.find_class_archive(other, [tmp_path / "a.jar"]) is None
+    for second in (Java(java.path, "21.0.2"), Java(tmp_path / "other", "21.0.1")):
+        assert processes.find_class_archive(second, [tmp_path / "a.jar"]) is None
     assert processes.find_class_archive(java, [tmp_path / "b.jar"]) is None
 
 
-def test_a_directory_with_strange_content(tmp_path: Path) -> None:
+def test_directory_with_strange_content(tmp_path: Path) -> None:
     (tmp_path / "node-1").mkdir()
     with pytest.raises(DevClusterError, match="node-1 exists"):
         cli("up", "--data", tmp_path)
@@ -127,7 +125,7 @@ def test_missing_cluster_is_reported(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_commands_load_no_machinery_before_they_run() -> None:
+def test_commands_load_no_machinery_before_they_run() -> None:
     heavy = "[m for m in sys.modules if 'devcluster' in m or m == 'psutil']"
     code = f"import sys; import kafkaform.cli.dev; print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -158,13 +156,13 @@ esac""",
 
 
 @pytest.mark.usefixtures("mute")
-def test_a_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
+def test_node_that_takes_too_long_is_not_left_behind(tmp_path: Path) -> None:
     with pytest.raises(DevClusterError, match=r"node 1 did not answer within 0\.1 s: .* all is well"):
         DevCluster.start(tmp_path / "dev", timeout_s=0.1)
     assert processes_in(tmp_path) == []
 
 
-def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mute: Path) -> None:
+def test_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mute: Path) -> None:
     second = 'case "$PWD" in *node-2) echo "org.x.BadException: no.such.Class"; exit 1; esac'
     mute.write_text(mute.read_text().replace('echo "[t]', f'{second}; echo "[t]'))
     directory = tmp_path / "dev"
@@ -177,7 +175,7 @@ def test_a_node_that_dies_at_the_start_takes_the_others_along(tmp_path: Path, mu
 
 @pytest.mark.usefixtures("mute")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_up_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "dev"
     module, _, name = _NO_JARS.rpartition(".")
     code = f"import {module} as m; m.{name} = lambda *_, **__: []; {CLI[-1]}"
@@ -220,7 +218,7 @@ def test_own_properties_win_and_know_their_node() -> None:
     assert result["offsets.topic.replication.factor"] == "2"
 
 
-def test_a_broker_with_zookeeper_knows_no_controller_listener() -> None:
+def test_broker_with_zookeeper_knows_no_controller_listener() -> None:
     users = {"a": "x"}
     zookeeper = state.ZooKeeper(20099)
     result = configuration.build_server_properties(
@@ -250,7 +248,7 @@ def test_versions_that_cannot_be_run(tmp_path: Path, given: str, reason: str) ->
     assert not (tmp_path / "dev" / state.STATE_FILE).exists()
 
 
-def test_the_versions_of_a_start() -> None:
+def test_versions_of_a_start() -> None:
     def versions(kept: state.ClusterState | None, *given: str, brokers: int | None = None) -> list[str]:
         nodes = plan_nodes(kept, brokers=brokers, port=None, sasl=False, directory=Path(), versions=given)
         return [node.kafka_version for node in nodes]
@@ -266,12 +264,12 @@ def test_the_versions_of_a_start() -> None:
         versions(kept, "2.8")
 
 
-def test_a_sasl_user_that_jaas_cannot_name() -> None:
+def test_sasl_user_that_jaas_cannot_name() -> None:
     with pytest.raises(DevClusterError, match="'a b'"):
         configuration.build_server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
 
 
-def test_the_telling_line_of_a_log(tmp_path: Path) -> None:
+def test_telling_line_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert processes.find_failure_line(log) == "its log is empty"
     log.write_text("[t] INFO all is well (k)\n\n")
@@ -320,7 +318,7 @@ def test_logs_follow_until_interrupted(tmp_path: Path) -> None:
         following.communicate()
 
 
-def test_a_lock_keeps_the_second_out_and_survives_its_removal(tmp_path: Path) -> None:
+def test_lock_keeps_the_second_out_and_survives_its_removal(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     order: list[str] = []
     waiting = threading.Event()

@@ -68,12 +68,12 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
 
 
 def test_jars_are_fetched_once(mirror: Mirror) -> None:
-    told: list[str] = []
-    jars = fetch_kafka_classpath(progress=told.append)
+    messages: list[str] = []
+    jars = fetch_kafka_classpath(progress=messages.append)
     assert [jar.read_bytes() for jar in jars] == [mirror.jars[path] for path in PATHS]
-    assert fetch_kafka_classpath(progress=told.append) == jars
+    assert fetch_kafka_classpath(progress=messages.append) == jars
     assert sorted(mirror.asked) == PATHS
-    assert len(told) == 1
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
@@ -112,7 +112,7 @@ def test_two_fetches_at_once_share_one(mirror: Mirror) -> None:
     assert sorted(mirror.asked) == PATHS
 
 
-def test_a_password_is_sent_and_not_shown(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_is_sent_and_not_shown(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFORM_MAVEN_URL", f"http://ada:s%40cret@{mirror.address}")
     mirror.jars.clear()
     with pytest.raises(JavaError, match="Not Found") as raised:
@@ -121,7 +121,7 @@ def test_a_password_is_sent_and_not_shown(mirror: Mirror, monkeypatch: pytest.Mo
     assert "cret" not in f"{raised.value} {raised.value.hint} {raised.value.__cause__!r}"
 
 
-def test_a_mirror_that_cannot_be_used(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_that_cannot_be_used(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     for address, reason in {
         "http://127.0.0.1:1": "Connection refused",
         "maven.example.com": "KAFKAFORM_MAVEN_URL",
@@ -134,9 +134,7 @@ def test_a_mirror_that_cannot_be_used(mirror: Mirror, monkeypatch: pytest.Monkey
     assert mirror.asked == []
 
 
-def test_a_folder_of_jars_is_a_mirror(
-    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_of_jars_is_a_mirror(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path, content in mirror.jars.items():
         file = tmp_path / "repository" / path
         file.parent.mkdir(parents=True)
@@ -145,7 +143,7 @@ def test_a_folder_of_jars_is_a_mirror(
     assert [jar.read_bytes() for jar in fetch_kafka_classpath()] == [*mirror.jars.values()]
 
 
-def test_a_cache_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKAFORM_CACHE", str(tmp_path / "file"))
     (tmp_path / "file").touch()
     with pytest.raises(JavaError, match="cannot keep the jars"):

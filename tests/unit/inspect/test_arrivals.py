@@ -1,4 +1,4 @@
-"""How arrivals spread: the period that is chosen, what is even, and how topics are ranked."""
+"""Tests of the spread of arrivals: the period that is chosen, evenness, and the ranking of topics."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Logs:
         assert not committed
         assert at_ms is None
         self.requests += 1
-        logs = {one: self._logs[one] for one in partitions if one in self._logs}
-        return {one: LogSpan(log.start, len(log.times)) for one, log in logs.items()}
+        logs = {partition: self._logs[partition] for partition in partitions if partition in self._logs}
+        return {value: LogSpan(log.start, len(log.times)) for value, log in logs.items()}
 
     def offsets_at(self, times: Mapping[Partition, int]) -> Mapping[Partition, TimedOffset]:
         self.requests += 1
@@ -126,7 +126,7 @@ def test_only_limits_of_retention_shorten_the_period_of_a_topic() -> None:
     assert (found.spread, found.since_made) == (Spread.LITTLE, False), "unless all are"
 
 
-def test_a_hot_partition_that_was_emptied_makes_no_topic_even() -> None:
+def test_hot_partition_that_was_emptied_makes_no_topic_even() -> None:
     """Nothing tells whether it was emptied by hand an hour ago, or by time long ago."""
     even = {number: Log(every(60_000, 100 * HOUR)) for number in range(8)}
     hot = every(10_000, 100 * HOUR)
@@ -142,7 +142,7 @@ def test_a_hot_partition_that_was_emptied_makes_no_topic_even() -> None:
     assert (arrivals(few).unknown, arrivals(few).counts[8]) == (None, 0), "even whatever became of it"
 
 
-def test_times_in_the_future_leave_the_time_since_the_topic_was_made() -> None:
+def test_times_in_the_future_leave_the_time_since_the_topic_was_created() -> None:
     """Brokers find the first record that is not older in the order of offsets: one with such a time."""
     times = every(60_000, 100 * HOUR)
     late = [*times[:3_000], NOW + 9 * HOUR, *times[3_000:]]
@@ -164,7 +164,7 @@ def test_times_in_the_future_leave_the_time_since_the_topic_was_made() -> None:
     )
 
 
-def test_the_period_begins_when_partitions_were_added_and_not_in_the_future() -> None:
+def test_period_begins_when_partitions_were_added_and_not_in_the_future() -> None:
     # A time in the future after the start of the period does no harm.
     times = every(60_000, 100 * HOUR)
     late = [*times[:5_000], NOW + 9 * HOUR, *times[5_000:]]
@@ -192,7 +192,7 @@ def test_the_period_begins_when_partitions_were_added_and_not_in_the_future() ->
     assert (found.added_from, found.since_made) == (None, True)
 
 
-def test_a_partition_whose_first_key_was_late_does_not_shorten_the_period() -> None:
+def test_partition_whose_first_key_was_late_does_not_shorten_the_period() -> None:
     """One partition may have been added or not; two that begin together were."""
     before, late = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
     found = arrivals({0: Log(before), 1: Log(before), 2: Log(late)})
@@ -204,7 +204,7 @@ def test_a_partition_whose_first_key_was_late_does_not_shorten_the_period() -> N
     assert (found.added_from, found.since_made) == (None, True), "they do not begin together"
 
 
-def test_the_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() -> None:
+def test_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() -> None:
     times = every(60_000, 100 * HOUR)
     cluster = Logs({("t", 0): Log(times), ("t", 1): Log(times, len(times) - 120)})
     ends = log_ends(cluster.log_spans([("t", 0), ("t", 1)]), {"t": 2})
@@ -216,7 +216,7 @@ def test_the_last_hour_and_the_last_day_are_counted_where_all_logs_cover_them() 
     ]
 
 
-def test_a_period_can_be_given_and_needs_a_leader() -> None:
+def test_period_can_be_given_and_needs_a_leader() -> None:
     cluster = Logs({("t", 0): Log(every(1_000, HOUR))})
     (found,) = read_arrivals(cluster, {"t": 2}, NOW)  # type: ignore[arg-type]
     assert (found.spread, found.ends, found.ratio_since_made) == (Spread.UNKNOWN, (3_600, None), None)
@@ -259,7 +259,7 @@ def test_uneven_topics_come_first_by_ratio_times_rate() -> None:
     assert cluster.requests <= 4, "whatever the number of topics"
 
 
-def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> None:
+def test_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> None:
     found = [
         TopicArrivals("hot", 12 * HOUR, (900, 100), (9_000, 1_000), 0.5),
         TopicArrivals("even", None, (500, 500), (500, 500), None, since_made=True),
@@ -286,16 +286,16 @@ def test_the_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> N
     assert down["notes"] == ["not known, because partition 1 has no leader"]
 
 
-def rendered(found: Sequence[TopicArrivals], width: int | None = None) -> list[str]:
+def render_lines(found: Sequence[TopicArrivals], width: int | None = None) -> list[str]:
     return render_arrivals(found, earlier={"hot": 1.04}, width=width).plain.split("\n")
 
 
-def test_the_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_tell() -> None:
+def test_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_show() -> None:
     hot = TopicArrivals(
         "hot", HOUR, (900, 100, 0), (9_000, 1_000, 70), 0.5, emptied=(2,), transactional=True, until_ms=NOW
     )
     moved = TopicArrivals("ahead", None, (900, 100), (900, 100), since_made=True, unknown="of a reason")
-    head, first, second, _, *notes, _, _ = rendered([hot, moved])
+    head, first, second, _, *notes, _, _ = render_lines([hot, moved])
     assert head.split()[-2:] == ["EVER", "BEFORE"]
     assert first.split()[-3:] == ["2.68", "1.04", "uneven"]
     assert second.split()[-3:] == ["1.80", "-", "uneven"]
@@ -305,7 +305,7 @@ def test_the_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_tell()
     assert "hot: Transactions write to this topic" in text
     assert "ahead: counted since the topic was made, because of a reason" in text
     for width in (72, 80):
-        assert max(map(len, rendered([hot, moved], width))) <= width
+        assert max(map(len, render_lines([hot, moved], width))) <= width
     topic, _ = json.loads(arrivals_to_json([hot, moved], earlier={"hot": 1.04}))["topics"]
     assert (topic["max_over_mean_before"], topic["emptied_partitions"], topic["transactional"]) == (
         1.04,
@@ -351,7 +351,7 @@ def test_doctor_names_the_worst_topics_and_counts_the_rest() -> None:
 
 
 @pytest.mark.parametrize(("records", "spread"), [(20, "too little data"), (2_000, "not known")])
-def test_a_period_that_is_not_known_matters_only_where_there_are_records(records: int, spread: str) -> None:
+def test_period_that_is_not_known_matters_only_where_there_are_records(records: int, spread: str) -> None:
     """All records have one time: those after the first one may be older than the period."""
     topic = arrivals(dict.fromkeys(range(3), Log([NOW] * records)), NOW - 24 * HOUR)
     assert topic.unknown is not None

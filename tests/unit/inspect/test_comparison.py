@@ -1,4 +1,4 @@
-"""What differs between two sides: own values, values in force, and what manifests say of it."""
+"""Tests of differences between two sides: own values, values in force, and those of manifests."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def state(partitions: int = 3, **configs: FieldValue) -> dict[str, FieldValue]:
 
 def side(name: str, *, wanted: dict[str, State] | None = None, **things: ComparedResource) -> Side:
     declared = None if wanted is None else {topic(each): state for each, state in wanted.items()}
-    return Side(name, {topic(each): thing for each, thing in things.items()}, {}, declared)
+    return Side(name, {topic(each): resource for each, resource in things.items()}, {}, declared)
 
 
 def fields(comparison: Comparison) -> dict[str, FieldDifference]:
     (difference,) = comparison.differences
-    return {one.path: one for one in difference.fields}
+    return {field.path: field for field in difference.fields}
 
 
 def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
@@ -87,12 +87,12 @@ def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
         side("dev", wanted={"t": state(3, retention_ms=DAY)}, t=ComparedResource(state(3, retention_ms=DAY))),
         side("prod", wanted={"t": state(12)}, t=ComparedResource(state(12))),
     )
-    assert all(one.as_declared for one in fields(comparison).values())
+    assert all(field.as_declared for field in fields(comparison).values())
     assert not comparison.unexpected
     assert render_comparison(comparison).plain.count("as declared\n") == 2
 
 
-def test_what_was_not_applied_set_or_told_is_said_as_such() -> None:
+def test_what_was_not_applied_set_or_reported_is_marked() -> None:
     # What was not applied yet is said.
     comparison = compare_sides(
         side("dev", wanted={"t": state(12)}, t=ComparedResource(state(12))),
@@ -182,8 +182,8 @@ def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
 
 
 def sides() -> st.SearchStrategy[dict[ResourceRef, ComparedResource]]:
-    things = builds(ComparedResource, states(), st.dictionaries(paths(), values(), max_size=4))
-    return st.dictionaries(builds(ResourceRef, st.just("Topic"), names()), things, max_size=4)
+    resources = builds(ComparedResource, states(), st.dictionaries(paths(), values(), max_size=4))
+    return st.dictionaries(builds(ResourceRef, st.just("Topic"), names()), resources, max_size=4)
 
 
 @given(sides())
@@ -193,7 +193,7 @@ def test_nothing_differs_from_itself(things: dict[ResourceRef, ComparedResource]
 
 
 @given(sides(), sides())
-def test_the_other_way_round_the_same_differs(
+def test_other_way_round_the_same_differs(
     one: dict[ResourceRef, ComparedResource], other: dict[ResourceRef, ComparedResource]
 ) -> None:
     there = compare_sides(Side("a", one), Side("b", other))

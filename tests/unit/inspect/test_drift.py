@@ -25,7 +25,7 @@ from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import NO_RECORD, declared_in, drift_in, drifts
-from tests.support.plans.scenes import DAY, WEEK, Watched, absent, declared, made, topic
+from tests.support.plans.scenes import DAY, WEEK, Watched, absent, create_topic, declare_topic, topic
 
 RETENTION = "config.retention.ms"
 MONTH = "2592000000"
@@ -39,40 +39,45 @@ def forms(drift: Drift) -> dict[str, Form]:
 
 
 def test_what_is_as_declared_is_no_drift(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=WEEK)
-    drift = drift_in(memory, declared("a", retention_ms=WEEK), absent("b"))
+    create_topic(memory, "a", retention_ms=WEEK)
+    drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), absent("b"))
     assert (drift.resources, drift.unchanged, drift.verdict) == ((), 2, DriftVerdict.CLEAN)
     assert drift.unrecorded is None
 
 
-def test_a_field_is_told_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=DAY)
-    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK)).resources
-    (one,) = drifted.fields
-    assert (one.change.path, one.change.before, one.change.after) == (RETENTION, DAY, WEEK)
-    assert (one.declared, one.left_alone) == (True, False)
+def test_field_goes_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", retention_ms=DAY)
+    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
+    (first,) = drifted.fields
+    assert (first.change.path, first.change.before, first.change.after) == (RETENTION, DAY, WEEK)
+    assert (first.declared, first.left_alone) == (True, False)
 
 
 def test_missing_and_present_are_drift_of_the_whole(memory: MemoryCluster) -> None:
-    made(memory, "gone")
-    drift = drift_in(memory, declared("a"), absent("gone"))
+    create_topic(memory, "gone")
+    drift = drift_in(memory, declare_topic("a"), absent("gone"))
     assert forms(drift) == {"a": Form.MISSING, "gone": Form.PRESENT}
     assert [drifted.size for drifted in drift.resources] == [1, 1]
     assert all(drifted.fields == () for drifted in drift.resources)
 
 
-def test_a_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=DAY, segment_ms=DAY)
-    made(memory, "b", segment_ms=DAY)
-    drift = drift_in(memory, declared("a", retention_ms=WEEK), declared("b"), declared("c", 3))
+def test_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", retention_ms=DAY, segment_ms=DAY)
+    create_topic(memory, "b", segment_ms=DAY)
+    drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b"), declare_topic("c", 3))
     a, b, _ = drift.resources
-    assert [(one.change.path, one.left_alone) for one in a.fields] == [
+    assert [(field.change.path, field.left_alone) for field in a.fields] == [
         (RETENTION, False),
         ("config.segment.ms", True),
     ]
     assert a.planned is not None
-    (one,) = b.fields
-    assert (one.change.before, one.change.after, one.declared, one.left_alone) == (DAY, None, False, True)
+    (first,) = b.fields
+    assert (first.change.before, first.change.after, first.declared, first.left_alone) == (
+        DAY,
+        None,
+        False,
+        True,
+    )
     assert b.planned is None
     assert drift.unchanged == 0
     assert has_drift(drift.plan)
@@ -81,22 +86,25 @@ def test_a_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryCl
 @pytest.mark.parametrize(
     ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
 )
-def test_undeclared_configs_by_what_the_manifest_says_of_them(
+def test_undeclared_configs_by_manifest(
     memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
 ) -> None:
-    made(memory, "a", segment_ms=DAY)
-    drift = drift_in(memory, declared("a", undeclared=undeclared))
+    create_topic(memory, "a", segment_ms=DAY)
+    drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
     assert drift.verdict is verdict
     for drifted in drift.resources:
-        assert [(one.declared, one.left_alone) for one in drifted.fields] == [(False, False)]
+        assert [(field.declared, field.left_alone) for field in drifted.fields] == [(False, False)]
 
 
 def test_what_cannot_be_applied_is_drift_all_the_same(memory: MemoryCluster) -> None:
-    made(memory, "shrunk", 6)
-    made(memory, "moved", 3, 1)
-    made(memory, "cut", retention_ms=WEEK)
+    create_topic(memory, "shrunk", 6)
+    create_topic(memory, "moved", 3, 1)
+    create_topic(memory, "cut", retention_ms=WEEK)
     drift = drift_in(
-        memory, declared("shrunk", 3), declared("moved", 3, 3), declared("cut", retention_ms=DAY)
+        memory,
+        declare_topic("shrunk", 3),
+        declare_topic("moved", 3, 3),
+        declare_topic("cut", retention_ms=DAY),
     )
     assert {d.ref.name: d.planned.status.value for d in drift.resources if d.planned} == {
         "cut": "needs_consent",
@@ -107,9 +115,9 @@ def test_what_cannot_be_applied_is_drift_all_the_same(memory: MemoryCluster) -> 
 
 
 def test_brokers_are_asked_for_readings_alone(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=DAY)
+    create_topic(memory, "a", retention_ms=DAY)
     watched = Watched(memory)
-    assert drift_in(watched, declared("a", retention_ms=WEEK), declared("b")).resources
+    assert drift_in(watched, declare_topic("a", retention_ms=WEEK), declare_topic("b")).resources
     assert (watched.checks, watched.requests) == ([], [])
 
 
@@ -122,15 +130,15 @@ REF = ResourceRef("Topic", "x")
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize("unmanaged", [None, (), (REF,)])
 @pytest.mark.parametrize("counts", [False, True])
-def test_what_could_not_be_seen_comes_before_what_drifted(
+def test_what_could_not_be_read_comes_before_what_drifted(
     memory: MemoryCluster,
     drifted: bool,
     unknown: bool,
     unmanaged: tuple[ResourceRef, ...] | None,
     counts: bool,
 ) -> None:
-    """What could not be seen comes first: it may have drifted, whatever else did."""
-    resources = drift_in(memory, declared("a")).resources if drifted else ()
+    """A reading that failed comes first: it may have drifted, whatever else did."""
+    resources = drift_in(memory, declare_topic("a")).resources if drifted else ()
     plan = Plan("memory", unknown=(REF,) if unknown else ())
     verdict = Drift(plan, resources, unmanaged, counts).verdict
     if unknown:
@@ -152,21 +160,21 @@ def test_what_could_not_be_seen_comes_before_what_drifted(
 def test_resources_that_nobody_declares(
     memory: MemoryCluster, unmanaged: Unmanaged, told: tuple[ResourceRef, ...] | None, verdict: DriftVerdict
 ) -> None:
-    made(memory, "mine")
+    create_topic(memory, "mine")
     drift = drift_in(memory, unmanaged=unmanaged)
     assert (drift.unmanaged, drift.verdict) == (told, verdict)
 
 
-def test_a_resource_that_cannot_be_seen_is_not_told_as_missing(memory: MemoryCluster) -> None:
-    made(memory, "a")
+def test_resource_that_cannot_be_read_is_not_reported_as_missing(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
     memory.hide(topic("a"))
-    drift = drift_in(memory, declared("a"))
+    drift = drift_in(memory, declare_topic("a"))
     assert (drift.unknown, drift.resources, drift.verdict) == ((topic("a"),), (), DriftVerdict.UNKNOWN)
 
 
 def test_findings_about_manifests_are_left_to_the_plan() -> None:
-    said = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
-    drift = find_drift(Plan("memory", diagnostics=said), [], NO_RECORD)
+    diagnostics = tuple(Diagnostic(code, Severity.WARNING, "x") for code in ("KF104", "KF411", "KF417"))
+    drift = find_drift(Plan("memory", diagnostics=diagnostics), [], NO_RECORD)
     assert [note.code for note in drift.notes] == ["KF411"]
 
 
@@ -177,24 +185,24 @@ def test_findings_about_manifests_are_left_to_the_plan() -> None:
         max_size=5,
     )
 )
-def test_what_was_made_as_declared_has_not_drifted(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
+def test_what_was_created_as_declared_has_not_drifted(topics: dict[str, tuple[int, str, Undeclared]]) -> None:
     cluster = MemoryCluster()
     desired = []
     for name, (partitions, retention, undeclared) in topics.items():
-        made(cluster, name, partitions, retention_ms=retention)
-        desired.append(declared(name, partitions, undeclared=undeclared, retention_ms=retention))
+        create_topic(cluster, name, partitions, retention_ms=retention)
+        desired.append(declare_topic(name, partitions, undeclared=undeclared, retention_ms=retention))
     drift = drift_in(cluster, *desired)
     assert (drift.verdict, drift.resources, drift.unchanged) == (DriftVerdict.CLEAN, (), len(topics))
 
 
 @given(strategies.plans())
-def test_every_difference_of_a_plan_is_told_once(plan: Plan) -> None:
+def test_every_difference_of_a_plan_is_reported_once(plan: Plan) -> None:
     drift = find_drift(plan, declared_in(plan), NO_RECORD)
-    told = [drifted.ref for drifted in drift.resources]
-    assert len(set(told)) == len(told)
-    assert {*told} == {c.ref for c in plan.changes} | {u.ref for u in plan.undeclared}
+    refs = [drifted.ref for drifted in drift.resources]
+    assert len(set(refs)) == len(refs)
+    assert {*refs} == {c.ref for c in plan.changes} | {u.ref for u in plan.undeclared}
     assert bool(drift.resources) == has_drift(plan)
-    assert drift.unrecorded == (NO_RECORD if told else None)
+    assert drift.unrecorded == (NO_RECORD if refs else None)
 
 
 @given(drifts())
@@ -284,8 +292,8 @@ def test_which_side_changed_of_a_whole_resource(
         values = (None, 3) if action == "create" else (3, None)
         story.add(action, "a", {"partitions": values, "replicationFactor": (None, 1)})
     if live:
-        made(memory, "a")
-    desired: Desired = absent("a") if live else declared("a")
+        create_topic(memory, "a")
+    desired: Desired = absent("a") if live else declare_topic("a")
     (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
     assert drifted.history is not None
     assert drifted.history.cause is cause
@@ -295,11 +303,15 @@ def test_which_side_changed_of_a_whole_resource(
 
 
 def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryCluster) -> None:
-    made(memory, "a", 6, segment_ms=DAY)
-    made(memory, "gone")
-    made(memory, "mine")
+    create_topic(memory, "a", 6, segment_ms=DAY)
+    create_topic(memory, "gone")
+    create_topic(memory, "mine")
     drift = drift_in(
-        memory, declared("a", retention_ms=WEEK), declared("b"), absent("gone"), unmanaged=Unmanaged.ERROR
+        memory,
+        declare_topic("a", retention_ms=WEEK),
+        declare_topic("b"),
+        absent("gone"),
+        unmanaged=Unmanaged.ERROR,
     )
     wanted = plan_adoption(drift)
     assert {(edit.path, edit.value) for edit in wanted.edits} == {
@@ -310,9 +322,9 @@ def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryClust
     assert [ref.name for ref, _ in wanted.refused] == ["b", "gone", "mine"]
 
 
-def test_no_manifest_says_what_differs_by_partition_or_is_committed(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=DAY)
-    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK)).resources
+def test_no_manifest_declares_what_differs_by_partition_or_is_committed(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", retention_ms=DAY)
+    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
     odd = [
         (topic("a"), FieldChange("replicationFactor", "1-3", 3)),
         (ResourceRef("ConsumerGroup", "g"), FieldChange("offsets.orders", None, "earliest")),
@@ -339,10 +351,10 @@ def placing(desired: Desired, strategy: str, static: str | None = None) -> Desir
     )
 
 
-def test_replicas_are_drift_only_where_a_manifest_says_where_they_are(memory: MemoryCluster) -> None:
-    made(memory, "a", 2, 2)
-    (drifted,) = drift_in(memory, declared("a", 2, 3)).resources
-    assert [one.change.path for one in drifted.fields] == ["replicationFactor"]
-    (listed,) = drift_in(memory, placing(declared("a", 2, 2), "static", "3:1,1:3")).resources
-    assert [one.change.path for one in listed.fields] == ["placement"]
-    assert plan_adoption(drift_in(memory, placing(declared("a", 2, 2), "static", "3:1,1:3"))).edits == ()
+def test_replicas_are_drift_only_where_a_manifest_declares_them(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", 2, 2)
+    (drifted,) = drift_in(memory, declare_topic("a", 2, 3)).resources
+    assert [field.change.path for field in drifted.fields] == ["replicationFactor"]
+    (listed,) = drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3")).resources
+    assert [field.change.path for field in listed.fields] == ["placement"]
+    assert plan_adoption(drift_in(memory, placing(declare_topic("a", 2, 2), "static", "3:1,1:3"))).edits == ()

@@ -1,4 +1,4 @@
-"""What a health report reads, what it says where it could not read, and how it waits."""
+"""Tests of health reports: their requests, their words where reading failed, and their waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kafkaform.inspect.health_check import (
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.replicas.moves import Rates, ThrottledReplicas, Throttles
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, absent, declared, made
+from tests.support.plans.scenes import FakeClock, Watched, absent, create_topic, declare_topic
 
 WARNING = Diagnostic("KF306", Severity.WARNING, "w")
 NOTE = Diagnostic("KF309", Severity.INFO, "i")
@@ -37,7 +37,7 @@ SICK = Diagnostic("KF303", Severity.ERROR, "e")
 
 @pytest.fixture
 def memory(memory: MemoryCluster) -> MemoryCluster:
-    made(memory, "orders", 3, 3, min_insync_replicas="2")
+    create_topic(memory, "orders", 3, 3, min_insync_replicas="2")
     return memory
 
 
@@ -92,7 +92,7 @@ def codes(report: HealthReport) -> list[str]:
         ((SICK,), True, Severity.WARNING, HealthVerdict.UNHEALTHY),
     ],
 )
-def test_the_verdict_is_that_of_the_worst_finding(
+def test_verdict_is_that_of_the_worst_finding(
     findings: tuple[Diagnostic, ...], matters: bool | None, fail_on: Severity, verdict: HealthVerdict
 ) -> None:
     untold = () if matters is None else (UncheckedRule("KF301", "x", matters),)
@@ -102,16 +102,16 @@ def test_the_verdict_is_that_of_the_worst_finding(
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def test_a_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
+def test_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.commit("g", {("orders", 0): 0})
-    report = Examination((declared("orders", 3, 3),), target=target(brokers=3)).examine(memory)
+    report = Examination((declare_topic("orders", 3, 3),), target=target(brokers=3)).examine(memory)
     assert (report.verdict, report.findings, report.unchecked) == (HealthVerdict.HEALTHY, (), ())
     assert list(report.groups) == ["g"]
 
 
-def test_a_stopped_broker_is_seen_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
+def test_stopped_broker_is_reported_and_the_loudest_comes_first(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
-    wanted = (declared("orders", 6, 3), group("g", members={"expected": 1}))
+    wanted = (declare_topic("orders", 6, 3), group("g", members={"expected": 1}))
     report = Examination(wanted, target=target(brokers=3)).examine(memory)
     assert codes(report) == ["KF302", "KF303", "KF306", "KF307"]
     assert report.verdict is HealthVerdict.UNHEALTHY
@@ -120,7 +120,7 @@ def test_a_stopped_broker_is_seen_and_the_loudest_comes_first(memory: MemoryClus
 def test_only_the_chosen_rules_run_and_only_what_they_need_is_read(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Watched(memory)
-    chosen = Examination((declared("orders", 6, 3),), target=target(3), only=frozenset({"KF303"}))
+    chosen = Examination((declare_topic("orders", 6, 3),), target=target(3), only=frozenset({"KF303"}))
     assert codes(chosen.examine(watched)) == ["KF303"]
     assert watched.readings == []
     assert codes(replace(chosen, only=frozenset({"KF306"})).examine(watched)) == ["KF306"]
@@ -164,7 +164,7 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
-def test_a_part_that_is_not_told_matters_if_its_rule_would(
+def test_part_that_is_not_reported_matters_if_its_rule_would(
     memory: MemoryCluster, part: Part, told: dict[str, bool]
 ) -> None:
     cluster = Saying(memory, changes={"unread": {part: "denied"}})
@@ -173,11 +173,11 @@ def test_a_part_that_is_not_told_matters_if_its_rule_would(
     assert {untold.what for untold in report.unchecked} == {f"{part}: denied"}
     assert report.verdict is (HealthVerdict.UNKNOWN if any(told.values()) else HealthVerdict.HEALTHY)
     # Whoever has not asked for the rule need not know.
-    other = Examination(only=frozenset({"KF302"})).examine(cluster)
-    assert (other.unchecked, other.verdict) == ((), HealthVerdict.HEALTHY)
+    second = Examination(only=frozenset({"KF302"})).examine(cluster)
+    assert (second.unchecked, second.verdict) == ((), HealthVerdict.HEALTHY)
 
 
-def test_a_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCluster) -> None:
+def test_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCluster) -> None:
     why = "this cluster does not support DescribeLogDirs"
     changes = {"unread": {Part.LOG_DIRS: why}, "not_offered": frozenset({Part.LOG_DIRS})}
     report = Examination().examine(Saying(memory, changes=changes))
@@ -186,16 +186,16 @@ def test_a_part_that_the_cluster_does_not_offer_does_not_matter(memory: MemoryCl
 
 
 def test_declared_resources_that_are_not_shown_are_not_taken_for_missing(memory: MemoryCluster) -> None:
-    wanted = (declared("hidden"), group("g", members={"expected": 2}))
-    for one in wanted:
-        memory.hide(one.ref)
+    wanted = (declare_topic("hidden"), group("g", members={"expected": 2}))
+    for item in wanted:
+        memory.hide(item.ref)
     report = Examination(wanted).examine(memory)
     assert report.findings == ()
     assert [untold.code for untold in report.unchecked] == ["KF306", "KF307"]
     assert report.verdict is HealthVerdict.UNKNOWN
 
 
-def test_a_hanging_transaction_is_found(memory: MemoryCluster) -> None:
+def test_hanging_transaction_is_found(memory: MemoryCluster) -> None:
     with memory.transaction("orders", 1, age_ms=1_000):
         memory.write("orders", 1)
         assert codes(Examination().examine(memory)) == []
@@ -215,7 +215,7 @@ def test_transactions_that_cannot_be_read(memory: MemoryCluster) -> None:
     assert report.unchecked == (UncheckedRule("KF311", "open transactions: denied", matters=True),)
     assert report.verdict is HealthVerdict.UNKNOWN
     silent = Saying(memory, changes={"quorum": Quorum(None)}, transactionless=Unreachable("asked"))
-    (unchecked,) = [one for one in Examination().examine(silent).unchecked if one.code == "KF311"]
+    (unchecked,) = [item for item in Examination().examine(silent).unchecked if item.code == "KF311"]
     assert unchecked.what.startswith("open transactions: ")
 
 
@@ -238,7 +238,7 @@ def test_groups_that_cannot_be_read_at_all(memory: MemoryCluster) -> None:
 
 def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCluster) -> None:
     cluster = Saying(memory, changes={"quorum": Quorum(None)}, groupless=Unreachable("asked"))
-    report = Examination((declared("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
+    report = Examination((declare_topic("orders", 9), group("g", members={"expected": 2}))).examine(cluster)
     assert codes(report) == ["KF301"]
     assert {untold.code for untold in report.unchecked} == {"KF306", "KF307", "KF311", "KF313"}
     assert cluster.readings == []
@@ -255,14 +255,14 @@ def test_critical_findings_need_one_reading_of_health_and_nothing_else(memory: M
     assert (cluster.healths, cluster.readings) == (2, [])
 
 
-def test_a_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster) -> None:
+def test_project_may_take_a_critical_rule_less_seriously(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     for severity in ("off", "warning", "info"):
         assert critical_findings(memory, Settings(rules={"KF303": severity}), None) == []
     assert len(critical_findings(memory, Settings(rules={"KF303": "error", "KF104": "error"}), None)) == 1
 
 
-def test_the_rules_about_health() -> None:
+def test_rules_about_health() -> None:
     assert sorted(health_rules(Settings())) == [f"KF3{n:02}" for n in range(1, 14)]
 
 
@@ -285,11 +285,11 @@ WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))
 DOWN = Unreachable("no broker answered")
 
 
-def waited(
+def wait_for_cluster(
     *outcomes: HealthReport | ClusterError, timeout_s: float = 300
 ) -> tuple[HealthReport, list[object], FakeClock]:
     """Wait for a cluster that answers so, the last answer again and again."""
-    left, told, clock = list(outcomes), list[object](), FakeClock()
+    left, progress, clock = list(outcomes), list[object](), FakeClock()
 
     def examine() -> HealthReport:
         outcome = left.pop(0) if len(left) > 1 else left[0]
@@ -297,26 +297,26 @@ def waited(
             raise outcome
         return outcome
 
-    return await_health(examine, timeout_s, told.append, clock.clock), told, clock
+    return await_health(examine, timeout_s, progress.append, clock.clock), progress, clock
 
 
 def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
-    assert (waited(WELL)[0], waited(WELL)[2].naps) == (WELL, [])
-    last, told, clock = waited(ILL, DOWN, ILL, WELL)
-    assert (last, told) == (WELL, [ILL, DOWN, ILL])
+    assert (wait_for_cluster(WELL)[0], wait_for_cluster(WELL)[2].naps) == (WELL, [])
+    last, progress, clock = wait_for_cluster(ILL, DOWN, ILL, WELL)
+    assert (last, progress) == (WELL, [ILL, DOWN, ILL])
     assert clock.naps == [1.0, 1.5, 2.25]
     # Waiting ends with the last reading.
-    last, _, clock = waited(ILL, timeout_s=30)
+    last, _, clock = wait_for_cluster(ILL, timeout_s=30)
     assert last is ILL
     assert sum(clock.naps) == pytest.approx(30)
     assert max(clock.naps) == 5.0
     with pytest.raises(Unreachable):
-        waited(ILL, DOWN, timeout_s=30)
+        wait_for_cluster(ILL, DOWN, timeout_s=30)
 
 
 def test_no_time_is_one_reading_and_other_errors_are_raised() -> None:
-    last, told, clock = waited(ILL, timeout_s=0)
-    assert (last, told, clock.naps) == (ILL, [], [])
+    last, progress, clock = wait_for_cluster(ILL, timeout_s=0)
+    assert (last, progress, clock.naps) == (ILL, [], [])
 
     # Another error is not waited out.
     def examine() -> HealthReport:

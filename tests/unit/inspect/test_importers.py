@@ -62,7 +62,7 @@ def test_example_of_each_tool_becomes_manifests(tool: str, golden: SnapshotAsser
 
 
 @pytest.mark.parametrize("tool", IMPORTERS)
-def test_the_acls_are_those_that_the_tool_creates(tool: str) -> None:
+def test_acls_are_those_that_the_tool_creates(tool: str) -> None:
     resources = read_foreign([EXAMPLES[tool]], tool).observation.resources.values()
     acls = [
         str(parse_path(path, observed.ref.name))

@@ -228,7 +228,7 @@ PLACES = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tool", PLACES)
-def test_a_name_stays_as_it_is_written(tmp_path: Path, tool: str, name: str) -> None:
+def test_name_stays_as_it_is_written(tmp_path: Path, tool: str, name: str) -> None:
     conversion = read(tmp_path, PLACES[tool].replace("NAME", name), tool)
     assert any(right.split()[-1] == name for right in rights(conversion))
     quoted = read(tmp_path, PLACES[tool].replace("NAME", f"'{name}'"), tool)
@@ -255,13 +255,13 @@ def test_a_name_stays_as_it_is_written(tmp_path: Path, tool: str, name: str) -> 
         ("terraform", terraform("kafka_topic", {"name": "a", "config": {"retention.ms": "010"}}), "010"),
     ],
 )
-def test_a_config_is_what_the_tool_sends_to_kafka(tmp_path: Path, tool: str, text: str, value: str) -> None:
+def test_config_is_what_the_tool_sends_to_kafka(tmp_path: Path, tool: str, text: str, value: str) -> None:
     (topic,) = read(tmp_path, text, tool).observation.resources.values()
     assert topic.state["config.retention.ms"] == value
 
 
 @pytest.mark.parametrize("flag", ["yes", "On", "TRUE", "'True'", "1"])
-def test_a_boolean_is_what_the_tool_reads(tmp_path: Path, flag: str) -> None:
+def test_boolean_is_what_the_tool_reads(tmp_path: Path, flag: str) -> None:
     conversion = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {flag}"))
     assert sum("transactional" in right for right in rights(conversion)) == 2
     off = read(tmp_path, julie_app(f"applicationId: app, exactlyOnce: {'off' if flag == 'On' else 'no'}"))
@@ -269,7 +269,7 @@ def test_a_boolean_is_what_the_tool_reads(tmp_path: Path, flag: str) -> None:
 
 
 @pytest.mark.parametrize("flag", ["True", "'yes'", "y", "on", "true"])
-def test_a_topic_that_jikkou_deletes_is_left_out(tmp_path: Path, flag: str) -> None:
+def test_topic_that_jikkou_deletes_is_left_out(tmp_path: Path, flag: str) -> None:
     metadata = f"{{name: a, annotations: {{jikkou.io/delete: {flag}}}}}"
     conversion = read(tmp_path, jikkou("KafkaTopic", metadata, "{partitions: 1, replicas: 1}"))
     assert not conversion.observation.resources
@@ -383,7 +383,7 @@ def test_two_clusters_in_one_input_are_refused_until_one_is_chosen(
     assert conversion.notes.left_out == []
 
 
-def test_a_cluster_may_be_named_in_part(tmp_path: Path) -> None:
+def test_cluster_may_be_named_in_part(tmp_path: Path) -> None:
     known = strimzi_user(f"{{name: a, namespace: n, {cluster_label('c')}}}")
     unknown = strimzi_user(f"{{name: b, {cluster_label('c')}}}", rest="operations: [Write]")
     assert len(rights(read(tmp_path, both(known, unknown)))) == 2
@@ -409,7 +409,7 @@ def test_what_is_beside_good_files_does_not_stop_them(tmp_path: Path) -> None:
     assert len(read_foreign([tmp_path], AUTO).notes.left_out) == 1
 
 
-def test_a_cluster_of_topicctl_may_have_variables(tmp_path: Path) -> None:
+def test_cluster_of_topicctl_may_have_variables(tmp_path: Path) -> None:
     text = both(topicctl("name: c", "bootstrapAddrs: ['${KAFKA}']"), topicctl("name: a"))
     conversion = read(tmp_path, text)
     assert [ref.name for ref in conversion.observation.resources] == ["a"]
@@ -434,7 +434,7 @@ def test_what_means_nothing_is_no_loss(tmp_path: Path) -> None:
     assert len(unused.notes.remarks) == 1
 
 
-def test_the_operator_ignores_the_name_of_a_cluster(tmp_path: Path) -> None:
+def test_operator_ignores_the_name_of_a_cluster(tmp_path: Path) -> None:
     resource = "type: cluster, name: '*', patternType: prefix"
     conversion = read(tmp_path, strimzi_user("{name: a}", resource, "operations: [Describe]"))
     assert rights(conversion) == ["allow User:a Describe on the cluster"]
@@ -451,7 +451,7 @@ def test_what_the_provider_computes_is_no_unknown_value(tmp_path: Path) -> None:
     assert read(tmp_path, terraform(type_, values, **plan, **configured)).observation.resources
 
 
-def test_the_source_of_terraform_in_a_folder_is_a_template(tmp_path: Path) -> None:
+def test_source_of_terraform_in_a_folder_is_a_template(tmp_path: Path) -> None:
     (tmp_path / "main.tf").write_text("# nothing", "utf-8")
     with pytest.raises(InvalidInput) as caught:
         read_foreign([tmp_path], AUTO)

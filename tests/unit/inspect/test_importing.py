@@ -54,13 +54,13 @@ def plan_of(made: Import, observation: Observation, context: Context, cluster: M
     return plan_from(load([file.path for file in made.files], context), observation, cluster.facts())
 
 
-def seen(name: str, **fields: FieldValue) -> Observed:
+def build_observed(name: str, **fields: FieldValue) -> Observed:
     state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1}
     return Observed(topic(name), "id", state | {k.replace("_", "."): v for k, v in fields.items()})
 
 
 def observation(*resources: Observed, also: Collection[ResourceRef] = ()) -> Observation:
-    found = {one.ref: one for one in resources}
+    found = {resource.ref: resource for resource in resources}
     return Observation(found, frozenset([*found, *also]))
 
 
@@ -97,7 +97,7 @@ GROUP_DEFAULTS = st.fixed_dictionaries(
     GROUP_DEFAULTS,
     st.sampled_from(FileGrouping),
 )
-def test_the_plan_of_an_import_is_empty(
+def test_plan_of_an_import_is_empty(
     tmp_path_factory: pytest.TempPathFactory,
     topics: list[tuple[dict[str, str], int, int]],
     groups: list[tuple[dict[str, str], bool]],
@@ -136,7 +136,7 @@ def test_the_plan_of_an_import_is_empty(
     assert (dict(made.not_converged), dict(made.unread), made.idle) == ({}, {}, ())
 
 
-def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
+def test_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     context = Context(defaults={"ConsumerGroup": (layer("ConsumerGroup", offsets={"initial": "latest"}),)})
     share = Group("g", "share", "Empty", positions=(Position("t", 0, 5),))
     read = observation(Observed(group("g"), None, {}, live=share))
@@ -146,40 +146,40 @@ def test_a_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     assert "initial: null" in made.files[0].text
 
 
-def test_a_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
+def test_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
     context = Context(defaults={"Topic": (layer("Topic", state="absent"),)})
-    read = observation(seen("a"))
+    read = observation(build_observed("a"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         assert plan_of(made, read, context, cluster).unchanged == 1
 
 
-def test_what_a_manifest_cannot_say_is_told_and_survives_a_reset(tmp_path: Path) -> None:
+def test_what_a_manifest_cannot_declare_is_reported_and_survives_a_reset(tmp_path: Path) -> None:
     context = Context(undeclared=Undeclared.RESET)
-    read = observation(seen("a", config_future_config="7", config_retention_ms="5"))
+    read = observation(build_observed("a", config_future_config="7", config_retention_ms="5"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
     with MemoryCluster() as cluster:
         plan = plan_of(made, read, context, cluster)
-    assert (plan.changes, [one.path for one in plan.undeclared]) == ((), ["config.future.config"])
+    assert (plan.changes, [item.path for item in plan.undeclared]) == ((), ["config.future.config"])
     assert [(str(ref), line.partition(":")[0]) for ref, line in made.partial] == [
         ("Topic/a", "future.config = 7")
     ]
     assert made.not_converged == {}
 
 
-def test_what_a_plan_will_change_all_the_same_is_told() -> None:
+def test_what_a_plan_will_change_all_the_same_is_reported() -> None:
     hidden = layer("Topic", config={"segment.ms": "1d"})
     context = Context(defaults={"Topic": (hidden,)})
     uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
-    read = observation(seen("secret", config_segment_ms=None), uneven, seen("plain"))
+    read = observation(build_observed("secret", config_segment_ms=None), uneven, build_observed("plain"))
     made = make_import(read, EVERYTHING, {}, context, ImportLayout(Path("live")))
     assert {ref.name: why for ref, why in made.not_converged.items()} == {
         "secret": "a plan will change segment.ms",
         "uneven": "a plan will change replicationFactor",
     }
-    secret, other = list_problems(made)
+    secret, second = list_problems(made)
     assert secret.endswith("(segment.ms: Kafka does not return its value)")
-    assert "partitions have 1-3 replicas" in other
+    assert "partitions have 1-3 replicas" in second
 
 
 def test_what_several_resources_lack_is_one_line() -> None:
@@ -204,7 +204,7 @@ def test_what_several_resources_lack_is_one_line() -> None:
     assert unread == "not read: 3 consumer groups (svc-0, svc-1, svc-2): denied"
 
 
-def test_an_acl_that_a_manifest_would_lack_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acl_that_a_manifest_would_lack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
     read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
     assert make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).not_converged == {}
@@ -216,7 +216,7 @@ def test_an_acl_that_a_manifest_would_lack_is_told(monkeypatch: pytest.MonkeyPat
     assert [*made.not_converged] == [ResourceRef("Access", "User:a")]
 
 
-def test_a_group_that_could_not_be_read_in_full_is_not_written() -> None:
+def test_group_that_could_not_be_read_in_full_is_not_written() -> None:
     half = Group("g", "classic", "Empty", positions=(Position("t", 0, 5),), unread="no committed offsets")
     nameless = Group("", "classic", "Empty", positions=(Position("t", 0, 5),))
     read = observation(
@@ -255,13 +255,13 @@ def test_what_no_manifest_can_declare_is_named_and_the_rest_is_written(
     live = (
         Group(name, "classic", "Empty", positions=(Position("t", 0, 5),)) if kind == "ConsumerGroup" else None
     )
-    read = observation(Observed(ref, None, state, live=live), seen("sound"))
+    read = observation(Observed(ref, None, state, live=live), build_observed("sound"))
     made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
     assert (made.refs, [*made.undeclarable]) == ((topic("sound"),), [ref])
     assert [line for line in list_problems(made) if line.startswith(f"not imported: {ref}: ")]
 
 
-def test_a_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) -> None:
+def test_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) -> None:
     ref = ResourceRef("ClientQuota", "user=a")
     read = observation(
         Observed(ref, None, {"config.producer_byte_rate": "nan", "config.consumer_byte_rate": "5000000"})
@@ -277,7 +277,7 @@ def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
     internal = Observed(
         topic("__consumer_offsets"), "id", {"partitions": 50, "replicationFactor": 3}, {}, True
     )
-    read = observation(internal, seen("__kafkaform_audit"), also=[group("__kafkaform_lock")])
+    read = observation(internal, build_observed("__kafkaform_audit"), also=[group("__kafkaform_lock")])
     for selection in (
         Selection(),
         Selection(tuple(ref.name for ref in read.inventory), ignore=NameGlobs(("__*",))),
@@ -292,7 +292,7 @@ def test_kafkas_and_kafkaforms_own_are_left_out_even_when_asked_for() -> None:
 
 
 def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
-    read = observation(seen("a.1"), seen("a.2"), seen("b"))
+    read = observation(build_observed("a.1"), build_observed("a.2"), build_observed("b"))
     declared = {topic("a.1"): Location("live/a.1.yaml"), topic("b"): Location("live/team/b.yaml")}
 
     def names(*, overwrite: bool) -> list[str]:
@@ -303,7 +303,7 @@ def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
     assert names(overwrite=True) == ["a.1", "a.2"]
 
 
-def test_a_topic_that_is_gone_meanwhile_is_no_problem() -> None:
+def test_topic_that_is_deleted_meanwhile_is_no_problem() -> None:
     made = make_import(
         observation(also=[topic("gone")]), EVERYTHING, {}, Context(), ImportLayout(Path("live"))
     )
@@ -313,7 +313,7 @@ def test_a_topic_that_is_gone_meanwhile_is_no_problem() -> None:
 def test_file_is_not_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300
-    read = observation(*(seen(f"orders.v{n}") for n in range(5)))
+    read = observation(*(build_observed(f"orders.v{n}") for n in range(5)))
     assert len(make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).files) == 5
     with pytest.raises(KafkaformError, match=r"live/orders\.yaml would exceed .* with 5 resources"):
         make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), FileGrouping.PREFIX))

@@ -19,7 +19,7 @@ from kafkaform.core.transactions import TransactionReading
 from kafkaform.inspect.resets import Reset, ResetRequest, make_reset, parse_topics
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import FakeClock, Watched, made, topic
+from tests.support.plans.scenes import FakeClock, Watched, create_topic, topic
 
 NOW = 1_000_000
 GROUP = ResourceRef("ConsumerGroup", "g")
@@ -29,7 +29,7 @@ GROUP = ResourceRef("ConsumerGroup", "g")
 def cluster() -> MemoryCluster:
     """Topic a with 3 partitions of 100 records, of which the first 10 have expired; g stands at 50 in two."""
     memory = MemoryCluster()
-    made(memory, "a", partitions=3)
+    create_topic(memory, "a", partitions=3)
     for number in range(3):
         for step in range(10):
             memory.write("a", number, 10, 100_000 * step)
@@ -120,8 +120,12 @@ def test_no_place_is_outside_of_the_log(cluster: MemoryCluster, place: str, offs
     assert note.message.endswith(f"using {offset}")
 
 
-def skipped(made: Reset) -> list[tuple[str, str | None]]:
-    return [(one.message, one.suggestion) for one in made.plan.diagnostics if one.code == "KF452"]
+def list_skipped(made: Reset) -> list[tuple[str, str | None]]:
+    return [
+        (diagnostic.message, diagnostic.suggestion)
+        for diagnostic in made.plan.diagnostics
+        if diagnostic.code == "KF452"
+    ]
 
 
 def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: MemoryCluster) -> None:
@@ -131,18 +135,18 @@ def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: Me
     ):
         with cluster.transaction("a", 1, transactional_id="tx", age_ms=age_ms):
             cluster.write("a", 1, 3)
-            ((message, suggestion),) = skipped(reset(cluster, "latest"))
+            ((message, suggestion),) = list_skipped(reset(cluster, "latest"))
             assert f"transaction 'tx' (producer 1, epoch 0) has been open for {age} in a:1" in message
             assert ending in (suggestion or "")
             # Up to the last stable offset nothing is skipped that could not be read.
             stable = cluster.log_spans([("a", 1)], committed=True)[("a", 1)].end
-            assert skipped(reset(cluster, str(stable))) == []
-            assert len(skipped(reset(cluster, str(stable + 1)))) == 1
-            assert skipped(reset(cluster, "latest", "a:0")) == []
-    assert skipped(reset(cluster, "latest")) == []
+            assert list_skipped(reset(cluster, str(stable))) == []
+            assert len(list_skipped(reset(cluster, str(stable + 1)))) == 1
+            assert list_skipped(reset(cluster, "latest", "a:0")) == []
+    assert list_skipped(reset(cluster, "latest")) == []
 
 
-def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
+def test_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
     cluster: MemoryCluster,
 ) -> None:
     class Few(Watched):
@@ -154,11 +158,11 @@ def test_an_open_transaction_is_named_without_its_producer_where_that_cannot_be_
     with cluster.transaction("a", 1):
         cluster.write("a", 1, 3)
         made = make_reset(ResetRequest("g", Latest()), Few(cluster), Settings(), None, NOW)
-        ((message, _),) = skipped(made)
+        ((message, _),) = list_skipped(made)
         assert message.startswith("a transaction has been open in a:1 from offset 100")
 
 
-def test_it_is_destructive_and_says_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:
+def test_it_is_destructive_and_reports_what_is_read_again_or_skipped(cluster: MemoryCluster) -> None:
     for place, word in (("earliest", "40"), ("latest", "50")):
         (change,) = reset(cluster, place, "a:0").plan.changes
         assert change.status is Status.NEEDS_CONSENT
@@ -173,11 +177,11 @@ def test_consent_can_be_given_at_once(cluster: MemoryCluster) -> None:
     assert change.status is Status.PLANNED
 
 
-def test_a_named_topic_is_all_of_its_partitions(cluster: MemoryCluster) -> None:
+def test_named_topic_is_all_of_its_partitions(cluster: MemoryCluster) -> None:
     assert moves(reset(cluster, "earliest", "a").plan)["offsets.a:2"] == (None, 10)
 
 
-def test_a_group_that_stands_there_already_needs_no_change(cluster: MemoryCluster) -> None:
+def test_group_that_stands_there_already_needs_no_change(cluster: MemoryCluster) -> None:
     planned = reset(cluster, "current")
     assert planned.plan.changes == ()
     assert planned.offsets == {("a", 0): 50, ("a", 1): 50}
@@ -190,7 +194,7 @@ def test_offsets_of_a_file(cluster: MemoryCluster) -> None:
     assert moves(planned.plan) == {"offsets.a:2": (None, 70)}
 
 
-def test_an_active_group_is_refused(cluster: MemoryCluster) -> None:
+def test_active_group_is_refused(cluster: MemoryCluster) -> None:
     cluster.join("g")
     (change,) = reset(cluster, "earliest", allow="destructive").plan.changes
     assert change.status is Status.REFUSED
@@ -222,7 +226,7 @@ def test_missing_resource_is_named(
     assert caught.value.hint
 
 
-def test_a_group_that_may_not_be_seen(cluster: MemoryCluster) -> None:
+def test_group_that_is_hidden(cluster: MemoryCluster) -> None:
     cluster.hide(GROUP)
     with pytest.raises(ClusterError, match="not visible"):
         reset(cluster, "earliest")
@@ -231,43 +235,49 @@ def test_a_group_that_may_not_be_seen(cluster: MemoryCluster) -> None:
 def test_it_is_carried_out_once(cluster: MemoryCluster) -> None:
     clock = FakeClock().clock
     plan = reset(cluster, "earliest", allow="destructive").plan
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.APPLIED]
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+        Result.APPLIED
+    ]
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 10, ("a", 1): 10, ("a", 2): 10}
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.ALREADY]
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+        Result.ALREADY
+    ]
     cluster.commit("g", {("a", 0): 20, ("a", 1): 20})
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [Result.MOVED]
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+        Result.MOVED
+    ]
     assert cluster.groups(["g"]).groups["g"].committed == {("a", 0): 20, ("a", 1): 20, ("a", 2): 10}
 
 
 def test_what_is_done_needs_no_consent_any_more(cluster: MemoryCluster) -> None:
     clock = FakeClock().clock
     plan = reset(cluster, "earliest").plan
-    assert [one.result for one in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
+    assert [result.result for result in apply(plan, cluster, ApplyOptions(clock=clock)).results] == [
         Result.NEEDS_CONSENT
     ]
     cluster.commit("g", {("a", 0): 10, ("a", 1): 10, ("a", 2): 10})
     report = apply(plan, cluster, ApplyOptions(clock=clock))
-    assert [one.result for one in report.results] == [Result.ALREADY]
+    assert [result.result for result in report.results] == [Result.ALREADY]
     assert report.complete
 
 
-def test_a_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+def test_member_that_came_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", allow="destructive").plan
     cluster.join("g")
-    (one,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert one.result is Result.MOVED
-    assert "member" in one.message
+    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert first.result is Result.MOVED
+    assert "member" in first.message
 
 
-def test_a_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
+def test_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest", "a:0", allow="destructive").plan
     cluster.expire("a", 0, 60)
-    (one,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
-    assert one.result is Result.FAILED
+    (first,) = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock)).results
+    assert first.result is Result.FAILED
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
 
 
-def test_offsets_that_move_while_the_plan_is_made_are_told(
+def test_offsets_that_move_during_planning_are_reported(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def time_passes(_: float) -> None:
@@ -279,7 +289,7 @@ def test_offsets_that_move_while_the_plan_is_made_are_told(
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
-def test_a_reset_that_a_rule_has_as_an_error_is_refused(
+def test_reset_that_a_rule_has_as_an_error_is_refused(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
@@ -312,7 +322,7 @@ def test_what_is_no_topic(text: str) -> None:
         parse_topics([text])
 
 
-def test_the_plan_names_the_group_and_the_topic_is_not_touched(cluster: MemoryCluster) -> None:
+def test_plan_names_the_group_and_the_topic_is_not_touched(cluster: MemoryCluster) -> None:
     plan = reset(cluster, "earliest").plan
     assert [change.ref for change in plan.changes] == [GROUP]
     assert topic("a") not in [change.ref for change in plan.changes]

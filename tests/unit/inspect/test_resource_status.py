@@ -1,4 +1,4 @@
-"""How topics and groups stand: what is chosen, and what a reading is put together from."""
+"""Tests of the status of topics and groups: which are chosen, and the readings behind them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.plans.scenes import topic
 IGNORED = NameGlobs(("__*", "*-changelog"))
 
 
-def declared(ref: ResourceRef, **spec: object) -> Desired:
+def build_desired(ref: ResourceRef, **spec: object) -> Desired:
     return Desired(ref, {}, Intent(labels={"team": "checkout"}, spec=spec))
 
 
@@ -48,9 +48,9 @@ def test_quotas_are_read_where_a_manifest_declares_one() -> None:
     ref = ResourceRef("ClientQuota", "user=ada")
     cluster = MemoryCluster()
     assert cluster.execute([AlterQuota(ref, {"producer_byte_rate": "1000"})]) == [None]
-    assert list_shown_kinds([declared(topic("orders"))]) == ("Topic", "ConsumerGroup")
-    kinds = list_shown_kinds([declared(ref)])
-    report = read_status(cluster, [declared(ref)], Selection(kinds=kinds))
+    assert list_shown_kinds([build_desired(topic("orders"))]) == ("Topic", "ConsumerGroup")
+    kinds = list_shown_kinds([build_desired(ref)])
+    report = read_status(cluster, [build_desired(ref)], Selection(kinds=kinds))
     (quota,) = report.others
     assert (quota.ref, quota.declared, quota.team) == (ref, True, "checkout")
     assert quota.observed is not None
@@ -69,7 +69,7 @@ def test_schemas_are_shown_with_their_topic(globs: tuple[str, ...], others: int)
     )
     cluster.execute([AlterSubject(ref, first, "FULL", is_new=True) for ref in (key, value)])
     cluster.execute([AlterSubject(value, second, "NONE")])
-    everything = [declared(topic("orders")), declared(key)]
+    everything = [build_desired(topic("orders")), build_desired(key)]
     report = read_status(cluster, everything, Selection(globs, list_shown_kinds(everything)))
     assert len(report.others) == others
     for orders in report.topics:
@@ -119,7 +119,7 @@ class Answers(MemoryCluster):
         declared: Mapping[ResourceRef, State] = NOTHING_DECLARED,  # noqa: ARG002
     ) -> Observation:
         wanted = {ref for ref in self.observation.inventory if ref in refs or also(ref)}
-        seen = {ref: one for ref, one in self.observation.resources.items() if ref in wanted}
+        seen = {ref: value for ref, value in self.observation.resources.items() if ref in wanted}
         inventory = frozenset(ref for ref in self.observation.inventory if ref.kind in kinds)
         return Observation(seen, inventory, self.observation.invisible, self.observation.diagnostics)
 
@@ -132,7 +132,7 @@ class Answers(MemoryCluster):
     def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
         if isinstance(self.size, Exception):
             raise self.size
-        return {} if self.size is None else {one.ref: DataSize(self.size, 1) for one in resources}
+        return {} if self.size is None else {resource.ref: DataSize(self.size, 1) for resource in resources}
 
 
 @pytest.mark.parametrize(
@@ -156,16 +156,16 @@ def test_what_is_chosen(selection: Selection, names: list[str]) -> None:
         None,
         selection,
     )
-    assert [one.name for one in made.topics] + [f"@{one.name}" for one in made.groups] == names
+    assert [item.name for item in made.topics] + [f"@{item.name}" for item in made.groups] == names
 
 
-def test_what_is_declared_is_told_from_what_is_there() -> None:
-    desired = [declared(topic("__mine"))]
+def test_what_is_declared_is_distinguished_from_the_live_state() -> None:
+    desired = [build_desired(topic("__mine"))]
     made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
-    assert [one.name for one in made.topics] == ["__mine"]
+    assert [item.name for item in made.topics] == ["__mine"]
     assert made.hidden == 1
     # What is declared and not there is told from what is there and not declared.
-    desired = [declared(topic("gone")), declared(group("none"), members={"expected": 3})]
+    desired = [build_desired(topic("gone")), build_desired(group("none"), members={"expected": 3})]
     made = assemble(live("found", "@some"), reading(("some", "found")), {}, desired, Selection())
     assert [(t.name, t.observed is not None, t.declared, t.team) for t in made.topics] == [
         ("found", True, False, ""),
@@ -195,7 +195,7 @@ def test_topics_know_their_readers_also_those_that_are_not_shown() -> None:
     assert (made.topics[0].groups, made.groups) == (("g", "h"), ())
 
 
-def test_what_does_not_exist_is_told_with_the_nearest_name() -> None:
+def test_what_does_not_exist_is_reported_with_the_nearest_name() -> None:
     made = assemble(live("@g"), reading(), {}, None, Selection())
     assert made.groups[0].group is None
     assert made.groups[0].only_configs
@@ -203,32 +203,32 @@ def test_what_does_not_exist_is_told_with_the_nearest_name() -> None:
     assert made.missed == {"order.v1": "orders.v1", "zzz": None}
 
 
-def test_what_could_not_be_read_is_told_in_a_line_for_each_reason() -> None:
+def test_what_could_not_be_read_is_reported_in_a_line_for_each_reason() -> None:
     groups = reading(a="no right", b="no right", c="no right", d="no right", e="no answer")
     whole = Group("f", "streams", "Stable", unread="the ends of its logs")
     groups = GroupReading({"f": whole}, groups.denied)
     seen = Observation(
         {}, frozenset(), {topic("t"): "not yours"}, (Diagnostic("KF1", Severity.INFO, "note"),)
     )
-    made = assemble(seen, groups, {}, [declared(topic("t"))], Selection(), ["first"])
+    made = assemble(seen, groups, {}, [build_desired(topic("t"))], Selection(), ["first"])
     assert (made.notes, made.topics) == (("note",), ())
-    first, many, one, part, unread = made.unread
+    first, many, item, part, unread = made.unread
     assert (first, many) == ("first", "4 groups (a, b, c, …): no right")
-    assert (one, part) == ("group e: no answer", "a part of group f: the ends of its logs")
+    assert (item, part) == ("group e: no answer", "a part of group f: the ends of its logs")
     assert unread == "topic t: not yours"
-    assert [one.denied for one in made.groups] == ["no right"] * 4 + ["no answer", ""]
+    assert [entry.denied for entry in made.groups] == ["no right"] * 4 + ["no answer", ""]
 
 
-def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
+def test_what_cannot_be_read_is_reported_and_does_not_stop_the_rest() -> None:
     # Sizes that nobody tells are said and do not stop the reading.
     seen = live("a", "b")
     made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
     assert made.unread == ("the sizes of topics: not authorised",)
-    assert [one.size for one in made.topics] == [None, None]
+    assert [item.size for item in made.topics] == [None, None]
     made = read_status(Answers(seen, reading(), None), None, Selection())
     (unread,) = made.unread
     assert unread.startswith("the size of 2 topics (a, b): ")
-    assert [one.size for one in read_status(Answers(seen, reading()), None, Selection()).topics] == [
+    assert [item.size for item in read_status(Answers(seen, reading()), None, Selection()).topics] == [
         DataSize(7, 1)
     ] * 2
     cluster = Answers(live("a"), Unreachable("nobody answered"))
@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest() -> None:
 
 def test_only_as_many_groups_are_asked_for_as_are_needed() -> None:
     cluster = Answers(live("a", "@x.a", "@y"), reading())
-    desired = [declared(group("x.b"))]
+    desired = [build_desired(group("x.b"))]
     read_status(cluster, desired, Selection(("x.*", "a")))
     read_status(cluster, desired, Selection(("a",)))
     read_status(cluster, desired, Selection(("x.*",), ("ConsumerGroup",)))

@@ -34,10 +34,10 @@ def report(second: int, *names: str, cluster_id: str | None = "memory") -> SkewR
 def test_reports_of_the_same_cluster_and_topic_come_back_in_order(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     kept = [report(second, "a") for second in (3, 1, 2)]
-    for one in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
-        keep(folder, one)
+    for entry in [*kept, report(4, "b"), report(5, "a", cluster_id="other"), report(6, "b", "a")]:
+        keep(folder, entry)
     found = skew_folder.read_reports(folder, "memory", {"a", "c"})
-    assert [one.created_at[-3:-1] for one in found.reports] == ["01", "02", "03", "06"]
+    assert [entry.created_at[-3:-1] for entry in found.reports] == ["01", "02", "03", "06"]
     assert found.reports[0] == kept[1]
     assert not found.damaged
 
@@ -49,13 +49,13 @@ def test_reports_of_files_are_apart_from_those_of_clusters(tmp_path: Path) -> No
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    names = [keep(tmp_path, one).name for one in (report(1, "a"), report(1, "a", "b"), report(1, "c"))]
+    names = [keep(tmp_path, item).name for item in (report(1, "a"), report(1, "a", "b"), report(1, "c"))]
     stem = "skew-20261101T000001Z"
     assert names == [f"{stem}.json", f"{stem}-2.json", f"{stem}-3.json"]
     assert [len(read(tmp_path / name).topics) for name in names] == [1, 2, 1]
 
 
-def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
+def test_what_is_damaged_is_reported_and_left_out(tmp_path: Path) -> None:
     good = keep(tmp_path, report(1, "a"))
     (tmp_path / "skew-0.json").write_text("{")
     (tmp_path / "skew-1.json").write_text(good.read_text().replace('"name": "a"', '"nam": "a"'))
@@ -73,7 +73,7 @@ def test_what_is_damaged_is_told_and_left_out(tmp_path: Path) -> None:
     assert all("\n" not in line for line in found.damaged)
 
 
-def test_a_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
+def test_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
     assert skew_folder.read_reports(tmp_path / "none", "memory", {"a"}) == skew_folder.EarlierReports()
     assert not (tmp_path / "none").exists()
 
@@ -94,20 +94,23 @@ def test_what_cannot_be_written_leaves_nothing_behind(
         keep(tmp_path / "file", report(1, "a"))
 
 
-def of_partitions(second: int, count: int, cluster_id: str = "memory") -> SkewReport:
+def build_report(second: int, count: int, cluster_id: str = "memory") -> SkewReport:
     return scenes.report(
-        scenes.measured("a", partitions=count),
+        scenes.build_result("a", partitions=count),
         cluster_id=cluster_id,
         created_at=f"2026-11-01T00:00:{second:02}Z",
     )
 
 
 def increases(story: Story, *reports: SkewReport, topic: str = "a") -> list[tuple[int, int, str, str, str]]:
-    def at(milliseconds: int) -> str:
+    def format_time(milliseconds: int) -> str:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%d %H:%M:%S")
 
     found = skew_input.find_recorded_increases(story.entries, reports, "memory", topic)
-    return [(one.before, one.after, at(one.since_ms), at(one.until_ms), one.source) for one in found]
+    return [
+        (item.before, item.after, format_time(item.since_ms), format_time(item.until_ms), item.source)
+        for item in found
+    ]
 
 
 def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() -> None:
@@ -116,19 +119,19 @@ def test_increases_are_known_from_the_audit_record_and_from_earlier_reports() ->
     story.add("update", "a", {"partitions": (12, 24)}, result="failed", done=())
     story.add("update", "b", {"partitions": (1, 2)})
     applied = (6, 12, "03 12:00:00", "03 12:00:00", "the audit record")
-    assert [(*one[:2], one[4]) for one in increases(story)] == [(*applied[:2], applied[4])]
-    reports = [of_partitions(1, 3), of_partitions(2, 3), of_partitions(4, 6), of_partitions(5, 9, "other")]
-    found = increases(story, *reports, of_partitions(6, 12))
+    assert [(*increase[:2], increase[4]) for increase in increases(story)] == [(*applied[:2], applied[4])]
+    reports = [build_report(1, 3), build_report(2, 3), build_report(4, 6), build_report(5, 9, "other")]
+    found = increases(story, *reports, build_report(6, 12))
     assert found[0] == (3, 6, "01 00:00:02", "01 00:00:04", "earlier skew reports")
     # What the record dates to the second is not told once more.
-    assert [one[:2] for one in found] == [(3, 6), (6, 12)]
+    assert [item[:2] for item in found] == [(3, 6), (6, 12)]
     assert found[1][4] == "the audit record"
 
 
-def test_what_was_before_a_topic_was_made_again_is_left_out() -> None:
+def test_what_was_before_a_topic_was_recreated_is_left_out() -> None:
     story = Story()
     story.add("update", "a", {"partitions": (6, 12)})
     story.add("create", "a", {"partitions": (None, 3)})
-    assert increases(story, of_partitions(1, 3), of_partitions(2, 6)) == []
+    assert increases(story, build_report(1, 3), build_report(2, 6)) == []
     story.add("update", "a", {"partitions": (3, 4)})
-    assert [one[:2] for one in increases(story)] == [(3, 4)]
+    assert [increase[:2] for increase in increases(story)] == [(3, 4)]

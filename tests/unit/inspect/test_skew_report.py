@@ -24,8 +24,18 @@ from kafkaform.plan.skew_report import (
 )
 from spark_validation.results import Estimate, SkewFinding, SkewReport, SkewVerdict, to_json
 from tests.support.plans.damage import damage_json
-from tests.support.plans.scenes import absent, declared
-from tests.support.skew.scenes import FINE, NOW, SURE, UNSURE, empty, hot, measured, policed, report
+from tests.support.plans.scenes import absent, declare_topic
+from tests.support.skew.scenes import (
+    FINE,
+    NOW,
+    SURE,
+    UNSURE,
+    build_result,
+    declare_policy,
+    empty,
+    hot,
+    report,
+)
 
 WEEK = timedelta(days=7)
 
@@ -35,7 +45,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "report.json"
 
 
-def refused(file: Path, text: str | bytes, **how: Any) -> SkewReportError:
+def read_refused(file: Path, text: str | bytes, **how: Any) -> SkewReportError:
     """The error that a report of this content ends in."""
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(SkewReportError) as raised:
@@ -50,22 +60,24 @@ def refused(file: Path, text: str | bytes, **how: Any) -> SkewReportError:
 
 
 def document(**more: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(to_json(report(measured())))
+    found: dict[str, Any] = json.loads(to_json(report(build_result())))
     return {**found, **more}
 
 
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def test_a_report_is_read_as_it_was_written(file: Path) -> None:
-    made = report(measured("a"), empty("b"), replace(measured("c"), retention_bytes=-1))  # without a limit
+def test_report_is_read_as_it_was_written(file: Path) -> None:
+    made = report(
+        build_result("a"), empty("b"), replace(build_result("c"), retention_bytes=-1)
+    )  # without a limit
     file.write_text(to_json(made), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK, cluster_id="memory") == made
     assert read_skew_report(file) == made  # of any age and cluster
 
 
-def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
-    made = report(measured(), cluster_id=None)
+def test_report_that_names_no_cluster_is_taken(file: Path) -> None:
+    made = report(build_result(), cluster_id=None)
     file.write_text(to_json(made), "utf-8")
     assert read_skew_report(file, now=NOW, cluster_id="memory") == made
 
@@ -74,7 +86,7 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
     ("text", "problem"),
     [
         ("", ":1:1: not a valid skew report: not JSON"),
-        (to_json(report(measured()))[:-40], ":219:4: not a valid skew report: not JSON: Unterminated"),
+        (to_json(report(build_result()))[:-40], ":219:4: not a valid skew report: not JSON: Unterminated"),
         (b"\xff\xfe", "not UTF-8"),
         ("[]", "no format_version"),
         ("{}", "no format_version"),
@@ -92,7 +104,7 @@ def test_a_report_that_names_no_cluster_is_taken(file: Path) -> None:
     ],
 )
 def test_invalid_report_is_refused(file: Path, text: str | bytes, problem: str) -> None:
-    message = refused(file, text).message
+    message = read_refused(file, text).message
     assert message.startswith(str(file))
     assert problem in message
     assert "\n" not in message
@@ -102,16 +114,16 @@ DAMAGED = damage_json(json.dumps(document()))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGED if kind != "fraction"])  # which a report has
-def test_a_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
+def test_damaged_report_is_refused_in_one_line(file: Path, kind: str) -> None:
     for content in DAMAGED[kind]:
-        assert ": not a valid skew report: " in refused(file, content).message
+        assert ": not a valid skew report: " in read_refused(file, content).message
 
 
 def test_wrong_value_is_named_by_its_path(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["partitions"][2]["share"]["low"] = "alice@example.org"
-    assert "topics[0].partitions[2].share.low: " in refused(file, json.dumps(damaged)).message
-    assert "\x1b" not in refused(file, json.dumps(document(**{"x\x1b[31m" * 1000: 1}))).message
+    assert "topics[0].partitions[2].share.low: " in read_refused(file, json.dumps(damaged)).message
+    assert "\x1b" not in read_refused(file, json.dumps(document(**{"x\x1b[31m" * 1000: 1}))).message
 
 
 @pytest.mark.parametrize(
@@ -127,24 +139,24 @@ def test_wrong_value_is_named_by_its_path(file: Path) -> None:
 def test_wrong_value_is_not_shown_as_it_may_be_a_key(
     file: Path, path: tuple[str | int, ...], value: object, problem: str
 ) -> None:
-    made = report(measured(hot_keys=[hot("a", Estimate.exact(0.3))]))
+    made = report(build_result(hot_keys=[hot("a", Estimate.exact(0.3))]))
     damaged = json.loads(to_json(made))
     inner = damaged["topics"][0]
     for step in path[:-1]:
         inner = inner[step]
     inner[path[-1]] = value
-    message = refused(file, json.dumps(damaged)).message
+    message = read_refused(file, json.dumps(damaged)).message
     assert f"topics[0].{problem}" in message
     assert "alice" not in message
 
 
-def test_an_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
+def test_integer_that_only_python_knows_is_refused_like_any_other(file: Path) -> None:
     damaged = document()
     damaged["topics"][0]["sample"]["seed"] = -(10**400)
-    assert "(362 more characters) is too large" in refused(file, json.dumps(damaged)).message
+    assert "(362 more characters) is too large" in read_refused(file, json.dumps(damaged)).message
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SkewReportError, match=r"nowhere.json: No such file") as raised:
         read_skew_report(tmp_path / "nowhere.json")
     assert "kafkaform skew --format json" in (raised.value.hint or "")
@@ -153,8 +165,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 # --- age and origin ----------------------------------------------------------------------------------
 
 
-def stamped(age: timedelta) -> str:
-    return to_json(report(measured(), created_at=(NOW - age).strftime("%Y-%m-%dT%H:%M:%SZ")))
+def build_report_of_age(age: timedelta) -> str:
+    return to_json(report(build_result(), created_at=(NOW - age).strftime("%Y-%m-%dT%H:%M:%SZ")))
 
 
 @pytest.mark.parametrize(
@@ -166,30 +178,33 @@ def stamped(age: timedelta) -> str:
         (timedelta(seconds=1), timedelta(0), "is 1 second old; the maximum age is 0 seconds"),
     ],
 )
-def test_an_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, words: str) -> None:
-    error = refused(file, stamped(age), max_age=max_age)
+def test_old_report_is_refused(file: Path, age: timedelta, max_age: timedelta, words: str) -> None:
+    error = read_refused(file, build_report_of_age(age), max_age=max_age)
     assert error.message.endswith(words)
     assert "--max-age" in (error.hint or "")
 
 
 def test_any_age_is_taken_where_none_is_asked_for(file: Path) -> None:
-    file.write_text(stamped(timedelta(days=4000)), "utf-8")
+    file.write_text(build_report_of_age(timedelta(days=4000)), "utf-8")
     assert read_skew_report(file, now=NOW).topics
-    file.write_text(stamped(WEEK), "utf-8")
+    file.write_text(build_report_of_age(WEEK), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
 
 
-def test_a_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
-    file.write_text(stamped(timedelta(minutes=-4)), "utf-8")
+def test_report_from_the_future_is_refused_beyond_what_clocks_differ_by(file: Path) -> None:
+    file.write_text(build_report_of_age(timedelta(minutes=-4)), "utf-8")
     assert read_skew_report(file, now=NOW, max_age=WEEK).topics
-    assert "in the future: 2026-11-20T12:06:00Z" in refused(file, stamped(timedelta(minutes=-6))).message
-    future = refused(file, stamped(timedelta(days=-9)), max_age=None).message
+    assert (
+        "in the future: 2026-11-20T12:06:00Z"
+        in read_refused(file, build_report_of_age(timedelta(minutes=-6))).message
+    )
+    future = read_refused(file, build_report_of_age(timedelta(days=-9)), max_age=None).message
     assert "in the future: 2026-11-29T12:00:00Z" in future
 
 
-def test_a_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
-    made = replace(report(measured(), cluster_id="other"), cluster_name="staging")
-    error = refused(file, to_json(made), cluster_id="memory")
+def test_report_of_another_cluster_is_refused_by_name_and_id(file: Path) -> None:
+    made = replace(report(build_result(), cluster_id="other"), cluster_name="staging")
+    error = read_refused(file, to_json(made), cluster_id="memory")
     assert "of cluster staging (other), not of memory" in error.message
     with pytest.raises(SkewReportError, match="of cluster other, not of memory"):
         require_cluster(report(cluster_id="other"), "memory")
@@ -202,37 +217,37 @@ def verdict(topic: Desired, made: SkewReport, rules: Mapping[str, str] | None = 
     return judge_report(made, [topic], Settings(rules=rules or {})).topics[0].policy
 
 
-LIMITED = policed(maxPartitionRatio=2.0)
+LIMITED = declare_policy(maxPartitionRatio=2.0)
 
 
 @pytest.mark.parametrize(("ratio", "status"), [(SURE, "fail"), (UNSURE, "warn"), (FINE, "pass")])
-def test_a_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
+def test_topic_fails_where_a_limit_is_surely_broken_and_warns_where_it_may_be(
     ratio: Estimate, status: str
 ) -> None:
-    made = judge_report(report(measured(ratio=ratio)), [LIMITED], Settings())
+    made = judge_report(report(build_result(ratio=ratio)), [LIMITED], Settings())
     topic = made.topics[0]
     assert topic.policy is not None
     assert topic.policy.status == status
-    assert topic.policy.reasons == tuple(one.message for one in topic.findings)
+    assert topic.policy.reasons == tuple(finding.message for finding in topic.findings)
     assert len(topic.findings) == (status != "pass")
     assert is_beyond_policy(made) == (status == "fail")
 
 
-def test_the_worst_limit_decides_by_the_severities_of_the_project() -> None:
+def test_worst_limit_decides_by_the_severities_of_the_project() -> None:
     # The worst limit decides and every limit that is not surely kept is told.
-    topic = policed(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
+    topic = declare_policy(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
     keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
-    found = verdict(topic, report(measured(ratio=SURE, hot_keys=keys)))
+    found = verdict(topic, report(build_result(ratio=SURE, hot_keys=keys)))
     assert found is not None
     assert found.status == "fail"
     assert [reason.split()[1] for reason in found.reasons] == ["partition", "the"]
     # Severities and waivers of the project decide.
-    broken = report(measured(ratio=SURE))
+    broken = report(build_result(ratio=SURE))
     assert verdict(LIMITED, broken, {"KF501": "off"}) == SkewVerdict("pass")
     softened = verdict(LIMITED, broken, {"KF501": "warning"})
     assert softened is not None
     assert softened.status == "warn"
-    waived = verdict(policed(maxPartitionRatio=2.0, waivers={"KF501": "TICKET-1"}), broken)
+    waived = verdict(declare_policy(maxPartitionRatio=2.0, waivers={"KF501": "TICKET-1"}), broken)
     assert waived is not None
     assert waived.status == "pass"
     assert waived.reasons[0].endswith("(waived: TICKET-1)")
@@ -240,34 +255,38 @@ def test_the_worst_limit_decides_by_the_severities_of_the_project() -> None:
 
 def test_without_a_limit_or_records_there_is_no_verdict() -> None:
     # Without a policy there is no verdict but there are findings.
-    made = judge_report(report(measured(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings())
+    made = judge_report(
+        report(build_result(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings()
+    )
     (topic,) = made.topics
     assert topic.policy is None
-    assert [(one.code, one.severity, one.message) for one in topic.findings] == [
+    assert [(finding.code, finding.severity, finding.message) for finding in topic.findings] == [
         ("KF504", "warning", "a: Keys moved")
     ]
-    for one in (declared("a"), policed(by="bytes"), absent("a")):
-        assert verdict(one, report(measured(ratio=SURE))) is None
+    for item in (declare_topic("a"), declare_policy(by="bytes"), absent("a")):
+        assert verdict(item, report(build_result(ratio=SURE))) is None
     # KF503 has something to say of a topic that declares no least number of keys.
-    few = measured(distinct=Estimate.exact(2.0))
+    few = build_result(distinct=Estimate.exact(2.0))
     made = judge_report(report(few), [LIMITED], Settings(rules={"KF503": "error"}))
     assert made.topics[0].policy == SkewVerdict("pass")
-    assert [one.severity for one in made.topics[0].findings] == ["error"]
+    assert [finding.severity for finding in made.topics[0].findings] == ["error"]
     assert is_beyond_policy(made)
-    strict = policed(maxPartitionRatio=1.0, maxKeyShare=0.01, minDistinctKeys=9)
+    strict = declare_policy(maxPartitionRatio=1.0, maxKeyShare=0.01, minDistinctKeys=9)
     assert verdict(strict, report(empty())) == SkewVerdict("pass", ("there is no record to judge",))
 
 
 def test_findings_are_of_this_judgement_and_topic() -> None:
-    stale = replace(measured(), findings=(SkewFinding("KF501", "error", "old"),), policy=SkewVerdict("fail"))
+    stale = replace(
+        build_result(), findings=(SkewFinding("KF501", "error", "old"),), policy=SkewVerdict("fail")
+    )
     (topic,) = judge_report(report(stale), [LIMITED], Settings()).topics
     assert (topic.findings, topic.policy) == ((), SkewVerdict("pass"))
     # Each topic has its own findings.
-    made = report(measured("a", ratio=SURE), measured("b", ratio=SURE))
-    desired = [LIMITED, policed("b", maxPartitionRatio=3.0)]
+    made = report(build_result("a", ratio=SURE), build_result("b", ratio=SURE))
+    desired = [LIMITED, declare_policy("b", maxPartitionRatio=3.0)]
     assert [len(topic.findings) for topic in judge_report(made, desired, Settings()).topics] == [1, 0]
-    (one,) = skew_diagnostics(made, desired, Settings())
-    assert (str(one.ref), one.code) == ("Topic/a", "KF501")
+    (first,) = skew_diagnostics(made, desired, Settings())
+    assert (str(first.ref), first.code) == ("Topic/a", "KF501")
 
 
 @pytest.mark.parametrize(
@@ -279,9 +298,9 @@ def test_findings_are_of_this_judgement_and_topic() -> None:
         ("records", {"bytes_unknown": "they are gone"}, "pass"),
     ],
 )
-def test_a_ratio_that_is_not_known_is_not_judged(by: str, unknown: dict[str, Any], status: str) -> None:
-    made = report(replace(measured("a", hot_keys=[hot("a", SURE)]), **unknown))
-    desired = [policed("a", maxPartitionRatio=9.0, by=by)]
+def test_ratio_that_is_not_known_is_not_judged(by: str, unknown: dict[str, Any], status: str) -> None:
+    made = report(replace(build_result("a", hot_keys=[hot("a", SURE)]), **unknown))
+    desired = [declare_policy("a", maxPartitionRatio=9.0, by=by)]
     judged = judge_report(made, desired, Settings())
     (topic,) = judged.topics
     assert topic.policy is not None
@@ -291,5 +310,5 @@ def test_a_ratio_that_is_not_known_is_not_judged(by: str, unknown: dict[str, Any
     (reason,) = unknown.values()
     assert [reason in text for text in topic.policy.reasons] == ([True] if status == "unknown" else [])
     # A limit that is surely broken is reported all the same.
-    keys = [policed("a", maxPartitionRatio=9.0, maxKeyShare=0.0001, by=by)]
+    keys = [declare_policy("a", maxPartitionRatio=9.0, maxKeyShare=0.0001, by=by)]
     assert judge_report(made, keys, Settings()).topics[0].policy.status == "fail"  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Which topics are analysed, how far their logs reach, and what manifests say of them."""
+"""Tests of the topics that are analysed, the reach of their logs, and their policies in manifests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from spark_validation.analysis import ReaderGroup
 from spark_validation.arrivals import TopicArrivals
 from spark_validation.results import SkewLimits
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import absent, declared, made, topic
+from tests.support.plans.scenes import absent, create_topic, declare_topic, topic
 
 POLICY = {"maxPartitionRatio": 2.0, "maxKeyShare": 0.1, "by": "bytes"}
 
@@ -38,11 +38,11 @@ def cluster() -> MemoryCluster:
     """Topics `orders` (3 partitions), `payments`, `_private` and one of Kafka's own."""
     memory = MemoryCluster()
     for name, partitions in (("orders", 3), ("payments", 1), ("_private", 1), ("__consumer_offsets", 1)):
-        made(memory, name, partitions)
+        create_topic(memory, name, partitions)
     return memory
 
 
-def policed(name: str, **policy: object) -> Desired:
+def declare_policy(name: str, **policy: object) -> Desired:
     """A declared topic with a skew policy."""
     return Desired(topic(name), {"partitions": 3}, Intent(spec={"skew": policy or POLICY}))
 
@@ -59,14 +59,14 @@ def test_names_and_globs_choose_and_kafkas_own_only_in_full(cluster: MemoryClust
     assert choose(cluster, ["orders"], [], ignore).topics == {"orders": 3}
     assert choose(cluster, ["*"], [], ignore).topics == {"orders": 3, "payments": 1}
     assert choose(cluster, ["*"], [], ()).topics == {"_private": 1, "orders": 3, "payments": 1}
-    assert choose(cluster, ["_priv*"], [declared("_private")], ignore).topics == {"_private": 1}
+    assert choose(cluster, ["_priv*"], [declare_topic("_private")], ignore).topics == {"_private": 1}
     chosen = choose(cluster, ["__consumer_offsets", "p*", "_private", "payments"], [], ignore)
     assert chosen.topics == {"__consumer_offsets": 1, "_private": 1, "payments": 1}
     assert not chosen.failed
 
 
 def test_without_names_every_topic_with_a_policy_is_chosen(cluster: MemoryCluster) -> None:
-    desired = [policed("orders"), declared("payments"), absent("old"), group("g", "orders")]
+    desired = [declare_policy("orders"), declare_topic("payments"), absent("old"), group("g", "orders")]
     assert list_topics_with_policy(desired) == ["orders"]
     assert choose(cluster, [], desired, ()).topics == {"orders": 3}
     with pytest.raises(KafkaformError, match="no declared topic has a skew policy") as caught:
@@ -74,7 +74,7 @@ def test_without_names_every_topic_with_a_policy_is_chosen(cluster: MemoryCluste
     assert "skew: {maxPartitionRatio" in (caught.value.hint or "")
 
 
-def test_a_name_that_is_not_there_is_told_with_the_nearest(cluster: MemoryCluster) -> None:
+def test_name_that_is_not_there_is_reported_with_the_nearest(cluster: MemoryCluster) -> None:
     with pytest.raises(KafkaformError, match="no topic 'order'") as caught:
         choose(cluster, ["payments", "order"], [], ())
     assert caught.value.hint == "did you mean orders?"
@@ -82,14 +82,14 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(cluster: MemoryCluste
         choose(cluster, ["payments", "*x"], [], ())
 
 
-def test_a_declared_topic_that_is_not_there_does_not_keep_the_others(cluster: MemoryCluster) -> None:
-    chosen = choose(cluster, [], [policed("orders"), policed("new")], ())
+def test_declared_topic_that_is_not_there_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+    chosen = choose(cluster, [], [declare_policy("orders"), declare_policy("new")], ())
     assert chosen.topics == {"orders": 3}
     assert [*chosen.failed] == ["new"]
     assert "no topic 'new'" in chosen.failed["new"].message
 
 
-def test_a_topic_that_may_not_be_seen_does_not_keep_the_others(cluster: MemoryCluster) -> None:
+def test_topic_that_is_hidden_does_not_keep_the_others(cluster: MemoryCluster) -> None:
     cluster.hide(topic("payments"))
     chosen = choose(cluster, ["orders", "payments"], [], ())
     assert chosen.topics == {"orders": 3}
@@ -148,10 +148,10 @@ def test_spans_begin_at_a_time_and_end_before_an_open_transaction(cluster: Memor
         assert (late.start, late.end) == (20, 20)
 
 
-def test_a_partition_without_a_leader_fails_its_topic_alone() -> None:
+def test_partition_without_a_leader_fails_its_topic_alone() -> None:
     memory = MemoryCluster(brokers=[Broker(1), Broker(2)])
-    made(memory, "orders", 4)
-    made(memory, "payments", 1)
+    create_topic(memory, "orders", 4)
+    create_topic(memory, "payments", 1)
     leaders = {n: read_logs(memory, {"orders": 4}, NOW).logs["orders"][n] for n in range(4)}
     assert len(leaders) == 4
     memory.stop_broker(1)
@@ -188,7 +188,7 @@ class Silent(MemoryCluster):
 )
 def test_offsets_are_known_without_sizes(kind: type[MemoryCluster], words: str) -> None:
     cluster = kind()
-    made(cluster, "orders", 1)
+    create_topic(cluster, "orders", 1)
     cluster.write("orders", 0, 7, WRITTEN)
     reading = read_logs(cluster, {"orders": 1}, NOW)
     assert reading.logs == {"orders": (PartitionLog(0, 0, 7, None, 0, WRITTEN),)}
@@ -200,7 +200,7 @@ def test_offsets_are_known_without_sizes(kind: type[MemoryCluster], words: str) 
 
 
 def test_limits_and_partitions_are_those_of_the_manifest() -> None:
-    desired = [policed("orders"), declared("payments", 6), absent("old")]
+    desired = [declare_policy("orders"), declare_topic("payments", 6), absent("old")]
     assert find_limits(desired, "orders") == SkewLimits(2.0, 0.1, None, "bytes")
     assert (
         find_limits(desired, "payments")
@@ -240,7 +240,7 @@ def test_readers_are_groups_whose_members_are_known() -> None:
     )
 
 
-def test_an_end_that_went_backwards_counts_nothing_and_is_named() -> None:
+def test_end_that_went_backwards_counts_nothing_and_is_named() -> None:
     """As after an unclean leader election: offsets beyond the cut were lost, and may be given out again."""
 
     def read(*ends: int, at_ms: int) -> TopicLogs:
@@ -261,13 +261,13 @@ def test_an_end_that_went_backwards_counts_nothing_and_is_named() -> None:
     assert [note for note in found.notes if "offsets 100 to 299 of t:0" in note]
 
 
-def test_a_topic_that_was_made_again_while_it_is_watched_fails(cluster: MemoryCluster) -> None:
+def test_topic_that_was_recreated_while_it_is_watched_fails(cluster: MemoryCluster) -> None:
     cluster.write("payments", 0, 5, WRITTEN)
     cluster.write("orders", 0, 5, WRITTEN)
     before = read_logs(cluster, {"orders": 3, "payments": 1}, NOW)
     deleted = cluster.observe([topic("payments")]).resources[topic("payments")].uid
     cluster.execute([DeleteTopic(topic("payments"), deleted)])
-    made(cluster, "payments", 1)
+    create_topic(cluster, "payments", 1)
     cluster.write("orders", 1, 7, NOW + 1)
     found = read_new_records(cluster, before, NOW + 2)
     assert {*found.logs} == {"orders"}

@@ -31,11 +31,11 @@ ORDERS = ResourceRef("Topic", "orders.v1")
         ("Topic/orders.v?:retention-cut", True),
     ],
 )
-def test_a_grant_covers_the_hazards_and_resources_of_its_globs(text: str, covers: bool) -> None:
+def test_grant_covers_the_hazards_and_resources_of_its_globs(text: str, covers: bool) -> None:
     assert Grant.parse(text).covers(ORDERS, "retention-cut") is covers
 
 
-def test_a_name_may_hold_a_colon() -> None:
+def test_name_may_hold_a_colon() -> None:
     grant = Grant.parse("ConsumerGroup/a:b:delete")
     assert grant == Grant("ConsumerGroup/a:b", "delete")
     assert grant.covers(ResourceRef("ConsumerGroup", "a:b"), "delete")
@@ -51,7 +51,7 @@ def test_other_texts_are_no_grants(text: str) -> None:
     assert "--allow KIND/NAME:HAZARD" in str(error.value.hint)
 
 
-def test_the_reviewed_consent_is_preferred() -> None:
+def test_reviewed_consent_is_preferred() -> None:
     both = Consents((Grant.parse("destructive"),), {"delete": "unused since May"})
     assert both.find(ORDERS, "delete") == Consent("Topic/orders.v1", "delete", "unused since May")
     assert both.find(ORDERS, "retention-cut") == Consent("Topic/orders.v1", "retention-cut", "--allow")
@@ -75,7 +75,7 @@ def test_the_reviewed_consent_is_preferred() -> None:
         ("delete of: why", {}, ["delete of: why"]),
     ],
 )
-def test_an_annotation_has_a_consent_and_its_reason_on_each_line(
+def test_annotation_has_a_consent_and_its_reason_on_each_line(
     text: str, reasons: dict[str, str], bad: list[str]
 ) -> None:
     assert parse_annotation(text) == (reasons, bad)

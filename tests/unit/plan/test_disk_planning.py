@@ -19,7 +19,7 @@ from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
 from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import laid_out
-from tests.support.plans.scenes import Watched, declared, judge_saved, plan_for, topic
+from tests.support.plans.scenes import Watched, declare_topic, judge_saved, plan_for, topic
 
 MIB = 1024**2
 
@@ -62,7 +62,7 @@ def move_of(plan: Plan, name: str = "a") -> str:
 
 def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> None:
     holding(memory, "a", 212)
-    plan = plan_for(memory, declared("a", 1, 3))
+    plan = plan_for(memory, declare_topic("a", 1, 3))
     (planned,) = plan.changes
     assert planned.status is Status.REFUSED
     assert "broker 3 cannot hold its largest replica: 212.0 MiB" in str(planned.reason)
@@ -71,18 +71,18 @@ def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> 
     assert {field.assessment.risk for field in planned.change.fields} >= {Risk.IMPOSSIBLE}
 
 
-def test_the_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
+def test_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:
     holding(memory, "a", 150, (1,), (2,))
-    plan = plan_for(memory, declared("a", 2, 3))
+    plan = plan_for(memory, declare_topic("a", 2, 3))
     assert "150.0 MiB to copy; 160.0 MiB usable" in reason_of(plan)
     volume(memory, usable=175)
-    assert verdicts(plan_for(memory, declared("a", 2, 3))) == {"a": Status.PLANNED}
+    assert verdicts(plan_for(memory, declare_topic("a", 2, 3))) == {"a": Status.PLANNED}
 
 
 def test_topics_add_up_and_what_fits_goes_on(memory: MemoryCluster) -> None:
     for name, size in (("a", 100), ("b", 50), ("c", 30)):
         holding(memory, name, size)
-    plan = plan_for(memory, *(declared(name, 1, 3) for name in "abc"))
+    plan = plan_for(memory, *(declare_topic(name, 1, 3) for name in "abc"))
     assert verdicts(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "c": Status.PLANNED}
     assert "100.0 MiB to copy, 80.0 MiB of other moves" in reason_of(plan)
 
@@ -91,27 +91,27 @@ def test_empty_replicas_and_new_partitions_need_no_space(memory: MemoryCluster) 
     volume(memory, usable=0)
     holding(memory, "a", 0)
     holding(memory, "b", 500, (1, 2, 3))
-    plan = plan_for(memory, declared("a", 1, 3), declared("b", 6, 3))
+    plan = plan_for(memory, declare_topic("a", 1, 3), declare_topic("b", 6, 3))
     assert verdicts(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
 
 
-def test_the_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
+def test_reserve_is_that_of_the_project(memory: MemoryCluster) -> None:
     holding(memory, "a", 150)
-    assert verdicts(plan_for(memory, declared("a", 1, 3))) == {"a": Status.REFUSED}
+    assert verdicts(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.REFUSED}
     generous = ClusterSettings("dev", ClientProperties(), moves=MoveOptions(disk_reserve=0.05))
-    assert verdicts(plan_for(memory, declared("a", 1, 3), target=generous)) == {"a": Status.PLANNED}
+    assert verdicts(plan_for(memory, declare_topic("a", 1, 3), target=generous)) == {"a": Status.PLANNED}
 
 
 def test_moves_of_other_people_take_space(memory: MemoryCluster) -> None:
     holding(memory, "a", 80)
     holding(memory, "foreign", 100)
-    assert verdicts(plan_for(memory, declared("a", 1, 3))) == {"a": Status.PLANNED}
+    assert verdicts(plan_for(memory, declare_topic("a", 1, 3))) == {"a": Status.PLANNED}
     memory.reassign({("foreign", 0): (1, 3)})
-    assert "80.0 MiB to copy, " in reason_of(plan_for(memory, declared("a", 1, 3)))
-    assert " MiB of other moves" in reason_of(plan_for(memory, declared("a", 1, 3)))
+    assert "80.0 MiB to copy, " in reason_of(plan_for(memory, declare_topic("a", 1, 3)))
+    assert " MiB of other moves" in reason_of(plan_for(memory, declare_topic("a", 1, 3)))
 
 
-def test_a_rebalance_is_refused_and_its_broker_is_not_empty(memory: MemoryCluster) -> None:
+def test_rebalance_is_refused_and_its_broker_is_not_empty(memory: MemoryCluster) -> None:
     holding(memory, "a", 212, (1, 2))
     made = make_rebalance(RebalanceRequest(remove=frozenset({1})), memory, None)
     assert verdicts(made.plan) == {"a": Status.REFUSED}
@@ -123,22 +123,22 @@ def test_bytes_that_a_rebalance_frees_do_not_count(memory: MemoryCluster) -> Non
     volume(memory, usable=40)
     holding(memory, "a", 100, (1,))
     holding(memory, "b", 120, (3,))
-    fixed = [declared("a", 1, 1), declared("b", 1, 1)]
+    fixed = [declare_topic("a", 1, 1), declare_topic("b", 1, 1)]
     places = {"a": "3", "b": "1"}
     fixed = [
         replace(
-            one,
-            state={**(one.state or {}), "placement": places[one.ref.name]},
-            intent=replace(one.intent, spec={"placement": {"strategy": "static"}}),
+            item,
+            state={**(item.state or {}), "placement": places[item.ref.name]},
+            intent=replace(item.intent, spec={"placement": {"strategy": "static"}}),
         )
-        for one in fixed
+        for item in fixed
     ]
     assert verdicts(plan_for(memory, *fixed)) == {"a": Status.REFUSED, "b": Status.PLANNED}
 
 
-def test_a_saved_plan_is_judged_by_the_disks_of_now(memory: MemoryCluster) -> None:
+def test_saved_plan_is_judged_by_the_disks_of_now(memory: MemoryCluster) -> None:
     holding(memory, "a", 100)
-    plan = plan_for(memory, declared("a", 1, 3))
+    plan = plan_for(memory, declare_topic("a", 1, 3))
     assert verdicts(plan) == {"a": Status.PLANNED}
     now = judge_saved(plan, memory).plan
     assert verdicts(now) == {"a": Status.PLANNED}
@@ -160,13 +160,13 @@ class Silent(Watched):
 
 def test_what_is_not_known_is_noted_on_the_change(memory: MemoryCluster) -> None:
     holding(memory, "a", 212)
-    plan = plan_for(Silent(memory), declared("a", 1, 3))
+    plan = plan_for(Silent(memory), declare_topic("a", 1, 3))
     assert verdicts(plan) == {"a": Status.PLANNED}
     assert "whether brokers have enough disk space: this account may not" in move_of(plan)
     memory.set_log_dirs(3)
-    unreported = move_of(plan_for(memory, declared("a", 1, 3)))
+    unreported = move_of(plan_for(memory, declare_topic("a", 1, 3)))
     assert "whether broker 3 has enough disk space: brokers report it since Kafka 3.3" in unreported
-    assert "disk space" not in move_of(plan_for(memory, declared("a", 1, 2)))
+    assert "disk space" not in move_of(plan_for(memory, declare_topic("a", 1, 2)))
 
 
 # --- what is written meanwhile ---------------------------------------------------------------------
@@ -191,8 +191,8 @@ SLOW = ClusterSettings("dev", ClientProperties(), moves=MoveOptions(throttle=MIB
 def test_what_producers_write_to_the_broker_meanwhile_counts(memory: MemoryCluster) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), retention_ms="-1", retention_bytes="-1")
-    assert verdicts(plan_for(memory, declared("a", 1, 3), target=SLOW)) == {"a": Status.PLANNED}
-    plan = plan_for(Written(memory), declared("a", 1, 3), target=SLOW)
+    assert verdicts(plan_for(memory, declare_topic("a", 1, 3), target=SLOW)) == {"a": Status.PLANNED}
+    plan = plan_for(Written(memory), declare_topic("a", 1, 3), target=SLOW)
     # Twice 60 MiB leave broker 1, at 0.1 MiB a second; meanwhile broker 3 gets twice 80 MiB.
     assert "60.0 MiB to copy, about 160.0 MiB written meanwhile" in reason_of(plan)
 
@@ -215,20 +215,20 @@ def test_retention_that_deletes_as_much_as_is_written_adds_nothing(
 ) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), **configs)
-    assert verdicts(plan_for(Written(memory), declared("a", 1, 3), target=SLOW)) == {"a": status}
+    assert verdicts(plan_for(Written(memory), declare_topic("a", 1, 3), target=SLOW)) == {"a": status}
 
 
-def test_a_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
+def test_rate_at_which_copies_are_never_done(memory: MemoryCluster) -> None:
     holding(memory, "a", 1)
     holding(memory, "busy", 1, (3,), cleanup_policy="compact")
     memory.set_throttles(Throttles({3: Rates(follower=0)}))
-    plan = plan_for(Written(memory), declared("a", 1, 3))
+    plan = plan_for(Written(memory), declare_topic("a", 1, 3))
     assert "1.0 MiB to copy, about 504.0 MiB written meanwhile" in reason_of(plan)
 
 
-def test_a_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:
+def test_retention_that_the_plan_changes_bounds_nothing(memory: MemoryCluster) -> None:
     holding(memory, "a", 60)
     holding(memory, "busy", 160, (3,), retention_ms="600000", segment_bytes=str(MIB))
-    raised = declared("busy", 1, 1, retention_ms="6000000", segment_bytes=str(MIB))
-    plan = plan_for(Written(memory), declared("a", 1, 3), raised, target=SLOW)
+    raised = declare_topic("busy", 1, 1, retention_ms="6000000", segment_bytes=str(MIB))
+    plan = plan_for(Written(memory), declare_topic("a", 1, 3), raised, target=SLOW)
     assert verdicts(plan) == {"a": Status.REFUSED, "busy": Status.PLANNED}

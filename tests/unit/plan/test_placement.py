@@ -20,7 +20,7 @@ from kafkaform.plan.placement import (
     rebalance,
 )
 from kafkaform.resources.replicas.layout import Assignment, Layout, Reassignment
-from tests.support.plans.layouts import brokers, large, layout, moved, state_of
+from tests.support.plans.layouts import brokers, large, layout, move_topics, state_of
 
 THREE = brokers(3, ("a", "b", "c"))
 SIX = brokers(6, ("a", "b", "c"))
@@ -33,8 +33,8 @@ def only(result: Placements) -> tuple[tuple[int, ...], ...]:
     return assignment
 
 
-def refused(want: PlacementRequest, found: Layout) -> str:
-    """Why it has no place."""
+def refuse_placement(want: PlacementRequest, found: Layout) -> str:
+    """Return why it has no place."""
     result = place([want], found)
     assert not result.assignments
     return result.refused[want.topic]
@@ -180,7 +180,7 @@ def test_static_placement_is_taken_as_listed_and_counted_first() -> None:
 )
 def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...], message: str) -> None:
     found = layout(THREE, {"t": [(1, 2), (2, 3)]})
-    assert message in refused(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
+    assert message in refuse_placement(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
 
 
 # --- refusals --------------------------------------------------------------------------------------
@@ -189,20 +189,20 @@ def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...]
 def test_too_few_brokers_and_fewer_partitions_are_refused() -> None:
     # More replicas than brokers.
     found = layout(THREE, {"t": [(1,)]})
-    assert "only 3 brokers are live" in refused(PlacementRequest("t", 1, 4), found)
-    assert "only 3 brokers are live" in refused(PlacementRequest("new", 1, 4), found)
+    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("t", 1, 4), found)
+    assert "only 3 brokers are live" in refuse_placement(PlacementRequest("new", 1, 4), found)
     one_broker = Layout(THREE[:1], found.topics)
-    assert "only 1 broker is live" in refused(PlacementRequest("t", 1, 2), one_broker)
-    assert "at least one replica" in refused(PlacementRequest("t", 1, 0), found)
+    assert "only 1 broker is live" in refuse_placement(PlacementRequest("t", 1, 2), one_broker)
+    assert "at least one replica" in refuse_placement(PlacementRequest("t", 1, 0), found)
     found = layout(THREE, {"t": [(1,), (2,)]})
-    assert "it has 2 partitions" in refused(PlacementRequest("t", 1, 1), found)
+    assert "it has 2 partitions" in refuse_placement(PlacementRequest("t", 1, 1), found)
 
 
 def test_what_is_being_reassigned_is_left_alone() -> None:
     # A topic that is being reassigned is left alone unless nothing of it moves.
     running = {("t", 0): Reassignment((2, 3), frozenset({3}), frozenset({1}))}
     found = layout(THREE, {"t": [(2, 3, 1), (1, 2)], "u": [(1,)]}, reassigning=running)
-    assert "reassigning partition 0 from 2:1 to 2:3" in refused(PlacementRequest("t", 2, 3), found)
+    assert "reassigning partition 0 from 2:1 to 2:3" in refuse_placement(PlacementRequest("t", 2, 3), found)
     assert only(place([PlacementRequest("t", 2, 2)], found)) == ((2, 3), (1, 2))
     assert only(place([PlacementRequest("t", 3, 2)], found))[:2] == ((2, 3), (1, 2))
     result = rebalance(["t", "u"], found)
@@ -210,14 +210,14 @@ def test_what_is_being_reassigned_is_left_alone() -> None:
     running = {("t", number): Reassignment((2,), frozenset({2}), frozenset({1})) for number in range(2)}
     found = layout(THREE, {"t": [(2, 1), (2, 1)]}, reassigning=running)
     both = "partition 0 from 1 to 2, partition 1 from 1 to 2"
-    assert both in refused(PlacementRequest("t", 2, 3), found)
+    assert both in refuse_placement(PlacementRequest("t", 2, 3), found)
     found = replace(layout(THREE, {"t": [(1,)]}), reassigning=None)
-    assert refused(PlacementRequest("t", 1, 2), found).startswith("this account cannot see")
+    assert refuse_placement(PlacementRequest("t", 1, 2), found).startswith("this account cannot see")
     assert only(place([PlacementRequest("t", 2, 1)], found))[0] == (1,)
     assert set(rebalance(["t"], found).refused) == {"t"}
 
 
-def test_a_refused_topic_stops_no_other() -> None:
+def test_refused_topic_stops_no_other() -> None:
     result = place([PlacementRequest("a", 1, 9), PlacementRequest("b", 1, 1)], layout(THREE, {}))
     assert set(result.assignments) == {"b"}
     assert set(result.refused) == {"a"}
@@ -228,7 +228,7 @@ def test_a_refused_topic_stops_no_other() -> None:
 # --- rebalancing -----------------------------------------------------------------------------------
 
 
-def test_a_balance_moves_the_least_that_makes_it_even() -> None:
+def test_balance_moves_the_least_that_makes_it_even() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)] * 6})
     after = only(rebalance(["t"], found))
     assert moves(state_of(found), {"t": after}) == Moves(0, 0, 4)
@@ -247,7 +247,7 @@ def test_a_balance_moves_the_least_that_makes_it_even() -> None:
     assert rebalance(["t"], found).assignments == {"t": ((2,),)}
 
 
-def test_a_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> None:
+def test_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> None:
     # A lead that goes with its replica is given back.
     found = layout(brokers(2), {"s": [(1, 2), (1, 2), (2, 1), (2, 1)], "t": [(1,), (1,)]})
     after = {**state_of(found), **rebalance(found.topics, found).assignments}
@@ -260,12 +260,12 @@ def test_a_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> N
 
 
 @pytest.mark.parametrize("topic", ["a", "b", "c", "d"])
-def test_a_follower_moves_rather_than_a_leader(topic: str) -> None:
+def test_follower_moves_rather_than_a_leader(topic: str) -> None:
     found = layout(brokers(3), {topic: [(1, 2), (2, 1)]})
     assert only(rebalance([topic], found)) == ((1, 2), (2, 3))
 
 
-def test_a_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
+def test_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
     found = layout(SIX, {"t": [(6, 1, 2), (6, 4, 5), (1, 2, 6), (3, 4, 5)]})
     after = only(rebalance(["t"], found, remove=[6]))
     assert [set(replicas) for replicas in after] == [{3, 1, 2}, {3, 4, 5}, {1, 2, 3}, {3, 4, 5}]
@@ -318,9 +318,9 @@ def test_balances_and_moves_are_counted() -> None:
 
 
 def raised_and_evened(found: Layout) -> dict[str, Assignment]:
-    """Where replicas are once every topic has one more of them, and the brokers have equally many."""
+    """Place one more replica of every topic, so that the brokers have equally many."""
     raised = place([PlacementRequest(topic, 10, 4) for topic in found.topics], found)
-    after = moved(found, raised.assignments)
+    after = move_topics(found, raised.assignments)
     return {**raised.assignments, **rebalance(after.topics, after).assignments}
 
 

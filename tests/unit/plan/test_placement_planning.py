@@ -1,4 +1,4 @@
-"""Where replicas are to be, in plans for a cluster of three racks, and what stands against it."""
+"""Tests of placement in plans for a cluster of three racks, and of the obstacles to it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import (
     FakeClock,
     Watched,
+    create_topic,
     declare_placement,
-    declared,
+    declare_topic,
     judge_saved,
-    made,
     plan_for,
     topic,
 )
@@ -74,7 +74,7 @@ def read_target(plan: Plan) -> Assignment:
 
 
 def list_codes(plan: Plan) -> list[str]:
-    """What the plan says of its own making."""
+    """Return the provenance of the plan."""
     return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
 
 
@@ -91,10 +91,10 @@ class Counting(Watched):
 # --- what is placed --------------------------------------------------------------------------------
 
 
-def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
+def test_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3], [1])
     watched = Counting(memory)
-    plan = plan_for(watched, declared("a", 4, 3))
+    plan = plan_for(watched, declare_topic("a", 4, 3))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert plan.broker_validated
@@ -111,20 +111,23 @@ def test_a_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryC
 def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 1])
     watched = Counting(memory)
-    same = declared("a", 2, 2)
+    same = declare_topic("a", 2, 2)
     plan = plan_for(
-        watched, same, declare_placement(declared("new", 3, 3), "rack-aware"), declared("other", 6, 3)
+        watched,
+        same,
+        declare_placement(declare_topic("new", 3, 3), "rack-aware"),
+        declare_topic("other", 6, 3),
     )
     assert [planned.ref.name for planned in plan.changes] == ["new", "other"]
     assert watched.layouts == 0
-    fewer = plan_for(watched, declared("a", 1, 3))
+    fewer = plan_for(watched, declare_topic("a", 1, 3))
     assert fewer.changes[0].status is Status.REFUSED
     assert watched.layouts == 0
 
 
 def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
-    plan = plan_for(memory, declared("a", 4, 2))
+    plan = plan_for(memory, declare_topic("a", 4, 2))
     found = list_fields(plan)
     assert list(found) == ["partitions", "placement"]
     assert read_target(plan)[:2] == ((1, 2), (2, 3))
@@ -148,19 +151,21 @@ class Placing(MemoryCluster):
 def test_brokers_that_take_no_places_for_new_partitions_choose_them() -> None:
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(cluster, "a", [1, 2], [2, 3])
-    plan = plan_for(cluster, declared("a", 4, 2))
+    plan = plan_for(cluster, declare_topic("a", 4, 2))
     (planned,) = plan.changes
     assert (planned.status, list(list_fields(plan))) == (Status.PLANNED, ["partitions"])
     assert carry_out(cluster, plan) == [AddPartitions(topic("a"), 2, 4)]
     (note,) = [found for found in plan.diagnostics if found.code == "KF441"]
-    said = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
-    assert note.message == said
+    message = "the brokers place the new partitions of a themselves: no custom assignment (INVALID_REQUEST)"
+    assert note.message == message
 
 
 def test_places_that_a_manifest_lists_are_not_left_to_the_brokers() -> None:
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(cluster, "a", [1, 2], [2, 3])
-    (planned,) = plan_for(cluster, declare_placement(declared("a", 3, 2), "static", "1:2,2:3,3:1")).changes
+    (planned,) = plan_for(
+        cluster, declare_placement(declare_topic("a", 3, 2), "static", "1:2,2:3,3:1")
+    ).changes
     assert planned.status is Status.REFUSED
     assert "(INVALID_REQUEST)" in str(planned.reason)
 
@@ -169,16 +174,16 @@ def test_what_brokers_refuse_or_do_not_offer_stays_refused() -> None:
     # What brokers refuse without places too stays refused.
     cluster = Placing(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(cluster, "a", [1, 2], [2, 3])
-    bad = declared("a", 4, 2, retention_ms="-7")
+    bad = declare_topic("a", 4, 2, retention_ms="-7")
     (planned,) = plan_for(cluster, bad).changes
     assert planned.status is Status.REFUSED
     # What a cluster does not offer is refused with the reason.
     fixed = Fixed(brokers=[Broker(n, f"rack-{n}") for n in range(1, 4)])
     place_topic(fixed, "a", [1, 2], [2, 3])
-    (moved,) = plan_for(fixed, declared("a", 2, 3)).changes
+    (moved,) = plan_for(fixed, declare_topic("a", 2, 3)).changes
     assert moved.status is Status.REFUSED
     assert "does not support AlterPartitionReassignments" in str(moved.reason)
-    (altered,) = plan_for(fixed, declared("a", 2, 2, retention_ms="9")).changes
+    (altered,) = plan_for(fixed, declare_topic("a", 2, 2, retention_ms="9")).changes
     assert altered.status is Status.REFUSED
     assert "does not support AlterConfigs" in str(altered.reason)
 
@@ -195,7 +200,7 @@ class Fixed(MemoryCluster):
 
 
 def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
-    """What a plan asks for; what can be done at once is done."""
+    """Return the requests of a plan; the possible ones are carried out."""
     operations = [o for p in plan.changes for o in KINDS[p.ref.kind].operations(p.change)]
     for operation in operations:
         assert isinstance(operation, Reassign) or memory.execute([operation]) == [None]
@@ -205,7 +210,7 @@ def carry_out(memory: MemoryCluster, plan: Plan) -> list[Operation]:
 def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
-    plan = plan_for(memory, declared("a", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2))
     found = list_fields(plan)
     assert found["replicationFactor"].before == "1-2"
     assert [len(replicas) for replicas in read_target(plan)] == [2, 2]
@@ -214,7 +219,7 @@ def test_partitions_that_differ_are_brought_to_one_number(memory: MemoryCluster)
 def test_partitions_that_find_no_place_are_left_to_the_controller(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2, 3])
     memory.stop_broker(3)
-    plan = plan_for(memory, declared("a", 2, 3))
+    plan = plan_for(memory, declare_topic("a", 2, 3))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert KINDS["Topic"].operations(planned.change) == (AddPartitions(topic("a"), 1, 2),)
@@ -225,7 +230,7 @@ def test_partitions_that_find_no_place_are_left_to_the_controller(memory: Memory
 def test_no_partition_is_added_while_the_others_differ(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
     memory.replicate(topic("a"), (2, 1))
-    (planned,) = plan_for(memory, declared("a", 3, 2)).changes
+    (planned,) = plan_for(memory, declare_topic("a", 3, 2)).changes
     assert planned.status is Status.REFUSED
     assert "its partitions have 1 to 2 replicas" in str(planned.reason)
     assert "declare `partitions: 2` first" in str(planned.reason)
@@ -235,8 +240,8 @@ def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     memory = MemoryCluster(brokers=[Broker(n, rack) for n, rack in racks.items()])
     place_topic(memory, "a", [1, 2], [3, 1])
-    assert plan_for(memory, declared("a", 2, 2)).changes == ()
-    plan = plan_for(memory, declare_placement(declared("a", 2, 2), "rack-aware"))
+    assert plan_for(memory, declare_topic("a", 2, 2)).changes == ()
+    plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "rack-aware"))
     assert list(list_fields(plan)) == ["placement"]
     (moved, kept) = read_target(plan)
     assert {racks[broker] for broker in moved} == {"a", "b"}
@@ -245,15 +250,15 @@ def test_rack_awareness_moves_what_lies_badly_and_balance_does_not() -> None:
 
 def test_static_placement_is_taken_as_it_is_listed(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 3])
-    plan = plan_for(memory, declare_placement(declared("a", 2, 2), "static", "1:2,3:1"))
+    plan = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,3:1"))
     assert list_fields(plan)["placement"].after == "1:2,3:1"
-    assert plan_for(memory, declare_placement(declared("a", 2, 2), "static", "1:2,2:3")).changes == ()
-    order = plan_for(memory, declare_placement(declared("a", 2, 2), "static", "2:1,2:3"))
+    assert plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "1:2,2:3")).changes == ()
+    order = plan_for(memory, declare_placement(declare_topic("a", 2, 2), "static", "2:1,2:3"))
     assert list_fields(order)["placement"].assessment.hazard == ""
 
 
-def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
-    desired = declare_placement(declared("a", 2, 2), "static", "1:3,3:2")
+def test_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> None:
+    desired = declare_placement(declare_topic("a", 2, 2), "static", "1:3,3:2")
     plan = plan_for(memory, desired)
     assert plan.changes[0].status is Status.PLANNED
     carry_out(memory, plan)
@@ -261,9 +266,9 @@ def test_a_static_topic_is_created_where_it_is_listed(memory: MemoryCluster) -> 
     assert plan_for(memory, desired).changes == ()
 
 
-def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
+def test_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declared("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
+    plan = plan_for(memory, declare_topic("a", 2, 3, min_insync_replicas="2", segment_ms="60000"))
     operations = carry_out(racked_like(memory), plan)
     assert [type(operation) for operation in operations] == [AlterConfigs, Reassign, AlterConfigsInSync]
     assert operations[-1] == AlterConfigsInSync(topic("a"), {"min.insync.replicas": "2"}, least_in_sync=2)
@@ -272,16 +277,16 @@ def test_a_raise_of_min_insync_replicas_comes_after_the_replicas(memory: MemoryC
 
 def racked_like(memory: MemoryCluster) -> MemoryCluster:
     """A cluster of the same contents, in which a test may do what a plan would not."""
-    other = build_cluster()
+    cluster = build_cluster()
     for name, partitions in memory.layout().topics.items():
-        place_topic(other, name, *(partition.replicas for partition in partitions))
-    return other
+        place_topic(cluster, name, *(partition.replicas for partition in partitions))
+    return cluster
 
 
-def test_the_plan_says_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
+def test_plan_shows_how_much_is_copied_and_for_how_long(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [1])
     memory.fill(topic("a"), 2_000_000_000)
-    plan = plan_for(memory, declared("a", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2))
     reason = list_fields(plan)["placement"].assessment.reason
     assert reason.startswith("2 replicas are copied (1.9 GiB, about ")
     assert reason.endswith(" at 50 MB/s per broker)")
@@ -291,25 +296,25 @@ def test_what_several_topics_copy_is_added_up(memory: MemoryCluster) -> None:
     for name, replicas in (("a", [1]), ("b", [2]), ("c", [1, 2])):
         place_topic(memory, name, replicas)
         memory.fill(topic(name), 1_000_000_000)
-    plan = plan_for(memory, declared("a", 1, 3), declared("b", 1, 2), declared("c", 1, 2))
+    plan = plan_for(memory, declare_topic("a", 1, 3), declare_topic("b", 1, 2), declare_topic("c", 1, 2))
     (note,) = [found for found in plan.diagnostics if found.code == "KF429"]
     assert "3 replicas are copied (2.8 GiB, about 40 seconds at 50 MB/s per broker)" in note.message
     # Broker 1 sends both of the first topic's; broker 2 sends the second's, or the first's was sent to it.
     assert summary_sentence(plan).startswith(f"Plan: 2 to update, 1 unchanged. {note.message}. ")
     assert list_codes(narrow(plan, ["Topic/a"])) == []
     assert list_codes(narrow(plan, ["Topic/*"])) == ["KF429"]
-    assert list_codes(plan_for(memory, declared("a", 1, 3))) == []
+    assert list_codes(plan_for(memory, declare_topic("a", 1, 3))) == []
 
 
-def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
+def test_saved_plan_shows_how_long_it_takes_at_the_throttle_in_force(memory: MemoryCluster) -> None:
     for name in ("a", "b"):
         place_topic(memory, name, [1], [1])
         memory.fill(topic(name), 2_000_000_000)
-    plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
     text = plan_to_json(plan, PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z"))
     assert " at 50 MB/s per broker" in text
     read, _ = plan_from_json(text, "plan.json")
-    for moves, said in (
+    for moves, message in (
         (MoveOptions(throttle=5_000_000), "(1.9 GiB, about 6 minutes at 5 MB/s per broker)"),
         (MoveOptions(throttle=None), "(1.9 GiB, without a throttle)"),
     ):
@@ -319,7 +324,7 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
         assert isinstance(first.change, Update)
         assert isinstance(second.change, Update)
         assert [field.assessment.reason for field in (*first.change.fields, *second.change.fields)].count(
-            f"2 replicas are copied {said}"
+            f"2 replicas are copied {message}"
         ) == 2
         (note,) = [found for found in now.diagnostics if found.code == "KF429"]
         rate = "at 5 MB/s per broker)" if moves.throttle else "without a throttle)"
@@ -329,7 +334,7 @@ def test_a_saved_plan_is_told_how_long_it_takes_at_the_throttle_in_force(memory:
 
 def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(memory, declared("a", 3, 2))
+    plan = plan_for(memory, declare_topic("a", 3, 2))
     header = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
     assert plan_from_json(plan_to_json(plan, header), "plan.json")[0].changes == plan.changes
 
@@ -340,22 +345,22 @@ def test_target_sets_survive_being_saved(memory: MemoryCluster) -> None:
 def test_more_replicas_than_live_brokers_have_no_place(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 1])
     memory.stop_broker(3)
-    plan = plan_for(memory, declared("a", 2, 3), declared("b"))
+    plan = plan_for(memory, declare_topic("a", 2, 3), declare_topic("b"))
     assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
     assert plan.changes[0].reason
 
 
-def test_a_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> None:
+def test_foreign_reassignment_of_the_topic_refuses_it(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2])
     place_topic(memory, "b", [1], [2])
     assert not any(memory.reassign({("a", 0): (3,)}).values())
-    plan = plan_for(memory, declared("a", 2, 2), declared("b", 2, 2))
+    plan = plan_for(memory, declare_topic("a", 2, 2), declare_topic("b", 2, 2))
     assert [planned.status for planned in plan.changes] == [Status.REFUSED, Status.PLANNED]
     assert "reassign" in str(plan.changes[0].reason)
     assert list_codes(plan) == ["KF427"]
 
 
-def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
+def test_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: MemoryCluster) -> None:
     class Blind(Watched):
         def layout(self, topics: Collection[str] | None = None) -> Layout:  # noqa: ARG002
             raise Unreachable("no answer in time")
@@ -363,8 +368,8 @@ def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: M
     place_topic(memory, "a", [1], [2])
     place_topic(memory, "b", [1], [2])
     desired = (
-        declared("a", 4, 2, min_insync_replicas="2"),
-        declare_placement(declared("b", 2, 1), "static", "1,3"),
+        declare_topic("a", 4, 2, min_insync_replicas="2"),
+        declare_placement(declare_topic("b", 2, 1), "static", "1,3"),
     )
     plan = plan_for(Blind(memory), *desired)
     assert list_codes(plan) == ["KF423"]
@@ -378,7 +383,7 @@ def test_a_layout_that_cannot_be_read_defers_replicas_and_nothing_else(memory: M
     assert (grown.status, static.status) == (Status.PLANNED, Status.REFUSED)
 
 
-def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -> None:
+def test_reassignments_that_cannot_be_read_refuse_moves(memory: MemoryCluster) -> None:
     class Veiled(Watched):
         def layout(self, topics: Collection[str] | None = None) -> Layout:
             return replace(self.cluster.layout(topics), reassigning=None)
@@ -387,9 +392,9 @@ def test_reassignments_that_cannot_be_seen_refuse_moves(memory: MemoryCluster) -
         place_topic(memory, name, [1, 2], [2, 3])
     plan = plan_for(
         Veiled(memory),
-        declared("grows", 3, 2),
-        declared("moves", 2, 3),
-        declare_placement(declared("racks", 2, 2), "rack-aware"),
+        declare_topic("grows", 3, 2),
+        declare_topic("moves", 2, 3),
+        declare_placement(declare_topic("racks", 2, 2), "rack-aware"),
     )
     assert {planned.ref.name: planned.status for planned in plan.changes} == {
         "grows": Status.PLANNED,
@@ -405,19 +410,19 @@ def test_replicas_without_known_sizes_are_planned_all_the_same(memory: MemoryClu
             raise PermissionDenied(f"not for {len(partitions)} of yours")
 
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(Weightless(memory), declared("a", 2, 2))
+    plan = plan_for(Weightless(memory), declare_topic("a", 2, 2))
     assert list_fields(plan)["placement"].assessment.reason == "2 replicas are copied"
     assert list_codes(plan) == ["KF416"]
 
 
-def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryCluster) -> None:
+def test_replicas_that_moved_during_planning_refuse_it(memory: MemoryCluster) -> None:
     class Moving(Watched):
         def layout(self, topics: Collection[str] | None = None) -> Layout:
             self.cluster.execute([AddPartitions(topic("a"), 2, 3)])
             return self.cluster.layout(topics)
 
     place_topic(memory, "a", [1], [2])
-    plan = plan_for(Moving(memory), declared("a", 2, 2))
+    plan = plan_for(Moving(memory), declare_topic("a", 2, 2))
     assert "moved while the plan was made" in str(plan.changes[0].reason)
 
 
@@ -426,9 +431,9 @@ def test_replicas_that_moved_while_the_plan_was_made_refuse_it(memory: MemoryClu
 
 def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3])
-    first = read_target(plan_for(memory, declared("a", 3, 2)))
+    first = read_target(plan_for(memory, declare_topic("a", 3, 2)))
     assert not any(memory.reassign({("a", 0): first[0], ("a", 1): first[1]}).values())
-    plan = plan_for(memory, declared("a", 3, 2))
+    plan = plan_for(memory, declare_topic("a", 3, 2))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
     assert list_fields(plan)["placement"].before == "1,2,3"
@@ -436,20 +441,20 @@ def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -
     assert list_codes(plan) == []
 
 
-def test_a_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
+def test_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (1, 2)}).values())
     watched = Counting(memory)
-    plan = build_plan(Request([declared("a", 1, 2)], reading=True), watched, Settings(), None)
+    plan = build_plan(Request([declare_topic("a", 1, 2)], reading=True), watched, Settings(), None)
     assert (plan.changes, watched.layouts) == ((), 0)
-    plan = build_plan(Request([declared("a", 1, 2)]), watched, Settings(), None)
+    plan = build_plan(Request([declare_topic("a", 1, 2)]), watched, Settings(), None)
     assert list_fields(plan)["placement"].before == "1"
 
 
 def test_replicas_that_others_move_about_are_no_change(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (2,)}).values())
-    plan = plan_for(memory, declared("a", 1, 1))
+    plan = plan_for(memory, declare_topic("a", 1, 1))
     assert plan.changes == ()
 
 
@@ -463,23 +468,23 @@ FACTORS = st.integers(1, 3)
         max_size=4,
     )
 )
-def test_an_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int, int, bool]]) -> None:
+def test_applied_plan_leaves_nothing_to_plan(topics: list[tuple[int, int, int, int, bool]]) -> None:
     memory = build_cluster(4)
     memory.pace(2)
     desired = []
-    for number, (partitions, factor, more, wanted, spread) in enumerate(topics):
-        made(memory, f"t{number}", partitions, factor)
+    for number, (partitions, factor, extra, wanted, spread) in enumerate(topics):
+        create_topic(memory, f"t{number}", partitions, factor)
         least = str(max(1, wanted - 1))
         meant = {f"replication-factor-cut from {factor}": "meant"} if wanted == 1 < factor else None
-        one = declared(f"t{number}", partitions + more, wanted, allow=meant, min_insync_replicas=least)
-        desired.append(declare_placement(one, "rack-aware") if spread else one)
+        item = declare_topic(f"t{number}", partitions + extra, wanted, allow=meant, min_insync_replicas=least)
+        desired.append(declare_placement(item, "rack-aware") if spread else item)
     plan = plan_for(memory, *desired)
     assert all(planned.status is Status.PLANNED for planned in plan.changes)
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    assert [one.message for one in report.results if one.result is not Result.APPLIED] == []
+    assert [result.message for result in report.results if result.result is not Result.APPLIED] == []
     assert plan_for(memory, *desired).changes == ()
     again = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    assert {one.result for one in again.results} <= {Result.ALREADY}
+    assert {result.result for result in again.results} <= {Result.ALREADY}
     for planned in plan.changes:
         wanted_there = {f.path: f.after for f in getattr(planned.change, "fields", ())}.get("placement")
         if wanted_there is not None:

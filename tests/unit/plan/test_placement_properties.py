@@ -33,8 +33,8 @@ def scenes(
     return found, wants
 
 
-def placed(found: Layout, wants: Sequence[PlacementRequest]) -> Mapping[str, Assignment]:
-    """What is placed; every want is either placed or refused."""
+def place_all(found: Layout, wants: Sequence[PlacementRequest]) -> Mapping[str, Assignment]:
+    """Return the placed topics; every request is either placed or refused."""
     result = place(wants, found)
     assert {want.topic for want in wants} == {*result.assignments, *result.refused}
     assert not set(result.assignments) & set(result.refused)
@@ -45,7 +45,7 @@ def partitions(
     found: Layout, wants: Sequence[PlacementRequest]
 ) -> list[tuple[PlacementRequest, PartitionState | None, Replicas, Replicas]]:
     """Every placed partition: its want, its state if it exists, its replicas before and after."""
-    assignments = placed(found, wants)
+    assignments = place_all(found, wants)
     result = []
     for want in wants:
         states = found.topics.get(want.topic, ())
@@ -55,8 +55,8 @@ def partitions(
     return result
 
 
-def used(found: Layout, replicas: Replicas) -> int:
-    """How many racks live replicas use; brokers are racks where not all have one."""
+def count_racks(found: Layout, replicas: Replicas) -> int:
+    """Count the racks that live replicas use; brokers are racks where not all have one."""
     racks = {broker.id: broker.rack for broker in found.brokers}
     if not all(racks.values()):
         return len(set(replicas) & set(racks))
@@ -64,7 +64,7 @@ def used(found: Layout, replicas: Replicas) -> int:
 
 
 def rack_count(found: Layout) -> int:
-    """How many racks there are to use."""
+    """Count the racks there are to use."""
     racks = [broker.rack for broker in found.brokers]
     return len(set(racks)) if all(racks) else len(racks)
 
@@ -79,7 +79,7 @@ def test_every_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(
     scene: tuple[Layout, list[PlacementRequest]],
 ) -> None:
     found, wants = scene
-    assignments = placed(found, wants)
+    assignments = place_all(found, wants)
     for want in wants:
         if want.topic in assignments:
             assert len(assignments[want.topic]) == want.partitions
@@ -117,7 +117,7 @@ def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[PlacementReq
 
 
 @given(scenes())
-def test_the_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
+def test_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
     scene: tuple[Layout, list[PlacementRequest]],
 ) -> None:
     found, wants = scene
@@ -148,7 +148,7 @@ def test_new_replicas_use_as_many_racks_as_can_be(scene: tuple[Layout, list[Plac
     for want, _, before, after in partitions(found, wants):
         added = want.replication_factor - len(before)
         if added > 0:
-            assert used(found, after) == min(used(found, before) + added, rack_count(found))
+            assert count_racks(found, after) == min(count_racks(found, before) + added, rack_count(found))
 
 
 @given(layouts.healthy(), st.data())
@@ -160,9 +160,11 @@ def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataO
     for _, state, before, after in partitions(found, [want]):
         assert state is not None
         if len(before) > factor:
-            others = set(before) - {state.leader}
-            choices = itertools.combinations(sorted(others), factor - 1)
-            assert used(found, after) == max(used(found, (*rest, state.leader or 0)) for rest in choices)
+            remaining = set(before) - {state.leader}
+            choices = itertools.combinations(sorted(remaining), factor - 1)
+            assert count_racks(found, after) == max(
+                count_racks(found, (*remainder, state.leader or 0)) for remainder in choices
+            )
 
 
 @given(scenes(st.just(Strategy.RACK_AWARE)))
@@ -172,15 +174,15 @@ def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         up = len(set(after) & live(found))
-        assert used(found, after) == min(up, rack_count(found))
+        assert count_racks(found, after) == min(up, rack_count(found))
         if len(before) == want.replication_factor:
-            assert len(set(after) - set(before)) == used(found, after) - used(found, before)
+            assert len(set(after) - set(before)) == count_racks(found, after) - count_racks(found, before)
 
 
 @given(scenes())
 def test_what_is_placed_stays(scene: tuple[Layout, list[PlacementRequest]]) -> None:
     found, wants = scene
-    assignments = placed(found, wants)
+    assignments = place_all(found, wants)
     topics = dict(found.topics)
     for topic, assignment in assignments.items():
         states = list(topics.get(topic, ()))
@@ -191,18 +193,18 @@ def test_what_is_placed_stays(scene: tuple[Layout, list[PlacementRequest]]) -> N
         )
     after = Layout(found.brokers, topics)
     kept = [want for want in wants if want.topic in assignments]
-    assert placed(after, kept) == assignments
+    assert place_all(after, kept) == assignments
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_the_order_of_the_input_does_not_matter(
+def test_order_of_the_input_does_not_matter(
     scene: tuple[Layout, list[PlacementRequest]], chance: object
 ) -> None:
     found, wants = scene
-    assert place(*_shuffled(found, wants, chance)) == place(wants, found)
+    assert place(*_shuffle_request(found, wants, chance)) == place(wants, found)
 
 
-def _shuffled(
+def _shuffle_request(
     found: Layout, wants: Sequence[PlacementRequest], chance: object
 ) -> tuple[list[PlacementRequest], Layout]:
     shuffle = chance.shuffle  # type: ignore[attr-defined]
@@ -251,7 +253,7 @@ def test_raised_without_racks_nothing_is_more_even(data: st.DataObject, factor: 
         for _, _, replicas in rows
     ]
     least = min(_squares(ids, option) for option in itertools.product(*choices))
-    result = placed(
+    result = place_all(
         small, [PlacementRequest(topic, len(small.topics[topic]), factor) for topic in small.topics]
     )
     assert _squares(ids, [r for assignment in result.values() for r in assignment]) == least
@@ -262,53 +264,51 @@ def _squares(ids: Sequence[int], rows: Sequence[Replicas]) -> int:
     return sum(counts[broker] ** 2 for broker in ids)
 
 
-def rebalanced(found: Layout, **options: object) -> tuple[Mapping[str, Assignment], Layout]:
+def rebalance_all(found: Layout, **options: object) -> tuple[Mapping[str, Assignment], Layout]:
     """Everything after a rebalance, and the layout then."""
     result = rebalance(found.topics, found, **options)  # type: ignore[arg-type]
     assert not result.refused
-    return {**layouts.state_of(found), **result.assignments}, layouts.moved(found, result.assignments)
+    return {**layouts.state_of(found), **result.assignments}, layouts.move_topics(found, result.assignments)
 
 
 @given(layouts.healthy())
-def test_a_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layout) -> None:
-    after, _ = rebalanced(found)
+def test_rebalance_keeps_the_number_of_replicas_and_the_use_of_racks(found: Layout) -> None:
+    after, _ = rebalance_all(found)
     for topic in found.topics:
         for old, new in zip(found.assignment(topic), after[topic], strict=True):
             assert len(new) == len(set(new)) == len(old)
-            assert used(found, new) >= used(found, old)
+            assert count_racks(found, new) >= count_racks(found, old)
 
 
 @given(layouts.healthy())
-def test_a_rebalance_never_makes_anything_less_even(found: Layout) -> None:
+def test_rebalance_never_makes_anything_less_even(found: Layout) -> None:
     before = balance(layouts.state_of(found), found.brokers)
-    after = balance(rebalanced(found)[0], found.brokers)
+    after = balance(rebalance_all(found)[0], found.brokers)
     assert after.replica_spread <= before.replica_spread
     assert after.leader_spread <= before.leader_spread
     assert after.narrow <= before.narrow
 
 
 @given(layouts.healthy(), st.data())
-def test_a_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) -> None:
+def test_second_rebalance_moves_nothing(found: Layout, data: st.DataObject) -> None:
     add = data.draw(st.sets(st.sampled_from(sorted(live(found))), max_size=2))
-    _, after = rebalanced(found, add=add)
+    _, after = rebalance_all(found, add=add)
     assert not rebalance(after.topics, after, add=add).assignments
 
 
 @given(layouts.healthy(racks=False, least=2))
 def test_without_racks_a_rebalance_is_even_with_the_fewest_moves(found: Layout) -> None:
     before = balance(layouts.state_of(found), found.brokers)
-    after, _ = rebalanced(found)
+    after, _ = rebalance_all(found)
     assert balance(after, found.brokers).replica_spread <= 1
-    share, more = divmod(sum(before.replicas.values()), len(found.brokers))
+    share, extra = divmod(sum(before.replicas.values()), len(found.brokers))
     fullest = sorted(before.replicas.values(), reverse=True)
-    excess = sum(max(0, count - share - (rank < more)) for rank, count in enumerate(fullest))
+    excess = sum(max(0, count - share - (rank < extra)) for rank, count in enumerate(fullest))
     assert moves(layouts.state_of(found), after).replicas == excess
 
 
 @given(layouts.healthy(least=3), st.data())
-def test_a_removed_broker_holds_nothing_and_only_its_replicas_move(
-    found: Layout, data: st.DataObject
-) -> None:
+def test_removed_broker_holds_nothing_and_only_its_replicas_move(found: Layout, data: st.DataObject) -> None:
     remove = data.draw(st.sets(st.sampled_from(sorted(live(found))), min_size=1, max_size=2))
     result = rebalance(found.topics, found, remove=remove)
     left = [broker for broker in found.brokers if broker.id not in remove]
@@ -323,8 +323,8 @@ def test_a_removed_broker_holds_nothing_and_only_its_replicas_move(
             assert len(new) == len(set(new)) == len(old)
             assert set(old) - remove <= set(new)
             kept, came = tuple(set(old) - remove), len(set(old) & remove)
-            assert used(remaining, new) == min(
-                used(remaining, kept) + came, max(rack_count(remaining), used(remaining, kept))
+            assert count_racks(remaining, new) == min(
+                count_racks(remaining, kept) + came, max(rack_count(remaining), count_racks(remaining, kept))
             )
             if not set(old) & remove:
                 assert new == old
@@ -336,7 +336,7 @@ def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
 ) -> None:
     added = data.draw(st.sampled_from(sorted(live(found))))
     before = balance(layouts.state_of(found), found.brokers)
-    after, _ = rebalanced(found, add=[added])
+    after, _ = rebalance_all(found, add=[added])
     share = -(-sum(before.replicas.values()) // len(found.brokers))
     assert balance(after, found.brokers).replicas[added] <= max(share, before.replicas[added])
     for topic in found.topics:
@@ -345,13 +345,13 @@ def test_only_an_added_broker_gets_replicas_and_no_more_than_its_share(
 
 
 @given(layouts.layouts(), st.randoms(use_true_random=False))
-def test_the_order_of_the_input_does_not_matter_to_a_rebalance(found: Layout, chance: object) -> None:
-    _, mixed = _shuffled(found, [], chance)
+def test_order_of_the_input_does_not_matter_to_a_rebalance(found: Layout, chance: object) -> None:
+    _, mixed = _shuffle_request(found, [], chance)
     assert rebalance(list(mixed.topics), mixed) == rebalance(sorted(found.topics), found)
 
 
 @given(layouts.layouts())
-def test_a_rebalance_leaves_partitions_with_a_broker_that_is_down(found: Layout) -> None:
+def test_rebalance_leaves_partitions_with_a_broker_that_is_down(found: Layout) -> None:
     after = rebalance(found.topics, found).assignments
     for topic, assignment in after.items():
         for old, new in zip(found.assignment(topic), assignment, strict=True):

@@ -165,7 +165,7 @@ ADDED_LATER = {
 """Keys that a plan of format 1 may go without."""
 
 
-def test_the_schema_is_a_strict_schema() -> None:
+def test_schema_is_a_strict_schema() -> None:
     schema = load_schema("plan")
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -230,7 +230,7 @@ def test_shape_of_the_document() -> None:
     assert (delete["action"], delete["status"], delete["hazard"]) == ("delete", "refused", "delete")
 
 
-def test_the_fields_of_a_create_are_in_natural_order_without_a_before() -> None:
+def test_fields_of_a_create_are_in_natural_order_without_a_before() -> None:
     fields = build_document()["changes"][0]["fields"]
     order = ["partitions", "replicationFactor", "config.b", "config.z", "zoo"]
     assert [f["path"] for f in fields] == order
@@ -238,7 +238,7 @@ def test_the_fields_of_a_create_are_in_natural_order_without_a_before() -> None:
     assert [f["after"] for f in fields] == [6, 3, None, "1", "1"]
 
 
-def test_a_refused_delete_keeps_its_judgement_beside_its_refusal() -> None:
+def test_refused_delete_keeps_its_judgement_beside_its_refusal() -> None:
     delete = build_document()["changes"][2]
     assert (delete["risk_reason"], delete["risk_remedy"]) == ("all records are lost", "export them")
     assert (delete["reason"], delete["remedy"]) == ("it is protected", "take the protection out first")
@@ -264,7 +264,7 @@ def test_values_keep_their_type(value: str | int | None) -> None:
 # --- the digest ------------------------------------------------------------------------------------
 
 
-def test_the_digest_covers_what_is_done_and_where_and_not_when() -> None:
+def test_digest_covers_what_is_done_and_where_and_not_when() -> None:
     # The digest ignores when where and by what the plan was made.
     moved = replace(
         PLAN,
@@ -319,7 +319,7 @@ def build_full_document() -> dict[str, Any]:
     return build_document(whole, replace(HEADER, configuration="kafkaform.yaml", servers="k:9092"))
 
 
-def _tampered(value: object) -> object:
+def _tamper_with(value: object) -> object:
     match value:
         case bool():
             return not value
@@ -331,7 +331,7 @@ def _tampered(value: object) -> object:
             return "x"
 
 
-def test_the_digest_covers_every_member_but_those_that_are_named() -> None:
+def test_digest_covers_every_member_but_those_that_are_named() -> None:
     original = build_full_document()
     uncovered: set[str] = set()
     covered: set[str] = set()
@@ -342,7 +342,7 @@ def test_the_digest_covers_every_member_but_those_that_are_named() -> None:
             parent = parent[step]
         if isinstance(parent[path[-1]], dict | list):
             continue  # what it consists of is changed
-        parent[path[-1]] = _tampered(parent[path[-1]])
+        parent[path[-1]] = _tamper_with(parent[path[-1]])
         name = "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
         (covered if digest_of(edited) != original["digest"] else uncovered).add(name)
     assert uncovered - {"changes[].source", "diagnostics[].source"} == NOT_IN_THE_DIGEST
@@ -402,7 +402,7 @@ DAMAGED = damage_json(seal(build_full_document()))
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_plan_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+def test_damaged_plan_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     for content in DAMAGED[kind]:
         file.write_bytes(content)
@@ -513,10 +513,10 @@ def test_reader_and_schema_refuse_the_same(data: st.DataObject) -> None:
     node = d
     for step in parents:
         node = node[step]
-    what = data.draw(st.sampled_from(["set", "remove", "add"]))
-    if what == "remove":
+    mutation = data.draw(st.sampled_from(["set", "remove", "add"]))
+    if mutation == "remove":
         del node[key]
-    elif what == "add" and isinstance(node, dict):
+    elif mutation == "add" and isinstance(node, dict):
         node["extra"] = data.draw(JUNK)
     else:
         node[key] = data.draw(JUNK)
@@ -560,7 +560,7 @@ def test_package_data_comes_before_the_checkout(tmp_path: Path, monkeypatch: pyt
     load_schema.cache_clear()
 
 
-def test_the_digest_is_over_ascii_json_with_sorted_keys_and_no_spaces() -> None:
+def test_digest_is_over_ascii_json_with_sorted_keys_and_no_spaces() -> None:
     """As schemas/plan.schema.json says, so that others can check it."""
     made = {
         "format_version": 1,
@@ -614,7 +614,7 @@ def test_invalid_placement_is_refused(before: FieldValue, after: FieldValue) -> 
         plan_from_json(write_placement(before, after), "plan.json")
 
 
-def test_a_file_name_that_is_not_utf_8_is_written_as_text() -> None:
+def test_file_name_that_is_not_utf_8_is_written_as_text() -> None:
     odd = "é/\udc80.yaml"
     change = replace(PLAN.changes[0], location=Location(odd, 3))
     text = plan_to_json(replace(PLAN, changes=(change,)), replace(HEADER, configuration=odd))

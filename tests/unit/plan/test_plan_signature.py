@@ -56,7 +56,7 @@ def read_refusal(text: str, *keys: Ed25519PrivateKey) -> str:
 
 
 @given(strategies.plans(max_changes=2), strategies.headers())
-def test_a_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
+def test_signed_plan_is_the_same_plan(plan: Plan, header: PlanHeader) -> None:
     unsigned = plan_to_json(plan, header)
     signed = sign(unsigned, KEY, MERGED)
     verify(signed, KEY)
@@ -121,7 +121,7 @@ def test_only_the_signature_of_a_trusted_key_on_this_plan_is_accepted() -> None:
                              "suggestion": None, "waived": None}]),
     ],
 )  # fmt: skip
-def test_the_signature_covers_everything(path: tuple[str | int, ...], value: Any) -> None:
+def test_signature_covers_everything(path: tuple[str | int, ...], value: Any) -> None:
     document = json.loads(SIGNED)
     *parents, last = path
     node = document
@@ -209,7 +209,7 @@ def test_invalid_purpose_has_a_place(member: Any, place: str) -> None:
 
 
 @pytest.mark.parametrize("which", ["the first", "the last"])
-def test_a_plan_that_readers_would_see_differently_is_refused(which: str) -> None:
+def test_plan_that_readers_would_see_differently_is_refused(which: str) -> None:
     """Of two equal keys, some readers take the first and some the last."""
     member = '"created_at": "2025-06-01T12:00:00Z"'
     assert SIGNED.count(member) == 1
@@ -219,7 +219,7 @@ def test_a_plan_that_readers_would_see_differently_is_refused(which: str) -> Non
 
 
 def test_openssl_and_jq_verify_it_too(tmp_path: Path) -> None:
-    """What docs/saved-plans.md shows: nobody needs to take kafkaform's word for it."""
+    """Anybody can check the signature without kafkaform, as docs/saved-plans.md shows."""
     (tmp_path / "plan.json").write_text(SIGNED)
     pem = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "verify.pem").write_bytes(pem)

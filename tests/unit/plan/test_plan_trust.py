@@ -47,13 +47,13 @@ def test_without_terms_any_plan_of_this_version_is_accepted() -> None:
 # --- signature -------------------------------------------------------------------------------------
 
 
-def test_the_signature_comes_before_everything_that_it_covers() -> None:
+def test_signature_comes_before_everything_that_it_covers() -> None:
     bad = replace(MADE, tool_version="9.0.0", created_at="2031-13-01T00:00:00Z", commit=OTHER)
     terms = TrustRequirements((KEY.public_key(),), max_age=timedelta(0), checkout=Checkout(HEAD))
     assert "the plan is not signed" in read_refusal(bad, terms).message
 
 
-def test_a_signed_plan_meets_all_terms() -> None:
+def test_signed_plan_meets_all_terms() -> None:
     made = sign_header(Purpose.APPLY)
     check(made, TrustRequirements(KEYS, max_age=timedelta(hours=1), checkout=Checkout(HEAD)))
     with pytest.raises(PlanFileError, match="not trusted here"):
@@ -66,11 +66,11 @@ KEYS = (KEY.public_key(),)
 
 
 def sign_header(purpose: Purpose, made: PlanHeader = MADE, ref: str | None = "refs/heads/main") -> PlanHeader:
-    """What a plan with this header says once it is signed."""
+    """Return the signature of a plan with this header."""
     return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, SignedFor(purpose, ref)), "plan.json")[1]
 
 
-def test_a_plan_is_applied_only_if_it_was_signed_for_that() -> None:
+def test_plan_is_applied_only_if_it_was_signed_for_that() -> None:
     # A plan that is signed for review is not applied as it is.
     error = read_refusal(sign_header(Purpose.REVIEW), TrustRequirements(KEYS))
     assert "signed for review, not for apply" in error.message
@@ -87,7 +87,7 @@ def test_a_plan_is_applied_only_if_it_was_signed_for_that() -> None:
     check(made, TrustRequirements())  # where nobody asks for a signature
 
 
-def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -> None:
+def test_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -> None:
     work = Work(tmp_path)
     first = work.commit(**{"topics/a.yaml": "a"})
     work.git("checkout", "-q", "-b", "other")
@@ -119,7 +119,7 @@ def test_a_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path)
     )  # nobody asks for a signature
 
 
-def test_the_ref_that_is_checked_out(tmp_path: Path) -> None:
+def test_ref_that_is_checked_out(tmp_path: Path) -> None:
     work = Work(tmp_path)
     work.commit(a="1")
     repository = Repository.find(tmp_path)
@@ -135,7 +135,7 @@ def test_the_ref_that_is_checked_out(tmp_path: Path) -> None:
     assert repository.read_ref() == "refs/remotes/pull/13/merge"
 
 
-def test_a_plan_of_another_version_is_refused_by_name() -> None:
+def test_plan_of_another_version_is_refused_by_name() -> None:
     error = read_refusal(replace(MADE, tool_version="7.2.1\x1b[2J"), TrustRequirements())
     assert r"made by kafkaform 7.2.1\x1b[2J, and this is" in error.message
 
@@ -175,7 +175,7 @@ def test_invalid_time_is_refused(created: str) -> None:
 
 
 @given(st.timedeltas(timedelta(0), timedelta(days=700)), st.timedeltas(timedelta(0), timedelta(days=700)))
-def test_a_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -> None:
+def test_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -> None:
     created = (NOW - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     made = replace(MADE, created_at=created)
     if age > max_age:

@@ -104,7 +104,7 @@ def plan_change(desired: Desired, *topics: Observed, facts: Facts = FACTS, **pol
 
 
 def judge_again(plan: Plan, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
-    """What becomes of an earlier plan when it is judged again."""
+    """Return an earlier plan after it is judged again."""
     return judge_by(plan, build_reading(*topics), facts, Policy(**policy))
 
 
@@ -115,7 +115,7 @@ def plan_update(desired: Desired, *topics: Observed, **policy: Any) -> Update:
 
 
 def list_operations(plan: Plan) -> list[object]:
-    """What an apply of the plan asks the cluster for."""
+    """Return the operations of an apply of the plan."""
     return [
         operation
         for planned in plan.select_by_status(Status.PLANNED)
@@ -163,8 +163,8 @@ def test_delete_needs_consent() -> None:
     assert (change.status, change.missing) == (Status.NEEDS_CONSENT, ("delete",))
     allowed = plan_change(tombstone(allow={"delete of id-t": "unused"}), live())
     assert allowed.status is Status.PLANNED
-    for other in ("delete", "delete of id-u", "delete from id-t"):  # of a topic that was there before
-        assert plan_change(tombstone(allow={other: "unused"}), live()).status is Status.NEEDS_CONSENT
+    for second in ("delete", "delete of id-u", "delete from id-t"):  # of a topic that was there before
+        assert plan_change(tombstone(allow={second: "unused"}), live()).status is Status.NEEDS_CONSENT
     assert KINDS["Topic"].operations(allowed.change) == (DeleteTopic(ref(), "id-t"),)
 
 
@@ -260,7 +260,7 @@ def test_unknown_defaults_are_the_worst_and_compaction_has_no_retention() -> Non
 # --- refusals hold back the whole resource -----------------------------------------------------------
 
 
-def test_a_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
+def test_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
     desired = declare(
         {"partitions": 6, "retention.ms": "1", "segment.ms": "5"}, allow={"retention-cut from 7d": "yes"}
     )
@@ -294,7 +294,7 @@ def test_brake_refuses_disruptive_and_destructive_changes() -> None:
         declare({"retention.ms": 14 * DAY}, "safe"),
         declare(name="new"),
     ]
-    topics = [live(name=one.ref.name) for one in desired[:3]]
+    topics = [live(name=item.ref.name) for item in desired[:3]]
     changes = {change.ref.name: change for change in build_plan(desired, *topics, brake=brake).changes}
     assert {name: risk_of(change.change) for name, change in changes.items()} == {
         "disruptive": Risk.DISRUPTIVE,
@@ -378,7 +378,7 @@ def test_forbid_beats_consent_and_the_impossible_comes_first() -> None:
 # --- replication factor ------------------------------------------------------------------------------
 
 
-def test_a_replication_factor_difference_is_a_change_of_its_own() -> None:
+def test_replication_factor_difference_is_a_change_of_its_own() -> None:
     # A plan with only a replication factor difference is not empty.
     plan = build_plan([declare({"replicationFactor": 3})], live())
     (change,) = plan.changes
@@ -390,7 +390,7 @@ def test_a_replication_factor_difference_is_a_change_of_its_own() -> None:
     assert [(f.before, f.after) for f in mixed.fields] == [("2-3", 3)]
 
 
-def test_a_replication_factor_difference_does_not_hold_back_the_rest() -> None:
+def test_replication_factor_difference_does_not_hold_back_the_rest() -> None:
     plan = build_plan([declare({"replicationFactor": 3, "segment.ms": "5"})], live())
     assert plan.changes[0].status is Status.PLANNED
     assert isinstance(plan.changes[0].change, Update)
@@ -457,9 +457,7 @@ def test_undeclared_configs_are_reset_at_their_risk_and_throttles_are_left() -> 
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_an_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_into_force(
-    known: bool,
-) -> None:
+def test_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_into_force(known: bool) -> None:
     own: Values = {"cleanup.policy": "compact", "min.compaction.lag.ms": "604800000", "preallocate": "true"}
     defaults = {**DEFAULTS, "min.compaction.lag.ms": "0", "preallocate": "false"}
     facts = replace(FACTS, config_defaults={"Topic": defaults} if known else {})
@@ -574,7 +572,7 @@ def test_diagnostics_come_by_severity_and_place_whatever_their_order() -> None:
 # --- order and choice --------------------------------------------------------------------------------
 
 
-def test_a_plan_is_narrowed_by_globs_of_kind_and_name() -> None:
+def test_plan_is_narrowed_by_globs_of_kind_and_name() -> None:
     plan = build_plan([declare(name=n) for n in ("a.1", "a.2", "b.1")])
     assert [c.ref.name for c in narrow(plan, ["Topic/a.*"]).changes] == ["a.1", "a.2"]
     assert narrow(plan, ["topic/*", "a.1"]).changes == ()
@@ -668,7 +666,7 @@ def test_consent_may_name_a_value_of_each_cluster(value: str) -> None:
     assert list_idle_consents(cut, live({"retention.ms": value})) == []
 
 
-def test_a_consent_covers_the_value_and_the_place_that_it_names() -> None:
+def test_consent_covers_the_value_and_the_place_that_it_names() -> None:
     cut = declare({"retention.ms": str(DAY)}, allow={"retention-cut": "hold ended"})
     assert plan_change(cut, live()).status is Status.NEEDS_CONSENT, "it names no value"
     # Each place of a hazard needs its own consent.
@@ -682,10 +680,14 @@ def test_a_consent_covers_the_value_and_the_place_that_it_names() -> None:
     assert [consent.reason for consent in plan.consents] == ["T-2; T-1"]
     # Counts are what a consent can be for.
     compacted = live({"partitions": 6, "cleanup.policy": "compact"})
-    for said, status in (("6", Status.PLANNED), ("3", Status.NEEDS_CONSENT), ("x", Status.NEEDS_CONSENT)):
-        allow = {f"partition-increase-compacted from {said}": "T-1"}
-        more = declare({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
-        assert plan_change(more, compacted).status is status
+    for consented, status in (
+        ("6", Status.PLANNED),
+        ("3", Status.NEEDS_CONSENT),
+        ("x", Status.NEEDS_CONSENT),
+    ):
+        allow = {f"partition-increase-compacted from {consented}": "T-1"}
+        extra = declare({"partitions": 12, "cleanup.policy": "compact"}, allow=allow)
+        assert plan_change(extra, compacted).status is status
 
 
 # --- a saved plan --------------------------------------------------------------------------------------

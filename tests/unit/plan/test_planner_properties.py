@@ -93,7 +93,7 @@ def configs(draw: DrawFn) -> dict[str, str]:
 
 
 @st.composite
-def observed(draw: DrawFn, name: str) -> Observed:
+def draw_observed(draw: DrawFn, name: str) -> Observed:
     """A topic on the cluster, also with partitions whose replicas differ in number."""
     own: dict[str, FieldValue] = {
         "partitions": draw(counts),
@@ -102,16 +102,16 @@ def observed(draw: DrawFn, name: str) -> Observed:
     }
     if draw(st.booleans()):
         own[THROTTLE] = "*"
-    return held(ResourceRef("Topic", name), own)
+    return build_observed(ResourceRef("Topic", name), own)
 
 
-def held(ref: ResourceRef, own: State) -> Observed:
+def build_observed(ref: ResourceRef, own: State) -> Observed:
     inherited = {CONFIG_PREFIX + key: value for key, value in DEFAULTS.items()}
     return Observed(ref, f"id-{ref.name}", own, {**inherited, **own})
 
 
 def canonical(state: State) -> dict[str, FieldValue]:
-    """What a manifest that says the same holds."""
+    """Return the contents of a manifest that declares the same."""
     known = kafka_configs.topic_configs()
     return {
         path: kafka_configs.canonical(known.get(path.removeprefix(CONFIG_PREFIX)), str(value))
@@ -123,7 +123,7 @@ def canonical(state: State) -> dict[str, FieldValue]:
 
 
 @st.composite
-def desired(draw: DrawFn, name: str, like: Observed | None) -> Desired:
+def draw_desired(draw: DrawFn, name: str, like: Observed | None) -> Desired:
     """A declaration, often near to what is there."""
     intent = Intent(
         keyed=draw(st.sampled_from((None, True, False))),
@@ -146,11 +146,11 @@ def desired(draw: DrawFn, name: str, like: Observed | None) -> Desired:
 
 @st.composite
 def situations(draw: DrawFn) -> tuple[list[Desired], Observation]:
-    """What is wanted, and what is: topics of either, of both, and of neither."""
-    live = [draw(observed(name)) for name in draw(st.lists(st.sampled_from(NAMES), unique=True))]
+    """Draw declared and observed topics: of either, of both, and of neither."""
+    live = [draw(draw_observed(name)) for name in draw(st.lists(st.sampled_from(NAMES), unique=True))]
     by_name = {topic.ref.name: topic for topic in live}
     names = draw(st.lists(st.sampled_from(NAMES), unique=True))
-    wanted = [draw(desired(name, by_name.get(name))) for name in names]
+    wanted = [draw(draw_desired(name, by_name.get(name))) for name in names]
     return wanted, reading(live)
 
 
@@ -158,13 +158,13 @@ def reading(live: list[Observed]) -> Observation:
     return Observation({topic.ref: topic for topic in live}, frozenset(topic.ref for topic in live))
 
 
-def applied(plan: Plan, before: Observation) -> Observation:
-    """What is there once an apply has carried out a plan: a model of executor and cluster in one."""
+def apply_plan(plan: Plan, before: Observation) -> Observation:
+    """Return the state after an apply has carried out a plan: a model of executor and cluster in one."""
     live = dict(before.resources)
     for planned in plan.select_by_status(Status.PLANNED):
         match planned.change:
             case Create(ref, state):
-                live[ref] = held(ref, state)
+                live[ref] = build_observed(ref, state)
             case Delete(ref):
                 del live[ref]
             case Update(ref, _, fields):
@@ -173,28 +173,30 @@ def applied(plan: Plan, before: Observation) -> Observation:
                     if field.deferred is None:
                         assert own.pop(field.path, None) == field.before
                         own |= {} if field.after is None else {field.path: field.after}
-                live[ref] = held(ref, own)
+                live[ref] = build_observed(ref, own)
     return reading(list(live.values()))
 
 
 @given(
-    st.lists(st.sampled_from(NAMES), unique=True).flatmap(lambda names: st.tuples(*map(observed, names))),
+    st.lists(st.sampled_from(NAMES), unique=True).flatmap(
+        lambda names: st.tuples(*map(draw_observed, names))
+    ),
     facts,
 )
 def test_what_is_as_wanted_gives_an_empty_plan(live: tuple[Observed, ...], known: Facts) -> None:
     same = [Desired(t.ref, canonical({**t.state, "replicationFactor": 3})) for t in live]
-    there = [held(t.ref, {**t.state, "replicationFactor": 3}) for t in live]
+    there = [build_observed(t.ref, {**t.state, "replicationFactor": 3}) for t in live]
     assert plan_from(same, reading(there), known) == Plan("c", unchanged=len(live))
 
 
 @many
 @given(situations(), facts, policies)
-def test_an_applied_plan_leaves_nothing_to_plan(
+def test_applied_plan_leaves_nothing_to_plan(
     situation: tuple[list[Desired], Observation], known: Facts, policy: Policy
 ) -> None:
     wanted, before = situation
     plan = plan_from(wanted, before, known, policy)
-    again = plan_from(wanted, applied(plan, before), known, policy)
+    again = plan_from(wanted, apply_plan(plan, before), known, policy)
     done = {planned.ref for planned in plan.select_by_status(Status.PLANNED)}
     for planned in again.changes:
         if planned.ref in done:  # only what waits for replicas is left
@@ -212,7 +214,7 @@ def test_what_is_refused_or_without_consent_is_untouched(
 ) -> None:
     wanted, before = situation
     plan = plan_from(wanted, before, known, policy)
-    after = applied(plan, before)
+    after = apply_plan(plan, before)
     touched = {
         operation.ref
         for planned in plan.select_by_status(Status.PLANNED)
@@ -235,37 +237,38 @@ def test_what_is_refused_or_without_consent_is_untouched(
             )
 
 
-def shuffled(items: list[T]) -> SearchStrategy[list[T]]:
+def shuffle_items(items: list[T]) -> SearchStrategy[list[T]]:
     return st.permutations(items)
 
 
 @given(st.data(), situations(), policies)
-def test_the_order_of_the_input_does_not_matter(
+def test_order_of_the_input_does_not_matter(
     data: st.DataObject, situation: tuple[list[Desired], Observation], policy: Policy
 ) -> None:
-    def turned(state: State) -> State:
-        return dict(data.draw(shuffled(list(state.items()))))
+    def shuffle_state(state: State) -> State:
+        return dict(data.draw(shuffle_items(list(state.items()))))
 
     wanted, there = situation
     known = Facts("c", config_defaults={"Topic": DEFAULTS})
     topics = [
-        replace(topic, state=turned(topic.state), effective=turned(topic.effective))
-        for topic in data.draw(shuffled(list(there.resources.values())))
+        replace(topic, state=shuffle_state(topic.state), effective=shuffle_state(topic.effective))
+        for topic in data.draw(shuffle_items(list(there.resources.values())))
     ]
     declared = [
-        replace(d, state=None if d.state is None else turned(d.state)) for d in data.draw(shuffled(wanted))
+        replace(d, state=None if d.state is None else shuffle_state(d.state))
+        for d in data.draw(shuffle_items(wanted))
     ]
     plan = plan_from(wanted, there, known, policy)
     turned_facts = replace(known, config_defaults={"Topic": dict(reversed(DEFAULTS.items()))})
-    other = plan_from(declared, reading(topics), turned_facts, policy)
-    assert other == plan
+    second = plan_from(declared, reading(topics), turned_facts, policy)
+    assert second == plan
     header = PlanHeader("1", None, None, None, "2025-01-01T00:00:00Z")
-    assert plan_to_json(other, header) == plan_to_json(plan, header)
+    assert plan_to_json(second, header) == plan_to_json(plan, header)
 
 
 @many
 @given(situations(), policies)
-def test_a_consent_given_later_is_worth_as_much(
+def test_consent_given_later_is_worth_as_much(
     situation: tuple[list[Desired], Observation], policy: Policy
 ) -> None:
     wanted, there = situation
@@ -278,14 +281,14 @@ ELECTION = CONFIG_PREFIX + "unclean.leader.election.enable"
 
 
 @many
-@given(observed("a"), st.data(), facts, policies)
-def test_a_destructive_field_more_never_lowers_the_status(
+@given(draw_observed("a"), st.data(), facts, policies)
+def test_destructive_field_more_never_lowers_the_status(
     live: Observed, data: st.DataObject, known: Facts, policy: Policy
 ) -> None:
-    wanted = data.draw(desired("a", live).filter(lambda d: d.state is not None))
+    wanted = data.draw(draw_desired("a", live).filter(lambda d: d.state is not None))
     assert wanted.state is not None
     same: dict[str, FieldValue] = {"replicationFactor": 3, ELECTION: "false"}
-    there = reading([held(live.ref, {**live.state, **same})])
+    there = reading([build_observed(live.ref, {**live.state, **same})])
     mild = replace(wanted, state={**wanted.state, **same})
     worse = replace(wanted, state={**wanted.state, **same, ELECTION: "true"})
 

@@ -58,9 +58,9 @@ from tests.support.plans.scenes import (
     WEEK,
     Watched,
     absent,
-    declared,
+    create_topic,
+    declare_topic,
     judge_saved,
-    made,
     plan_for,
     topic,
 )
@@ -83,23 +83,25 @@ def list_reasons(plan: Plan) -> dict[str, str | None]:
 def test_differences_are_found_once_and_judged_with_all_facts(
     memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made(memory, "cut", retention_ms=WEEK)
-    made(memory, "moved", 2)
+    create_topic(memory, "cut", retention_ms=WEEK)
+    create_topic(memory, "moved", 2)
     diffs: list[Facts] = []
     judged: list[Facts] = []
 
-    def compared(desired: Iterable[Desired], observation: Observation, facts: Facts, **more: Any) -> Diff:
+    def compare_states(
+        desired: Iterable[Desired], observation: Observation, facts: Facts, **more: Any
+    ) -> Diff:
         diffs.append(facts)
         return diff(desired, observation, facts, **more)
 
-    def noted(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
+    def note_proposals(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
         judged.append(facts)
         return judge(proposals, facts)
 
-    monkeypatch.setattr(planning, "diff", compared)
-    monkeypatch.setattr(planning, "judge", noted)
+    monkeypatch.setattr(planning, "diff", compare_states)
+    monkeypatch.setattr(planning, "judge", note_proposals)
     rules = {**QUIET, "KF403": "error"}
-    desired = [declared("cut", retention_ms=DAY), declared("moved", 2, 3)]
+    desired = [declare_topic("cut", retention_ms=DAY), declare_topic("moved", 2, 3)]
     plan = build_plan(Request(desired), memory, Settings(rules=rules), None)
     assert list_statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
     assert [facts.get(ReplicaFacts).placements.keys() for facts in diffs] == [{topic("moved")}]
@@ -114,23 +116,23 @@ def test_differences_are_found_once_and_judged_with_all_facts(
 def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> None:
     watched = Watched(memory)
     with pytest.raises(KafkaformError, match="id memory, but other is configured") as error:
-        build_plan(Request([declared("a")]), watched, Settings(), build_target("other"))
+        build_plan(Request([declare_topic("a")]), watched, Settings(), build_target("other"))
     assert error.value.hint
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 
 
 @pytest.mark.parametrize("expected", ["memory", None])
-def test_the_expected_cluster_is_planned_for(memory: MemoryCluster, expected: str | None) -> None:
-    plan = build_plan(Request([declared("a")]), memory, Settings(), build_target(expected))
+def test_expected_cluster_is_planned_for(memory: MemoryCluster, expected: str | None) -> None:
+    plan = build_plan(Request([declare_topic("a")]), memory, Settings(), build_target(expected))
     assert list_statuses(plan) == {"a": Status.PLANNED}
     assert plan.cluster_id == "memory"
 
 
-def test_a_plan_changes_nothing(memory: MemoryCluster) -> None:
-    made(memory, "doomed")
+def test_plan_changes_nothing(memory: MemoryCluster) -> None:
+    create_topic(memory, "doomed")
     before = list(memory.executed)
     watched = Watched(memory)
-    plan_for(watched, declared("new"), absent("doomed"))
+    plan_for(watched, declare_topic("new"), absent("doomed"))
     assert memory.executed == before
     assert watched.requests == []
     assert len(watched.readings) == 1
@@ -140,10 +142,10 @@ def test_a_plan_changes_nothing(memory: MemoryCluster) -> None:
 
 
 def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
-    made(memory, "bad", 3, 3)
-    wrong = declared("bad", 6, 3, min_insync_replicas="4")
+    create_topic(memory, "bad", 3, 3)
+    wrong = declare_topic("bad", 6, 3, min_insync_replicas="4")
     watched = Watched(memory)
-    plan = plan_for(watched, wrong, declared("good"))
+    plan = plan_for(watched, wrong, declare_topic("good"))
     assert list_statuses(plan) == {"bad": Status.REFUSED, "good": Status.PLANNED}
     (bad, _) = plan.changes
     assert str(bad.reason).startswith("KF109: ")
@@ -152,9 +154,9 @@ def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
     assert {operation.ref.name for batch in watched.checks for operation in batch} == {"good"}
 
 
-def test_a_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> None:
-    made(memory, "a", 6, 1)
-    (planned,) = plan_for(memory, declared("a", 3, 3)).changes
+def test_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", 6, 1)
+    (planned,) = plan_for(memory, declare_topic("a", 3, 3)).changes
     assert planned.status is Status.REFUSED
     assert isinstance(planned.change, Update)
     deferred = {field.path: field.deferred for field in planned.change.fields}
@@ -162,7 +164,7 @@ def test_a_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> No
 
 
 def test_warning_of_a_rule_refuses_nothing(memory: MemoryCluster) -> None:
-    wrong = declared("bad", 6, 3, min_insync_replicas="4")
+    wrong = declare_topic("bad", 6, 3, min_insync_replicas="4")
     plan = build_plan(Request([wrong]), memory, Settings(rules={"KF109": "warning"}), None)
     assert list_statuses(plan) == {"bad": Status.PLANNED}
     assert [d.severity for d in plan.diagnostics] == [Severity.WARNING]
@@ -170,10 +172,10 @@ def test_warning_of_a_rule_refuses_nothing(memory: MemoryCluster) -> None:
 
 def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
     for name in "ab":
-        made(memory, name, retention_ms=WEEK)
-    meant = declared("a", retention_ms=DAY, allow={"retention-cut": "meant"})
+        create_topic(memory, name, retention_ms=WEEK)
+    meant = declare_topic("a", retention_ms=DAY, allow={"retention-cut": "meant"})
     plan = build_plan(
-        Request([meant, declared("b", 6, retention_ms=WEEK)]),
+        Request([meant, declare_topic("b", 6, retention_ms=WEEK)]),
         memory,
         Settings(),
         build_target(None, "retention-*"),
@@ -185,14 +187,14 @@ def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None
 @given(
     st.permutations(
         [
-            declared("a b"),
-            declared("b.c", 3, 3),
-            declared("b_c"),
-            declared("d", 3, 3, min_insync_replicas="3"),
+            declare_topic("a b"),
+            declare_topic("b.c", 3, 3),
+            declare_topic("b_c"),
+            declare_topic("d", 3, 3, min_insync_replicas="3"),
         ]
     )
 )
-def test_the_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
+def test_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
     plan = plan_for(MemoryCluster(), *desired)
     assert plan == plan_for(MemoryCluster(), *sorted(desired, key=lambda d: d.ref))
     assert [d.code for d in plan.diagnostics] == ["KF101", "KF102", "KF102", "KF109", "KF109"]
@@ -202,8 +204,10 @@ def test_the_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
 
 
 def test_objection_of_the_brokers_is_a_refusal(memory: MemoryCluster) -> None:
-    made(memory, "old")
-    plan = plan_for(memory, declared("a", 3, 9), declared("b"), declared("old", 6, nonsense_key="1"))
+    create_topic(memory, "old")
+    plan = plan_for(
+        memory, declare_topic("a", 3, 9), declare_topic("b"), declare_topic("old", 6, nonsense_key="1")
+    )
     assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "old": Status.REFUSED}
     reasons = list_reasons(plan)
     assert "(INVALID_REPLICATION_FACTOR)" in (reasons["a"] or "")
@@ -237,12 +241,12 @@ def test_topic_in_creation_is_read_again_and_never_refused(
 ) -> None:
     monkeypatch.setattr(validation, "_MIN_PAUSE_S", 0.0)
     monkeypatch.setattr(validation, "SHOWN_TIMEOUT_S", 600.0 if shown else 0.0)
-    made(memory, "new", 3)
-    told: list[str] = []
+    create_topic(memory, "new", 3)
+    messages: list[str] = []
     cluster = Creating(memory, new=frozenset({topic("new")}), shown_at=shown_at)
-    request = Request((declared("new", 6), declared("mine", 1)), inventory=())
-    plan = build_plan(request, cluster, Settings(rules=QUIET), None, tell=told.append)
-    assert [(one.ref.name, type(one.change), one.status) for one in plan.changes] == [
+    request = Request((declare_topic("new", 6), declare_topic("mine", 1)), inventory=())
+    plan = build_plan(request, cluster, Settings(rules=QUIET), None, tell=messages.append)
+    assert [(change.ref.name, type(change.change), change.status) for change in plan.changes] == [
         ("mine", Create, Status.PLANNED),
         *([("new", Update, Status.PLANNED)] if shown else []),
     ]
@@ -250,22 +254,24 @@ def test_topic_in_creation_is_read_again_and_never_refused(
     assert [finding.code for finding in findings] == ([] if shown else ["KF410"])
     assert all("is being created" in finding.message for finding in findings)
     assert plan.unknown == (() if shown else (topic("new"),))
-    (note,) = told
+    (note,) = messages
     assert "1 new topic" in note
     assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 
 
 def test_change_without_consent_is_validated_too(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=WEEK)
-    assert list_statuses(plan_for(memory, declared("a", retention_ms=DAY))) == {"a": Status.NEEDS_CONSENT}
-    plan = plan_for(memory, declared("a", retention_ms=DAY, nonsense_key="1"))
+    create_topic(memory, "a", retention_ms=WEEK)
+    assert list_statuses(plan_for(memory, declare_topic("a", retention_ms=DAY))) == {
+        "a": Status.NEEDS_CONSENT
+    }
+    plan = plan_for(memory, declare_topic("a", retention_ms=DAY, nonsense_key="1"))
     assert list_statuses(plan) == {"a": Status.REFUSED}
 
 
 def test_account_that_may_not_alter_gets_its_plan(memory: MemoryCluster) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
     memory.deny(lambda ref: ref == topic("a"))
-    plan = plan_for(memory, declared("a", 6, retention_ms=WEEK), declared("b"))
+    plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"))
     assert list_statuses(plan) == {"a": Status.PLANNED, "b": Status.PLANNED}
     assert not plan.broker_validated
     (note,) = plan.diagnostics
@@ -286,7 +292,7 @@ def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster)
     denying = Objecting(memory)
     right = Right("AlterConfigs", "topic", "a")
     denying.error = PermissionDenied("it lacks AlterConfigs", hint=f"grant it: {grant(right)}", right=right)
-    (note,) = plan_for(denying, declared("a")).diagnostics
+    (note,) = plan_for(denying, declare_topic("a")).diagnostics
     assert note.code == "KF414"
     assert "an account that only plans does not need it" in str(note.suggestion)
     assert "--operation AlterConfigs --topic a" in str(note.suggestion)
@@ -296,26 +302,26 @@ def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster)
 def test_missing_answer_is_no_objection(memory: MemoryCluster, error: ClusterError) -> None:
     silent = Objecting(memory)
     silent.error = error
-    plan = plan_for(silent, declared("a"))
+    plan = plan_for(silent, declare_topic("a"))
     assert list_statuses(plan) == {"a": Status.PLANNED}
     assert not plan.broker_validated
     assert [d.code for d in plan.diagnostics] == ["KF414"]
     silent.error = RequestRejected("no", code="POLICY_VIOLATION", hint="ask")
-    (change,) = plan_for(silent, declared("a")).changes
+    (change,) = plan_for(silent, declare_topic("a")).changes
     assert (change.status, change.remedy) == (Status.REFUSED, "ask")
     assert "refused by the brokers: no" in str(change.reason)
 
 
 def test_validation_is_split_into_requests_that_a_controller_takes(memory: MemoryCluster) -> None:
     watched = Watched(memory)
-    plan = plan_for(watched, *(declared(f"t{n:03}", 100) for n in range(200)))
+    plan = plan_for(watched, *(declare_topic(f"t{n:03}", 100) for n in range(200)))
     assert set(list_statuses(plan).values()) == {Status.PLANNED}
     assert len(watched.checks) == 5
     assert all(sum(operation.weight for operation in batch) <= MAX_WEIGHT for batch in watched.checks)
 
 
 def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
     watched = Watched(memory)
     plan = plan_for(watched, absent("a"))
     assert list_statuses(plan) == {"a": Status.PLANNED}
@@ -328,28 +334,32 @@ def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None
 
 def test_sizes_are_read_once_where_data_is_at_risk(memory: MemoryCluster) -> None:
     for name in ("cut", "doomed", "more", "same"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     memory.fill(topic("cut"), 3 * 2**30)
     watched = Watched(memory)
-    desired = [declared("cut", retention_ms=DAY), absent("doomed"), declared("same", retention_ms=WEEK)]
-    plan = plan_for(watched, *desired, declared("more", 6, retention_ms=WEEK), declared("new"))
+    desired = [
+        declare_topic("cut", retention_ms=DAY),
+        absent("doomed"),
+        declare_topic("same", retention_ms=WEEK),
+    ]
+    plan = plan_for(watched, *desired, declare_topic("more", 6, retention_ms=WEEK), declare_topic("new"))
     assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
     cut = plan.changes[0].change
     assert isinstance(cut, Update)
     assert "the topic holds 3" in cut.fields[0].assessment.reason
     safe = Watched(memory)
-    plan_for(safe, declared("more", 6, retention_ms=WEEK), declared("new"))
+    plan_for(safe, declare_topic("more", 6, retention_ms=WEEK), declare_topic("new"))
     assert safe.weighed == []
 
 
-def test_a_plan_stands_without_sizes(memory: MemoryCluster) -> None:
-    made(memory, "cut", retention_ms=WEEK)
+def test_plan_stands_without_sizes(memory: MemoryCluster) -> None:
+    create_topic(memory, "cut", retention_ms=WEEK)
 
     class Blind(Watched):
         def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
             raise PermissionDenied(f"not for {len(resources)} of yours")
 
-    plan = plan_for(Blind(memory), declared("cut", retention_ms=DAY))
+    plan = plan_for(Blind(memory), declare_topic("cut", retention_ms=DAY))
     assert list_statuses(plan) == {"cut": Status.NEEDS_CONSENT}
     assert plan.broker_validated
     assert ("KF416", "could not read the sizes of topics: not for 1 of yours") in [
@@ -358,7 +368,7 @@ def test_a_plan_stands_without_sizes(memory: MemoryCluster) -> None:
 
 
 def test_unread_data_is_not_taken_for_none(memory: MemoryCluster) -> None:
-    made(memory, "gone", 3)
+    create_topic(memory, "gone", 3)
 
     class Silent(Watched):
         def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
@@ -375,23 +385,23 @@ def test_unread_data_is_not_taken_for_none(memory: MemoryCluster) -> None:
 
 def test_pruning_stays_inside_what_is_owned(memory: MemoryCluster) -> None:
     for name in ("mine.a", "mine.b", "other", "__internal", "mine.kept"):
-        made(memory, name)
+        create_topic(memory, name)
     settings = Settings(owns=NameGlobs(("mine.*",)), protected=("*.kept",))
     grants = (Grant("*", "delete"),)
-    plan = build_plan(Request([declared("mine.a")], prune=True, allow=grants), memory, settings, None)
+    plan = build_plan(Request([declare_topic("mine.a")], prune=True, allow=grants), memory, settings, None)
     assert list_statuses(plan) == {"mine.b": Status.PLANNED}
     assert plan.unmanaged == (topic("mine.kept"), topic("other"))
-    needs = build_plan(Request([declared("mine.a")], prune=True), memory, settings, None)
+    needs = build_plan(Request([declare_topic("mine.a")], prune=True), memory, settings, None)
     assert list_statuses(needs) == {"mine.b": Status.NEEDS_CONSENT}
-    left = build_plan(Request([declared("mine.a")]), memory, settings, None)
+    left = build_plan(Request([declare_topic("mine.a")]), memory, settings, None)
     assert left.changes == ()
     assert [ref.name for ref in left.unmanaged] == ["mine.b", "mine.kept", "other"]
 
 
 def test_subset_prunes_nothing(memory: MemoryCluster) -> None:
     for name in ("mine.a", "mine.b"):
-        made(memory, name)
-    request = Request([declared("mine.a", 6)], subset=True, prune=True, allow=(Grant("*", "*"),))
+        create_topic(memory, name)
+    request = Request([declare_topic("mine.a", 6)], subset=True, prune=True, allow=(Grant("*", "*"),))
     plan = build_plan(request, memory, Settings(owns=NameGlobs(("*",))), None)
     assert list_statuses(plan) == {"mine.a": Status.PLANNED}
     assert plan.unmanaged == ()
@@ -413,13 +423,13 @@ def judge_again(memory: MemoryCluster, plan: Plan, *grants: Grant) -> Plan:
 def plan_cuts(memory: MemoryCluster) -> Plan:
     """Two cuts without consent, of which one topic has two, beside a refusal."""
     for name in ("one", "two", "no"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     return save_plan(
         plan_for(
             memory,
-            declared("one", retention_ms=DAY),
-            declared("two", retention_ms=DAY, cleanup_policy="compact"),
-            declared("no", 1, retention_ms=DAY),
+            declare_topic("one", retention_ms=DAY),
+            declare_topic("two", retention_ms=DAY, cleanup_policy="compact"),
+            declare_topic("no", 1, retention_ms=DAY),
         )
     )
 
@@ -453,8 +463,8 @@ def declare_group(group: str, team: str, *topics: str) -> Desired:
 
 def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
     desired = [
-        declared("a", retention_ms=DAY),
-        declared("b", min_insync_replicas="4"),
+        declare_topic("a", retention_ms=DAY),
+        declare_topic("b", min_insync_replicas="4"),
         declare_group("g", "t", "a"),
     ]
     plan = build_plan(Request(desired), memory, Settings(), None)
@@ -463,17 +473,17 @@ def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
     assert save_plan(plan).diagnostics == plan.diagnostics
 
 
-def test_a_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
-    desired = [declared("a", retention_ms=DAY), declared("b", retention_ms=DAY)]
+def test_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
+    desired = [declare_topic("a", retention_ms=DAY), declare_topic("b", retention_ms=DAY)]
     plan = narrow(build_plan(Request(desired), memory, Settings(), None), ["Topic/a"])
     assert {str(found.ref) for found in plan.diagnostics} == {"Topic/a"}
 
 
-def test_a_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
-    made(memory, "same", 3, 1)
+def test_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
+    create_topic(memory, "same", 3, 1)
     desired = [
-        label_team(declared("changes", retention_ms=WEEK), "checkout"),
-        label_team(declared("same"), "platform"),
+        label_team(declare_topic("changes", retention_ms=WEEK), "checkout"),
+        label_team(declare_topic("same"), "platform"),
         declare_group("both", "analytics", "same", "changes"),
         declare_group("none", "platform", "same"),
     ]
@@ -491,4 +501,4 @@ def test_missing_results_of_a_validation_are_an_error(memory: MemoryCluster) -> 
             return self.cluster.validate(operations)[1:]
 
     with pytest.raises(ValueError, match="shorter"):
-        plan_for(Short(memory), declared("a"), declared("b"))
+        plan_for(Short(memory), declare_topic("a"), declare_topic("b"))

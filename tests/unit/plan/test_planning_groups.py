@@ -30,9 +30,9 @@ from tests.support.plans.scenes import (
     FakeClock,
     Watched,
     absent,
+    create_topic,
     declare_reader,
-    declared,
-    made,
+    declare_topic,
     topic,
 )
 
@@ -49,14 +49,14 @@ def plan_for(cluster: Cluster, *desired: Desired, **settings: object) -> Plan:
 
 def carry_out(plan: Plan, cluster: Cluster) -> dict[str, Result]:
     report = apply(plan, cluster, ApplyOptions(clock=FakeClock().clock))
-    return {one.planned.ref.name: one.result for one in report.results}
+    return {result.planned.ref.name: result.result for result in report.results}
 
 
-def committed(cluster: Cluster) -> dict[tuple[str, int], int]:
+def read_committed(cluster: Cluster) -> dict[tuple[str, int], int]:
     return cluster.groups(["g"]).groups["g"].committed
 
 
-def found(plan: Plan) -> set[str]:
+def list_codes(plan: Plan) -> set[str]:
     return {note.code for note in plan.diagnostics}
 
 
@@ -64,9 +64,11 @@ def found(plan: Plan) -> set[str]:
 
 
 def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryCluster) -> None:
-    made(memory, "there")
+    create_topic(memory, "there")
     plan = plan_for(
-        memory, declared("new"), declare_reader("there", "new", "thre", consumer_session_timeout_ms="45000")
+        memory,
+        declare_topic("new"),
+        declare_reader("there", "new", "thre", consumer_session_timeout_ms="45000"),
     )
     change = next(change for change in plan.changes if change.ref == GROUP)
     assert change.status is Status.REFUSED
@@ -77,11 +79,9 @@ def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryC
     assert memory.groups(["g"]).groups == {}
 
 
-def test_a_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(
-    memory: MemoryCluster,
-) -> None:
+def test_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(memory: MemoryCluster) -> None:
     plan = build_plan(
-        Request((declared("new", 0), declare_reader("new", "old"), absent("old"))),
+        Request((declare_topic("new", 0), declare_reader("new", "old"), absent("old"))),
         memory,
         Settings(rules={code: level for code, level in QUIET.items() if code != "KF101"}),
         None,
@@ -92,10 +92,10 @@ def test_a_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in
 
 def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
     """Without offsets.initial nothing is committed; a topic that is hidden from this account may exist."""
-    assert "KF215" not in found(
+    assert "KF215" not in list_codes(
         plan_for(memory, declare_reader("nowhere", start=None, consumer_session_timeout_ms="45000"))
     )
-    made(memory, "hidden")
+    create_topic(memory, "hidden")
     memory.hide(ResourceRef("Topic", "hidden"))
     plan = plan_for(memory, declare_reader("hidden"))
     (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
@@ -103,15 +103,19 @@ def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
-def test_a_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:
-    made(memory, "grown", partitions=1)
+def test_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:
+    create_topic(memory, "grown", partitions=1)
     memory.write("grown", 0, 7)
     watched = Watched(memory)
-    desired = [declared("grown", 4), declared("new", 2), declare_reader("grown", "new", start="latest")]
+    desired = [
+        declare_topic("grown", 4),
+        declare_topic("new", 2),
+        declare_reader("grown", "new", start="latest"),
+    ]
     plan = plan_for(watched, *desired)
     assert [type(change.change) for change in plan.changes] == [Update, Create, Create]
     assert set(carry_out(plan, watched).values()) == {Result.APPLIED}
-    assert committed(memory) == {("grown", n): 7 if n == 0 else 0 for n in range(4)} | {
+    assert read_committed(memory) == {("grown", n): 7 if n == 0 else 0 for n in range(4)} | {
         ("new", 0): 0,
         ("new", 1): 0,
     }
@@ -120,10 +124,10 @@ def test_a_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) ->
 
 def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: MemoryCluster) -> None:
     """Partitions that a broker has not heard of yet would get none."""
-    made(memory, "grown", partitions=1)
+    create_topic(memory, "grown", partitions=1)
     memory.lag(3)
     watched = Watched(memory)
-    plan = plan_for(watched, declared("grown", 4), declared("new"), declare_reader("grown", "new"))
+    plan = plan_for(watched, declare_topic("grown", 4), declare_topic("new"), declare_reader("grown", "new"))
     order: list[str] = []
     watched.before = lambda operations: order.append(type(operations[0]).__name__)
     watched.reading = lambda: order.append("read")
@@ -131,19 +135,19 @@ def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: Memor
     start = order.index("CommitInitialOffsets")
     assert {"CreateTopic", "AddPartitions"} <= set(order[:start])
     assert order[order.index("AddPartitions") + 1 : start].count("read") >= 3
-    assert set(committed(memory)) == {
+    assert set(read_committed(memory)) == {
         (name, n) for name, count in (("grown", 4), ("new", 3)) for n in range(count)
     }
 
 
-def test_the_order_of_work(memory: MemoryCluster) -> None:
-    made(memory, "grown", partitions=1)
+def test_order_of_work(memory: MemoryCluster) -> None:
+    create_topic(memory, "grown", partitions=1)
     memory.commit("h", {("grown", 0): 0})
     doomed = Desired(ResourceRef("ConsumerGroup", "h"), None, Intent(allow={"delete": "TICKET-1"}))
     watched = Watched(memory)
     desired = [
-        declared("grown", 4),
-        declared("new"),
+        declare_topic("grown", 4),
+        declare_topic("new"),
         declare_reader("new", consumer_session_timeout_ms="50000"),
         doomed,
     ]
@@ -152,20 +156,20 @@ def test_the_order_of_work(memory: MemoryCluster) -> None:
     assert sorts == [CreateTopic, AlterConfigs, AddPartitions, CommitInitialOffsets, DeleteGroup]
 
 
-def test_an_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
-    made(memory, "a", partitions=2)
+def test_existing_offset_is_never_moved(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", partitions=2)
     memory.write("a", 0, 9)
     memory.commit("g", {("a", 0): 5})
-    plan = plan_for(memory, declared("a", 2), declare_reader("a", start="latest"))
+    plan = plan_for(memory, declare_topic("a", 2), declare_reader("a", start="latest"))
     assert plan.changes == ()
-    assert "KF406" in found(plan)
-    assert committed(memory) == {("a", 0): 5}
+    assert "KF406" in list_codes(plan)
+    assert read_committed(memory) == {("a", 0): 5}
 
 
-def test_a_group_with_members_starts_where_they_did(memory: MemoryCluster) -> None:
-    made(memory, "a")
+def test_group_with_members_starts_where_they_did(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
     memory.join("g", ["a"])
-    plan = plan_for(memory, declared("a"), declare_reader("a", consumer_session_timeout_ms="50000"))
+    plan = plan_for(memory, declare_topic("a"), declare_reader("a", consumer_session_timeout_ms="50000"))
     (change,) = plan.changes
     assert isinstance(change.change, Update)
     assert [field.path for field in change.change.fields] == ["config.consumer.session.timeout.ms"]
@@ -173,39 +177,39 @@ def test_a_group_with_members_starts_where_they_did(memory: MemoryCluster) -> No
 
 
 def test_members_that_came_since_the_plan_are_left_alone(memory: MemoryCluster) -> None:
-    made(memory, "a")
-    plan = plan_for(memory, declared("a"), declare_reader("a"))
+    create_topic(memory, "a")
+    plan = plan_for(memory, declare_topic("a"), declare_reader("a"))
     memory.join("g", ["a"])
     assert carry_out(plan, memory) == {"g": Result.MOVED}
-    assert committed(memory) == {}
+    assert read_committed(memory) == {}
 
 
-def test_a_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluster) -> None:
-    made(memory, "a", partitions=1)
+def test_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluster) -> None:
+    create_topic(memory, "a", partitions=1)
     memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
-    plan = plan_for(memory, declared("a", 1), declare_reader("a", consumer_session_timeout_ms="50000"))
+    plan = plan_for(memory, declare_topic("a", 1), declare_reader("a", consumer_session_timeout_ms="50000"))
     (change,) = plan.changes
     assert isinstance(change.change, Update)
     assert carry_out(plan, memory) == {"g": Result.APPLIED}
-    assert committed(memory) == {("a", 0): 0}
+    assert read_committed(memory) == {("a", 0): 0}
 
 
-def test_a_topic_that_could_not_be_made_fails_its_group_and_says_so(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declared("new"), declare_reader("new"))
+def test_topic_that_could_not_be_created_fails_its_group_and_is_reported(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declare_topic("new"), declare_reader("new"))
     memory.fail_next(RequestRejected("no", code="POLICY_VIOLATION"), topic("new"))
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    assert {one.planned.ref.name: one.result for one in report.results} == {
+    assert {result.planned.ref.name: result.result for result in report.results} == {
         "new": Result.FAILED,
         "g": Result.FAILED,
     }
     assert "new" in report.results[1].message
-    assert carry_out(plan_for(memory, declared("new"), declare_reader("new")), memory) == {
+    assert carry_out(plan_for(memory, declare_topic("new"), declare_reader("new")), memory) == {
         "new": Result.APPLIED,
         "g": Result.APPLIED,
     }
 
 
-def test_a_config_that_brokers_refuse_is_refused_in_the_plan(memory: MemoryCluster) -> None:
+def test_config_that_brokers_refuse_is_refused_in_the_plan(memory: MemoryCluster) -> None:
     (change,) = plan_for(memory, declare_reader("a", start=None, consumer_nonsense_ms="1")).changes
     assert change.status is Status.REFUSED
     assert "INVALID_CONFIG" in (change.reason or "")
@@ -220,22 +224,22 @@ def test_undeclared_configs_of_groups_are_reported(memory: MemoryCluster) -> Non
 # --- taking one away -------------------------------------------------------------------------------
 
 
-def test_a_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
-    made(memory, "a")
+def test_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
     memory.execute([AlterConfigs(GROUP, {"consumer.session.timeout.ms": "50000"})])
-    plan = plan_for(memory, declared("a"), declare_absent_group())
+    plan = plan_for(memory, declare_topic("a"), declare_absent_group())
     (change,) = plan.changes
     assert isinstance(change.change, Delete)
     assert carry_out(plan, memory) == {"g": Result.APPLIED}
     assert GROUP not in memory.observe([GROUP]).inventory
-    assert plan_for(memory, declared("a"), declare_absent_group()).changes == ()
+    assert plan_for(memory, declare_topic("a"), declare_absent_group()).changes == ()
 
 
 def test_not_while_it_has_members(memory: MemoryCluster) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
     memory.join("g", ["a"])
-    (change,) = plan_for(memory, declared("a"), declare_absent_group()).changes
+    (change,) = plan_for(memory, declare_topic("a"), declare_absent_group()).changes
     assert change.status is Status.REFUSED
     assert "member" in (change.reason or "")
 
@@ -246,8 +250,8 @@ def test_without_consent_it_waits(memory: MemoryCluster) -> None:
     assert change.status is Status.NEEDS_CONSENT
 
 
-def test_a_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(memory, "a")
+def test_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
     naps: list[float] = []
 
@@ -256,26 +260,26 @@ def test_a_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pyt
         memory.commit("g", {("a", 0): 6})
 
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
-    plan = plan_for(memory, declared("a"), declare_absent_group())
-    assert "KF407" in found(plan)
+    plan = plan_for(memory, declare_topic("a"), declare_absent_group())
+    assert "KF407" in list_codes(plan)
     assert len(naps) == 1
 
 
 def test_nobody_waits_where_no_group_is_to_go(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
 
     def sleep(_: float) -> None:
         pytest.fail("it waited")
 
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
-    plan_for(memory, declared("a", 6), declare_reader("a"))
+    plan_for(memory, declare_topic("a", 6), declare_reader("a"))
     plan_for(memory, declare_absent_group())
 
 
 def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
     memory.commit("g", {})
-    other = Desired(ResourceRef("ConsumerGroup", "h"), {})
-    request = Request([other], prune=True, allow=(Grant.parse("destructive"),))
+    desired = Desired(ResourceRef("ConsumerGroup", "h"), {})
+    request = Request([desired], prune=True, allow=(Grant.parse("destructive"),))
     plan = build_plan(request, memory, Settings(owns=NameGlobs(("*",)), rules=QUIET), None)
     assert plan.unmanaged == (GROUP,)
     assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
@@ -284,10 +288,10 @@ def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
 # --- topics, and the groups that read them ---------------------------------------------------------
 
 
-def test_a_partition_increase_names_the_groups_it_puts_at_risk(memory: MemoryCluster) -> None:
-    made(memory, "a")
+def test_partition_increase_names_the_groups_it_puts_at_risk(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
     memory.join("g", ["a"])
-    plan = plan_for(memory, declared("a", 6))
+    plan = plan_for(memory, declare_topic("a", 6))
     (note,) = [note for note in plan.diagnostics if note.code == "KF405"]
     assert "group g" in note.message
 
@@ -297,25 +301,25 @@ def test_groups_are_not_read_for_a_plan_that_concerns_none(memory: MemoryCluster
         def groups(self, names: Collection[str] | None = None) -> GroupReading:
             pytest.fail(f"groups were asked for: {names}")
 
-    made(memory, "a", retention_ms=WEEK)
-    plan_for(Deaf(memory), declared("a", retention_ms=DAY), declared("new"))
+    create_topic(memory, "a", retention_ms=WEEK)
+    plan_for(Deaf(memory), declare_topic("a", retention_ms=DAY), declare_topic("new"))
 
 
-def test_a_plan_stands_without_groups(memory: MemoryCluster) -> None:
+def test_plan_stands_without_groups(memory: MemoryCluster) -> None:
     class Blind(Watched):
         def groups(self, names: Collection[str] | None = None) -> GroupReading:
             raise Unreachable(f"no answer about {names}")
 
-    made(memory, "a")
-    plan = plan_for(Blind(memory), declared("a", 6))
+    create_topic(memory, "a")
+    plan = plan_for(Blind(memory), declare_topic("a", 6))
     assert [change.status for change in plan.changes] == [Status.PLANNED]
-    assert "KF419" in found(plan)
+    assert "KF419" in list_codes(plan)
 
 
-def test_a_group_that_is_not_visible_is_not_made(memory: MemoryCluster) -> None:
-    made(memory, "a")
+def test_group_that_is_not_visible_is_not_created(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
     memory.hide(GROUP)
-    plan = plan_for(memory, declared("a"), declare_reader("a"))
+    plan = plan_for(memory, declare_topic("a"), declare_reader("a"))
     assert (plan.unknown, plan.changes) == ((GROUP,), ())
 
 
@@ -325,12 +329,14 @@ def test_a_group_that_is_not_visible_is_not_made(memory: MemoryCluster) -> None:
 def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory: MemoryCluster) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     cut = [
-        replace(declared(name, retention_ms=DAY), intent=Intent(keyed=False, allow={"retention-cut": "T-1"}))
+        replace(
+            declare_topic(name, retention_ms=DAY), intent=Intent(keyed=False, allow={"retention-cut": "T-1"})
+        )
         for name in names[:5]
     ]
-    grown = [declared(name, 6, retention_ms=WEEK) for name in names[5:]]
+    grown = [declare_topic(name, 6, retention_ms=WEEK) for name in names[5:]]
     plan = plan_for(memory, *cut, *grown)
     assert {change.ref.name for change in plan.select_by_status(Status.REFUSED)} == set(names[:5])
     assert all("KF404" in (change.reason or "") for change in plan.select_by_status(Status.REFUSED))
@@ -339,49 +345,51 @@ def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory
     assert wider.select_by_status(Status.REFUSED) == ()
     warned = build_plan(Request([*cut, *grown]), memory, Settings(rules={**QUIET, "KF404": "warning"}), None)
     assert warned.select_by_status(Status.REFUSED) == ()
-    assert "KF404" in found(warned)
+    assert "KF404" in list_codes(warned)
 
 
-def test_a_rule_about_changes_can_be_made_to_refuse(memory: MemoryCluster) -> None:
-    made(memory, "a")
-    keyed = replace(declared("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
+def test_rule_about_changes_can_refuse(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
+    keyed = replace(declare_topic("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
     settings = Settings(rules={**QUIET, "KF401": "error"})
     (change,) = build_plan(Request([keyed]), memory, settings, None).changes
     assert change.status is Status.REFUSED
     assert "KF401" in (change.reason or "")
 
 
-def test_every_rule_that_refuses_is_told(memory: MemoryCluster) -> None:
-    wrong = declared("a b", 3, 1, min_insync_replicas="2")
+def test_every_rule_that_refuses_is_reported(memory: MemoryCluster) -> None:
+    wrong = declare_topic("a b", 3, 1, min_insync_replicas="2")
     (change,) = plan_for(memory, wrong).changes
     assert change.status is Status.REFUSED
     assert {"KF101", "KF109"} <= {word.strip(":") for word in (change.reason or "").split()}
 
 
-def test_a_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
-    wrong = declared("a", 3, 1, min_insync_replicas="2")
+def test_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
+    wrong = declare_topic("a", 3, 1, min_insync_replicas="2")
     waived = replace(wrong, intent=replace(wrong.intent, waivers={"KF109": "a test topic"}))
     plan = plan_for(memory, waived)
     assert [change.status for change in plan.changes] == [Status.PLANNED]
     assert [note.waived for note in plan.diagnostics if note.code == "KF109"] == ["a test topic"]
 
 
-def test_the_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
-    meant = absent("a", uid=made(memory, "a"))
+def test_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
+    meant = absent("a", uid=create_topic(memory, "a"))
     memory.commit("g", {("a", 0): 5})
     plan = plan_for(memory, meant)
-    assert "KF405" in found(plan)
+    assert "KF405" in list_codes(plan)
     assert carry_out(plan, memory) == {"a": Result.APPLIED}
 
 
-def test_an_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None:
-    made(memory, "a")
+def test_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
     plan = plan_for(
-        memory, declared("a", 6), declare_reader("a", start="earliest", consumer_session_timeout_ms="50000")
+        memory,
+        declare_topic("a", 6),
+        declare_reader("a", start="earliest", consumer_session_timeout_ms="50000"),
     )
     memory.fail_next(RequestRejected("it is loading", code="COORDINATOR_LOAD_IN_PROGRESS"), GROUP)
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    results = {one.planned.ref.name: one.result for one in report.results}
+    results = {result.planned.ref.name: result.result for result in report.results}
     assert results["a"] is Result.APPLIED
     assert carry_out(plan, memory)["g"] in {Result.APPLIED, Result.ALREADY}
-    assert committed(memory) == {("a", number): 0 for number in range(6)}
+    assert read_committed(memory) == {("a", number): 0 for number in range(6)}

@@ -1,4 +1,4 @@
-"""What a skew report adds to a plan: predictions, refusals, findings, and what it does not say."""
+"""Tests of a skew report in a plan: predictions, refusals, findings, and the limits of each."""
 
 from __future__ import annotations
 
@@ -17,8 +17,18 @@ from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import Request, build_plan
 from spark_validation.results import Estimate, NewestPart, TopicResult
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import DAY, QUIET, WEEK, made
-from tests.support.skew.scenes import FINE, SURE, UNSURE, empty, hot, measured, policed, report, what_if
+from tests.support.plans.scenes import DAY, QUIET, WEEK, create_topic
+from tests.support.skew.scenes import (
+    FINE,
+    SURE,
+    UNSURE,
+    build_result,
+    declare_policy,
+    empty,
+    hot,
+    report,
+    what_if,
+)
 
 HEADER = PlanHeader("0.1.0", None, None, None, "2026-11-20T12:00:00Z")
 
@@ -26,7 +36,7 @@ HEADER = PlanHeader("0.1.0", None, None, None, "2026-11-20T12:00:00Z")
 @pytest.fixture
 def memory(memory: MemoryCluster) -> MemoryCluster:
     """A topic `a` of 3 partitions."""
-    made(memory, "a", 3)
+    create_topic(memory, "a", 3)
     return memory
 
 
@@ -43,19 +53,19 @@ def only_change(plan: Plan) -> PlannedChange:
 
 
 def read_reason(plan: Plan) -> str:
-    """What the plan says of the partition count."""
+    """Return the plan's findings about the partition count."""
     change = only_change(plan).change
     assert isinstance(change, Update)
-    (field,) = [one for one in change.fields if one.path == "partitions"]
+    (field,) = [item for item in change.fields if item.path == "partitions"]
     return field.assessment.reason
 
 
 def list_skew_findings(plan: Plan) -> list[Diagnostic]:
-    return [one for one in plan.diagnostics if one.code.startswith("KF5")]
+    return [diagnostic for diagnostic in plan.diagnostics if diagnostic.code.startswith("KF5")]
 
 
 def list_codes(plan: Plan) -> list[tuple[str, str]]:
-    return [(one.code, one.severity.value) for one in list_skew_findings(plan)]
+    return [(finding.code, finding.severity.value) for finding in list_skew_findings(plan)]
 
 
 # --- the prediction ----------------------------------------------------------------------------------
@@ -64,8 +74,8 @@ def list_codes(plan: Plan) -> list[tuple[str, str]]:
 def test_increase_has_what_moves_and_what_the_ratio_becomes(
     memory: MemoryCluster, snapshot: SnapshotAssertion
 ) -> None:
-    topic = measured(ratio=FINE, what_ifs=[what_if(6, Estimate(1.4, 1.35, 1.47)), what_if(9, SURE)])
-    plan = plan_topic(memory, policed(partitions=6), topic)
+    topic = build_result(ratio=FINE, what_ifs=[what_if(6, Estimate(1.4, 1.35, 1.47)), what_if(9, SURE)])
+    plan = plan_topic(memory, declare_policy(partitions=6), topic)
     assert read_reason(plan) == snapshot
     assert only_change(plan).status is Status.PLANNED
     assert list_codes(plan) == []
@@ -73,23 +83,25 @@ def test_increase_has_what_moves_and_what_the_ratio_becomes(
 
 def test_hot_key_is_named_as_what_no_count_divides(memory: MemoryCluster) -> None:
     keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
-    topic = measured(diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE)])
-    shown = read_reason(plan_topic(memory, policed(partitions=6), topic))
+    topic = build_result(diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE)])
+    shown = read_reason(plan_topic(memory, declare_policy(partitions=6), topic))
     assert "one key has 30 % (28 to 32 %), which no partition count divides" in shown
     assert "which no partition count divides" not in read_reason(
-        plan_topic(memory, policed(partitions=6), replace(topic, causes=measured().causes))
+        plan_topic(memory, declare_policy(partitions=6), replace(topic, causes=build_result().causes))
     )
 
 
 def test_bytes_are_predicted_where_the_policy_counts_bytes(memory: MemoryCluster) -> None:
-    topic = measured(byte_ratio=UNSURE, what_ifs=[what_if(6, FINE, SURE)])
-    assert read_reason(plan_topic(memory, policed(partitions=6, by="bytes"), topic)).endswith(
+    topic = build_result(byte_ratio=UNSURE, what_ifs=[what_if(6, FINE, SURE)])
+    assert read_reason(plan_topic(memory, declare_policy(partitions=6, by="bytes"), topic)).endswith(
         "from 2.1 (1.9 to 2.3) to 2.4 (2.3 to 2.5) times the mean"
     )
 
 
 def test_safe_increase_has_a_prediction_and_stays_safe(memory: MemoryCluster) -> None:
-    plan = plan_topic(memory, policed(partitions=6, keyed=False), measured(what_ifs=[what_if(6, FINE)]))
+    plan = plan_topic(
+        memory, declare_policy(partitions=6, keyed=False), build_result(what_ifs=[what_if(6, FINE)])
+    )
     change = only_change(plan)
     assert isinstance(change.change, Update)
     assert change.change.fields[0].assessment.risk is Risk.SAFE
@@ -101,49 +113,53 @@ def test_safe_increase_has_a_prediction_and_stays_safe(memory: MemoryCluster) ->
 def test_report_of_another_count_does_not_predict_what_moves(memory: MemoryCluster) -> None:
     """Somebody has added partitions since: where keys go on 6 partitions holds, where they come from not."""
     found = read_reason(
-        plan_topic(memory, policed(partitions=6), measured(partitions=2, what_ifs=[what_if(6, FINE)]))
+        plan_topic(
+            memory, declare_policy(partitions=6), build_result(partitions=2, what_ifs=[what_if(6, FINE)])
+        )
     )
     assert found.endswith("as measured, the fullest partition goes to 1.2 (1.1 to 1.3) times the mean")
-    both = measured(partitions=2, ratio=SURE, what_ifs=[what_if(3, UNSURE), what_if(6, FINE)])
-    assert "goes from 2.1 (1.9 to 2.3) to 1.2" in read_reason(plan_topic(memory, policed(partitions=6), both))
+    both = build_result(partitions=2, ratio=SURE, what_ifs=[what_if(3, UNSURE), what_if(6, FINE)])
+    assert "goes from 2.1 (1.9 to 2.3) to 1.2" in read_reason(
+        plan_topic(memory, declare_policy(partitions=6), both)
+    )
 
 
 @pytest.mark.parametrize(
     ("results", "missing"),
     [
         ([], "is not in the skew report"),
-        ([measured("b", what_ifs=[what_if(6, FINE)])], "is not in the skew report"),
+        ([build_result("b", what_ifs=[what_if(6, FINE)])], "is not in the skew report"),
         ([empty()], "is not in the skew report"),
-        ([measured(what_ifs=[what_if(9, FINE)])], "was not measured for 6"),
+        ([build_result(what_ifs=[what_if(9, FINE)])], "was not measured for 6"),
     ],
 )
 def test_missing_prediction_is_reported_with_the_command_that_computes_it(
     memory: MemoryCluster, results: list[TopicResult], missing: str
 ) -> None:
-    plan = plan_topic(memory, policed(partitions=6, maxPartitionRatio=1.0), *results)
+    plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=1.0), *results)
     assert "as measured" not in read_reason(plan)
-    (one,) = [one for one in list_skew_findings(plan) if one.code == "KF507"]
-    assert one.severity is Severity.WARNING
-    assert missing in one.message
-    assert one.suggestion == "`kafkaform skew a --what-if 6`"
+    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF507"]
+    assert first.severity is Severity.WARNING
+    assert missing in first.message
+    assert first.suggestion == "`kafkaform skew a --what-if 6`"
     assert only_change(plan).status is Status.PLANNED
 
 
 def test_withheld_prediction_has_its_reason(memory: MemoryCluster) -> None:
     reason_given = "30 % of the records with a key are on partitions that no known partitioner chose."
-    topic = replace(measured(), what_if_withheld=reason_given)
-    plan = plan_topic(memory, policed(partitions=6, maxPartitionRatio=1.0), topic)
+    topic = replace(build_result(), what_if_withheld=reason_given)
+    plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=1.0), topic)
     assert "as measured" not in read_reason(plan)
-    (one,) = [one for one in list_skew_findings(plan) if one.code == "KF507"]
-    assert f"no prediction holds for it: {reason_given.removesuffix('.')}" in one.message
-    assert one.suggestion is None
+    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF507"]
+    assert f"no prediction holds for it: {reason_given.removesuffix('.')}" in first.message
+    assert first.suggestion is None
     assert only_change(plan).status is Status.PLANNED
 
 
-def test_the_prediction_is_compared_with_that_of_the_present_count(memory: MemoryCluster) -> None:
+def test_prediction_is_compared_with_that_of_the_present_count(memory: MemoryCluster) -> None:
     """Older records lie as an earlier count had them: what they make of the ratio, no increase mends."""
-    topic = measured(ratio=Estimate.exact(2.3), what_ifs=[what_if(3, FINE), what_if(6, SURE)])
-    grown = policed(partitions=6, maxPartitionRatio=LIMIT)
+    topic = build_result(ratio=Estimate.exact(2.3), what_ifs=[what_if(3, FINE), what_if(6, SURE)])
+    grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT)
     plan = plan_topic(memory, grown, topic)
     assert (
         "from 1.2 (1.1 to 1.3) to 2.4 (2.3 to 2.5) times the mean (in the log it has 2.3 now)"
@@ -151,21 +167,21 @@ def test_the_prediction_is_compared_with_that_of_the_present_count(memory: Memor
     )
     assert only_change(plan).status is Status.REFUSED
     assert "the policy allows 2, and it has 1.2 (1.1 to 1.3) with 3 now" in str(only_change(plan).reason)
-    same = measured(ratio=FINE, what_ifs=[what_if(3, FINE), what_if(6, SURE)])
+    same = build_result(ratio=FINE, what_ifs=[what_if(3, FINE), what_if(6, SURE)])
     assert "in the log" not in read_reason(plan_topic(memory, grown, same))
 
 
-def test_nothing_is_said_of_topics_that_do_not_grow(memory: MemoryCluster) -> None:
-    topic = policed(configs={"config.retention.ms": WEEK})
-    assert list_codes(plan_topic(memory, topic, measured("b", ratio=SURE))) == []
-    assert list_codes(plan_topic(memory, policed("new", 6))) == []
-    shrinking = plan_topic(memory, policed(partitions=2), measured(what_ifs=[what_if(2, FINE)]))
+def test_nothing_is_reported_of_topics_that_do_not_grow(memory: MemoryCluster) -> None:
+    topic = declare_policy(configs={"config.retention.ms": WEEK})
+    assert list_codes(plan_topic(memory, topic, build_result("b", ratio=SURE))) == []
+    assert list_codes(plan_topic(memory, declare_policy("new", 6))) == []
+    shrinking = plan_topic(memory, declare_policy(partitions=2), build_result(what_ifs=[what_if(2, FINE)]))
     assert "as measured" not in read_reason(shrinking)
     assert list_codes(shrinking) == []
 
 
 def test_without_a_report_a_plan_is_as_it_was(memory: MemoryCluster) -> None:
-    topic = policed(partitions=6, maxPartitionRatio=1.0)
+    topic = declare_policy(partitions=6, maxPartitionRatio=1.0)
     plan = build_plan(Request([topic]), memory, Settings(rules=QUIET), None)
     assert list_skew_findings(plan) == []
     assert "as measured" not in read_reason(plan)
@@ -190,11 +206,11 @@ LIMIT = 2.0
         (Estimate.exact(2.4), SURE, Status.REFUSED, [("KF506", "error"), ("KF501", "warning")]),
     ],
 )
-def test_an_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_improvement(
+def test_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_improvement(
     memory: MemoryCluster, now: Estimate, then: Estimate, status: Status, said: list[tuple[str, str]]
 ) -> None:
-    topic = measured(ratio=now, what_ifs=[what_if(6, then)])
-    plan = plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic)
+    topic = build_result(ratio=now, what_ifs=[what_if(6, then)])
+    plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic)
     assert only_change(plan).status is status
     assert list_codes(plan) == said
 
@@ -202,13 +218,13 @@ def test_an_increase_is_refused_where_it_surely_breaks_the_policy_and_is_no_impr
 @pytest.mark.parametrize(
     ("newest", "status", "severity"), [(True, Status.PLANNED, "warning"), (False, Status.REFUSED, "error")]
 )
-def test_a_policy_about_now_refuses_no_increase_for_what_was_written_before(
+def test_policy_about_now_refuses_no_increase_for_what_was_written_before(
     memory: MemoryCluster, newest: bool, status: Status, severity: str
 ) -> None:
     shares = (Estimate.exact(1 / 3),) * 3
     part = NewestPart(0, 1, shares, shares, FINE, FINE) if newest else None
-    topic = replace(measured(ratio=FINE, what_ifs=[what_if(6, SURE)]), now=part)
-    plan = plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT, of="now"), topic)
+    topic = replace(build_result(ratio=FINE, what_ifs=[what_if(6, SURE)]), now=part)
+    plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT, of="now"), topic)
     assert only_change(plan).status is status
     assert ("KF506", severity) in list_codes(plan)
 
@@ -216,105 +232,108 @@ def test_a_policy_about_now_refuses_no_increase_for_what_was_written_before(
 def test_refusal_has_its_reason_and_a_count_that_keeps_the_policy(
     memory: MemoryCluster, snapshot: SnapshotAssertion
 ) -> None:
-    topic = measured(ratio=FINE, what_ifs=[what_if(2, FINE), what_if(6, SURE), what_if(8, FINE)])
-    change = only_change(plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic))
+    topic = build_result(ratio=FINE, what_ifs=[what_if(2, FINE), what_if(6, SURE), what_if(8, FINE)])
+    change = only_change(plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic))
     assert f"{change.reason}\n{change.remedy}" == snapshot
 
 
 def test_refusal_because_of_a_hot_key_suggests_no_count(memory: MemoryCluster) -> None:
     keys = [hot("a", Estimate(0.3, 0.28, 0.32))]
-    topic = measured(
+    topic = build_result(
         diagnosis="hot_keys", hot_keys=keys, what_ifs=[what_if(6, SURE), what_if(8, Estimate.exact(2.5))]
     )
-    change = only_change(plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic))
+    change = only_change(plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic))
     assert "split the hot key first: no partition count divides it" in str(change.remedy)
-    other = measured(what_ifs=[what_if(6, SURE)])
-    change = only_change(plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT), other))
+    result = build_result(what_ifs=[what_if(6, SURE)])
+    change = only_change(plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), result))
     assert "kafkaform skew a --what-if" in (change.remedy or "")
 
 
 def test_increase_that_helps_too_little_is_refused(memory: MemoryCluster) -> None:
-    topic = measured(ratio=Estimate.exact(4.0), what_ifs=[what_if(6, SURE)])
-    plan = plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic)
-    (one,) = [one for one in list_skew_findings(plan) if one.code == "KF506"]
-    assert "the policy allows 2, and it has 4 with 3 now, which is worse" in one.message
+    topic = build_result(ratio=Estimate.exact(4.0), what_ifs=[what_if(6, SURE)])
+    plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic)
+    (first,) = [finding for finding in list_skew_findings(plan) if finding.code == "KF506"]
+    assert "the policy allows 2, and it has 4 with 3 now, which is worse" in first.message
 
 
-def test_an_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(memory: MemoryCluster) -> None:
-    topic = measured(partitions=2, what_ifs=[what_if(6, SURE)])
-    plan = plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT), topic)
+def test_increase_is_held_to_its_ratio_even_if_the_count_is_another_by_now(memory: MemoryCluster) -> None:
+    topic = build_result(partitions=2, what_ifs=[what_if(6, SURE)])
+    plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT), topic)
     assert only_change(plan).status is Status.REFUSED
 
 
-def test_a_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory: MemoryCluster) -> None:
-    made(memory, "b", retention_ms=DAY)
-    grown = policed(partitions=6, maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
-    other = policed("b", configs={"config.retention.ms": WEEK})
-    request = Request([grown, other], skew=report(measured(what_ifs=[what_if(6, SURE)])))
+def test_refused_increase_takes_nothing_else_with_it_but_its_own_resource(memory: MemoryCluster) -> None:
+    create_topic(memory, "b", retention_ms=DAY)
+    grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
+    policy = declare_policy("b", configs={"config.retention.ms": WEEK})
+    request = Request([grown, policy], skew=report(build_result(what_ifs=[what_if(6, SURE)])))
     plan = build_plan(request, memory, Settings(rules=QUIET), None)
-    assert {one.ref.name: one.status for one in plan.changes} == {"a": Status.REFUSED, "b": Status.PLANNED}
+    assert {change.ref.name: change.status for change in plan.changes} == {
+        "a": Status.REFUSED,
+        "b": Status.PLANNED,
+    }
 
 
-def test_the_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
-    topic = measured(what_ifs=[what_if(6, SURE)])
-    grown = policed(partitions=6, maxPartitionRatio=LIMIT)
-    for severity, said in {"warning": [("KF506", "warning")], "off": []}.items():
+def test_project_can_soften_or_waive_the_refusal(memory: MemoryCluster) -> None:
+    topic = build_result(what_ifs=[what_if(6, SURE)])
+    grown = declare_policy(partitions=6, maxPartitionRatio=LIMIT)
+    for severity, expected in {"warning": [("KF506", "warning")], "off": []}.items():
         plan = plan_topic(memory, grown, topic, rules={"KF506": severity})
-        assert (only_change(plan).status, list_codes(plan)) == (Status.PLANNED, said)
-    waived = policed(partitions=6, maxPartitionRatio=LIMIT, waivers={"KF506": "TICKET-1"})
+        assert (only_change(plan).status, list_codes(plan)) == (Status.PLANNED, expected)
+    waived = declare_policy(partitions=6, maxPartitionRatio=LIMIT, waivers={"KF506": "TICKET-1"})
     plan = plan_topic(memory, waived, topic)
     assert only_change(plan).status is Status.PLANNED
-    assert [(one.code, one.waived) for one in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
+    assert [(finding.code, finding.waived) for finding in list_skew_findings(plan)] == [("KF506", "TICKET-1")]
 
 
 # --- the topic as it is ------------------------------------------------------------------------------
 
 
-def test_a_broken_policy_is_a_warning_that_refuses_no_other_change(memory: MemoryCluster) -> None:
-    longer = policed(maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
+def test_broken_policy_is_a_warning_that_refuses_no_other_change(memory: MemoryCluster) -> None:
+    longer = declare_policy(maxPartitionRatio=LIMIT, configs={"config.retention.ms": WEEK})
     for rules in ({}, {"KF501": "error"}):
-        plan = plan_topic(memory, longer, measured(ratio=SURE), rules=rules)
+        plan = plan_topic(memory, longer, build_result(ratio=SURE), rules=rules)
         assert only_change(plan).status is Status.PLANNED
         assert list_codes(plan) == [("KF501", "warning")]
-    assert list_codes(plan_topic(memory, longer, measured(ratio=SURE), rules={"KF501": "info"})) == [
+    assert list_codes(plan_topic(memory, longer, build_result(ratio=SURE), rules={"KF501": "info"})) == [
         ("KF501", "info")
     ]
 
 
 def test_topics_that_do_not_change_are_judged_and_others_of_the_report_are_not(memory: MemoryCluster) -> None:
-    broken = measured("b", ratio=SURE, diagnosis="repartitioned")
-    plan = plan_topic(memory, policed(maxPartitionRatio=LIMIT), measured(ratio=UNSURE), broken)
+    broken = build_result("b", ratio=SURE, diagnosis="repartitioned")
+    plan = plan_topic(memory, declare_policy(maxPartitionRatio=LIMIT), build_result(ratio=UNSURE), broken)
     assert plan.changes == ()
     assert list_codes(plan) == [("KF501", "warning")]
 
 
 @pytest.mark.parametrize("code", ["KF501", "KF504", "KF506"])
-def test_a_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
+def test_waiver_is_not_called_idle_because_one_sample_does_not_need_it(
     memory: MemoryCluster, code: str
 ) -> None:
-    topic = policed(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
-    plan = plan_topic(memory, topic, measured())
-    assert [one.code for one in plan.diagnostics] == []
+    topic = declare_policy(maxPartitionRatio=LIMIT, waivers={code: "TICKET-1"})
+    plan = plan_topic(memory, topic, build_result())
+    assert [diagnostic.code for diagnostic in plan.diagnostics] == []
 
 
 # --- which report ------------------------------------------------------------------------------------
 
 
-def test_a_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
-    request = Request([policed()], skew=report(measured(), cluster_id="other"))
+def test_report_of_another_cluster_is_refused(memory: MemoryCluster) -> None:
+    request = Request([declare_policy()], skew=report(build_result(), cluster_id="other"))
     with pytest.raises(SkewReportError, match="the skew report is of cluster other, not of memory"):
         build_plan(request, memory, Settings(), None)
 
 
 def test_report_without_a_cluster_is_used_with_a_note(memory: MemoryCluster) -> None:
-    request = Request([policed()], skew=report(measured(), cluster_id=None))
+    request = Request([declare_policy()], skew=report(build_result(), cluster_id=None))
     assert list_codes(build_plan(request, memory, Settings(rules=QUIET), None)) == [("KF509", "info")]
 
 
-def test_a_saved_plan_keeps_all_of_it(memory: MemoryCluster) -> None:
+def test_saved_plan_keeps_all_of_it(memory: MemoryCluster) -> None:
     for then in (SURE, FINE):
-        topic = measured(ratio=FINE, what_ifs=[what_if(6, then)])
-        plan = plan_topic(memory, policed(partitions=6, maxPartitionRatio=LIMIT, keyed=False), topic)
+        topic = build_result(ratio=FINE, what_ifs=[what_if(6, then)])
+        plan = plan_topic(memory, declare_policy(partitions=6, maxPartitionRatio=LIMIT, keyed=False), topic)
         saved, _ = plan_from_json(plan_to_json(plan, HEADER), "plan.json")
         assert (saved.changes, saved.diagnostics) == (plan.changes, plan.diagnostics)
         assert "as measured" in read_reason(saved)

@@ -1,4 +1,4 @@
-"""What an unhealthy cluster holds back, and what a rule can."""
+"""Tests of the changes that an unhealthy cluster, or a rule, holds back."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_other_change_goes_on(change: Change) -> None:
     assert refuse_while_unhealthy(plan, [SICK]) == plan
 
 
-def test_a_healthy_cluster_holds_nothing_back() -> None:
+def test_healthy_cluster_holds_nothing_back() -> None:
     plan = Plan("c", tuple(PlannedChange(change, Status.PLANNED) for change in MOVING.values()))
     assert refuse_while_unhealthy(plan, []) is plan
 
@@ -86,7 +86,7 @@ def test_change_that_is_held_back_keeps_its_own_reason(status: Status) -> None:
     assert refuse_while_unhealthy(plan, [SICK]) == plan
 
 
-def test_a_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
+def test_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
     codes = (101, 102, 103, 103)
     found = [Diagnostic(f"KF{n}", Severity.ERROR, f"wrong {n}", suggestion=f"mend {n}") for n in codes]
     assert word_refusal(found[:1]) == ("KF101: wrong 101", "mend 101")
@@ -127,5 +127,5 @@ def test_grant_for_a_misspelt_resource_is_refused() -> None:
     assert "did you mean Topic/identity.devices.v1?" in str(error.value.hint)
 
 
-def test_a_refusal_without_a_suggestion_has_no_remedy() -> None:
+def test_refusal_without_a_suggestion_has_no_remedy() -> None:
     assert word_refusal([SICK])[1] is None

@@ -22,12 +22,12 @@ from kafkaform.plan.preconditions import REPLACED, RemainingChange, Superseded, 
 from kafkaform.resources import KINDS
 from kafkaform.resources.groups import Group, Member
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import group_ref, made, topic
+from tests.support.plans.scenes import create_topic, group_ref, topic
 
 A = topic("a")
 
 
-def seen(uid: str = "id-1", **fields: FieldValue) -> Observation:
+def build_observation(uid: str = "id-1", **fields: FieldValue) -> Observation:
     return Observation({A: Observed(A, uid, paths(fields))}, frozenset({A}))
 
 
@@ -65,7 +65,7 @@ CHANGE = update(PARTITIONS, RETENTION)
     ids=["nothing done", "one done", "the other done", "something else changed"],
 )
 def test_what_is_left_of_an_update(live: dict[str, FieldValue], left: tuple[FieldChange, ...]) -> None:
-    assert find_remaining(CHANGE, seen("id-1", **live)) == RemainingChange(update(*left))
+    assert find_remaining(CHANGE, build_observation("id-1", **live)) == RemainingChange(update(*left))
 
 
 def find_reason(change: Create | Update | Delete, observation: Observation) -> str:
@@ -74,17 +74,21 @@ def find_reason(change: Create | Update | Delete, observation: Observation) -> s
     return superseded.reason
 
 
-def test_a_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
-    assert find_remaining(CHANGE, seen(partitions=6, retention_ms="1000")) == RemainingChange(None)
-    reason = find_reason(CHANGE, seen(partitions=4, retention_ms=""))
+def test_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
+    assert find_remaining(CHANGE, build_observation(partitions=6, retention_ms="1000")) == RemainingChange(
+        None
+    )
+    reason = find_reason(CHANGE, build_observation(partitions=4, retention_ms=""))
     assert "partitions is now 4; the plan saw 3 and sets 6" in reason
     assert 'retention.ms is now ""; the plan saw unset and sets 1000' in reason
-    assert isinstance(find_remaining(CHANGE, seen(partitions=4)), Superseded)
+    assert isinstance(find_remaining(CHANGE, build_observation(partitions=4)), Superseded)
 
 
-def test_a_value_that_fills_pages_is_cut() -> None:
+def test_value_that_fills_pages_is_cut() -> None:
     long = ",".join(["1:2:3"] * 500)
-    moved = find_remaining(update(field("config.retention.ms", long, "1")), seen(retention_ms="5"))
+    moved = find_remaining(
+        update(field("config.retention.ms", long, "1")), build_observation(retention_ms="5")
+    )
     assert isinstance(moved, Superseded)
     assert len(moved.reason) < 300
     assert "…" in moved.reason
@@ -110,25 +114,29 @@ def test_values_are_compared_by_the_types_of_kafka(path: str, saw: str, live: st
 def test_unset_differs_from_empty_and_deferred_fields_are_apart() -> None:
     # Unset is not empty and not the default.
     unset = update(field("config.cleanup.policy", "compact", None))
-    assert find_remaining(unset, seen(cleanup_policy="compact")) == RemainingChange(unset)
-    assert find_remaining(unset, seen()) == RemainingChange(None)
-    assert isinstance(find_remaining(unset, seen(cleanup_policy="")), Superseded)
-    assert isinstance(find_remaining(unset, seen(cleanup_policy="delete")), Superseded)
+    assert find_remaining(unset, build_observation(cleanup_policy="compact")) == RemainingChange(unset)
+    assert find_remaining(unset, build_observation()) == RemainingChange(None)
+    assert isinstance(find_remaining(unset, build_observation(cleanup_policy="")), Superseded)
+    assert isinstance(find_remaining(unset, build_observation(cleanup_policy="delete")), Superseded)
     # Deferred fields are kept apart until they are as wanted.
     later = field("config.min.insync.replicas", "1", "2", "waits")
     change = update(PARTITIONS, later)
-    assert find_remaining(change, seen(partitions=3, min_insync_replicas="1")) == RemainingChange(
-        update(PARTITIONS), (later,)
+    assert find_remaining(
+        change, build_observation(partitions=3, min_insync_replicas="1")
+    ) == RemainingChange(update(PARTITIONS), (later,))
+    assert find_remaining(
+        change, build_observation(partitions=6, min_insync_replicas="1")
+    ) == RemainingChange(None, (later,))
+    assert find_remaining(
+        change, build_observation(partitions=6, min_insync_replicas="2")
+    ) == RemainingChange(None)
+    assert isinstance(
+        find_remaining(change, build_observation(partitions=3, min_insync_replicas="3")), Superseded
     )
-    assert find_remaining(change, seen(partitions=6, min_insync_replicas="1")) == RemainingChange(
-        None, (later,)
-    )
-    assert find_remaining(change, seen(partitions=6, min_insync_replicas="2")) == RemainingChange(None)
-    assert isinstance(find_remaining(change, seen(partitions=3, min_insync_replicas="3")), Superseded)
 
 
 def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: MemoryCluster) -> None:
-    made(memory, "a")
+    create_topic(memory, "a")
     ref = ResourceRef("ConsumerGroup", "g")
     memory.commit("g", {("a", 0): 0})
     empty = memory.observe([ref])
@@ -139,11 +147,11 @@ def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: Me
     assert find_remaining(change, memory.observe([ref])) == Superseded(reason, "stop its members first")
 
 
-def test_what_is_gone_or_was_made_again_is_not_updated() -> None:
+def test_what_is_gone_or_was_recreated_is_not_updated() -> None:
     assert find_reason(CHANGE, NOTHING) == "it was deleted since the plan"
-    assert find_remaining(CHANGE, seen("id-2", partitions=3)) is REPLACED
-    assert find_remaining(CHANGE, seen("id-2", partitions=6, retention_ms="1000")) is REPLACED
-    assert find_remaining(update(PARTITIONS, uid=None), seen(partitions=3)) is REPLACED
+    assert find_remaining(CHANGE, build_observation("id-2", partitions=3)) is REPLACED
+    assert find_remaining(CHANGE, build_observation("id-2", partitions=6, retention_ms="1000")) is REPLACED
+    assert find_remaining(update(PARTITIONS, uid=None), build_observation(partitions=3)) is REPLACED
     # A group that only had configs is gone once they are unset; a topic without any is still a topic.
     unset = field("config.retention.ms", "1000", None)
     assert find_remaining(update(unset, uid=None), NOTHING) == RemainingChange(None)
@@ -158,18 +166,20 @@ def test_what_is_left_of_a_create_and_of_a_delete() -> None:
     # A create.
     change = Create(A, {"partitions": 3, "config.retention.ms": "1000"})
     assert find_remaining(change, NOTHING) == RemainingChange(change)
-    assert find_remaining(change, seen(partitions=3, retention_ms="1000")) == RemainingChange(None)
-    assert find_remaining(change, seen(partitions=3, retention_ms="1000", segment_ms="9")) == RemainingChange(
+    assert find_remaining(change, build_observation(partitions=3, retention_ms="1000")) == RemainingChange(
         None
     )
-    reason = find_reason(change, seen(partitions=4))
+    assert find_remaining(
+        change, build_observation(partitions=3, retention_ms="1000", segment_ms="9")
+    ) == RemainingChange(None)
+    reason = find_reason(change, build_observation(partitions=4))
     assert "it now exists, with partitions 4 instead of 3, retention.ms unset instead of 1000" in reason
     # A delete.
     delete = Delete(A, "id-1", {"partitions": 3}, SAFE)
-    assert find_remaining(delete, seen(partitions=3)) == RemainingChange(delete)
-    assert find_remaining(delete, seen(partitions=6)) == RemainingChange(delete)
+    assert find_remaining(delete, build_observation(partitions=3)) == RemainingChange(delete)
+    assert find_remaining(delete, build_observation(partitions=6)) == RemainingChange(delete)
     assert find_remaining(delete, NOTHING) == RemainingChange(None)
-    assert find_remaining(delete, seen("id-2", partitions=3)) is REPLACED
+    assert find_remaining(delete, build_observation("id-2", partitions=3)) is REPLACED
 
 
 @pytest.mark.parametrize(
@@ -177,7 +187,7 @@ def test_what_is_left_of_a_create_and_of_a_delete() -> None:
     [Create(A, {"partitions": 3}), CHANGE, Delete(A, "id-1", {}, SAFE)],
     ids=["create", "update", "delete"],
 )
-def test_what_cannot_be_seen_is_left_alone(change: Create | Update | Delete) -> None:
+def test_what_cannot_be_read_is_left_alone(change: Create | Update | Delete) -> None:
     moved = find_remaining(change, Observation({}, invisible={A: "not authorised"}))
     assert isinstance(moved, Superseded)
     assert "no longer visible to this account: not authorised" in moved.reason

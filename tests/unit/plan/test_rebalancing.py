@@ -33,16 +33,16 @@ def cluster() -> MemoryCluster:
     return memory
 
 
-def rebalanced(cluster: MemoryCluster, **asked: object) -> Rebalance:
+def run_rebalance(cluster: MemoryCluster, **asked: object) -> Rebalance:
     return make_rebalance(RebalanceRequest(**asked), cluster, None)  # type: ignore[arg-type]
 
 
-def said(made: Rebalance) -> list[str]:
+def list_messages(made: Rebalance) -> list[str]:
     return [found.message for found in made.plan.diagnostics]
 
 
 def places(made: Rebalance) -> dict[str, tuple[str, str]]:
-    """Where the replicas of each topic are, and where the plan has them."""
+    """Return the replicas of each topic, before and after the plan."""
     found = {}
     for planned in made.plan.changes:
         assert isinstance(planned.change, Update)
@@ -53,7 +53,7 @@ def places(made: Rebalance) -> dict[str, tuple[str, str]]:
 
 
 def test_replicas_and_leaders_are_spread(cluster: MemoryCluster) -> None:
-    made = rebalanced(cluster)
+    made = run_rebalance(cluster)
     assert made.before.replicas == {1: 6, 2: 8, 3: 2, 4: 0}
     assert made.after.replica_spread <= 1
     assert made.after.leader_spread <= 1
@@ -63,13 +63,13 @@ def test_replicas_and_leaders_are_spread(cluster: MemoryCluster) -> None:
         assert [len(replicas) for replicas in parse_assignment(after)] == [2] * 4
         assert before != after
     report = apply(made.plan, cluster, ApplyOptions(clock=FakeClock().clock))
-    assert [one.result for one in report.results] == [Result.APPLIED] * len(made.plan.changes)
-    again = rebalanced(cluster)
+    assert [result.result for result in report.results] == [Result.APPLIED] * len(made.plan.changes)
+    again = run_rebalance(cluster)
     assert (again.plan.changes, again.before, again.moves.replicas) == ((), made.after, 0)
 
 
-def test_a_broker_is_emptied(cluster: MemoryCluster) -> None:
-    made = rebalanced(cluster, remove=frozenset({2}))
+def test_broker_is_emptied(cluster: MemoryCluster) -> None:
+    made = run_rebalance(cluster, remove=frozenset({2}))
     assert made.not_emptied == ()
     assert made.after.replicas[2] == 0
     assert made.after.narrow == 0
@@ -79,31 +79,31 @@ def test_a_broker_is_emptied(cluster: MemoryCluster) -> None:
     assert all(2 not in replicas for name in "ab" for replicas in now_on(cluster, name))
 
 
-def test_a_new_broker_gets_its_share_and_nothing_else_moves(cluster: MemoryCluster) -> None:
-    made = rebalanced(cluster, add=frozenset({4}))
+def test_new_broker_gets_its_share_and_nothing_else_moves(cluster: MemoryCluster) -> None:
+    made = run_rebalance(cluster, add=frozenset({4}))
     assert made.after.replicas[4] == 4
     assert made.moves.replicas == 4
 
 
 def test_only_what_is_asked_for(cluster: MemoryCluster) -> None:
-    made = rebalanced(cluster, globs=("b*",))
+    made = run_rebalance(cluster, globs=("b*",))
     assert places(made).keys() == {"b"}
-    made = rebalanced(cluster, globs=("b*",), remove=frozenset({2}))
+    made = run_rebalance(cluster, globs=("b*",), remove=frozenset({2}))
     assert made.not_emptied == ()
-    (note,) = said(made)
+    (note,) = list_messages(made)
     assert "broker 2 is not empty afterwards: it holds replicas of a" in note
-    made = rebalanced(cluster, static=frozenset({"b"}))
+    made = run_rebalance(cluster, static=frozenset({"b"}))
     assert places(made).keys() == {"a"}
-    (note,) = said(made)
+    (note,) = list_messages(made)
     assert "b: the manifest places every replica" in note
 
 
-def test_a_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
+def test_broker_that_cannot_be_emptied_is_named(cluster: MemoryCluster) -> None:
     laid_out(cluster, "wide", ((1, 2, 3, 4),))
     laid_out(cluster, "wider", ((1, 2, 3, 4),))
-    made = rebalanced(cluster, remove=frozenset({2}), static=frozenset({"b"}))
+    made = run_rebalance(cluster, remove=frozenset({2}), static=frozenset({"b"}))
     assert made.not_emptied == (2,)
-    unmoved, remaining, static = said(made)
+    unmoved, remaining, static = list_messages(made)
     assert "wide, wider stay where they are: partition 0 has 4 replicas" in unmoved
     assert "it holds replicas of b, wide, wider" in remaining
     assert "b: the manifest places every replica" in static
@@ -123,20 +123,20 @@ def test_contradictory_request_is_refused(
     cluster: MemoryCluster, asked: dict[str, object], message: str
 ) -> None:
     with pytest.raises(KafkaformError) as caught:
-        rebalanced(cluster, **asked)
+        run_rebalance(cluster, **asked)
     assert message in caught.value.message
 
 
-def test_a_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None:
+def test_broker_that_is_down_for_good_is_removed(cluster: MemoryCluster) -> None:
     cluster.stop_broker(2)
-    made = rebalanced(cluster, remove=frozenset({2}))
+    made = run_rebalance(cluster, remove=frozenset({2}))
     assert made.not_emptied == ()
     assert {broker.id for broker in made.brokers} == {1, 3, 4}
     with pytest.raises(UsageError):
-        rebalanced(cluster, add=frozenset({2}))
+        run_rebalance(cluster, add=frozenset({2}))
 
 
-def test_the_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -> None:
+def test_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -> None:
     target = ClusterSettings(
         "prod", ClientProperties(), forbid=("replica-move",), moves=MoveOptions(throttle=100)
     )
@@ -158,14 +158,14 @@ class Fixed(MemoryCluster):
         raise NotOffered(f"DescribeLogDirs of {len(partitions)}")
 
 
-def test_a_cluster_that_moves_no_replicas() -> None:
+def test_cluster_that_moves_no_replicas() -> None:
     fixed = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(fixed, "a", ((1,), (1,)))
     with pytest.raises(NotOffered, match="AlterPartitionReassignments"):
-        rebalanced(fixed)
+        run_rebalance(fixed)
     even = Fixed(brokers=[Broker(number, "x") for number in (1, 2)])
     laid_out(even, "a", ((1,), (2,)))
-    assert rebalanced(even).plan.changes == ()
+    assert run_rebalance(even).plan.changes == ()
 
 
 def test_topics_with_static_placement_are_not_moved() -> None:

@@ -49,10 +49,10 @@ from tests.support.plans.scenes import (
     WEEK,
     Watched,
     absent,
-    declared,
+    create_topic,
+    declare_topic,
     judge_by,
     judge_saved,
-    made,
     plan_for,
     state_of,
     topic,
@@ -87,16 +87,16 @@ def test_saved_plan_is_judged_once_with_all_facts(
     memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("safe", "cut"):
-        made(memory, name, retention_ms=WEEK)
+        create_topic(memory, name, retention_ms=WEEK)
     judged: list[Facts] = []
 
-    def noted(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
+    def note_proposals(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
         judged.append(facts)
         return judge(proposals, facts)
 
-    raised = save_plan(plan_for(memory, declared("safe", retention_ms="1209600000")))
-    cut = save_plan(plan_for(memory, declared("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))
-    monkeypatch.setattr(planning, "judge", noted)
+    raised = save_plan(plan_for(memory, declare_topic("safe", retention_ms="1209600000")))
+    cut = save_plan(plan_for(memory, declare_topic("cut", retention_ms=DAY), allow="Topic/cut:retention-cut"))
+    monkeypatch.setattr(planning, "judge", note_proposals)
     judge_again(raised, memory)
     judge_again(cut, memory)
     assert [facts.sizes for facts in judged] == [{}, {topic("cut"): DataSize(0, 3)}]
@@ -126,9 +126,9 @@ def alter_config(cluster: MemoryCluster, name: str, key: str, value: str) -> Non
 # --- what a plan says of itself counts for nothing ---------------------------------------------------
 
 
-@pytest.mark.parametrize("wanted", [absent("t"), declared("t", retention_ms=DAY)])
+@pytest.mark.parametrize("wanted", [absent("t"), declare_topic("t", retention_ms=DAY)])
 def test_loss_that_a_plan_calls_safe_is_refused(memory: MemoryCluster, wanted: object) -> None:
-    made(memory, "t", retention_ms=WEEK)
+    create_topic(memory, "t", retention_ms=WEEK)
     plan = claim_safe(plan_for(memory, wanted))  # type: ignore[arg-type]
     assert find_change(plan).status is Status.PLANNED
     change = find_change(judge_again(plan, memory))
@@ -138,35 +138,35 @@ def test_loss_that_a_plan_calls_safe_is_refused(memory: MemoryCluster, wanted: o
 
 
 def test_refused_change_keeps_its_reason(memory: MemoryCluster) -> None:
-    made(memory, "t", retention_ms=WEEK)
-    plan = plan_for(memory, declared("t", retention_ms="1209600000"))
+    create_topic(memory, "t", retention_ms=WEEK)
+    plan = plan_for(memory, declare_topic("t", retention_ms="1209600000"))
     refused = replace(find_change(plan), status=Status.REFUSED, reason="a rule said so", remedy="ask for it")
     plan = save_plan(replace(plan, changes=(refused,)))
     assert find_change(judge_again(plan, memory, "destructive")) == find_change(plan)
 
 
 def test_apply_uses_the_reading_of_the_judgement(memory: MemoryCluster) -> None:
-    made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
-    plan = save_plan(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))
+    create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
+    plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
     alter_config(memory, "t", "cleanup.policy", "delete")  # while somebody was asked
     watched = Watched(memory)
     made_again = judge_saved(plan, watched, settings=Settings(rules=QUIET))
     report = apply(made_again.plan, watched, observation=made_again.observation)
-    assert [one.result for one in report.results] == [Result.REFUSED]
+    assert [result.result for result in report.results] == [Result.REFUSED]
     assert watched.requests == []
     assert len(watched.readings) == 1
 
 
-def test_a_refusal_of_the_plan_stays(memory: MemoryCluster) -> None:
-    made(memory, "t", 3)
-    plan = save_plan(plan_for(memory, declared("t", 1)))
+def test_refusal_of_the_plan_stays(memory: MemoryCluster) -> None:
+    create_topic(memory, "t", 3)
+    plan = save_plan(plan_for(memory, declare_topic("t", 1)))
     assert judge_again(plan, memory, "destructive") == plan
 
 
-def test_the_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:
-    made(memory, "t", retention_ms=WEEK)
-    plan = save_plan(plan_for(memory, declared("t", retention_ms=DAY)))
+def test_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> None:
+    create_topic(memory, "t", retention_ms=WEEK)
+    plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY)))
     alter_config(memory, "t", "cleanup.policy", "compact")  # nothing would be lost by it now
     assert find_change(judge_again(plan, memory)).status is Status.NEEDS_CONSENT
     assert find_change(judge_again(plan, memory, "Topic/t:retention-cut")).status is Status.PLANNED
@@ -176,8 +176,8 @@ def test_the_plan_can_be_stricter_than_what_is_found(memory: MemoryCluster) -> N
 
 
 def test_cut_that_became_a_loss_is_refused(memory: MemoryCluster) -> None:
-    made(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
-    plan = save_plan(plan_for(memory, declared("t", retention_ms=DAY, cleanup_policy="compact")))
+    create_topic(memory, "t", retention_ms=WEEK, cleanup_policy="compact")
+    plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY, cleanup_policy="compact")))
     assert find_change(plan).change.fields[0].assessment == SAFE  # type: ignore[union-attr]
     alter_config(memory, "t", "cleanup.policy", "delete")
     change = find_change(judge_again(plan, memory))
@@ -190,8 +190,8 @@ def test_cut_that_became_a_loss_is_refused(memory: MemoryCluster) -> None:
 
 
 def test_increase_of_a_topic_compacted_since_is_refused(memory: MemoryCluster) -> None:
-    made(memory, "t", 2)
-    plan = save_plan(plan_for(memory, declared("t", 5)))
+    create_topic(memory, "t", 2)
+    plan = save_plan(plan_for(memory, declare_topic("t", 5)))
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
     alter_config(memory, "t", "cleanup.policy", "compact")
     change = find_change(judge_again(plan, memory))
@@ -200,8 +200,8 @@ def test_increase_of_a_topic_compacted_since_is_refused(memory: MemoryCluster) -
 
 
 def test_riskier_change_needs_a_new_plan(memory: MemoryCluster) -> None:
-    made(memory, "t", 2)
-    plan = save_plan(plan_for(memory, declared("t", 5)))
+    create_topic(memory, "t", 2)
+    plan = save_plan(plan_for(memory, declare_topic("t", 5)))
     assert find_change(plan).keyed is False
     change = find_change(judge_again(plan, memory, intents={topic("t"): Intent(keyed=True)}))
     assert (change.status, change.remedy) == (Status.REFUSED, "make a new plan, and review it")
@@ -210,9 +210,9 @@ def test_riskier_change_needs_a_new_plan(memory: MemoryCluster) -> None:
     assert find_change(judge_again(silent, memory)).status is Status.REFUSED
 
 
-def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: MemoryCluster) -> None:
-    made(memory, "t")
-    plan = save_plan(plan_for(memory, declared("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
+def test_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: MemoryCluster) -> None:
+    create_topic(memory, "t")
+    plan = save_plan(plan_for(memory, declare_topic("t", retention_ms=DAY), allow="Topic/t:retention-cut"))
     assert find_change(judge_again(plan, memory)).status is Status.PLANNED
     facts = memory.facts()
     defaults = {"Topic": {**facts.config_defaults["Topic"], "retention.ms": str(30 * int(DAY))}}
@@ -236,8 +236,10 @@ def test_a_consent_of_the_plan_is_for_the_loss_that_it_was_given_for(memory: Mem
 
 def test_present_settings_hold_for_a_saved_plan(memory: MemoryCluster) -> None:
     for name in ("cut", "gone"):
-        made(memory, name, retention_ms=WEEK)
-    plan = save_plan(plan_for(memory, declared("cut", retention_ms=DAY), absent("gone"), allow="destructive"))
+        create_topic(memory, name, retention_ms=WEEK)
+    plan = save_plan(
+        plan_for(memory, declare_topic("cut", retention_ms=DAY), absent("gone"), allow="destructive")
+    )
     assert {c.status for c in judge_again(plan, memory).changes} == {Status.PLANNED}
     settings = Settings(protected=("g*",), rules=QUIET)
     cut, gone = judge_again(plan, memory, "destructive", settings=settings).changes
@@ -252,11 +254,11 @@ def test_present_settings_hold_for_a_saved_plan(memory: MemoryCluster) -> None:
     assert (cut.status, (cut.reason or "")[:6]) == (Status.REFUSED, "KF403:")
 
 
-def test_the_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryCluster) -> None:
+def test_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: MemoryCluster) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
-        made(memory, name, retention_ms=WEEK)
-    desired = [declared(name, retention_ms=DAY if n < 6 else WEEK) for n, name in enumerate(names)]
+        create_topic(memory, name, retention_ms=WEEK)
+    desired = [declare_topic(name, retention_ms=DAY if n < 6 else WEEK) for n, name in enumerate(names)]
     wide = Settings(rules=QUIET, limits=ProjectLimits(blast_radius=0.5))
     grants = (Grant.parse("destructive"),)
     plan = save_plan(build_plan(Request(desired, allow=grants), memory, wide, None))
@@ -276,18 +278,18 @@ def test_the_brake_holds_for_a_plan_of_everything_and_not_for_a_part(memory: Mem
 
 
 def test_done_change_is_not_judged(memory: MemoryCluster) -> None:
-    made(memory, "t", retention_ms=WEEK)
-    plan = claim_safe(plan_for(memory, declared("t", retention_ms=DAY)))
+    create_topic(memory, "t", retention_ms=WEEK)
+    plan = claim_safe(plan_for(memory, declare_topic("t", retention_ms=DAY)))
     alter_config(memory, "t", "retention.ms", DAY)
     now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
     assert now.plan == plan
     report = apply(now.plan, memory, observation=now.observation)
-    assert [one.result for one in report.results] == [Result.ALREADY]
+    assert [result.result for result in report.results] == [Result.ALREADY]
 
 
-def test_the_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
-    made(memory, "t", retention_ms=WEEK, min_insync_replicas="2")
-    wanted = declared("t", retention_ms=DAY, min_insync_replicas="1")
+def test_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
+    create_topic(memory, "t", retention_ms=WEEK, min_insync_replicas="2")
+    wanted = declare_topic("t", retention_ms=DAY, min_insync_replicas="1")
     plan = save_plan(plan_for(memory, wanted, allow="destructive"))
     alter_config(memory, "t", "min.insync.replicas", "1")
     now = judge_saved(plan, memory, settings=Settings(rules=QUIET))
@@ -297,19 +299,19 @@ def test_the_rest_of_a_half_applied_plan(memory: MemoryCluster) -> None:
     assert (state_of(memory, "t") or {})["retention.ms"] == DAY
 
 
-def test_a_plan_of_refusals_reads_nothing(memory: MemoryCluster) -> None:
-    made(memory, "t", 3)
-    plan = save_plan(plan_for(memory, declared("t", 1)))
+def test_plan_of_refusals_reads_nothing(memory: MemoryCluster) -> None:
+    create_topic(memory, "t", 3)
+    plan = save_plan(plan_for(memory, declare_topic("t", 1)))
     watched = Watched(memory)
     assert judge_saved(plan, watched).plan == plan
     assert watched.readings == []
 
 
-def test_a_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
+def test_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
     names = [f"t{number:04}" for number in range(1000)]
     for name in names:
-        made(memory, name, retention_ms=DAY)
-    plan = save_plan(plan_for(memory, *(declared(name, retention_ms=WEEK) for name in names)))
+        create_topic(memory, name, retention_ms=DAY)
+    plan = save_plan(plan_for(memory, *(declare_topic(name, retention_ms=WEEK) for name in names)))
     watched = Watched(memory)
     now = judge_saved(plan, watched, settings=Settings(rules=QUIET)).plan
     assert {change.status for change in now.changes} == {Status.PLANNED}
@@ -317,10 +319,10 @@ def test_a_thousand_changes_take_one_reading(memory: MemoryCluster) -> None:
     assert watched.weighed == []
 
 
-def test_a_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
-    uid = made(memory, "t", 3)
+def test_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
+    uid = create_topic(memory, "t", 3)
     delete = Delete(topic("t"), uid, {}, RiskAssessment(Risk.SAFE))
-    made(memory, "u")
+    create_topic(memory, "u")
     plan = save_plan(plan_for(memory, absent("t")))
     assert isinstance(find_change(plan).change, Delete)
     lied = replace(plan, changes=(replace(find_change(plan), change=delete),), consents=())
@@ -329,8 +331,8 @@ def test_a_deletion_is_judged_by_what_is_there(memory: MemoryCluster) -> None:
     assert KINDS["Topic"].operations(change.change) == (DeleteTopic(topic("t"), uid or ""),)
 
 
-def test_the_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memory: MemoryCluster) -> None:
-    made(memory, "t", 3)
+def test_reason_of_a_deletion_is_that_of_now_where_the_risk_is_the_same(memory: MemoryCluster) -> None:
+    create_topic(memory, "t", 3)
     plan = save_plan(plan_for(memory, absent("t"), allow="Topic/t:delete"))
     memory.execute([AddPartitions(topic("t"), 3, 4)])
     change = find_change(judge_again(plan, memory, "Topic/t:delete")).change
@@ -346,7 +348,7 @@ UNREAD = "unread-data from 7d"
 
 
 def declare_cut(*allow: str) -> Desired:
-    desired = declared("a", 3, retention_ms=DAY)
+    desired = declare_topic("a", 3, retention_ms=DAY)
     return replace(desired, intent=Intent(allow=dict.fromkeys(allow, "T-1")))
 
 
@@ -357,7 +359,7 @@ def list_missing_consents(plan: Plan) -> tuple[Status, tuple[str, ...]]:
 
 def test_consent_to_data_that_cannot_be_read_does_not_hold_once_it_can() -> None:
     memory = MemoryCluster()
-    made(memory, "a", retention_ms=WEEK)
+    create_topic(memory, "a", retention_ms=WEEK)
     memory.fill(topic("a"), 3_000)
     whole = plan_for(memory, declare_cut(CONSENTED))
     assert list_missing_consents(whole) == (Status.PLANNED, ())
@@ -381,7 +383,7 @@ def test_consent_to_data_that_cannot_be_read_does_not_hold_once_it_can() -> None
 
 def test_what_a_cluster_forbids_is_refused_although_the_data_cannot_be_read() -> None:
     memory = MemoryCluster()
-    made(memory, "a", retention_ms=WEEK)
+    create_topic(memory, "a", retention_ms=WEEK)
     memory.stop_broker(2)
     target = ClusterSettings("c", ClientProperties(), forbid=("retention-cut",))
     plan = build_plan(Request((declare_cut(UNREAD),)), memory, Settings(rules=QUIET), target)
@@ -389,7 +391,7 @@ def test_what_a_cluster_forbids_is_refused_although_the_data_cannot_be_read() ->
 
 
 def test_brokers_that_do_not_return_sizes_are_no_proof_of_an_empty_topic(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=WEEK)
+    create_topic(memory, "a", retention_ms=WEEK)
 
     class Silent(Watched):
         def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
@@ -399,8 +401,8 @@ def test_brokers_that_do_not_return_sizes_are_no_proof_of_an_empty_topic(memory:
     assert list_missing_consents(plan) == (Status.NEEDS_CONSENT, ("unread-data",))
 
 
-def test_a_saved_plan_keeps_what_it_says_of_keys(memory: MemoryCluster) -> None:
-    made(memory, "t")
-    plan = save_plan(plan_for(memory, replace(declared("t", 6), intent=Intent(keyed=True))))
+def test_saved_plan_keeps_its_text_about_keys(memory: MemoryCluster) -> None:
+    create_topic(memory, "t")
+    plan = save_plan(plan_for(memory, replace(declare_topic("t", 6), intent=Intent(keyed=True))))
     now = judge_saved(plan, memory, intents={topic("t"): Intent(keyed=False)}).plan
     assert (find_change(plan).keyed, find_change(now).keyed) == (True, True)

@@ -43,7 +43,7 @@ WEEK = "604800000"
 LOSS = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost")
 
 
-def planned(change: Change, status: Status = Status.PLANNED) -> PlannedChange:
+def build_planned(change: Change, status: Status = Status.PLANNED) -> PlannedChange:
     return PlannedChange(change, status, Location("a.yaml", 1))
 
 
@@ -52,7 +52,7 @@ def update(*fields: FieldChange, name: str = "a", uid: str = "id-a") -> Update:
 
 
 def plan(*changes: Change | PlannedChange) -> Plan:
-    return Plan("c1", tuple(c if isinstance(c, PlannedChange) else planned(c) for c in changes))
+    return Plan("c1", tuple(c if isinstance(c, PlannedChange) else build_planned(c) for c in changes))
 
 
 def declare(name: str = "a", /, **state: FieldValue) -> Desired:
@@ -87,10 +87,10 @@ def test_wording_sizes_places_and_findings_are_no_differences(
     made: Plan, header: PlanHeader, data: st.DataObject
 ) -> None:
     changes = tuple(
-        replace(c, location=None, reason="other words", remedy=None, change=_reworded(c.change))
+        replace(c, location=None, reason="other words", remedy=None, change=_reword(c.change))
         for c in made.changes
     )
-    other = replace(
+    second = replace(
         made,
         changes=changes,
         unchanged=made.unchanged + 1,
@@ -99,10 +99,10 @@ def test_wording_sizes_places_and_findings_are_no_differences(
         broker_validated=not made.broker_validated,
     )
     later = replace(data.draw(strategies.headers()), environment=header.environment)
-    assert compare((made, header), (other, later), ()) == ReviewComparison()
+    assert compare((made, header), (second, later), ()) == ReviewComparison()
 
 
-def _reworded(change: Change) -> Change:
+def _reword(change: Change) -> Change:
     def other(assessment: RiskAssessment) -> RiskAssessment:
         return replace(assessment, reason="3 GiB less", remedy="wait")
 
@@ -128,7 +128,7 @@ def _edits(change: PlannedChange) -> st.SearchStrategy[PlannedChange]:
     """The change with another status, action, identity, or one other value in a field."""
     ref = change.ref
     actions: list[Change] = [Create(ref, {"partitions": 1}), Delete(ref, None, {"partitions": 1}, LOSS)]
-    actions = [other for other in actions if type(other) is not type(change.change)]
+    actions = [action for action in actions if type(action) is not type(change.change)]
     found = [
         st.sampled_from([Status.REFUSED, Status.NEEDS_CONSENT]).map(lambda s: replace(change, status=s)),
         st.sampled_from(actions).map(lambda other: replace(change, change=other)),
@@ -137,10 +137,10 @@ def _edits(change: PlannedChange) -> st.SearchStrategy[PlannedChange]:
     if isinstance(inner, Update | Delete):
         found.append(st.just(replace(change, change=replace(inner, uid="another"))))
     if isinstance(inner, Update):
-        first, *rest = inner.fields
+        first, *remaining = inner.fields
         if first.deferred is None:
             sides = (replace(first, before=_other(first.before)), replace(first, after=_other(first.after)))
-            edits = (replace(inner, fields=(side, *rest)) for side in sides)
+            edits = (replace(inner, fields=(side, *remaining)) for side in sides)
             found += [st.just(replace(change, change=edit)) for edit in edits]
     elif inner.state:
         path = min(inner.state)
@@ -156,10 +156,10 @@ def _other(value: FieldValue) -> FieldValue:
 @given(st.booleans(), strategies.names(), strategies.hostile_text(min_size=1))
 def test_any_other_consent_is_a_difference(is_changing: bool, name: str, reason: str) -> None:
     made = plan(Create(topic(name if is_changing else f"not {name}"), {"partitions": 3}))
-    more = replace(made, consents=(Consent(str(topic(name)), "delete", reason),))
-    (line,) = list_differences(made, more)
+    extra = replace(made, consents=(Consent(str(topic(name)), "delete", reason),))
+    (line,) = list_differences(made, extra)
     assert line.endswith(" was not given when the plan was reviewed")
-    assert bool(list_differences(more, made)) == is_changing  # one that nothing needs any more is no loss
+    assert bool(list_differences(extra, made)) == is_changing  # one that nothing needs any more is no loss
 
 
 # --- differences -----------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ OTHER_PLACEMENT = replace(PLACEMENT, after="1:3:2,2:1:3")
 DEFERRED = replace(FACTOR, deferred="later")
 RISKY = replace(PARTITIONS, assessment=RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "r"))
 ONLY_RETENTION = plan(update(RETENTION))
-REFUSED = plan(planned(update(PARTITIONS), Status.REFUSED))
+REFUSED = plan(build_planned(update(PARTITIONS), Status.REFUSED))
 PLACED = plan(update(FACTOR, PLACEMENT))
 GROWN = plan(update(FACTOR, PLACEMENT, RETENTION))
 WANTED = declare(partitions=3, config_retention_ms=WEEK)
@@ -222,7 +222,7 @@ STOPPED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
     "replicas that are not placed": (GROWN, plan(update(DEFERRED, RETENTION)), (MORE,)),
 }
 NOTED: dict[str, tuple[Plan, Plan, tuple[Desired, ...]]] = {
-    "a deletion more without consent": (plan(), plan(planned(DELETE, Status.NEEDS_CONSENT)), ()),
+    "a deletion more without consent": (plan(), plan(build_planned(DELETE, Status.NEEDS_CONSENT)), ()),
     "a creation that is done": (plan(CREATE), plan(), (WANTED,)),
     "an update that is done": (plan(update(replace(PARTITIONS, after=3), RETENTION)), plan(), (WANTED,)),
     "a field that is done": (BOTH, ONLY_RETENTION, (declare(partitions=6, config_retention_ms=WEEK),)),
@@ -255,7 +255,7 @@ def test_harmless_difference_is_a_note(
 @pytest.mark.parametrize(
     ("reviewed", "now"),
     [
-        (REFUSED, plan(planned(DELETE, Status.NEEDS_CONSENT))),
+        (REFUSED, plan(build_planned(DELETE, Status.NEEDS_CONSENT))),
         (REFUSED, plan()),
         (plan(update(RISKY)), plan(update(PARTITIONS))),
         (plan(update(PARTITIONS, DEFERRED)), plan(update(PARTITIONS))),
@@ -281,7 +281,7 @@ def test_only_additions_are_beyond_the_review() -> None:
     assert compare_plans(less, BOTH).beyond
     assert not compare_plans(BOTH, less).beyond
     assert not compare_plans(plan(CREATE), plan(DELETE)).beyond
-    assert not compare_plans(plan(), plan(planned(DELETE, Status.NEEDS_CONSENT))).beyond
+    assert not compare_plans(plan(), plan(build_planned(DELETE, Status.NEEDS_CONSENT))).beyond
 
 
 def test_hostile_names_stay_in_their_line() -> None:

@@ -67,7 +67,7 @@ def describe_error(error: KafkaformError) -> str:
 # --- private keys ----------------------------------------------------------------------------------
 
 
-def test_keys_made_by_openssl(tmp_path: Path) -> None:
+def test_keys_created_by_openssl(tmp_path: Path) -> None:
     def openssl(*arguments: str) -> bytes:
         return subprocess.run(["openssl", *arguments], cwd=tmp_path, capture_output=True, check=True).stdout
 
@@ -102,7 +102,7 @@ def test_keys_come_from_a_file_or_a_variable_and_a_passphrase_is_optional() -> N
     assert read_private_key(None, {KEY_VARIABLE: private_pem(), PASSPHRASE_VARIABLE: "x"}) is not None
 
 
-def test_a_file_comes_before_the_variable(tmp_path: Path) -> None:
+def test_file_comes_before_the_variable(tmp_path: Path) -> None:
     read = read_private_key(write_key_file(tmp_path, private_pem()), {KEY_VARIABLE: "something else"})
     assert read is not None
     assert read.public_key() == KEY.public_key()
@@ -138,7 +138,7 @@ def test_invalid_signing_key_is_not_shown(
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o777])
-def test_a_key_that_others_can_read_is_refused_as_ssh_does(tmp_path: Path, mode: int) -> None:
+def test_key_that_others_can_read_is_refused_as_ssh_does(tmp_path: Path, mode: int) -> None:
     file = write_key_file(tmp_path, private_pem())
     file.chmod(mode)
     with pytest.raises(KafkaformError, match="can be read by others") as error:
@@ -146,7 +146,7 @@ def test_a_key_that_others_can_read_is_refused_as_ssh_does(tmp_path: Path, mode:
     assert "chmod 600" in describe_error(error.value)
 
 
-def test_a_key_file_of_somebody_else_is_theirs_to_guard(
+def test_key_file_of_somebody_else_is_theirs_to_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A secret that an orchestrator mounts belongs to root, and is readable."""
@@ -156,7 +156,7 @@ def test_a_key_file_of_somebody_else_is_theirs_to_guard(
     assert read_private_key(file, {}) is not None
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
     for read in (lambda f: read_private_key(f, {}), read_public_keys):
         with pytest.raises(KafkaformError, match=r"missing.pem cannot be read: No such file or directory"):
             read(tmp_path / "missing.pem")
@@ -171,9 +171,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_several_public_keys_with_words_between_them(tmp_path: Path) -> None:
-    other = Ed25519PrivateKey.generate()
-    text = f"the new one\r\n{public_pem()}\nthe old one, until 2027\n{public_pem(other)}"
-    assert read_public_keys(write_key_file(tmp_path, text)) == (KEY.public_key(), other.public_key())
+    second = Ed25519PrivateKey.generate()
+    text = f"the new one\r\n{public_pem()}\nthe old one, until 2027\n{public_pem(second)}"
+    assert read_public_keys(write_key_file(tmp_path, text)) == (KEY.public_key(), second.public_key())
 
 
 @pytest.mark.parametrize(

@@ -20,24 +20,24 @@ from kafkaform.report.plan import render_plan, render_plan_markdown
 from kafkaform.resources.consent import Grant
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER
-from tests.support.plans.scenes import DAY, QUIET, WEEK, FakeClock, absent, declared, made, topic
+from tests.support.plans.scenes import DAY, QUIET, WEEK, FakeClock, absent, create_topic, declare_topic, topic
 
 SCREEN = 24
 SCENES = ("create", "cut", "decrease", "delete", "increase")
 
 
-def wanted(scene: str, name: str) -> Desired:
+def build_desired(scene: str, name: str) -> Desired:
     match scene:
         case "create":
-            desired = declared(f"new-{name}", 6, retention_ms=WEEK)
+            desired = declare_topic(f"new-{name}", 6, retention_ms=WEEK)
         case "cut":
-            desired = declared(name, 6, retention_ms=DAY)
+            desired = declare_topic(name, 6, retention_ms=DAY)
         case "decrease":
-            desired = declared(name, 3, retention_ms=WEEK)
+            desired = declare_topic(name, 3, retention_ms=WEEK)
         case "delete":
             desired = absent(name)
         case _:
-            desired = declared(name, 12, retention_ms=WEEK)
+            desired = declare_topic(name, 12, retention_ms=WEEK)
     desired = replace(desired, location=Location(f"topics/{name}.yaml"))
     return replace(desired, intent=replace(desired.intent, keyed=None))
 
@@ -48,12 +48,12 @@ def scene_of(scene: str, number: int, *, sizes: bool = False, allow: str = "") -
     names = [f"orders-{i:03}" for i in range(number)]
     kept = [f"kept-{i:04}" for i in range(number * 4)]
     for name in names:
-        made(memory, name, 6, retention_ms=WEEK)
+        create_topic(memory, name, 6, retention_ms=WEEK)
         if sizes:
             memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
     for name in kept:
-        made(memory, name)
-    desired = [*(wanted(scene, name) for name in names), *map(declared, kept)]
+        create_topic(memory, name)
+    desired = [*(build_desired(scene, name) for name in names), *map(declare_topic, kept)]
     grants = (Grant("*", allow),) if allow else ()
     settings = Settings(rules={**QUIET, "KF401": "off"})
     return build_plan(Request(desired, allow=grants), memory, settings, None), memory
@@ -107,7 +107,7 @@ def test_amounts_that_differ_stand_beside_the_names() -> None:
     assert render_plan(saved, width=80).plain.count("retention.ms is cut") == 1
 
 
-def test_an_amount_that_all_have_stays_in_the_sentence() -> None:
+def test_amount_that_all_have_stays_in_the_sentence() -> None:
     plan, memory = scene_of("cut", 3)
     assert "(the topic holds no data)" in " ".join(render_plan(plan, width=80).plain.split())
     assert memory is not None
@@ -118,13 +118,13 @@ def different_scene(number: int) -> Plan:
     memory = MemoryCluster()
     names = [f"orders-{i:03}" for i in range(number)]
     for name in names:
-        made(memory, name, 6, retention_ms=WEEK)
+        create_topic(memory, name, 6, retention_ms=WEEK)
         memory.fill(topic(name), (int(name[-3:]) + 1) << 20)
     desired = [
-        replace(declared(name, 7 + i, retention_ms=WEEK), location=Location(f"topics/{name}.yaml"))
+        replace(declare_topic(name, 7 + i, retention_ms=WEEK), location=Location(f"topics/{name}.yaml"))
         for i, name in enumerate(names)
     ]
-    desired = [replace(one, intent=replace(one.intent, keyed=None)) for one in desired]
+    desired = [replace(item, intent=replace(item.intent, keyed=None)) for item in desired]
     settings = Settings(rules={**QUIET, "KF401": "off", "KF404": "off"})
     return build_plan(Request(desired), memory, settings, None)
 
@@ -144,14 +144,14 @@ def test_20_different_changes_of_one_field_fit_60_lines_with_every_value_and_rea
     assert verbose.count("disruptive: partition-increase") == 20
 
 
-def test_a_few_different_changes_keep_their_sentences() -> None:
+def test_few_different_changes_keep_their_sentences() -> None:
     text = render_plan(different_scene(3), HEADER).plain
     assert "85.7 % of keys move" in text
     assert "75 % of keys move" in text
     assert "as listed" not in text
 
 
-def test_a_refusal_that_a_finding_explains_refers_to_it() -> None:
+def test_refusal_that_a_finding_explains_refers_to_it() -> None:
     plan, _ = scene_of("increase", 20)
     message, advice = "20 of 20 topics (100 %) would be put at risk", "apply in smaller steps"
     refused = tuple(
@@ -185,7 +185,7 @@ def test_verbose_lists_each_change_by_itself() -> None:
     assert "NAME" not in text
 
 
-def test_the_consents_of_a_few_can_be_pasted_at_once() -> None:
+def test_consents_of_a_few_can_be_pasted_at_once() -> None:
     plan, _ = scene_of("cut", 3)
     text = render_plan(plan).plain
     flags = " ".join(f"--allow Topic/{name}:retention-cut" for name in names_in(plan))
@@ -213,10 +213,10 @@ def test_20_equal_results_that_were_held_back_fit_one_screen(scene: str) -> None
     assert all(re.search(rf"\b{name}\b", "\n".join(lines)) for name in names_in(plan))
 
 
-def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None:
+def test_changes_that_differ_in_any_text_are_entries_of_their_own() -> None:
     lost = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all of a is lost", "copy a")
     planned = PlannedChange(Delete(topic("a"), "1", {}, lost), Status.PLANNED)
-    others = [
+    remaining = [
         replace(planned, status=Status.NEEDS_CONSENT),
         replace(planned, reason="because"),
         replace(planned, remedy="instead"),
@@ -225,15 +225,15 @@ def test_changes_that_differ_in_anything_said_are_entries_of_their_own() -> None
         replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, reason="some of a is lost"))),
         replace(planned, change=Delete(topic("a"), "1", {}, replace(lost, remedy=None))),
     ]
-    for other in others:
-        assert len(equal_changes([planned, other])) == 2
+    for second in remaining:
+        assert len(equal_changes([planned, second])) == 2
     equal = Delete(topic("b"), "2", {}, replace(lost, reason="all of b is lost", remedy="copy b"))
     (entry,) = equal_changes([planned, PlannedChange(equal, Status.PLANNED)])
     assert isinstance(entry.shown.change, Delete)
     assert entry.shown.change.assessment.reason == "all of NAME is lost"
 
 
-def test_a_name_within_a_word_stays() -> None:
+def test_name_within_a_word_stays() -> None:
     assert mask_name("delete orders, or orders-2 and reorders", "orders") == (
         "delete NAME, or orders-2 and reorders"
     )

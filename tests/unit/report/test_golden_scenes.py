@@ -63,7 +63,7 @@ from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.applies import apply_everything
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import ELSEWHERE, drift_in
-from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, topic
+from tests.support.plans.scenes import DAY, WEEK, absent, create_topic, declare_topic, topic
 
 HEADER = PlanHeader(
     "0.1.0",
@@ -116,7 +116,7 @@ FEWER = RiskAssessment(
 LOST = RiskAssessment(Risk.DESTRUCTIVE, "delete", "all records are lost (the topic holds no data)")
 
 
-def planned(
+def build_planned(
     change: Create | Update | Delete, status: Status = Status.PLANNED, line: int = 7, **more: Any
 ) -> PlannedChange:
     return PlannedChange(change, status, Location(f"topics/{change.ref.name}.yaml", line), **more)
@@ -181,20 +181,20 @@ def everything_planned() -> Plan:
     plan = Plan(
         "Y2x",
         (
-            planned(create("orders", retention_ms=WEEK, cleanup_policy="compact"), team="shop"),
-            planned(update("grown", FieldChange("partitions", 3, 6, 3, 6), later), line=9),
-            planned(update("cut", SHORTER), Status.NEEDS_CONSENT),
-            planned(Delete(topic("gone"), "id", {"partitions": 6}, LOST)),
-            planned(
+            build_planned(create("orders", retention_ms=WEEK, cleanup_policy="compact"), team="shop"),
+            build_planned(update("grown", FieldChange("partitions", 3, 6, 3, 6), later), line=9),
+            build_planned(update("cut", SHORTER), Status.NEEDS_CONSENT),
+            build_planned(Delete(topic("gone"), "id", {"partitions": 6}, LOST)),
+            build_planned(
                 update("fewer", refused, LONGER), Status.REFUSED, reason=FEWER.reason, remedy=FEWER.remedy
             ),
-            planned(update("foreign", LONGER), origin=ChangeOrigin.DRIFT),
-            planned(
+            build_planned(update("foreign", LONGER), origin=ChangeOrigin.DRIFT),
+            build_planned(
                 update("both", LONGER, FieldChange("partitions", 3, 6, 3, 6)),
                 origin=ChangeOrigin.MIXED,
                 earlier=(RETENTION,),
             ),
-            planned(create("mine"), origin=ChangeOrigin.BRANCH),
+            build_planned(create("mine"), origin=ChangeOrigin.BRANCH),
         ),
         unchanged=39,
         unmanaged=tuple(topic(f"m{n:03}") for n in range(12)),
@@ -209,23 +209,28 @@ def everything_planned() -> Plan:
 
 def plan_scenes() -> dict[str, Scene]:
     names = [f"orders-{n:02}" for n in range(20)]
-    equal = [planned(update(name, SHORTER), Status.NEEDS_CONSENT) for name in names]
-    similar = [planned(update(f"s{n}", FieldChange("partitions", n, 2 * n, n, 2 * n))) for n in range(1, 9)]
-    few = [planned(create(name, retention_ms=WEEK)) for name in "abc"]
+    equal = [build_planned(update(name, SHORTER), Status.NEEDS_CONSENT) for name in names]
+    similar = [
+        build_planned(update(f"s{n}", FieldChange("partitions", n, 2 * n, n, 2 * n))) for n in range(1, 9)
+    ]
+    few = [build_planned(create(name, retention_ms=WEEK)) for name in "abc"]
     place = Location("kafkaform.yaml", 15)
     events = [
         replace(change, location=place, layer="profile/events")
         for change in (
-            *(planned(update(name, SHORTER), Status.NEEDS_CONSENT) for name in ("clicks", "views")),
-            *(planned(update(f"p{n}", retention(f"{n}", WEEK, RiskAssessment()))) for n in range(1000, 1003)),
+            *(build_planned(update(name, SHORTER), Status.NEEDS_CONSENT) for name in ("clicks", "views")),
+            *(
+                build_planned(update(f"p{n}", retention(f"{n}", WEEK, RiskAssessment())))
+                for n in range(1000, 1003)
+            ),
         )
     ]
-    many = [planned(create(f"c{n:04}")) for n in range(900)]
-    many += [planned(update(f"u{n:04}", LONGER)) for n in range(300)]
-    many += [planned(Delete(topic(f"d{n}"), "id", {"partitions": n}, LOST)) for n in range(1, 60)]
+    many = [build_planned(create(f"c{n:04}")) for n in range(900)]
+    many += [build_planned(update(f"u{n:04}", LONGER)) for n in range(300)]
+    many += [build_planned(Delete(topic(f"d{n}"), "id", {"partitions": n}, LOST)) for n in range(1, 60)]
     plans = {
         "none": Plan("Y2x", unchanged=40, broker_validated=True),
-        "safe": Plan("Y2x", (planned(create("orders", retention_ms=WEEK)),), broker_validated=True),
+        "safe": Plan("Y2x", (build_planned(create("orders", retention_ms=WEEK)),), broker_validated=True),
         "all": everything_planned(),
         "equal": resolve_consents(Plan("Y2x", (*equal, *similar, *few, *events))),
         "many": resolve_consents(Plan("Y2x", tuple(many))),
@@ -244,22 +249,22 @@ def plan_scenes() -> dict[str, Scene]:
 def drift_scene() -> Drift:
     memory = MemoryCluster()
     place = Location("topics/orders.yaml", 9)
-    made(memory, "cut", retention_ms=WEEK)
-    made(memory, "extra", segment_ms=DAY)
-    made(memory, "longer", retention_ms=DAY, segment_ms=DAY)
-    gone = made(memory, "gone")
-    made(memory, "mine")
-    made(memory, "shrunk", 6)
+    create_topic(memory, "cut", retention_ms=WEEK)
+    create_topic(memory, "extra", segment_ms=DAY)
+    create_topic(memory, "longer", retention_ms=DAY, segment_ms=DAY)
+    gone = create_topic(memory, "gone")
+    create_topic(memory, "mine")
+    create_topic(memory, "shrunk", 6)
     story = Story()
     story.add("update", "cut", {RETENTION: (None, DAY)})
     story.add("update", "longer", {RETENTION: (None, WEEK)})
     desired = [
-        declared("cut", retention_ms=DAY),
-        declared("extra"),
+        declare_topic("cut", retention_ms=DAY),
+        declare_topic("extra"),
         absent("gone", uid=gone),
-        declared("longer", retention_ms=WEEK),
-        declared("missing"),
-        declared("shrunk"),
+        declare_topic("longer", retention_ms=WEEK),
+        declare_topic("missing"),
+        declare_topic("shrunk"),
     ]
     drift = drift_in(memory, *(replace(d, location=place) for d in desired), trail=Trail(story.entries))
     return replace(
@@ -269,8 +274,8 @@ def drift_scene() -> Drift:
 
 def drift_scenes() -> dict[str, Scene]:
     memory = MemoryCluster()
-    made(memory, "a")
-    drifts = {"none": drift_in(memory, declared("a")), "all": drift_scene()}
+    create_topic(memory, "a")
+    drifts = {"none": drift_in(memory, declare_topic("a")), "all": drift_scene()}
     options = {"header": HEADER, "context": ELSEWHERE}
     return {f"drift_{name}": Scene("drift", drift, options) for name, drift in drifts.items()}
 
@@ -370,13 +375,13 @@ def status_scenes() -> dict[str, Scene]:
         GroupStatus("hidden", None, denied="not authorized"),
     )
     quota = ResourceRef("ClientQuota", "user=alice")
-    others: tuple[ResourceStatus, ...] = (
+    remaining: tuple[ResourceStatus, ...] = (
         ResourceStatus(quota, Observed(quota, None, {"config.producer_byte_rate": "1048576"}), True, "shop"),
     )
-    others += (ResourceStatus(ResourceRef("ClientQuota", "user=ada"), None, True),)
+    remaining += (ResourceStatus(ResourceRef("ClientQuota", "user=ada"), None, True),)
     empty = GroupStatus("g", Group("g", "classic", "Empty"))
     lagging = StatusReport(groups=(groups[0], empty)).only_lagging()
-    report = StatusReport(topics, groups, ("sizes of broker 3",), ("a note",), hidden=3, others=others)
+    report = StatusReport(topics, groups, ("sizes of broker 3",), ("a note",), hidden=3, others=remaining)
     return {
         "status": Scene("status", report, {"globs": ("shop",)}),
         "status_none": Scene("status", StatusReport(without_lag=2)),

@@ -19,7 +19,7 @@ from spark_validation.results import SkewFinding, SkewReport, SkewVerdict, Topic
 from tests.support.golden import format_value, hide_unstable, shorten_lists
 from tests.support.skew import samples
 from tests.support.skew.analysis import scene
-from tests.support.skew.samples import failing, report, warned
+from tests.support.skew.samples import add_unknown_policy, failing, report
 
 CREATED = "2023-11-14T23:30:00Z"
 SCENES = {
@@ -52,15 +52,18 @@ def build(name: str) -> SkewReport:
 
 def build_overview() -> SkewReport:
     hot, empty, own, balanced = map(scene, ("hot key", "empty", "an own partitioner, many keys", "balanced"))
-    return report(failing(hot), empty, own, warned(balanced), created_at=CREATED)
+    return report(failing(hot), empty, own, add_unknown_policy(balanced), created_at=CREATED)
 
 
 def build_variants() -> list[tuple[TopicResult, TopicResult]]:
     """Return topics that no analysis above has, each with the one that it differs from."""
-    hot, mixed, empty = samples.hot(), samples.mixed("mixed"), samples.empty()
-    apart = replace(mixed, partitions=samples.balanced().partitions, hot_keys=())
+    hot, mixed, empty = samples.hot(), samples.build_mixed("mixed"), samples.empty()
+    apart = replace(mixed, partitions=samples.build_balanced().partitions, hot_keys=())
     own = {"murmur2": 0.08, "crc32": 0.08, "fnv1a": 0.08, "other": 0.77}
-    once = [replace(one, sampled_records=one.distinct_keys, null_records=0) for one in apart.partitions]
+    once = [
+        replace(partition, sampled_records=partition.distinct_keys, null_records=0)
+        for partition in apart.partitions
+    ]
     unnamed = SkewFinding("KF505", "warning", "null keys on a keyed topic")
     changes: dict[str, tuple[TopicResult, dict[str, Any]]] = {
         "breaks its policy, empty": (empty, {"sample": replace(empty.sample, notes=("all was deleted",))}),
@@ -76,11 +79,11 @@ def build_variants() -> list[tuple[TopicResult, TopicResult]]:
         "too few repeats": (apart, {"partitions": tuple(once)}),
         "an own partitioner": (apart, {"partitioners": own}),
         "heavy": (
-            samples.balanced(),
+            samples.build_balanced(),
             {"by_bytes": samples.imbalance([5 / 8, 1 / 8, 1 / 8, 1 / 8]), "causes": ()},
         ),
     }
-    variants = [(base, replace(base, name=name, **more)) for name, (base, more) in changes.items()]
+    variants = [(base, replace(base, name=name, **extra)) for name, (base, extra) in changes.items()]
     return [(base, failing(topic) if base is empty else topic) for base, topic in variants]
 
 
@@ -101,8 +104,8 @@ def test_text_markdown_and_json(name: str, golden: SnapshotAssertion) -> None:
     assert hide_unstable(format_value(kept) + "\n") == golden(name=f"{name}.json")
 
 
-def test_the_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
-    """What stands above the topics, each of which is shown as in a report of its own."""
+def test_overview_has_the_worst_topics_first(golden: SnapshotAssertion) -> None:
+    """Return the lines above the topics, each of which is shown as in a report of its own."""
     made = build_overview()
     text, markdown = render_skew(made, width=80).plain, render_skew_markdown(made)
     assert text.partition("\n\nhot-key: ")[0] + "\n" == golden(name="overview.txt")
@@ -134,7 +137,7 @@ def test_records_from_files_and_no_topics(golden: SnapshotAssertion) -> None:
     assert "0 topics." in render_skew_html(made)
 
 
-def test_a_page_with_a_past(golden: SnapshotAssertion) -> None:
+def test_page_with_a_past(golden: SnapshotAssertion) -> None:
     made = build("hot_key")
     past = replace(made, created_at="2023-11-01T23:30:00Z")
     page = render_skew_html(made, metric_rows(past))

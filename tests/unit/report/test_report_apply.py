@@ -1,4 +1,4 @@
-"""What became of an apply, for a reader in the middle of the night and for programs."""
+"""Tests of the report of an apply, for a reader in the middle of the night and for programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,17 @@ from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
 from tests.support.plans.applies import NO, apply_everything
-from tests.support.plans.scenes import DAY, WEEK, FakeClock, Watched, absent, declared, made, plan_for, topic
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    FakeClock,
+    Watched,
+    absent,
+    create_topic,
+    declare_topic,
+    plan_for,
+    topic,
+)
 
 A = topic("a")
 
@@ -63,21 +73,25 @@ def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_the_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
+def test_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
     for name in "abc"[:number]:
-        made(memory, name, retention_ms=WEEK)
-    report = report_of(plan_for(memory, *(declared(n, retention_ms=DAY) for n in "abc"[:number])), memory)
+        create_topic(memory, name, retention_ms=WEEK)
+    report = report_of(
+        plan_for(memory, *(declare_topic(n, retention_ms=DAY) for n in "abc"[:number])), memory
+    )
     assert word_consent_count(number) in summarise_apply(report)
 
 
 def test_lines_fit_a_terminal() -> None:
-    report = report_of(plan_for(MemoryCluster(), declared("t" * 60)), MemoryCluster())
+    report = report_of(plan_for(MemoryCluster(), declare_topic("t" * 60)), MemoryCluster())
     assert max(map(len, render_apply(report, width=80).plain.split("\n"))) <= 80
     memory = MemoryCluster()
-    made(memory, "a")
+    create_topic(memory, "a")
     lines = render_apply(
         report_of(
-            plan_for(memory, declared("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")),
+            plan_for(
+                memory, declare_topic("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")
+            ),
             memory,
         ),
         width=80,
@@ -86,12 +100,14 @@ def test_lines_fit_a_terminal() -> None:
     assert max(map(len, render_apply(apply_everything(), width=80).plain.split("\n"))) <= 80
 
 
-def test_success_is_short_and_says_that_it_was_proven(
+def test_success_is_short_and_reports_that_it_was_proven(
     memory: MemoryCluster, golden: SnapshotAssertion
 ) -> None:
     for name in ("changed", "doomed"):
-        made(memory, name)
-    plan = plan_for(memory, declared("new"), declared("changed", 6, retention_ms=WEEK), absent("doomed"))
+        create_topic(memory, name)
+    plan = plan_for(
+        memory, declare_topic("new"), declare_topic("changed", 6, retention_ms=WEEK), absent("doomed")
+    )
     reports = [
         report_of(plan, memory),
         report_of(plan, memory),
@@ -104,9 +120,9 @@ def test_success_is_short_and_says_that_it_was_proven(
 def test_many_safe_results_are_summed_up_and_every_failure_is_listed() -> None:
     memory = MemoryCluster()
     names = [f"t{i:03}" for i in range(700)]
-    plan = plan_for(memory, *map(declared, names))
+    plan = plan_for(memory, *map(declare_topic, names))
     for name in names[:300]:
-        made(memory, name)
+        create_topic(memory, name)
     failing = names[400:650]
     for name in failing:
         memory.fail_next(NO, topic(name))
@@ -132,20 +148,20 @@ def test_what_was_applied_and_not_tried_is_summed_up_with_the_reason_once() -> N
     doomed = [f"z{i:03}" for i in range(250)]
     kept = [f"kept{i:03}" for i in range(750)]  # or the deletions were too large a share of the cluster
     for name in [*doomed, *kept]:
-        made(memory, name)
-    plan = plan_for(memory, *map(declared, [*names, *kept]), *map(absent, doomed))
+        create_topic(memory, name)
+    plan = plan_for(memory, *map(declare_topic, [*names, *kept]), *map(absent, doomed))
     stop = Event()
     watched = Watched(memory, after=lambda _: stop.set())
     report = apply(plan, watched, ApplyOptions(stop=stop, clock=FakeClock().clock))
-    created = sum(one.result is Result.APPLIED for one in report.results)
+    created = sum(result.result is Result.APPLIED for result in report.results)
     assert 201 < created < 2_799
     lines = lines_of(report)
-    more = next(number for number, line in enumerate(lines) if "more created" in line)
-    assert lines[more] == (
+    extra = next(number for number, line in enumerate(lines) if "more created" in line)
+    assert lines[extra] == (
         f"  … {created - 200:,} more created: topics t0200 to t{created - 1:04} (--verbose lists them)"
     )
-    more = next(number for number, line in enumerate(lines) if "more not tried" in line)
-    assert lines[more : more + 2] == [
+    extra = next(number for number, line in enumerate(lines) if "more not tried" in line)
+    assert lines[extra : extra + 2] == [
         f"  … {2_800 - created:,} more not tried: topics t{created + 200:04} to t2999 (--verbose lists them)",
         "      stopped before it was applied",
     ]
@@ -194,7 +210,7 @@ def operations() -> st.SearchStrategy[Operation]:
 
 
 def reports() -> st.SearchStrategy[ApplyReport]:
-    one = builds(
+    item = builds(
         ResourceResult,
         strategies.planned_changes(),
         st.sampled_from(Result),
@@ -205,7 +221,7 @@ def reports() -> st.SearchStrategy[ApplyReport]:
         st.lists(operations(), max_size=2).map(tuple),
         st.lists(strategies.field_changes(), max_size=2).map(tuple),
     )
-    return builds(ApplyReport, st.lists(one, max_size=4).map(tuple), st.booleans())
+    return builds(ApplyReport, st.lists(item, max_size=4).map(tuple), st.booleans())
 
 
 @given(reports())
@@ -221,16 +237,16 @@ def test_counts_add_up_and_json_is_json(report: ApplyReport) -> None:
     data = json.loads(apply_to_json(report))
     assert sum(data["summary"].values()) == len(report.results) == len(data["results"])
     assert data["complete"] is report.complete
-    for one, result in zip(data["results"], report.results, strict=True):
-        assert (one["name"], one["result"]) == (result.planned.ref.name, result.result)
+    for value, result in zip(data["results"], report.results, strict=True):
+        assert (value["name"], value["result"]) == (result.planned.ref.name, result.result)
     fine = {"applied", "already_done"}
     assert report.complete == (
         not report.interrupted
-        and all(one["result"] in fine and not one["not_carried_out"] for one in data["results"])
+        and all(item["result"] in fine and not item["not_carried_out"] for item in data["results"])
     )
 
 
-def test_a_resource_nobody_can_tell_of_makes_an_apply_incomplete() -> None:
+def test_resource_that_cannot_be_read_makes_an_apply_incomplete() -> None:
     report = ApplyReport((), unknown=(ResourceRef("Topic", "hidden"),))
     assert not report.complete
     assert json.loads(apply_to_json(report))["unknown"] == [{"kind": "Topic", "name": "hidden"}]

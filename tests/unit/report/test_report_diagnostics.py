@@ -35,14 +35,14 @@ WHOLE = Diagnostic("KF404", Severity.ERROR, "a third of all topics")
 ALL = wrap_findings([ERROR, WARNING, WAIVED, WHOLE])
 
 
-def rendered(found: list[ReportedFinding], output_format: str, workspace: Workspace = HERE) -> str:
+def render_findings(found: list[ReportedFinding], output_format: str, workspace: Workspace = HERE) -> str:
     text = render("findings", output_format, found, workspace=workspace, known=rules.list_entries())
     assert isinstance(text, str)
     return text
 
 
 def sarif(found: list[ReportedFinding], workspace: Workspace = HERE) -> Any:
-    return json.loads(rendered(found, "sarif", workspace))["runs"][0]
+    return json.loads(render_findings(found, "sarif", workspace))["runs"][0]
 
 
 def test_text_is_wrapped_at_the_width_of_a_terminal_and_keeps_code_whole() -> None:
@@ -52,13 +52,13 @@ def test_text_is_wrapped_at_the_width_of_a_terminal_and_keeps_code_whole() -> No
         "    word word word word word word word word word word word",
         "    word word word word word (write `state: absent`)",
     ]
-    assert "%0Awrite `state: absent`" in rendered([ReportedFinding(long)], "github")
+    assert "%0Awrite `state: absent`" in render_findings([ReportedFinding(long)], "github")
 
 
 # --- what is found ---------------------------------------------------------------------------------
 
 
-def test_a_finding_of_every_environment_is_told_once_and_others_say_where() -> None:
+def test_finding_of_every_environment_is_reported_once_and_others_show_where() -> None:
     found = merge_environments({"dev": [ERROR, ERROR], "test": [ERROR, WARNING], "prod": [ERROR, WARNING]})
     assert found == [ReportedFinding(ERROR), ReportedFinding(WARNING, ("test", "prod"))]
     assert found[1].message == "odd (in test, prod)"
@@ -68,7 +68,7 @@ def test_a_finding_of_every_environment_is_told_once_and_others_say_where() -> N
 def test_findings_are_in_the_order_of_their_places_and_those_without_one_are_last() -> None:
     later = replace(ERROR, location=Location("topics/a.yaml", 70))
     found = merge_environments({None: [WHOLE, WARNING, later, ERROR]})
-    assert [one.diagnostic for one in found] == [ERROR, later, WARNING, WHOLE]
+    assert [item.diagnostic for item in found] == [ERROR, later, WARNING, WHOLE]
 
 
 def test_waived_findings_count_for_nothing() -> None:
@@ -84,18 +84,18 @@ def test_waived_findings_count_for_nothing() -> None:
 
 
 def test_text_is_a_line_each() -> None:
-    assert rendered(ALL, "text").splitlines() == [
+    assert render_findings(ALL, "text").splitlines() == [
         "topics/a.yaml:7:5: error: KF109 too few (set it to 2)",
         "topics/b.yaml:3:1: warning: KF104 odd",
         "topics/a.yaml:7:5: info: KF113 unclean (waived: TICKET-1: replayed)",
         "error: KF404 a third of all topics",
     ]
-    assert rendered([], "text") == ""
+    assert render_findings([], "text") == ""
 
 
 def test_json_keeps_what_was_waived_and_where_it_holds() -> None:
     found = json.loads(
-        rendered([ReportedFinding(WAIVED, ("prod",)), *from_problems([Problem("bad")])], "json")
+        render_findings([ReportedFinding(WAIVED, ("prod",)), *from_problems([Problem("bad")])], "json")
     )
     assert found["diagnostics"] == [
         {
@@ -124,7 +124,7 @@ def test_json_keeps_what_was_waived_and_where_it_holds() -> None:
 
 def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
     note = Diagnostic("KF105", Severity.INFO, "not a multiple", Location("c.yaml", 2, 3))
-    assert rendered(wrap_findings([note, WARNING, WAIVED, ERROR, WHOLE]), "github").splitlines() == [
+    assert render_findings(wrap_findings([note, WARNING, WAIVED, ERROR, WHOLE]), "github").splitlines() == [
         "::error file=topics/a.yaml,line=7,col=5,title=KF109::too few%0Aset it to 2",
         "::error title=KF404::a third of all topics",
         "::warning file=topics/b.yaml,line=3,col=1,title=KF104::odd",
@@ -132,9 +132,9 @@ def test_annotations_have_the_worst_first_and_none_that_is_waived() -> None:
     ]
 
 
-def test_annotations_escape_what_a_workflow_command_is_made_of() -> None:
+def test_annotations_escape_what_a_workflow_command_consists_of() -> None:
     bad = Diagnostic("policy/a", Severity.ERROR, "50%: a,b\r\n::stop-commands::x", Location("a:b,c%.yaml"))
-    (line,) = rendered(wrap_findings([bad]), "github").splitlines()
+    (line,) = render_findings(wrap_findings([bad]), "github").splitlines()
     head, _, message = line.removeprefix("::").partition("::")
     assert head == "error file=a%3Ab%2Cc%25.yaml,line=1,col=1,title=policy/a"
     assert message == r"50%25: a,b\r\n::stop-commands::x"
@@ -142,7 +142,7 @@ def test_annotations_escape_what_a_workflow_command_is_made_of() -> None:
 
 def test_problems_of_the_input_are_annotated_too() -> None:
     found = from_problems([Problem("unknown field 'x'", PLACE, "did you mean 'y'?")])
-    assert rendered(found, "github") == (
+    assert render_findings(found, "github") == (
         "::error file=topics/a.yaml,line=7,col=5,title=invalid input::unknown field 'x'%0Adid you mean 'y'?\n"
     )
 
@@ -161,7 +161,7 @@ def test_problems_of_the_input_are_annotated_too() -> None:
 )
 def test_paths_are_those_of_the_workspace(file: str, workspace: Workspace, shown: str) -> None:
     found = wrap_findings([replace(ERROR, location=Location(file))])
-    assert f"file={shown},line=1," in rendered(found, "github", workspace)
+    assert f"file={shown},line=1," in render_findings(found, "github", workspace)
     (result,) = sarif(found, workspace)["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == (f"file://{shown}" if shown.startswith("/") else shown)
@@ -194,8 +194,8 @@ SETS = {
 
 
 @pytest.mark.parametrize("found", SETS.values(), ids=SETS)
-def test_a_log_is_sarif(found: list[ReportedFinding]) -> None:
-    log = Sarif.model_validate_json(rendered(found, "sarif"))
+def test_log_is_sarif(found: list[ReportedFinding]) -> None:
+    log = Sarif.model_validate_json(render_findings(found, "sarif"))
     assert strangers(log) == []
     assert log.version == "2.1.0"
     (run,) = log.runs
@@ -203,7 +203,7 @@ def test_a_log_is_sarif(found: list[ReportedFinding]) -> None:
 
 
 def test_what_is_no_sarif_is_noticed() -> None:
-    text = rendered(ALL, "sarif")
+    text = render_findings(ALL, "sarif")
     assert strangers(Sarif.model_validate_json(text.replace('"startLine"', '"startLin"'))) != []
     with pytest.raises(ValueError, match="level"):
         Sarif.model_validate_json(text.replace('"level": "error"', '"level": "bad"'))
@@ -249,26 +249,26 @@ def test_bad_input_is_a_run_that_failed() -> None:
     assert {result["ruleId"] for result in run["results"]} == {"invalid-input"}
 
 
-def test_fingerprints_outlive_moved_lines_and_tell_findings_apart() -> None:
+def test_fingerprints_outlive_moved_lines_and_distinguish_findings() -> None:
     def prints(*diagnostics: Diagnostic) -> list[str]:
         results = sarif([ReportedFinding(diagnostic) for diagnostic in diagnostics])["results"]
         return [result["partialFingerprints"]["kafkaform/v1"] for result in results]
 
     moved = replace(ERROR, location=PLACE._replace(line=70, column=1))
     assert prints(moved) == prints(ERROR)
-    others = [
+    remaining = [
         moved,
         replace(ERROR, code="KF108"),
         replace(ERROR, message="far too few"),
         replace(ERROR, location=Location("topics/b.yaml", 7, 5)),
     ]
-    assert len(set(prints(ERROR, *others))) == 5
+    assert len(set(prints(ERROR, *remaining))) == 5
 
 
 @pytest.mark.parametrize("output_format", RENDERERS["findings"])
 def test_nothing_in_a_message_can_act_on_a_terminal(output_format: str) -> None:
     bad = Diagnostic("KF109", Severity.ERROR, "x\x1b[31m\u202e", PLACE, "y\x07")
-    text = rendered(wrap_findings([bad]), output_format)
+    text = render_findings(wrap_findings([bad]), output_format)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 

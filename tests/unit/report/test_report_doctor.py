@@ -43,7 +43,7 @@ ILL = HealthReport(
 # --- text ------------------------------------------------------------------------------------------
 
 
-def test_what_could_not_be_told() -> None:
+def test_unknown_values() -> None:
     assert headline(replace(ILL, findings=()), "c").endswith(": health unknown")
 
 
@@ -89,7 +89,7 @@ def test_hostile_names_do_nothing_to_a_terminal(width: int | None) -> None:
 # --- markdown --------------------------------------------------------------------------------------
 
 
-def test_markdown_is_bounded_and_says_what_is_left_out() -> None:
+def test_markdown_is_bounded_and_reports_what_is_left_out() -> None:
     many = replace(ILL, findings=(SICK,) * 1000)
     text = health_to_markdown(many, "prod", limit=6_000)
     assert len(text) <= 6_000
@@ -109,7 +109,7 @@ def test_foreign_text_stays_text_in_markdown() -> None:
 # --- JSON ------------------------------------------------------------------------------------------
 
 
-def test_json_says_null_where_it_is_not_known() -> None:
+def test_json_reports_null_where_it_is_not_known() -> None:
     unknown = replace(ILL, findings=(), health=replace(HEALTH, reassigning=None, cluster_id="", quorum=None))
     content = json.loads(health_to_json(unknown, "c"))
     assert content["healthy"] is None
@@ -123,7 +123,7 @@ def test_json_says_null_where_it_is_not_known() -> None:
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """What Prometheus makes of it: names and labels (in order, without `cluster`) to values."""
+    """Return the metrics as Prometheus reads them: names and labels (without `cluster`) to values."""
     return {
         (sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "cluster")): sample.value
         for family in text_string_to_metric_families(text)
@@ -156,7 +156,7 @@ def test_every_metric_is_described_and_names_its_cluster() -> None:
     assert {s.labels["cluster"] for family in families for s in family.samples} == {"prod"}
 
 
-def test_a_cluster_that_could_not_be_read_does_not_look_healthy() -> None:
+def test_cluster_that_could_not_be_read_does_not_look_healthy() -> None:
     assert samples(doctor_metrics(None, "c", 5)) == {
         ("kafkaform_healthy",): 0,
         ("kafkaform_doctor_success",): 0,
@@ -177,7 +177,7 @@ def test_names_are_escaped_in_labels() -> None:
     assert samples(doctor_metrics(odd, "x", 1))["kafkaform_group_lag", name] == 7
 
 
-def test_the_global_registry_stays_as_it_was() -> None:
+def test_global_registry_stays_as_it_was() -> None:
     before = {family.name for family in REGISTRY.collect()}
     doctor_metrics(ILL, "prod", 1)
     assert {family.name for family in REGISTRY.collect()} == before

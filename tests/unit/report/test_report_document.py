@@ -200,7 +200,7 @@ def test_foreign_text_stays_text_in_html(document: ReportDocument) -> None:
     assert all(char == "\n" or is_plain(char) for char in written)
     page = parse_html(written)
     assert len(re.findall(r"<[a-z]", written)) == len(page.all(*TAGS, "pre"))
-    assert {name for one in page.all(*TAGS) for name in one.attributes} <= ATTRIBUTES
+    assert {name for item in page.all(*TAGS) for name in item.attributes} <= ATTRIBUTES
 
 
 def build_blocks(text: Inline) -> list[Block]:
@@ -250,7 +250,7 @@ def test_sections_share_the_room_and_count_what_they_leave_out(number: int) -> N
         assert written.count(f"- `{start}") > 0
 
 
-def test_a_terminal_gets_a_few_entries_unless_it_lists_everything() -> None:
+def test_terminal_gets_a_few_entries_unless_it_lists_everything() -> None:
     section = Section(range(9), lambda n: Item(f"entry {n}"), title="Numbers", few=3)
     short, long = (render_page(ReportDocument("t", [section]), verbose=v).plain for v in (False, True))
     assert (short.count("entry"), long.count("entry")) == (3, 9)
@@ -258,7 +258,7 @@ def test_a_terminal_gets_a_few_entries_unless_it_lists_everything() -> None:
 
 
 @pytest.mark.parametrize(("width", "lines"), [(80, 1), (30, 2), (16, 3)])
-def test_a_mark_and_a_text_move_below_where_there_is_no_room(width: int, lines: int) -> None:
+def test_mark_and_a_text_move_below_where_there_is_no_room(width: int, lines: int) -> None:
     item = Item([TextSpan("a.long.name")], "1 → 2", mark=TextSpan("disruptive", Role.WARNING))
     text = render_page(ReportDocument("", [item], indent=0), width=width).plain
     assert len(text.split("\n")) == lines

@@ -34,7 +34,7 @@ from tests.support.markdown import REFERENCES, parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story
 from tests.support.plans.drift import ELSEWHERE, HERE, NO_RECORD, drift_in, drifts
-from tests.support.plans.scenes import DAY, WEEK, absent, declared, made, topic
+from tests.support.plans.scenes import DAY, WEEK, absent, create_topic, declare_topic, topic
 
 HEADER = PlanHeader("0.1.0", "1a2b3c4d5e6f7890", "prod", "live", "2026-11-03T12:00:00Z")
 WORKSPACE = Workspace("/repo", "/repo")
@@ -58,10 +58,10 @@ spec:
 def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desired:
     """A topic with a manifest of its own."""
     monkeypatch.chdir(tmp_path)
-    return loaded(tmp_path, MANIFEST)
+    return load_manifest(tmp_path, MANIFEST)
 
 
-def loaded(folder: Path, text: str, context: Context | None = None) -> Desired:
+def load_manifest(folder: Path, text: str, context: Context | None = None) -> Desired:
     file = folder / "orders.yaml"
     file.write_text(text)
     (desired,) = load([file.relative_to(folder)], context or Context())
@@ -74,18 +74,18 @@ def text(drift: Drift, reach: CommandContext = HERE, **more: Any) -> str:
 
 def some_drift(memory: MemoryCluster, *, trail: Trail | str = NO_RECORD) -> Drift:
     """One of each sort."""
-    made(memory, "cut", retention_ms=WEEK)
-    made(memory, "extra", segment_ms=DAY)
-    gone = made(memory, "gone")
-    made(memory, "mine")
-    made(memory, "shrunk", 6)
+    create_topic(memory, "cut", retention_ms=WEEK)
+    create_topic(memory, "extra", segment_ms=DAY)
+    gone = create_topic(memory, "gone")
+    create_topic(memory, "mine")
+    create_topic(memory, "shrunk", 6)
     return drift_in(
         memory,
-        declared("cut", retention_ms=DAY),
-        declared("extra"),
+        declare_topic("cut", retention_ms=DAY),
+        declare_topic("extra"),
         absent("gone", uid=gone),
-        declared("missing"),
-        declared("shrunk"),
+        declare_topic("missing"),
+        declare_topic("shrunk"),
         trail=trail,
     )
 
@@ -93,10 +93,10 @@ def some_drift(memory: MemoryCluster, *, trail: Trail | str = NO_RECORD) -> Drif
 # --- text ------------------------------------------------------------------------------------------
 
 
-def test_a_field_with_both_values_and_both_ways(
+def test_field_with_both_values_and_both_ways(
     memory: MemoryCluster, orders: Desired, golden: SnapshotAssertion
 ) -> None:
-    made(memory, "orders", retention_ms=MONTH, segment_ms=DAY)
+    create_topic(memory, "orders", retention_ms=MONTH, segment_ms=DAY)
     story = Story()
     story.add("update", "orders", {RETENTION: (None, WEEK)})
     drift = drift_in(memory, orders, trail=Trail(story.entries))
@@ -109,18 +109,18 @@ def test_drift_that_is_safe_to_restore_is_summed_up(memory: MemoryCluster) -> No
         [f"{name}{i:03}" for i in range(250)] for name in ("shorter", "longer", "undeclared", "shrunk")
     )
     for name in shorter:
-        made(memory, name, retention_ms=DAY)
+        create_topic(memory, name, retention_ms=DAY)
     for name in longer:
-        made(memory, name, retention_ms=MONTH)
+        create_topic(memory, name, retention_ms=MONTH)
     for name in undeclared:
-        made(memory, name, segment_ms=DAY)
+        create_topic(memory, name, segment_ms=DAY)
     for name in shrunk:
-        made(memory, name, 6)
+        create_topic(memory, name, 6)
     drift = drift_in(
         memory,
-        *(declared(f"missing{i:03}") for i in range(450)),
-        *(declared(name, retention_ms=WEEK) for name in [*shorter, *longer]),
-        *map(declared, [*undeclared, *shrunk]),
+        *(declare_topic(f"missing{i:03}") for i in range(450)),
+        *(declare_topic(name, retention_ms=WEEK) for name in [*shorter, *longer]),
+        *map(declare_topic, [*undeclared, *shrunk]),
     )
     lines = text(drift, width=80).splitlines()
     titles = {line.split()[0] for line in lines if line.startswith("  Topic/")}
@@ -144,8 +144,8 @@ def test_drift_that_an_apply_would_not_restore_is_always_listed(
 ) -> None:
     names = [f"t{i:03}" for i in range(250)]
     for name in names:
-        made(memory, name, retention_ms=DAY)
-    drift = drift_in(memory, *(declared(name, retention_ms=WEEK) for name in names))
+        create_topic(memory, name, retention_ms=DAY)
+    drift = drift_in(memory, *(declare_topic(name, retention_ms=WEEK) for name in names))
     held = tuple(
         replace(drifted, planned=replace(drifted.planned, status=status, reason="not now"))
         for drifted in drift.resources
@@ -158,8 +158,8 @@ def test_drift_that_an_apply_would_not_restore_is_always_listed(
 def test_drift_with_configs_that_nothing_declares_is_always_listed(memory: MemoryCluster) -> None:
     names = [f"t{i:03}" for i in range(250)]
     for name in names:
-        made(memory, name, retention_ms=DAY, segment_ms=DAY)
-    lines = text(drift_in(memory, *(declared(name, retention_ms=WEEK) for name in names))).splitlines()
+        create_topic(memory, name, retention_ms=DAY, segment_ms=DAY)
+    lines = text(drift_in(memory, *(declare_topic(name, retention_ms=WEEK) for name in names))).splitlines()
     assert [line.strip() for line in lines if line.startswith("  Topic/")] == [f"Topic/{n}" for n in names]
 
 
@@ -205,21 +205,21 @@ OTHERWISE = "but not by a recorded apply"
     ],
 )
 def test_since_when_a_value_is_live(memory: MemoryCluster, set_to: list[str | None], said: str) -> None:
-    made(memory, "a", retention_ms=DAY)
+    create_topic(memory, "a", retention_ms=DAY)
     story = Story()
     for value in set_to:
         story.add("update", "a", {RETENTION: (None, value)})
-    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
     assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
-def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
-    made(memory, "a")
+def test_value_that_was_taken_away(memory: MemoryCluster) -> None:
+    create_topic(memory, "a")
     story = Story()
     story.add("update", "a", {RETENTION: (None, WEEK)}, commit=None, at="yesterday")
-    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    said = describe_field_since(drifted.ref, drifted.fields[0])
-    assert said == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
+    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    since = describe_field_since(drifted.ref, drifted.fields[0])
+    assert since == f"an apply of yesterday by alice set 7d; removed since, {OTHERWISE}"
 
 
 @pytest.mark.parametrize(
@@ -231,26 +231,26 @@ def test_a_value_that_was_taken_away(memory: MemoryCluster) -> None:
         ([], MONTH, "unknown: no recorded apply set it"),
     ],
 )
-def test_an_apply_without_a_result_may_have_set_what_is_live(
+def test_apply_without_a_result_may_have_set_what_is_live(
     memory: MemoryCluster, earlier: list[str], wanted: str, said: str
 ) -> None:
-    made(memory, "a", retention_ms=DAY)
+    create_topic(memory, "a", retention_ms=DAY)
     story = Story()
     for value in earlier:
         story.add("update", "a", {RETENTION: (None, value)})
     story.add("update", "a", {RETENTION: (None, wanted)}, result=None)
-    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
     assert (describe_field_since(drifted.ref, drifted.fields[0]) or "").startswith(said)
 
 
-def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster) -> None:
+def test_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster) -> None:
     """The record says nothing of the field, so nothing is said of when it was set."""
-    made(memory, "a", retention_ms=DAY)
+    create_topic(memory, "a", retention_ms=DAY)
     story = Story()
     story.add("update", "a", {"config.segment.ms": (None, DAY)})
-    (drifted,) = drift_in(memory, declared("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
-    said = describe_field_since(drifted.ref, drifted.fields[0])
-    assert said == "unknown: no recorded apply set it"
+    (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
+    since = describe_field_since(drifted.ref, drifted.fields[0])
+    assert since == "unknown: no recorded apply set it"
 
 
 @pytest.mark.parametrize(
@@ -266,15 +266,15 @@ def test_an_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster
         (["delete"], True, "unknown: no recorded apply created it"),
     ],
 )
-def test_an_apply_without_a_result_may_have_made_or_deleted_a_resource(
+def test_apply_without_a_result_may_have_created_or_deleted_a_resource(
     memory: MemoryCluster, actions: list[str], live: bool, said: str
 ) -> None:
     if live:
-        made(memory, "a")
+        create_topic(memory, "a")
     story = Story()
     for action in actions:
         story.add(action, "a", {"partitions": (None, 3) if action == "create" else (3, None)}, result=None)
-    desired = absent("a") if live else declared("a")
+    desired = absent("a") if live else declare_topic("a")
     (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
     assert (describe_resource_since(drifted) or "").startswith(said)
 
@@ -302,11 +302,11 @@ def test_since_when_a_resource_is_missing_or_there(
     memory: MemoryCluster, actions: list[str], live: bool, said: str
 ) -> None:
     if live:
-        made(memory, "a")
+        create_topic(memory, "a")
     story = Story()
     for action in actions:
         story.add(action, "a", {"partitions": (None, 3) if action == "create" else (3, None)})
-    desired = absent("a") if live else declared("a")
+    desired = absent("a") if live else declare_topic("a")
     (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
     assert (describe_resource_since(drifted) or "").startswith(said)
 
@@ -324,8 +324,8 @@ def test_commands_lead_to_the_same_manifests_and_cluster(memory: MemoryCluster) 
                 assert ("my topics" in words) == (words[1] != "get")
 
 
-def test_a_name_that_is_a_pattern_is_meant_as_it_stands(memory: MemoryCluster) -> None:
-    (drifted,) = drift_in(memory, declared("a")).resources
+def test_name_that_is_a_pattern_is_meant_as_it_stands(memory: MemoryCluster) -> None:
+    (drifted,) = drift_in(memory, declare_topic("a")).resources
     drifted = replace(drifted, desired=replace(drifted.desired, ref=ResourceRef("ConsumerGroup", "a*[b]?")))
     command = plan_restoration(drifted, HERE).command
     assert command == "kafkaform apply --target 'ConsumerGroup/a[*][[]b][?]'"
@@ -338,8 +338,8 @@ def test_what_one_environment_has_is_written_down_for_it_alone(
     memory: MemoryCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    desired = loaded(tmp_path, OVERRIDDEN, Context(("dev", "prod"), "prod"))
-    made(memory, "orders", retention_ms=MONTH, retention_bytes="2147483648")
+    desired = load_manifest(tmp_path, OVERRIDDEN, Context(("dev", "prod"), "prod"))
+    create_topic(memory, "orders", retention_ms=MONTH, retention_bytes="2147483648")
     (drifted,) = drift_in(memory, desired).resources
     there = plan_acceptance(drifted, CommandContext(override="prod")).lines
     assert [(".".join(line.keys), line.new, line.location and line.location.line) for line in there] == [
@@ -365,7 +365,7 @@ def test_any_drift_fits_the_schema_and_is_safe_to_show(drift: Drift) -> None:
 
 
 def test_many_are_cut_with_a_word_on_how_many(memory: MemoryCluster) -> None:
-    drift = drift_in(memory, *(declared(f"topic-{i:04}") for i in range(3_000)))
+    drift = drift_in(memory, *(declare_topic(f"topic-{i:04}") for i in range(3_000)))
     written = render_drift_markdown(drift, HEADER, HERE)
     assert len(written) <= LIMIT
     assert "more resources left out; `kafkaform drift --verbose` lists them" in written
@@ -405,7 +405,7 @@ def test_foreign_text_is_no_workflow_command(drift: Drift) -> None:
 
 
 def test_annotations_stand_on_the_lines_of_manifests(memory: MemoryCluster, orders: Desired) -> None:
-    made(memory, "orders", retention_ms=DAY)
+    create_topic(memory, "orders", retention_ms=DAY)
     first, verdict = drift_to_github(drift_in(memory, orders), HERE, WORKSPACE).splitlines()
     assert first.startswith(
         "::warning file=orders.yaml,line=9,col=3,title=drift::Topic/orders: retention.ms is 1d"
@@ -438,7 +438,7 @@ def test_metrics(memory: MemoryCluster) -> None:
     assert samples(drift_metrics(some_drift(memory), "prod", 12.5)) == expected
 
 
-def test_the_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) -> None:
+def test_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) -> None:
     families = text_string_to_metric_families(drift_metrics(some_drift(memory), "prod", 1))
     labels = [s.labels for f in families for s in f.samples if s.name == "kafkaform_drift_fields"]
     assert labels[0] == {
@@ -450,12 +450,12 @@ def test_the_name_of_a_resource_is_the_label_of_its_kind(memory: MemoryCluster) 
     }
 
 
-def test_metrics_say_nothing_of_what_nobody_looked_for() -> None:
+def test_metrics_omit_what_was_not_requested() -> None:
     nobody = find_drift(Plan("memory"), [], NO_RECORD, unmanaged=Unmanaged.IGNORE)
     assert not [key for key in samples(drift_metrics(nobody, "prod", 1)) if key[0] == "kafkaform_unmanaged"]
 
 
 @pytest.mark.parametrize("drift", [None, Drift(Plan("memory", unknown=(topic("a"),)))])
-def test_a_run_that_could_not_tell_is_no_success(drift: Drift | None) -> None:
-    told = samples(drift_metrics(drift, "prod", 1))
-    assert told["kafkaform_drift_success", "prod"] == 0
+def test_run_that_could_not_read_is_no_success(drift: Drift | None) -> None:
+    metrics = samples(drift_metrics(drift, "prod", 1))
+    assert metrics["kafkaform_drift_success", "prod"] == 0

@@ -23,13 +23,13 @@ def group(name: str) -> ResourceRef:
     return ResourceRef("ConsumerGroup", name)
 
 
-def declared(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
+def build_desired(ref: ResourceRef, *topics: str, team: str = "") -> Desired:
     labels = {"team": team} if team else {}
     return Desired(ref, {}, Intent(labels=labels, spec={"topics": list(topics)} if topics else {}))
 
 
 def live(groups: Iterable[Group], *topics: str) -> LiveGraph:
-    lags = {group(one.name): one.lags for one in groups}
+    lags = {group(item.name): item.lags for item in groups}
     return LiveGraph(frozenset([*map(topic, topics), *lags]), lags)
 
 
@@ -40,10 +40,10 @@ def reader(name: str, *lags: tuple[str, int | None]) -> Group:
 
 CHANGELOGS = NameGlobs(("*-changelog",))
 SHOP = [
-    declared(topic("orders.v1"), team="checkout"),
-    declared(topic("carts.v1")),
-    declared(group("shop"), "orders.v1", "slip.v1", team="shop"),
-    declared(group("audit"), "orders.v1"),
+    build_desired(topic("orders.v1"), team="checkout"),
+    build_desired(topic("carts.v1")),
+    build_desired(group("shop"), "orders.v1", "slip.v1", team="shop"),
+    build_desired(group("audit"), "orders.v1"),
 ]
 
 
@@ -67,11 +67,11 @@ def test_manifests_alone() -> None:
     ]
 
 
-def test_the_order_of_manifests_does_not_matter() -> None:
+def test_order_of_manifests_does_not_matter() -> None:
     assert build_graph(SHOP) == build_graph(reversed(SHOP))
 
 
-def test_a_tombstone_is_no_part_of_it() -> None:
+def test_tombstone_is_no_part_of_it() -> None:
     assert build_graph([Desired(topic("gone"), None), Desired(group("gone"), None)]).nodes == ()
 
 
@@ -99,8 +99,8 @@ def test_what_the_cluster_has_besides() -> None:
     ]
 
 
-def test_a_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
-    desired = [declared(group("g"), "app-changelog")]
+def test_topic_that_a_manifest_names_is_drawn_as_live_though_it_is_ignored() -> None:
+    desired = [build_desired(group("g"), "app-changelog")]
     graph = build_graph(desired, live([reader("g", ("app-changelog", 2))], "app-changelog"), CHANGELOGS)
     assert edges(graph) == [("app-changelog", "g", True, True, 2)]
     assert graph.nodes[0].live
@@ -142,7 +142,7 @@ def test_dot() -> None:
 
 
 def test_json() -> None:
-    data = json.loads(graph_to_json(build_graph([SHOP[0], declared(group("g"), "orders.v1")])))
+    data = json.loads(graph_to_json(build_graph([SHOP[0], build_desired(group("g"), "orders.v1")])))
     assert data == {
         "nodes": [
             {
@@ -171,7 +171,7 @@ def test_subjects_are_drawn_at_their_topics() -> None:
         ResourceRef("Subject", name) for name in ("orders.v1-value", "orders.v1-key", "com.acme.Order")
     ]
     seen = LiveGraph(frozenset({topic("orders.v1"), *subjects}), {})
-    graph = build_graph([SHOP[0], *map(declared, subjects[::2])], seen)
+    graph = build_graph([SHOP[0], *map(build_desired, subjects[::2])], seen)
     assert render_mermaid(graph).split("\n")[-3:] == [
         "  topic_orders_v1 -.- subject_orders_v1_key",
         "  topic_orders_v1 --- subject_orders_v1_value",
@@ -190,7 +190,9 @@ def test_subjects_are_drawn_at_their_topics() -> None:
 
 
 def test_names_that_look_alike_stay_apart() -> None:
-    shown = render_mermaid(build_graph([declared(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")]))
+    shown = render_mermaid(
+        build_graph([build_desired(topic(name)) for name in ("p.q", "p_q", "p-q", "p_q_2")])
+    )
     ids = [line.split("[")[0].strip() for line in shown.split("\n")[1:]]
     assert ids == ["topic_p_q", "topic_p_q_2", "topic_p_q_3", "topic_p_q_2_2"]
 
@@ -215,7 +217,7 @@ def mermaid_labels(shown: str) -> list[str]:
 
 @given(st.lists(st.tuples(hostile_text(min_size=1), hostile_text(min_size=1), hostile_text()), max_size=4))
 def test_no_name_breaks_out_of_a_drawing(found: list[tuple[str, str, str]]) -> None:
-    desired = [declared(group(name), read, team=team) for name, read, team in found]
+    desired = [build_desired(group(name), read, team=team) for name, read, team in found]
     graph = build_graph(desired, live([reader(name, (read, 3)) for name, read, _ in found], "other"))
     names = [printable(node.ref.name) for node in graph.nodes]
 
@@ -231,8 +233,8 @@ def test_no_name_breaks_out_of_a_drawing(found: list[tuple[str, str, str]]) -> N
     matches = [DOT_LINE.fullmatch(line) for line in lines[4:-1]]
     assert all(matches), lines
     labels = [match[1] for match in matches if match is not None and match[1] is not None]
-    told = [re.split(r"(?<!\\)((?:\\\\)*)\\n", label) for label in labels]
-    first_lines = ["".join(parts[:2]) for parts in told]
+    label_lines = [re.split(r"(?<!\\)((?:\\\\)*)\\n", label) for label in labels]
+    first_lines = ["".join(parts[:2]) for parts in label_lines]
     assert [html.unescape(re.sub(r"\\(.)", r"\1", line)) for line in first_lines] == names
 
     nodes = json.loads(graph_to_json(graph))["nodes"]

@@ -35,10 +35,10 @@ def words(story: Story, earlier: int = 0, width: int | None = None) -> list[str]
 def test_equal_changes_of_an_apply_are_one_entry_with_every_name(story: Story, number: int) -> None:
     names = [f"orders-{n:02}" for n in range(number)]
     changes = [story.add("update", name, {RETENTION: (WEEK, DAY)}) for name in names]
-    other = story.add("update", "other", {RETENTION: (WEEK, DAY), "partitions": (1, 2)})
+    second = story.add("update", "other", {RETENTION: (WEEK, DAY), "partitions": (1, 2)})
     story.entries = [
-        replace(entry, id=f"run0.{n}", run="run0", at=other.at)
-        for n, entry in enumerate([*changes, other], 1)
+        replace(entry, id=f"run0.{n}", run="run0", at=second.at)
+        for n, entry in enumerate([*changes, second], 1)
     ]
     lines = render_history(story.entries[::-1], 0, verbose=False, width=80).plain.splitlines()
     assert lines[1] == f"  ~ run0.1-{number}  {number} topics  updated: retention.ms 7d → 1d"
@@ -66,7 +66,7 @@ def test_changes_that_ended_differently_are_entries_of_their_own(story: Story) -
     ]
 
 
-def test_a_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
+def test_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567-dirty"
     entry = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, commit=commit)
     assert words(story)[0].endswith("  commit 0123456789ab-dirty")
@@ -74,7 +74,7 @@ def test_a_commit_that_the_files_differed_from_is_marked(story: Story) -> None:
     assert apply_words(setting).endswith("by alice (commit 0123456789ab-dirty)")
 
 
-def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> None:
+def test_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> None:
     story.add("update", "orders", {"partitions": (1, 2)})
     for number in (1, 2, 10):
         story.add("update", f"t{number}", {"partitions": (1, 2)}, id=f"run9.{number}", run="run9")
@@ -88,7 +88,7 @@ def test_the_latest_apply_comes_first_and_its_changes_in_order(story: Story) -> 
     ]
 
 
-def test_what_did_not_go_through_says_so(story: Story, golden: SnapshotAssertion) -> None:
+def test_what_did_not_go_through_is_reported(story: Story, golden: SnapshotAssertion) -> None:
     fields: dict[str, tuple[FieldValue, FieldValue]] = {
         "partitions": (1, 2),
         RETENTION: (WEEK, DAY),
@@ -141,7 +141,7 @@ def test_no_text_in_the_record_reaches_a_terminal(data: st.DataObject) -> None:
         assert line.isascii()
 
 
-def test_a_kind_of_a_later_version_is_shown_as_recorded(story: Story) -> None:
+def test_kind_of_a_later_version_is_shown_as_recorded(story: Story) -> None:
     story.add("update", "a", {"placement": ("1", "2"), RETENTION: ("1000", "2000")}, kind="Quota")
     story.add("create", "b", {"placement": (None, "1:2")}, kind="Quota")
     shown = "\n".join(words(story))

@@ -19,11 +19,11 @@ from kafkaform.plan.planning import plan_from
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.config_values import CONFIG_VALUES
-from tests.support.plans.scenes import made, plan_for, topic
+from tests.support.plans.scenes import create_topic, plan_for, topic
 from tests.support.plans.strategies import hostile_text
 
 
-def observed(**configs: str) -> Observed:
+def build_observed(**configs: str) -> Observed:
     state: dict[str, FieldValue] = {"partitions": 3, "replicationFactor": 3}
     state |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
     return Observed(topic("orders.v1"), "id", state)
@@ -40,9 +40,9 @@ def read_back(text: str, folder: Path) -> Desired:
     return desired
 
 
-def test_a_topic_with_its_own_configs_in_human_units() -> None:
+def test_topic_with_its_own_configs_in_human_units() -> None:
     manifest = build_live_manifest(
-        observed(
+        build_observed(
             retention_ms="604800000",
             retention_bytes="53687091200",
             cleanup_policy="compact,delete",
@@ -85,15 +85,19 @@ def test_a_topic_with_its_own_configs_in_human_units() -> None:
         ({"retention_ms": "1", "retention_bytes": "-1"}, {"time": "1ms", "bytes": "unlimited"}),
     ],
 )
-def test_the_shorthand_for_retention(configs: dict[str, str], retention: object) -> None:
-    assert spec(observed(**configs)) == {"partitions": 3, "replicationFactor": 3, "retention": retention}
+def test_shorthand_for_retention(configs: dict[str, str], retention: object) -> None:
+    assert spec(build_observed(**configs)) == {
+        "partitions": 3,
+        "replicationFactor": 3,
+        "retention": retention,
+    }
 
 
-def test_a_topic_without_own_configs_has_none() -> None:
-    assert spec(observed()) == {"partitions": 3, "replicationFactor": 3}
+def test_topic_without_own_configs_has_none() -> None:
+    assert spec(build_observed()) == {"partitions": 3, "replicationFactor": 3}
 
 
-def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
+def test_what_no_manifest_can_declare_is_left_out_and_reported() -> None:
     state: dict[str, FieldValue] = {
         "partitions": 1,
         "replicationFactor": "1-3",
@@ -120,7 +124,7 @@ def test_what_no_manifest_can_say_is_left_out_and_told() -> None:
 
 
 @given(st.fixed_dictionaries({}, optional=CONFIG_VALUES), st.integers(1, 50), st.integers(1, 3))
-def test_a_plan_of_what_was_written_is_empty(
+def test_plan_of_what_was_written_is_empty(
     tmp_path_factory: pytest.TempPathFactory, configs: dict[str, str], partitions: int, replicas: int
 ) -> None:
     with MemoryCluster() as cluster:
@@ -203,10 +207,10 @@ def check_value(value: str, folder: Path) -> None:
     """A vendor's config can hold anything: then the plan is empty, and nothing reaches the terminal raw."""
     ref = topic("t")
     state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1, "config.confluent.x": value}
-    one = Observed(ref, "id", state, state)
-    manifest = build_live_manifest(one)
+    observed = Observed(ref, "id", state, state)
+    manifest = build_live_manifest(observed)
     with MemoryCluster() as cluster:
-        made(cluster, "t", 1)
+        create_topic(cluster, "t", 1)
         seen = cluster.observe([ref])
         facts = cluster.facts()
     as_json = manifest.to_json()
@@ -216,19 +220,19 @@ def check_value(value: str, folder: Path) -> None:
     for text in (manifest.to_yaml(), *(() if beyond else (as_json,))):
         assert all(printable(line) == line for line in text.split("\n"))
         desired = read_back(text, folder)
-        plan = plan_from([desired], type(seen)({ref: one}, seen.inventory), facts)
+        plan = plan_from([desired], type(seen)({ref: observed}, seen.inventory), facts)
         assert (plan.changes, plan.undeclared) == ((), ())
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names_come_back_as_they_were_in_either_yaml(name: str) -> None:
-    one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
-    text = build_live_manifest(one).to_yaml()
+    observed = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
+    text = build_live_manifest(observed).to_yaml()
     assert yaml.safe_load(text)["metadata"]["name"] == name
-    assert json.loads(build_live_manifest(one).to_json())["metadata"]["name"] == name
+    assert json.loads(build_live_manifest(observed).to_json())["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize("name", [name for name in ODD if name])
 def test_odd_names_come_back_as_they_were_through_the_loader(name: str, tmp_path: Path) -> None:
-    one = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
-    assert read_back(build_live_manifest(one).to_yaml(), tmp_path).ref.name == name
+    observed = Observed(ResourceRef("Topic", name), "id", {"partitions": 1, "replicationFactor": 1})
+    assert read_back(build_live_manifest(observed).to_yaml(), tmp_path).ref.name == name

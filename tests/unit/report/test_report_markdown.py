@@ -60,7 +60,7 @@ OUR_HTML = re.compile(
 )
 
 
-def planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:
+def build_planned(name: str, action: str = "create", status: Status = Status.PLANNED) -> PlannedChange:
     place = Location("topics/t.yaml", 7)
     match action:
         case "create":
@@ -80,14 +80,14 @@ def section(markdown: str, title: str) -> str:
     return dict(zip(parts[1::2], parts[2::2], strict=True)).get(title, "")
 
 
-def folded(markdown: str, title: str) -> str:
+def read_fold(markdown: str, title: str) -> str:
     """The text of a fold."""
     found = re.search(rf"<summary>{title}[^<]*</summary>\n\n(.*?)\n</details>", markdown, re.DOTALL)
     return found[1] if found else ""
 
 
 def left_out(text: str) -> int:
-    """How many things the notes of a section say were left out."""
+    """Count the items that the notes of a section report as left out."""
     return sum(
         int(n.replace(",", "")) for n in re.findall(r"^… (?:details of )?([0-9,]+) more", text, re.MULTILINE)
     )
@@ -96,15 +96,15 @@ def left_out(text: str) -> int:
 # --- what a reviewer sees --------------------------------------------------------------------------
 
 
-def test_why_a_change_is_risky_is_said_once() -> None:
+def test_why_a_change_is_risky_is_reported_once() -> None:
     found = Diagnostic("KF403", Severity.WARNING, f"a: {CUT.reason}", None, CUT.remedy, ref=topic("a"))
-    plan = Plan("c", (planned("a", "update"),), diagnostics=(found,))
+    plan = Plan("c", (build_planned("a", "update"),), diagnostics=(found,))
     markdown = render_plan_markdown(plan)
     assert section(markdown, "Risks").splitlines()[1] == (
         "- `Topic/a` `retention.ms: 7d → 1d`: destructive `retention-cut`, KF403. Why: what is older than "
         "1d is deleted. Safer: copy it first."
     )
-    held = render_plan_markdown(replace(plan, changes=(planned("a", "update", Status.NEEDS_CONSENT),)))
+    held = render_plan_markdown(replace(plan, changes=(build_planned("a", "update", Status.NEEDS_CONSENT),)))
     assert "Risks" not in parse_markdown(held).headings
     for text in (markdown, held):
         assert text.count(CUT.reason) == 1
@@ -118,21 +118,21 @@ def test_replicas_are_counted_in_the_table_and_listed_in_the_details() -> None:
     markdown = render_plan_markdown(Plan("c", (PlannedChange(change, Status.PLANNED),)))
     assert "`placement: 200 partitions: replica added on broker 2`" in section(markdown, "Changes")
     assert "200 replicas are copied (1.2 GiB)" in section(markdown, "Risks")
-    assert "`placement: partitions 0, 1, 2, " in folded(markdown, "Changes in full")
-    assert len(folded(markdown, "Changes in full")) < 800
+    assert "`placement: partitions 0, 1, 2, " in read_fold(markdown, "Changes in full")
+    assert len(read_fold(markdown, "Changes in full")) < 800
 
 
 # --- length ----------------------------------------------------------------------------------------
 
 
 def test_5000_changes_fit_and_the_notes_add_up() -> None:
-    changes = [planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
+    changes = [build_planned(f"t{i:04}", ("create", "update", "delete")[i % 3]) for i in range(5_000)]
     markdown = render_plan_markdown(Plan("c", tuple(changes)), HEADER)
     assert LIMIT * 0.9 < len(markdown) <= LIMIT
     rows = section(markdown, "Changes").partition("\n###")[0].count("`Topic/")
     assert rows > 500
     assert rows + left_out(section(markdown, "Changes")) == 5_000
-    details = folded(markdown, "Changes in full")
+    details = read_fold(markdown, "Changes in full")
     assert details.count("`Topic/") + left_out(details) == 1_666
     risks = section(markdown, "Risks").partition("\n<details>")[0]
     # A reason is said once, with the number of its changes: their names are in the table.
@@ -154,9 +154,9 @@ def test_5000_changes_fit_and_the_notes_add_up() -> None:
 
 
 def test_what_is_held_back_is_cut_last() -> None:
-    held = [planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
-    others = [planned(f"t{i:04}") for i in range(5_000)]
-    markdown = render_plan_markdown(Plan("c", (*others, *held)))
+    held = [build_planned(f"h{i:04}", "update", Status.NEEDS_CONSENT) for i in range(300)]
+    remaining = [build_planned(f"t{i:04}") for i in range(5_000)]
+    markdown = render_plan_markdown(Plan("c", (*remaining, *held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
     assert left_out(text) == 0
@@ -164,7 +164,7 @@ def test_what_is_held_back_is_cut_last() -> None:
 
 
 def test_more_held_back_than_fits_is_counted() -> None:
-    held = [planned(f"h{i:04}", "update", Status.REFUSED) for i in range(5_000)]
+    held = [build_planned(f"h{i:04}", "update", Status.REFUSED) for i in range(5_000)]
     markdown = render_plan_markdown(Plan("c", tuple(held)))
     assert len(markdown) <= LIMIT
     text = section(markdown, "Held back")
@@ -175,21 +175,21 @@ def test_more_held_back_than_fits_is_counted() -> None:
 
 def test_one_huge_value_is_cut_with_its_length() -> None:
     change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1, "replicationFactor": 1})
-    plan = Plan("c", (PlannedChange(change, Status.PLANNED), planned("u")))
+    plan = Plan("c", (PlannedChange(change, Status.PLANNED), build_planned("u")))
     markdown = render_plan_markdown(plan)
     assert len(markdown) < 3_000
     assert "`partitions: 1`" in markdown
     assert "(999,760 more characters)" in markdown
 
 
-def test_a_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
+def test_resource_too_big_for_the_details_does_not_hide_the_others() -> None:
     wide = Create(topic("wide"), {f"config.key{i}": "v" * 200 for i in range(400)})
-    others = [
+    remaining = [
         PlannedChange(replace(wide, ref=topic(n), state={"config.huge": "v" * 99}), Status.PLANNED)
         for n in "ab"
     ]
-    plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *others))
-    details = folded(render_plan_markdown(plan), "Changes in full")
+    plan = Plan("c", (PlannedChange(wide, Status.PLANNED), *remaining))
+    details = read_fold(render_plan_markdown(plan), "Changes in full")
     assert "Topic/a" in details
     assert "Topic/b" in details
     assert "… details of 1 more change left out: 1 create;" in details
@@ -199,7 +199,7 @@ def test_lists_that_do_not_fit_are_counted() -> None:
     many = tuple(topic(f"{'x' * 150}{i:05}") for i in range(5_000))
     plan = Plan(
         "c",
-        (planned("a"),),
+        (build_planned("a"),),
         unmanaged=many,
         unknown=many,
         undeclared=tuple(UndeclaredConfig(ref, "config.k", "1") for ref in many),
@@ -219,7 +219,7 @@ def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limi
     assert len(render_plan_markdown(plan, header, limit=limit)) <= limit
 
 
-def test_a_limit_that_notes_alone_would_break_is_a_mistake() -> None:
+def test_limit_that_notes_alone_would_break_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 6,000"):
         render_plan_markdown(Plan("c"), limit=5_999)
 
@@ -240,10 +240,10 @@ def noisy(count: int) -> Plan:
         team = ("checkout", "payments", "platform")[number % 3]
         changes.append(PlannedChange(change, Status.PLANNED, Location(f"topics/{name}.yaml", 4), team=team))
 
-    def warned(name: str, code: str, severity: Severity) -> Diagnostic:
+    def build_warning(name: str, code: str, severity: Severity) -> Diagnostic:
         return Diagnostic(code, severity, f"{code} on {name}", Location("a.yaml"), "mend it", ref=topic(name))
 
-    others = [*names, *(f"other-{i}" for i in range(38))]
+    remaining = [*names, *(f"other-{i}" for i in range(38))]
     return Plan(
         "c",
         tuple(changes),
@@ -251,11 +251,11 @@ def noisy(count: int) -> Plan:
         unmanaged=tuple(topic(f"unmanaged-{i}") for i in range(40)),
         undeclared=tuple(UndeclaredConfig(topic(f"other-{i}"), "config.k", "1") for i in range(3)),
         diagnostics=(
-            *(warned(name, "KF111", Severity.WARNING) for name in others),
-            *(warned(name, "KF212", Severity.WARNING) for name in others[count:]),
-            *(warned(name, "KF104", Severity.INFO) for name in others[count:]),
+            *(build_warning(name, "KF111", Severity.WARNING) for name in remaining),
+            *(build_warning(name, "KF212", Severity.WARNING) for name in remaining[count:]),
+            *(build_warning(name, "KF104", Severity.INFO) for name in remaining[count:]),
             *(
-                replace(warned(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
+                replace(build_warning(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
                 for name in names[::2]
             ),
         ),
@@ -266,15 +266,15 @@ def noisy(count: int) -> Plan:
     )
 
 
-def seen(markdown: str) -> list[str]:
+def read_visible_lines(markdown: str) -> list[str]:
     """The lines that a reader sees before anything is unfolded, blank ones included."""
     return re.sub(r"</summary>.*?</details>", "", markdown, flags=re.DOTALL).splitlines()
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
-def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
+def test_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
     markdown = render_plan_markdown(noisy(count), HEADER)
-    assert len(seen(markdown)) <= most, markdown
+    assert len(read_visible_lines(markdown)) <= most, markdown
     assert len(markdown.splitlines()) <= most + 45
     for change in noisy(count).changes:
         assert f"`{change.ref}`" in section(markdown, "Changes")
@@ -286,7 +286,7 @@ def test_a_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
     assert markdown.count("50 % of keys move") == 1
 
 
-def test_the_comment_of_one_safe_change_fits_a_screen() -> None:
+def test_comment_of_one_safe_change_fits_a_screen() -> None:
     plan = noisy(1)
     safe = Update(topic("orders.stream-00.v1"), "id", (FieldChange("config.retention.ms", "1", "2"),))
     plan = replace(
@@ -296,16 +296,16 @@ def test_the_comment_of_one_safe_change_fits_a_screen() -> None:
         diagnostics=tuple(d for d in plan.diagnostics if d.code != "KF401" and d.ref != safe.ref),
     )
     markdown = render_plan_markdown(plan, HEADER)
-    assert len(seen(markdown)) <= 25, markdown
+    assert len(read_visible_lines(markdown)) <= 25, markdown
 
 
 # --- consent, and what is not from the branch -------------------------------------------------------
 
 
 def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
-    own = replace(planned("own"), origin=ChangeOrigin.BRANCH)
-    drift = replace(planned("drifted"), origin=ChangeOrigin.DRIFT)
-    mixed = replace(planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
+    own = replace(build_planned("own"), origin=ChangeOrigin.BRANCH)
+    drift = replace(build_planned("drifted"), origin=ChangeOrigin.DRIFT)
+    mixed = replace(build_planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
     markdown = render_plan_markdown(Plan("c", (drift, mixed, own)))
     foreign = section(markdown, "Not caused by this branch")
     assert "`Topic/drifted`" in foreign
@@ -316,8 +316,8 @@ def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
     assert ["this branch" in row for row in rows] == ["Topic/own" in row for row in rows]
 
 
-def test_without_a_branch_nothing_is_said_of_one() -> None:
-    assert "branch" not in render_plan_markdown(Plan("c", (planned("a"),)))
+def test_without_a_branch_nothing_is_reported_of_one() -> None:
+    assert "branch" not in render_plan_markdown(Plan("c", (build_planned("a"),)))
 
 
 # --- what foreign text cannot do -------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_hostile_text_changes_nothing_of_the_structure(plan: Plan, header: PlanH
 
 
 @pytest.mark.parametrize("text", ["\x00", "a\n\n# b", "**a** <img src=x> [b](c)", "\u202e"])
-def test_the_sentence_on_what_moves_together_is_text_like_any_other(text: str) -> None:
+def test_sentence_on_what_moves_together_is_text_like_any_other(text: str) -> None:
     """It stands in the summary; that of a plan file may say anything."""
     note = Diagnostic(TOGETHER, Severity.INFO, text)
     plan = Plan("c", (PlannedChange(Create(topic("a"), {}), Status.PLANNED),), diagnostics=(note,))
@@ -394,7 +394,7 @@ def test_hostile_text_is_harmless_also_where_html_is_off(plan: Plan, header: Pla
 
 
 @given(st.text() | strategies.hostile_text(), st.booleans())
-def test_a_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
+def test_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
     span = code(text, cell=cell)
     if cell:
         tokens = parse_markdown(f"| a | b |\n| --- | --- |\n| {span} | x |\n").rows[1][0]
@@ -407,7 +407,7 @@ def test_a_code_span_holds_exactly_its_text(text: str, cell: bool) -> None:
 
 @example(["before", "```", "````", "after"])
 @given(st.lists(strategies.hostile_text(), max_size=8))
-def test_a_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
+def test_code_block_holds_exactly_its_lines(lines: list[str]) -> None:
     expected = "\n".join(map(printable, lines)) + "\n"
     assert parse_markdown(code_block("diff", lines) + "\n\nafter\n").fences == [expected]
 

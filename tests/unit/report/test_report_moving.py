@@ -1,4 +1,4 @@
-"""How far moves have come, in words."""
+"""Tests of the progress of moves in words."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def test_amount_in_brief(progress: MoveProgress, expected: str) -> None:
         (replace(BEGUN, bytes_total=0), None, "0 of 12 partitions"),
     ],
 )
-def test_told(progress: MoveProgress, left_s: float | None, expected: str) -> None:
+def test_progress_is_reported(progress: MoveProgress, left_s: float | None, expected: str) -> None:
     assert format_progress(progress, left_s) == expected
 
 
-def test_the_time_left_follows_from_what_was_seen_to_be_copied() -> None:
+def test_time_left_follows_from_what_was_copied() -> None:
     pace = Pace()
     assert pace.left_s(BEGUN) is None
     # What was there when it was first looked at, as of a move that is joined, was not copied meanwhile.

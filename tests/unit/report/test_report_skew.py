@@ -23,12 +23,12 @@ from tests.support.plans.strategies import examples, hostile_text
 from tests.support.skew import samples
 
 
-def rendered(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Page:
+def render_topics(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> Page:
     return render_skew(samples.report(*topics), width=width, verbose=verbose)
 
 
 def lines(*topics: TopicResult, width: int | None = 80, verbose: bool = False) -> list[str]:
-    return rendered(*topics, width=width, verbose=verbose).plain.split("\n")
+    return render_topics(*topics, width=width, verbose=verbose).plain.split("\n")
 
 
 def markdown(*topics: TopicResult) -> str:
@@ -61,15 +61,15 @@ def table(text: str, header: str) -> list[list[str]]:
 # --- what is said ----------------------------------------------------------------------------------
 
 
-def test_a_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
+def test_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
     made = samples.failing(samples.hot())
     shown = lines(made, width=None)
-    assert shown[-len(made.advice) :] == [f"  Advice: {one}" for one in made.advice]
+    assert shown[-len(made.advice) :] == [f"  Advice: {item}" for item in made.advice]
     text = markdown(made)
     assert text.index(made.advice[0].split()[0]) < text.index("- Read:") < text.index("| Partition |")
 
 
-def test_a_reason_is_said_once_and_not_lost() -> None:
+def test_reason_is_reported_once_and_not_lost() -> None:
     judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
     assert "  Policy: nobody can tell." in lines(judged)
     found = replace(judged, findings=(SkewFinding("KF501", "warning", "nobody can tell"),))
@@ -80,11 +80,11 @@ def test_a_reason_is_said_once_and_not_lost() -> None:
 def test_colour_follows_the_verdict() -> None:
     for made, style in (
         (samples.failing(samples.hot()), "bold red"),
-        (samples.warned(samples.hot()), "bold yellow"),
+        (samples.add_unknown_policy(samples.hot()), "bold yellow"),
         (samples.passing(samples.hot()), "bold green"),
         (samples.hot(), "bold"),
     ):
-        text = rendered(made).text
+        text = render_topics(made).text
         place = text.plain.index("hot keys")
         assert [str(span.style) for span in text.spans if span.start == place] == [style]
 
@@ -98,7 +98,7 @@ def test_keys_are_shown_only_if_the_report_has_them(render: Callable[[SkewReport
     hidden = replace(samples.hot(), hot_keys=(samples.key("tenant-0", 0.3, [4]),))
     known = replace(hidden, hot_keys=(samples.key("tenant-0", 0.3, [4], shown=True),))
     empty = replace(hidden, hot_keys=(samples.key("", 0.2, [4]),))
-    assert [("tenant-0" in show(one), "--show-keys" in show(one)) for one in (hidden, known, empty)] == [
+    assert [("tenant-0" in show(item), "--show-keys" in show(item)) for item in (hidden, known, empty)] == [
         (False, True),
         (True, False),
         (False, False),
@@ -111,13 +111,19 @@ def test_keys_are_shown_only_if_the_report_has_them(render: Callable[[SkewReport
 
 
 def test_figures_are_shown_where_they_are_known_and_differ() -> None:
-    assert body(lines(samples.compacted()), "PARTITION")[0][:5] == ["0", "23.8", "%", "952,381", "1,269,841"]
+    assert body(lines(samples.build_compacted()), "PARTITION")[0][:5] == [
+        "0",
+        "23.8",
+        "%",
+        "952,381",
+        "1,269,841",
+    ]
     assert "OFFSETS" not in "\n".join(lines(samples.hot()))
-    assert "ON DISK" not in "\n".join(lines(samples.compacted()))
+    assert "ON DISK" not in "\n".join(lines(samples.build_compacted()))
     assert "PEAK" not in "\n".join(lines(samples.hot()))
 
 
-@pytest.mark.parametrize(("made", "shown"), [(samples.hot(), True), (samples.compacted(), False)])
+@pytest.mark.parametrize(("made", "shown"), [(samples.hot(), True), (samples.build_compacted(), False)])
 def test_estimates_have_intervals(made: TopicResult, shown: bool) -> None:
     header = next(line for line in lines(made, width=120) if "PARTITION " in line)
     assert ("INTERVAL" in header) == shown
@@ -125,7 +131,7 @@ def test_estimates_have_intervals(made: TopicResult, shown: bool) -> None:
     assert ("| 95 % interval |" in markdown(made)) == shown
 
 
-def test_an_exact_share_is_said_to_be_exact_beside_estimates() -> None:
+def test_exact_share_is_marked_exact_beside_estimates() -> None:
     made = samples.hot()
     sure = replace(made.hot_keys[0], share=Estimate.exact(0.3))
     assert "exact" in body(lines(replace(made, hot_keys=(sure, *made.hot_keys[1:]))), "KEY SHA-256")[0]
@@ -144,7 +150,7 @@ def test_of_many_partitions_the_fullest_and_the_emptiest_are_shown() -> None:
     cells = table(markdown(made), "Partition")
     assert [row[0] for row in cells[12:]] == ["… 104 more", "46", "69", "92", "115"]
     records = sum(int(row[3].replace(",", "")) for row in cells)
-    assert records == pytest.approx(sum(one.records.value for one in made.partitions), abs=100)
+    assert records == pytest.approx(sum(partition.records.value for partition in made.partitions), abs=100)
 
 
 def test_verbose_shows_every_partition_member_and_key() -> None:
@@ -152,7 +158,7 @@ def test_verbose_shows_every_partition_member_and_key() -> None:
     assert [row[0] for row in body(shown, "PARTITION")] == [str(number) for number in range(120)]
     assert len(body(shown, "MEMBER")) == 122
     assert body(shown, "MEMBER")[-1] == ["122", "0", "%", "-", MARK]
-    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{one}", 0.02) for one in range(14)))
+    made = replace(samples.hot(), hot_keys=tuple(samples.key(f"k{item}", 0.02) for item in range(14)))
     for verbose, number in ((False, 10), (True, 14)):
         rows = body(lines(made, verbose=verbose), "KEY SHA-256")
         assert len([row for row in rows if "B" in row]) == number
@@ -163,7 +169,7 @@ def test_keys_with_their_texts_and_peaks_fit_80_columns() -> None:
     keys = [
         samples.key(f"customer-{4711 + number}", 0.006, range(9), shown=True, peak=48.1) for number in (1, 2)
     ]
-    for shown in (keys, [replace(one, key=None) for one in keys]):
+    for shown in (keys, [replace(key, key=None) for key in keys]):
         made = lines(replace(samples.bursty(), hot_keys=tuple(shown)))
         assert "PEAK" in "".join(made)
         assert [line for line in made if len(line) > 80] == []
@@ -189,7 +195,7 @@ def test_one_partition_has_one_full_bar() -> None:
 
 def test_nothing_is_shown_as_nan() -> None:
     topics = (*samples.everything(), samples.topic("t", [1, 1e9], population=10**12, read=3))
-    for text in (rendered(*topics, verbose=True).plain, markdown(*topics)):
+    for text in (render_topics(*topics, verbose=True).plain, markdown(*topics)):
         assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
 
 
@@ -233,7 +239,7 @@ def hostile_topic(name: str, prose: str) -> TopicResult:
 @examples(2)
 @given(hostile_text(min_size=1), hostile_text(), st.sampled_from([None, 10, 30, 80]))
 def test_hostile_text_stays_text(name: str, prose: str, width: int | None) -> None:
-    made = samples.report(hostile_topic(name, prose), samples.balanced())
+    made = samples.report(hostile_topic(name, prose), samples.build_balanced())
     made = replace(made, cluster_name=name, cluster_id=prose, created_at=prose)
     shown = render_skew(made, width=width, verbose=True).plain
     text = render_skew_markdown(made)

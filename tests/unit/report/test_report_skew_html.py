@@ -51,46 +51,46 @@ def html(request: pytest.FixtureRequest) -> str:
 
 def sections(page: Element) -> dict[str, Element]:
     """Each part that has a title, by it."""
-    return {one.all("h2")[0].text: one for one in page.all("section") if one.all("h2")}
+    return {item.all("h2")[0].text: item for item in page.all("section") if item.all("h2")}
 
 
-def of_topic(topic: TopicResult, *history: SkewReport) -> Element:
+def render_topic(topic: TopicResult, *history: SkewReport) -> Element:
     return sections(parse_html(render_skew_html(samples.report(topic), rows(history))))[topic.name]
 
 
 def chart(section: Element, title: str) -> Element:
-    (found,) = [one for one in section.all("figure") if one.all("b")[0].text.startswith(title)]
+    (found,) = [item for item in section.all("figure") if item.all("b")[0].text.startswith(title)]
     return found
 
 
 # --- the page ----------------------------------------------------------------------------------------
 
 
-def test_a_page_has_only_known_elements_and_attributes(html: str) -> None:
+def test_page_has_only_known_elements_and_attributes(html: str) -> None:
     page = parse_html(html)
     assert html.startswith("<!DOCTYPE html>\n")
     every = page.all(*TAGS, "script", "img", "link", "iframe", "object", "form")
-    assert {one.tag for one in every} <= TAGS
-    assert {name for one in every for name in one.attributes} <= ATTRIBUTES
+    assert {item.tag for item in every} <= TAGS
+    assert {name for item in every for name in item.attributes} <= ATTRIBUTES
     assert len(re.findall(r"<[a-z]", html)) == len(every)
 
 
-def test_a_page_needs_nothing_but_itself(html: str) -> None:
+def test_page_needs_nothing_but_itself(html: str) -> None:
     page = parse_html(html)
-    for one in page.all("a"):
-        assert one.attributes["href"].startswith("#")
+    for item in page.all("a"):
+        assert item.attributes["href"].startswith("#")
     (style,) = page.all("style")
     assert not re.search(r"url\(|@import|https?:|//", style.text)
-    for one in page.all(*TAGS):
-        for name, value in one.attributes.items():
+    for item in page.all(*TAGS):
+        for name, value in item.attributes.items():
             # What a picture shows in words is text and may hold anything.
             assert name == "aria-label" or not re.search(r"\w:|//|url\(", value.replace(samples.CREATED, ""))
 
 
-def test_the_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None:
+def test_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    (policy,) = [one for one in parse_html(html).all("meta") if "http-equiv" in one.attributes]
+    (policy,) = [item for item in parse_html(html).all("meta") if "http-equiv" in item.attributes]
     assert policy.attributes == {
         "http-equiv": "Content-Security-Policy",
         "content": f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
@@ -100,23 +100,23 @@ def test_the_policy_allows_the_style_of_the_page_and_nothing_else(html: str) -> 
 
 def test_headings_are_in_order_and_links_lead_somewhere(html: str) -> None:
     page = parse_html(html)
-    assert [one.attributes["lang"] for one in page.all("html")] == ["en"]
-    assert [one.tag for one in page.all("h1", "h2")][:1] == ["h1"]
+    assert [item.attributes["lang"] for item in page.all("html")] == ["en"]
+    assert [item.tag for item in page.all("h1", "h2")][:1] == ["h1"]
     assert len(page.all("h1")) == 1
-    ids = [one.attributes["id"] for one in page.all(*TAGS) if "id" in one.attributes]
+    ids = [item.attributes["id"] for item in page.all(*TAGS) if "id" in item.attributes]
     assert len(set(ids)) == len(ids)
-    assert {one.attributes["href"][1:] for one in page.all("a")} <= {*ids}
+    assert {item.attributes["href"][1:] for item in page.all("a")} <= {*ids}
 
 
-def test_every_picture_is_told_in_words(html: str) -> None:
+def test_every_picture_is_reported_in_words(html: str) -> None:
     page = parse_html(html)
-    pictures = [one for figure in page.all("figure", "td") for one in figure.all("svg")]
-    outer = [one for one in pictures if "viewbox" not in one.attributes]
-    for one in outer:
+    pictures = [item for figure in page.all("figure", "td") for item in figure.all("svg")]
+    outer = [picture for picture in pictures if "viewbox" not in picture.attributes]
+    for entry in outer:
         # The share of a bar is in its row.
-        assert one.attributes.get("aria-label") or one.attributes["aria-hidden"] == "true"
+        assert entry.attributes.get("aria-label") or entry.attributes["aria-hidden"] == "true"
     for table in page.all("table"):
-        assert all(one.attributes["scope"] in {"col", "row"} for one in table.all("th"))
+        assert all(item.attributes["scope"] in {"col", "row"} for item in table.all("th"))
         (head,) = table.all("thead")
         for row in table.all("tbody")[0].all("tr"):
             assert len(row.all("th", "td")) == len(head.all("th"))
@@ -125,14 +125,14 @@ def test_every_picture_is_told_in_words(html: str) -> None:
 def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
     page = parse_html(render_skew_html(samples.report(*samples.everything())))
     index = page.all("table")[0]
-    names = [one.all("th")[0].text for one in index.all("tbody")[0].all("tr")]
+    names = [item.all("th")[0].text for item in index.all("tbody")[0].all("tr")]
     assert names[:3] == ["payments.v1", "imports.v1", "events.v1"]
     assert names[-1] == "orders.v1"
     assert list(sections(page)) == ["Findings", *names]
-    targets = {one.attributes["id"]: one.text for one in page.all("h2") if "id" in one.attributes}
-    assert [targets[one.attributes["href"][1:]] for one in index.all("a")] == names
+    targets = {item.attributes["id"]: item.text for item in page.all("h2") if "id" in item.attributes}
+    assert [targets[item.attributes["href"][1:]] for item in index.all("a")] == names
     row = index.all("tbody")[0].all("tr")[0]
-    assert [one.text for one in row.all("td")] == [
+    assert [item.text for item in row.all("td")] == [
         "hot keys", "breaks its policy", "4.3", "30 %", "200,000", "0 %", "12",
     ]  # fmt: skip
 
@@ -142,7 +142,7 @@ def test_topics_come_with_the_most_skewed_first_and_are_linked() -> None:
 
 @pytest.mark.parametrize("topic", samples.everything()[1:], ids=lambda topic: topic.diagnosis)
 def test_every_diagnosis_has_its_page(topic: TopicResult) -> None:
-    section = of_topic(topic)
+    section = render_topic(topic)
     for cause in topic.causes:
         assert cause.evidence in section.text
     for line in topic.advice:
@@ -151,129 +151,133 @@ def test_every_diagnosis_has_its_page(topic: TopicResult) -> None:
 
 def test_code_of_advice_is_an_element() -> None:
     advice = "Set `partitioner=murmur2_random`, or declare `keyed: <false>`."
-    section = of_topic(replace(samples.hot(), advice=(advice,)))
-    assert [one.text for one in section.all("code")][1:3] == ["partitioner=murmur2_random", "keyed: <false>"]
+    section = render_topic(replace(samples.hot(), advice=(advice,)))
+    assert [item.text for item in section.all("code")][1:3] == [
+        "partitioner=murmur2_random",
+        "keyed: <false>",
+    ]
     assert "`" not in section.text
 
 
 def test_shares_are_drawn_to_scale_with_mean_and_intervals() -> None:
-    section = of_topic(samples.hot())
+    section = render_topic(samples.hot())
     for title in ("By records", "By bytes"):
         figure = chart(section, title)
         bars = figure.all("rect")
         assert len(bars) == 12
-        heights = [float(one.attributes["height"].rstrip("%")) for one in bars]
+        heights = [float(bar.attributes["height"].rstrip("%")) for bar in bars]
         # 43 of 120 weights lie on partition 4, and 7 on each other one.
         assert heights[4] / heights[0] == pytest.approx(43 / 7, rel=0.01)
-        assert [one.attributes["class"] for one in bars].count("hot") == 1
+        assert [bar.attributes["class"] for bar in bars].count("hot") == 1
         assert bars[4].attributes["class"] == "hot"
         assert bars[4].text == "partition 4: 35.8 %"
         ground = [
-            float(one.attributes["y"].rstrip("%")) + height for one, height in zip(bars, heights, strict=True)
+            float(value.attributes["y"].rstrip("%")) + height
+            for value, height in zip(bars, heights, strict=True)
         ]
         assert ground == pytest.approx([100] * 12, abs=0.11)
-        (mean,) = [one for one in figure.all("line") if one.attributes["class"] == "level"]
+        (mean,) = [item for item in figure.all("line") if item.attributes["class"] == "level"]
         assert 100 - float(mean.attributes["y1"].rstrip("%")) == pytest.approx(heights[0] * 10 / 7, rel=0.01)
-        (whiskers,) = [one for one in figure.all("path") if one.attributes["class"] == "whisker"]
+        (whiskers,) = [item for item in figure.all("path") if item.attributes["class"] == "whisker"]
         assert whiskers.attributes["d"].count("M") == 12
         assert "4.3 times the mean" in figure.text
 
 
 def test_what_was_counted_whole_has_no_intervals() -> None:
-    section = of_topic(samples.compacted())
-    assert not [one for one in section.all("path", "line") if one.attributes["class"] == "whisker"]
+    section = render_topic(samples.build_compacted())
+    assert not [item for item in section.all("path", "line") if item.attributes["class"] == "whisker"]
     assert "95 % interval" not in chart(section, "By records").text
 
 
-def test_the_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
+def test_lorenz_curve_goes_from_corner_to_corner_below_the_diagonal() -> None:
     for topic in (samples.hot(), samples.large(partitions=1000)):
-        figure = chart(of_topic(topic), "Lorenz curve")
-        (line,) = [one for one in figure.all("path") if one.attributes["class"] == "line"]
-        numbers = [float(one) for one in re.findall(r"[\d.]+", line.attributes["d"])]
+        figure = chart(render_topic(topic), "Lorenz curve")
+        (line,) = [item for item in figure.all("path") if item.attributes["class"] == "line"]
+        numbers = [float(item) for item in re.findall(r"[\d.]+", line.attributes["d"])]
         points = list(zip(numbers[::2], numbers[1::2], strict=True))
         assert (points[0], points[-1]) == ((0, 1000), (1000, 0))
         assert all(1000 - y <= x + 1 for x, y in points)
         assert [x for x, _ in points] == sorted(x for x, _ in points)
         assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
-    assert "Gini 0.28" in chart(of_topic(samples.hot()), "Lorenz curve").text
+    assert "Gini 0.28" in chart(render_topic(samples.hot()), "Lorenz curve").text
 
 
-def test_the_prediction_marks_the_present_count_and_has_its_table() -> None:
+def test_prediction_marks_the_present_count_and_has_its_table() -> None:
     topic = replace(samples.hot(), what_if=samples.what_if(24, 48, 96, ratio=3.0))
-    section = of_topic(topic)
+    section = render_topic(topic)
     figure = chart(section, "Predicted")
     assert "now: 12" in figure.text
-    assert [one.text for one in figure.all("circle")] == [
+    assert [item.text for item in figure.all("circle")] == [
         "24 partitions: 3", "48 partitions: 3.01", "96 partitions: 3.02", "measured now: 4.3",
     ]  # fmt: skip
-    (mark,) = [one for one in figure.all("line") if one.attributes["class"] == "mark"]
+    (mark,) = [item for item in figure.all("line") if item.attributes["class"] == "mark"]
     measured = figure.all("circle")[-1]
     assert mark.attributes["x1"] == measured.attributes["cx"]
-    (table,) = [one for one in section.all("table") if "Keys move" in one.text]
+    (table,) = [item for item in section.all("table") if "Keys move" in item.text]
     rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")[1:]]
     assert rows[1] == ["48", "3.01", "2.98 to 3.04", "3.01", "2.98 to 3.04", "50 %", "50 %", "49 to 51 %"]
 
 
-def test_the_page_names_the_version_that_made_it() -> None:
+def test_page_names_the_version_that_wrote_it() -> None:
     assert parse_html(render_skew_html(*SCENES["none"])).all("footer")[0].text == "kafkaform 0.1.0"
 
 
 def test_every_hot_key_and_partitioner_is_on_the_page() -> None:
     topic = samples.bursty()
-    section = of_topic(topic)
-    (table,) = [one for one in section.all("table") if "Key SHA-256" in one.text]
+    section = render_topic(topic)
+    (table,) = [item for item in section.all("table") if "Key SHA-256" in item.text]
     (row,) = table.all("tbody")[0].all("tr")
-    assert [one.text for one in row.all("th", "td")] == [
+    assert [item.text for item in row.all("th", "td")] == [
         topic.hot_keys[0].key_hash, "8 B", "5 %", "3.75 to 6.25 %", "5 %", "11", "4.8 x",
         "2 of 10 replicates",
     ]  # fmt: skip
-    assert "100 %" in next(one.text for one in section.all("p") if one.text.startswith("Partitioners"))
-    assert len(chart(of_topic(samples.hot()), "Hottest keys").all("rect")) == len(samples.hot().hot_keys)
+    assert "100 %" in next(item.text for item in section.all("p") if item.text.startswith("Partitioners"))
+    assert len(chart(render_topic(samples.hot()), "Hottest keys").all("rect")) == len(samples.hot().hot_keys)
 
 
-def test_a_topic_without_records_has_no_charts() -> None:
-    section = of_topic(samples.empty())
+def test_topic_without_records_has_no_charts() -> None:
+    section = render_topic(samples.empty())
     assert not section.all("figure", "table")
 
 
 # --- the trend ---------------------------------------------------------------------------------------
 
 
-def test_the_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
-    section = of_topic(samples.hot(), *reversed(past(0.1, 0.2, 0.15)))
+def test_past_is_drawn_oldest_first_and_ends_with_the_report() -> None:
+    section = render_topic(samples.hot(), *reversed(past(0.1, 0.2, 0.15)))
     figure = chart(section, "Hottest key's")
     dots = figure.all("circle")
-    assert [one.text for one in dots] == [
+    assert [dot.text for dot in dots] == [
         "2026-10-01 00:00 UTC: 10 %", "2026-10-02 00:00 UTC: 20 %", "2026-10-03 00:00 UTC: 15 %",
         "2026-11-01 06:30 UTC: 30 %",
     ]  # fmt: skip
-    places = [float(one.attributes["cx"].rstrip("%")) for one in dots]
+    places = [float(dot.attributes["cx"].rstrip("%")) for dot in dots]
     # A month lies between the third and the last, and a day between the others.
     assert places == pytest.approx([0, 100 / 31.27, 200 / 31.27, 100], abs=0.1)
-    heights = [100 - float(one.attributes["cy"].rstrip("%")) for one in dots]
-    assert [one / heights[0] for one in heights] == pytest.approx([1, 2, 1.5, 3], rel=0.01)
+    heights = [100 - float(dot.attributes["cy"].rstrip("%")) for dot in dots]
+    assert [height / heights[0] for height in heights] == pytest.approx([1, 2, 1.5, 3], rel=0.01)
 
 
 def test_only_the_past_of_this_topic_on_this_cluster_counts() -> None:
-    other = replace(past(0.1)[0], cluster_id="another")
+    second = replace(past(0.1)[0], cluster_id="another")
     later = replace(past(0.1)[0], created_at="2027-01-01T00:00:00Z")
     same = replace(past(0.1)[0], created_at=samples.CREATED)
     nothing = samples.report(samples.empty("payments.v1"), created_at="2026-10-05T00:00:00Z")
-    stranger = samples.report(samples.balanced("else"), created_at="2026-10-05T00:00:00Z")
-    section = of_topic(samples.hot(), other, later, same, nothing, stranger)
+    stranger = samples.report(samples.build_balanced("else"), created_at="2026-10-05T00:00:00Z")
+    section = render_topic(samples.hot(), second, later, same, nothing, stranger)
     assert "over time" not in section.text
 
 
-def test_a_long_past_keeps_its_worst_moments() -> None:
+def test_long_past_keeps_its_worst_moments() -> None:
     history = []
     for day in range(300):
-        topic = samples.balanced("payments.v1") if day != 137 else samples.few("payments.v1")
+        topic = samples.build_balanced("payments.v1") if day != 137 else samples.few("payments.v1")
         stamp = f"2025-{1 + day // 28:02}-{1 + day % 28:02}T00:00:00Z"
         history.append(samples.report(topic, created_at=stamp))
-    section = of_topic(samples.balanced("payments.v1"), *history)
+    section = render_topic(samples.build_balanced("payments.v1"), *history)
     figure = chart(section, "Fullest / mean")
-    (line,) = [one for one in figure.all("path") if one.attributes["class"] == "line"]
-    numbers = [float(one) for one in re.findall(r"[\d.]+", line.attributes["d"])]
+    (line,) = [item for item in figure.all("path") if item.attributes["class"] == "line"]
+    numbers = [float(item) for item in re.findall(r"[\d.]+", line.attributes["d"])]
     assert 40 <= len(numbers) / 2 <= 60
     # 2.4 of the axis' 3, once; nearly 1 everywhere else.
     assert sum(1 for y in numbers[1::2] if y < 300) == 1
@@ -284,12 +288,12 @@ def test_a_long_past_keeps_its_worst_moments() -> None:
 
 
 def test_hostile_text_stays_text() -> None:
-    html = render_skew_html(samples.report(samples.hostile(), samples.balanced()), rows(past(0.1)))
+    html = render_skew_html(samples.report(samples.hostile(), samples.build_balanced()), rows(past(0.1)))
     page = parse_html(html)
     assert "<img src=x onerror=alert(1)>" in page.text
     assert not page.all("script", "img")
     assert all(is_plain(char) or char == "\n" for char in html)
-    assert {one.attributes.get("href", "#")[0] for one in page.all("a")} == {"#"}
+    assert {item.attributes.get("href", "#")[0] for item in page.all("a")} == {"#"}
 
 
 # --- how much ----------------------------------------------------------------------------------------
@@ -306,13 +310,13 @@ def test_fifty_topics_fit_with_all_their_charts() -> None:
     for section in found.values():
         assert {"Lorenz curve", "Predicted", "Hottest key's", "By records"} <= {
             title
-            for one in section.all("figure")
+            for item in section.all("figure")
             for title in ("Lorenz curve", "Predicted", "Hottest key's", "By records")
-            if one.all("b")[0].text.startswith(title)
+            if item.all("b")[0].text.startswith(title)
         }
 
 
-def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
+def test_many_partitions_are_drawn_in_groups_and_the_page_notes_it() -> None:
     html = render_skew_html(samples.report(samples.large(partitions=1000)))
     assert len(html.encode()) < 200_000
     (section,) = parse_html(html).all("section")
@@ -320,13 +324,13 @@ def test_many_partitions_are_drawn_in_groups_and_the_page_says_so() -> None:
     assert " up to 17 neighbouring partitions" in figure.text
     bars = figure.all("rect")
     assert len(bars) == 2 * 59
-    (hot,) = [one for one in bars if one.attributes["class"] == "hot peak"]
+    (hot,) = [bar for bar in bars if bar.attributes["class"] == "hot peak"]
     assert hot.text.startswith("partitions 68-84: fullest ")
     assert "101 rows by partition" in section.text
 
 
 @pytest.mark.nightly("pages of 1,500 topics")
-def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_says_so() -> None:
+def test_what_does_not_fit_is_left_out_from_the_end_and_the_page_notes_it() -> None:
     topics = [replace(samples.failing(samples.hot()), name=f"topic-{number:04}") for number in range(1500)]
     html = render_skew_html(samples.report(*topics))
     assert len(html) < LIMIT

@@ -1,4 +1,4 @@
-"""How figures of a skew report are worded."""
+"""Tests of the wording of figures in a skew report."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from tests.support.skew import samples
         (0.99999, "> 99.9 %"),
     ],
 )
-def test_a_share_has_three_digits(value: float, shown: str) -> None:
+def test_share_has_three_digits(value: float, shown: str) -> None:
     assert percent(value) == shown
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True))
-def test_a_share_between_is_never_shown_as_none_or_all(value: float) -> None:
+def test_share_between_is_never_shown_as_none_or_all(value: float) -> None:
     shown = percent(value)
     assert 0 < float(shown.removesuffix(" %").lstrip("<> ")) < 100
     assert re.fullmatch(r"[<>]? ?[0-9]+(\.[0-9]*[1-9])? %", shown)
 
 
 @given(st.floats(0.001, 1), st.sampled_from([0.05, 0.3, 0.333]))
-def test_a_figure_beside_a_limit_does_not_read_as_the_limit(value: float, limit: float) -> None:
+def test_figure_beside_a_limit_does_not_read_as_the_limit(value: float, limit: float) -> None:
     for form in (percent, ratio):
         assert (form(value, limit) == form(limit)) == (abs(value - limit) < 1e-12)
 
@@ -69,7 +69,7 @@ def test_a_figure_beside_a_limit_does_not_read_as_the_limit(value: float, limit:
         (1e-5, "< 0.001"),
     ],
 )
-def test_a_ratio_has_as_many_digits_as_matter(value: float, shown: str) -> None:
+def test_ratio_has_as_many_digits_as_matter(value: float, shown: str) -> None:
     assert ratio(value) == shown
 
 
@@ -84,7 +84,7 @@ def test_bytes() -> None:
     assert [size(None), size(0), size(512), size(1_395_864_371)] == ["-", "0 B", "512 B", "1.3 GiB"]
 
 
-def test_an_interval_says_its_unit_once() -> None:
+def test_interval_reports_its_unit_once() -> None:
     assert interval(Estimate(0.0833, 0.0812, 0.0857), percent) == "8.12 to 8.57 %"
     assert format_estimate(Estimate(3.9, 3.71, 4.09), ratio) == "3.9 (3.71 to 4.09)"
     assert format_estimate(Estimate(200_000, 196_000, 206_000), count) == "200,000 (196,000 to 206,000)"
@@ -96,7 +96,7 @@ def test_what_was_counted_has_no_interval() -> None:
     assert format_estimate(Estimate.exact(0.5), percent) == "50 %"
 
 
-def test_an_interval_too_narrow_to_see_is_one_number() -> None:
+def test_interval_too_narrow_to_see_is_one_number() -> None:
     assert format_estimate(Estimate(10, 9.9, 10.1), count) == "10"
     assert interval(Estimate(0.5, 0.49999, 0.50001), percent) == "50 %"
 
@@ -114,16 +114,16 @@ def test_times_are_in_utc() -> None:
     assert moment(10**30) == "1" + "0" * 30
 
 
-def test_a_diagnosis_of_a_later_version_is_shown_by_its_name() -> None:
+def test_diagnosis_of_a_later_version_is_shown_by_its_name() -> None:
     assert cause("slow_disks\x1b") == r"slow disks\x1b"
-    made = samples.balanced()
+    made = samples.build_balanced()
     assert describe_spread(replace(made, diagnosis="slow_disks")) == describe_spread(made)
 
 
 def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:
     made = samples.hot()
     assert len(notable_keys(made, 10)) == 5
-    assert len(notable_keys(samples.balanced(), 10)) == 2
+    assert len(notable_keys(samples.build_balanced(), 10)) == 2
     assert len(notable_keys(replace(made, hot_keys=made.hot_keys[9:]), 10)) == 3
     equal = replace(made, hot_keys=tuple(samples.key(f"k{number}", 0.02) for number in range(14)))
     assert notable_keys(equal, 10) == equal.hot_keys[:10]
@@ -131,7 +131,7 @@ def test_keys_too_small_to_matter_are_not_shown_beyond_a_few() -> None:
     assert is_notable(made, heavy)
 
 
-def test_a_peak_of_a_rare_key_is_chance() -> None:
+def test_peak_of_a_rare_key_is_chance() -> None:
     made = samples.bursty()
     assert is_bursty(made, made.hot_keys[0])
     assert not is_bursty(made, samples.key("rare", 0.0001, peak=4.0))
@@ -143,5 +143,10 @@ def test_verdicts_are_summed_up_the_worst_first() -> None:
     assert summary((samples.hot(), samples.large(), samples.empty())) == "3 topics: hot keys (2), empty (1)"
     assert summary((samples.hot(),)) == "1 topic: hot keys"
     assert summary(()) == "0 topics"
-    assert [verdict(one) for one in sorted(topics, key=severity)] == ["fail", "warn", *["none"] * 7, "pass"]
-    assert next(one.name for one in sorted(topics[:3], key=severity)) == "events.v1"
+    assert [verdict(topic) for topic in sorted(topics, key=severity)] == [
+        "fail",
+        "warn",
+        *["none"] * 7,
+        "pass",
+    ]
+    assert next(topic.name for topic in sorted(topics[:3], key=severity)) == "events.v1"

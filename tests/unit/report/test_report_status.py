@@ -1,4 +1,4 @@
-"""How topics and groups are shown: as tables and as JSON."""
+"""Tests of the status of topics and groups: as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.plans.strategies import hostile_text
 LONG = "checkout.orders.of.a.shop.with.a.very.long.name.v1"
 
 
-def observed(name: str = "orders.v1", replicas: FieldValue = 3, **configs: str) -> Observed:
+def build_observed(name: str = "orders.v1", replicas: FieldValue = 3, **configs: str) -> Observed:
     effective = {"config.cleanup.policy": "delete", "config.retention.ms": "604800000"}
     effective |= {f"config.{key.replace('_', '.')}": value for key, value in configs.items()}
     state: dict[str, FieldValue] = {"partitions": 12, "replicationFactor": replicas}
@@ -48,8 +48,8 @@ GROUP = Group(
 
 def text(*ones: TopicStatus | GroupStatus, width: int | None = None, globs: tuple[str, ...] = ()) -> str:
     report = StatusReport(
-        tuple(one for one in ones if isinstance(one, TopicStatus)),
-        tuple(one for one in ones if isinstance(one, GroupStatus)),
+        tuple(item for item in ones if isinstance(item, TopicStatus)),
+        tuple(item for item in ones if isinstance(item, GroupStatus)),
     )
     return render_status(report, globs, width=width).plain
 
@@ -58,8 +58,8 @@ def row(one: TopicStatus | GroupStatus) -> str:
     return " ".join(text(one).split("\n")[1].split())
 
 
-def test_a_topic() -> None:
-    report = TopicStatus("orders.v1", observed(), True, "checkout", DataSize(1395864371, 6), ("a", "b"))
+def test_topic_row() -> None:
+    report = TopicStatus("orders.v1", build_observed(), True, "checkout", DataSize(1395864371, 6), ("a", "b"))
     assert text(report).split("\n") == [
         "TOPIC      PARTITIONS  RF  RETENTION     SIZE  GROUPS  TEAM",
         "orders.v1          12   3  7d         1.3 GiB  a, b    checkout",
@@ -81,15 +81,15 @@ def test_a_topic() -> None:
     ],
 )
 def test_retention_is_what_is_in_force(configs: dict[str, str], shown: str) -> None:
-    assert row(TopicStatus("t", observed(**configs))) == f"t 12 3 {shown} - -"
+    assert row(TopicStatus("t", build_observed(**configs))) == f"t 12 3 {shown} - -"
 
 
-def test_a_topic_whose_configs_nobody_tells_has_no_retention() -> None:
+def test_topic_without_known_configs_has_no_retention() -> None:
     bare = Observed(topic("t"), "id", {"partitions": 1, "replicationFactor": "1-3"})
     assert row(TopicStatus("t", bare, size=DataSize(0, 2))) == "t 1 1-3 - no data -"
 
 
-def test_a_topic_that_is_declared_and_not_there() -> None:
+def test_topic_that_is_declared_and_not_there() -> None:
     assert row(TopicStatus("t", None, True)) == "t - - does not exist - -"
 
 
@@ -100,26 +100,30 @@ def test_groups_that_are_not_there_are_not_shown_as_if_they_were() -> None:
     assert row(GroupStatus("g", None, expected=2, denied="no")) == "g - not visible - - -"
 
 
-def test_a_group_whose_lag_nobody_knows_has_none() -> None:
+def test_group_whose_lag_nobody_knows_has_none() -> None:
     group = Group("g", "share", "Empty", positions=(Position("t", 0, None, 0, 9),))
     assert row(GroupStatus("g", group)) == "g share Empty 0 1 -"
 
 
 def test_what_nobody_declares_is_marked_only_where_manifests_were_read() -> None:
-    some = text(TopicStatus("s", observed(), True, "shop"), TopicStatus("t", observed(), declared=False))
+    some = text(
+        TopicStatus("s", build_observed(), True, "shop"), TopicStatus("t", build_observed(), declared=False)
+    )
     assert [line.split()[-2:] for line in some.split("\n")] == [
         ["TEAM", "DECLARED"],
         ["shop", "yes"],
         ["-", "no"],
     ]
-    assert text(TopicStatus("t", observed(), declared=False)).split("\n")[0].endswith("GROUPS  DECLARED")
+    assert (
+        text(TopicStatus("t", build_observed(), declared=False)).split("\n")[0].endswith("GROUPS  DECLARED")
+    )
     for declared in (None, True):
-        assert text(TopicStatus("t", observed(), declared=declared)).split("\n")[0].endswith("GROUPS")
+        assert text(TopicStatus("t", build_observed(), declared=declared)).split("\n")[0].endswith("GROUPS")
 
 
 def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
     readers = tuple(f"{LONG}.reader-{i}" for i in range(5))
-    report = TopicStatus(LONG, observed(LONG), True, "", DataSize(1, 6), readers)
+    report = TopicStatus(LONG, build_observed(LONG), True, "", DataSize(1, 6), readers)
     assert f"{LONG}  " in text(report)
     assert ", ".join(readers) in text(report)
     narrow = text(report, width=80).split("\n")
@@ -142,8 +146,10 @@ def test_names_are_whole_in_a_pipe_and_on_a_narrow_terminal() -> None:
 def test_columns_make_room_for_names(width: int, left_out: set[str]) -> None:
     name = "checkout.payments.authorised.v1"
     rows = (
-        TopicStatus(name, observed(name), True, "checkout", DataSize(1395864371, 6), ("ledger", "reports")),
-        TopicStatus("t", observed(), declared=False),
+        TopicStatus(
+            name, build_observed(name), True, "checkout", DataSize(1395864371, 6), ("ledger", "reports")
+        ),
+        TopicStatus("t", build_observed(), declared=False),
     )
     header, row, *_ = text(*rows, width=width).split("\n")
     columns = {"TOPIC", "PARTITIONS", "RF", "RETENTION", "SIZE", "GROUPS", "TEAM", "DECLARED"}
@@ -155,7 +161,7 @@ def test_many_rows_are_counted() -> None:
     idle = Group("g", "classic", "Empty")
     groups = [GroupStatus(f"g-{i}", GROUP if i < 2 else idle, declared=i > 3) for i in range(20)]
     assert "lag (" not in text(*groups)
-    shown = text(TopicStatus("t", observed(), declared=False), *groups)
+    shown = text(TopicStatus("t", build_observed(), declared=False), *groups)
     assert shown.endswith("\n\n1 topic, 20 groups; 2 groups with lag (--lagging lists them); 5 not declared")
 
 
@@ -176,11 +182,11 @@ def test_what_is_not_known_is_sorted_last() -> None:
     }
     sizes = {"empty": DataSize(0, 1), "unknown": None, "large": DataSize(9, 1)}
     report = StatusReport(
-        tuple(TopicStatus(name, observed(), size=size) for name, size in sizes.items()),
+        tuple(TopicStatus(name, build_observed(), size=size) for name, size in sizes.items()),
         tuple(GroupStatus(name, group) for name, group in groups.items()),
     )
-    assert [one.name for one in report.sorted_by(Order.LAG).groups] == ["much", "none", "unknown"]
-    assert [one.name for one in report.sorted_by(Order.SIZE).topics] == ["large", "empty", "unknown"]
+    assert [item.name for item in report.sorted_by(Order.LAG).groups] == ["much", "none", "unknown"]
+    assert [item.name for item in report.sorted_by(Order.SIZE).topics] == ["large", "empty", "unknown"]
     assert report.sorted_by(Order.NAME) == report
 
 
@@ -188,7 +194,7 @@ def test_eighty_columns_are_enough_for_every_table() -> None:
     group = GroupStatus("shop." + LONG, GROUP, declared=False, expected=12_000)
     missing = GroupStatus("none", None, declared=True, team="customer-care")
     shown = text(
-        TopicStatus(LONG, observed(), False, "", DataSize(1, 6)),
+        TopicStatus(LONG, build_observed(), False, "", DataSize(1, 6)),
         group,
         missing,
         width=80,
@@ -202,7 +208,7 @@ def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: in
     group = Group(name, "classic", name, members=(Member("m", client, client),), assignor=name)
     held = (Position(name, 0, 1, 0, 2),)
     shown = text(
-        TopicStatus(name, observed(), True, client, DataSize(1, 6), (name,)),
+        TopicStatus(name, build_observed(), True, client, DataSize(1, 6), (name,)),
         GroupStatus(name, Group(name, "classic", name, members=group.members, positions=held)),
         GroupStatus(name, group, team=client),
         width=width,
@@ -239,7 +245,7 @@ def test_no_name_reaches_the_terminal_as_it_is(name: str, client: str, width: in
         (("allow Alter on cluster", "deny Read on topic x"), "1 other right, 1 denial"),
     ],
 )
-def test_access_says_what_is_read_and_written(acls: tuple[str, ...], said: str) -> None:
+def test_access_shows_what_is_read_and_written(acls: tuple[str, ...], said: str) -> None:
     ref = ResourceRef("Access", "User:a")
     live = Observed(ref, None, dict.fromkeys(acls, "granted"))
     shown = render_status(StatusReport(others=(ResourceStatus(ref, live),)), width=80).plain

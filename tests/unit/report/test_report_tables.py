@@ -41,11 +41,11 @@ def test_columns_stand_below_their_headers_and_numbers_to_the_right() -> None:
     ]
 
 
-def test_a_width_that_is_enough_changes_nothing() -> None:
+def test_width_that_is_enough_changes_nothing() -> None:
     assert lines(47) == lines(None)
 
 
-def test_a_name_that_is_too_wide_has_a_line_of_its_own() -> None:
+def test_name_that_is_too_wide_has_a_line_of_its_own() -> None:
     assert lines(36) == [
         "NAME               COUNT  NOTE",
         "orders.v1             12  first",
@@ -68,21 +68,21 @@ def test_names_in_other_columns_stand_below_their_row() -> None:
 
 @pytest.mark.parametrize("width", [None, 100])
 def test_one_long_name_does_not_widen_the_rows_of_the_others(width: int | None) -> None:
-    others = [(f"orders-{number}", "3", "-") for number in range(5)]
+    remaining = [(f"orders-{number}", "3", "-") for number in range(5)]
     for names in (("n" * 249, "3", "-"), ("orders-5", "3", "n" * 249)):
-        shown = table(COLUMNS, [*others, names], width).plain.split("\n")
+        shown = table(COLUMNS, [*remaining, names], width).plain.split("\n")
         assert all(cell_len(line) <= 80 for line in shown if "n" * 249 not in line)
-        assert shown[1].split() == [*others[0]]
+        assert shown[1].split() == [*remaining[0]]
         assert sum(line.count("n" * 249) for line in shown) == 1
         # A pipe has one line for each row.
         assert width is not None or len(shown) == 7
 
 
-def test_a_text_is_folded_at_blanks_rather_than_within_words() -> None:
+def test_text_is_folded_at_blanks_rather_than_within_words() -> None:
     assert table((Column("A", least=6),), [("not visible",)], 9).plain == "A\nnot\nvisible"
 
 
-def test_a_column_is_not_folded_below_its_least_width() -> None:
+def test_column_is_not_folded_below_its_least_width() -> None:
     name = str(ROWS[1][0])
     assert max(len(line) for line in lines(5) if line != name) == 8 + 2 + 5 + 2 + 6
 
@@ -94,7 +94,7 @@ def test_headers_and_cells_keep_their_styles() -> None:
 
 
 @pytest.mark.parametrize("width", [None, 10, 40, 200])
-def test_a_table_without_rows_is_its_header(width: int | None) -> None:
+def test_table_without_rows_is_its_header(width: int | None) -> None:
     assert table(COLUMNS, [], width).plain == "NAME  COUNT  NOTE"
 
 
@@ -118,7 +118,7 @@ def test_whatever_the_texts_all_of_them_is_shown_within_the_width(
 
 
 @given(st.floats(0, 1), st.floats(0.001, 1), st.integers(1, 60))
-def test_a_bar_fits_its_room_and_marks_the_mean(share: float, top: float, room: int) -> None:
+def test_bar_fits_its_room_and_marks_the_mean(share: float, top: float, room: int) -> None:
     bar = draw_bar(min(share, top), top, top / 2, room)
     assert len(bar) <= room
     assert re.fullmatch("[█▌▏│ ]+", bar)

@@ -76,10 +76,10 @@ def has_line(lines: list[str], *parts: str) -> bool:
 # --- what a reader sees ----------------------------------------------------------------------------
 
 
-def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
-    other = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
+def test_consent_that_was_given_is_not_asked_for_again() -> None:
+    second = RiskAssessment(Risk.DESTRUCTIVE, "cleanup-policy", "compaction deletes")
     change = update(
-        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=other)
+        retention("2", "1"), FieldChange("config.cleanup.policy", "delete", "compact", assessment=second)
     )
     plan = replace(
         plan_of(change, Status.NEEDS_CONSENT), consents=(Consent("Topic/t", "retention-cut", "yes"),)
@@ -89,7 +89,7 @@ def test_a_consent_that_was_given_is_not_asked_for_again() -> None:
     assert not has_line(lines, "--allow", "retention-cut")
 
 
-def test_the_allow_flag_is_quoted_for_a_shell() -> None:
+def test_allow_flag_is_quoted_for_a_shell() -> None:
     change = update(retention("2", "1"), name="x; rm -rf $HOME")
     assert has_line(
         lines_of(plan_of(change, Status.NEEDS_CONSENT)), "--allow 'Topic/x; rm -rf $HOME:retention-cut'"
@@ -103,7 +103,7 @@ def test_what_is_held_back_comes_before_the_rest() -> None:
     assert titles == ["Topic/a", "Topic/c", "Topic/b", "Topic/d"]
 
 
-def test_long_lists_are_short_unless_verbose_and_say_how_much_is_missing() -> None:
+def test_long_lists_are_short_unless_verbose_and_report_how_much_is_missing() -> None:
     plan = Plan(
         "c",
         unmanaged=tuple(topic(f"m{i:03}") for i in range(12)),
@@ -189,9 +189,9 @@ def test_names_that_are_summed_up_are_printable_and_cut() -> None:
     assert all(map(is_plain, "".join(lines)))
     assert sum(line.startswith("  + ") for line in lines) == 1
     assert "\n".join(lines).count("more characters), ") == 199
-    (more,) = (line for line in lines if line.startswith("  …"))
-    assert r"topics \x1b[31m\n  + Topic/x200y" in more
-    assert len(more) < 400
+    (extra,) = (line for line in lines if line.startswith("  …"))
+    assert r"topics \x1b[31m\n  + Topic/x200y" in extra
+    assert len(extra) < 400
 
 
 LATER = FieldChange("replicationFactor", 2, 3, 2, 3, deferred="later")
@@ -234,7 +234,7 @@ def test_what_somebody_must_see_is_never_summed_up(
     ]
 
 
-def warned(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:
+def build_warning(name: str, code: str = "KF111", severity: Severity = Severity.WARNING) -> Diagnostic:
     place = Location(f"topics/{name}.yaml", 9, 5)
     return Diagnostic(code, severity, f"{code} on {name}", place, "set segment.ms", ref=topic(name))
 
@@ -245,11 +245,11 @@ def test_findings_of_what_does_not_change_are_one_line() -> None:
         plan_of(update(retention("1", "2", RiskAssessment()))),
         unchanged=39,
         diagnostics=(
-            *(warned(f"other{i}") for i in range(38)),
-            warned("t", "KF105"),
+            *(build_warning(f"other{i}") for i in range(38)),
+            build_warning("t", "KF105"),
             Diagnostic("KF212", Severity.WARNING, "latest", ref=group),
             Diagnostic("KF213", Severity.WARNING, "reads nothing", ref=group),
-            *(warned(f"other{i}", "KF104", Severity.INFO) for i in range(13)),
+            *(build_warning(f"other{i}", "KF104", Severity.INFO) for i in range(13)),
             Diagnostic("KF411", Severity.WARNING, "brokers differ"),
         ),
     )
@@ -278,15 +278,15 @@ def test_findings_of_what_does_not_change_are_one_line() -> None:
 )
 def test_warnings_of_manifests_alone_are_listed_offline(number: int, sentence: str | None) -> None:
     plan = plan_of(update(retention("1", "2", RiskAssessment())))
-    plan = replace(plan, diagnostics=tuple(warned(f"other{i}") for i in range(number)))
+    plan = replace(plan, diagnostics=tuple(build_warning(f"other{i}") for i in range(number)))
     assert [line.strip() for line in lines_of(plan) if "unchanged resource" in line] == [
         text for text in (sentence,) if text
     ]
 
 
-def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
-    errors = [warned(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
-    waived = replace(warned("other", "KF110", Severity.ERROR), waived="TICKET-1")
+def test_error_on_what_does_not_change_is_shown_in_full() -> None:
+    errors = [build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(3)]
+    waived = replace(build_warning("other", "KF110", Severity.ERROR), waived="TICKET-1")
     plan = replace(plan_of(update(retention("1", "2", RiskAssessment()))), diagnostics=(*errors, waived))
     lines = lines_of(plan)
     assert all(has_line(lines, "error KF109", found.message) for found in errors)
@@ -294,7 +294,7 @@ def test_an_error_on_what_does_not_change_is_shown_in_full() -> None:
     assert has_line(lines, "1 note on unchanged resources")
 
 
-def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
+def test_finding_that_is_the_reason_of_its_change_is_reported_once() -> None:
     plan = plan_of(update(retention(str(30 * DAY), str(DAY))))
     found = Diagnostic("KF403", Severity.WARNING, f"t: {CUT.reason}", None, "copy it first", ref=topic("t"))
     refused = plan_of(update(retention("1", "2", RiskAssessment())), Status.REFUSED, "KF109: it is 4")
@@ -310,7 +310,7 @@ def test_a_finding_that_is_the_reason_of_its_change_is_said_once() -> None:
     assert has_line(lines_of(replace(refused, diagnostics=(reworded,))), "KF403", "3 GiB")
 
 
-def test_a_saved_plan_says_where_it_is_from() -> None:
+def test_saved_plan_shows_where_it_is_from() -> None:
     line = "Plan saved 2025-06-01 12:00 UTC by kafkaform 0.1.0, commit 1a2b3c."
     assert render_provenance(HEADER).plain == line
     assert "commit" not in render_provenance(replace(HEADER, commit=None)).plain
@@ -352,7 +352,7 @@ def test_lines_that_a_terminal_would_break_are_divided_between_words() -> None:
         (Create(topic("t"), {"partitions": 1}), Status.REFUSED, "red"),
     ],
 )
-def test_the_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, style: str) -> None:
+def test_symbol_has_the_colour_of_its_meaning(change: Change, status: Status, style: str) -> None:
     text = render_plan(plan_of(change, status)).text
     symbol = next(i for i, char in enumerate(text.plain) if char in "+~-!")
     assert any(span.start == symbol and style in str(span.style) for span in text.spans)
@@ -377,12 +377,12 @@ def test_nothing_to_do_takes_two_lines() -> None:
         Plan("c", diagnostics=(Diagnostic("KF1", Severity.ERROR, "could not read"),)),
     ],
 )
-def test_no_changes_is_never_said_where_something_is_open(plan: Plan) -> None:
+def test_no_changes_is_never_reported_where_something_is_open(plan: Plan) -> None:
     assert "no changes" not in render_plan(plan).plain.lower()
     assert headline(plan) != "no changes"
 
 
-def test_the_summary_counts_what_is_there() -> None:
+def test_summary_counts_what_is_there() -> None:
     changes = [
         *(PlannedChange(Create(topic(f"c{i}"), {}), Status.PLANNED) for i in range(3)),
         *(PlannedChange(update(retention("1", "2"), name=f"u{i}"), Status.PLANNED) for i in range(2)),
@@ -529,18 +529,18 @@ AFTER = "1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3:1,1:2,2:3,3,1:3"
         ("1:2,1:2", "2:1,1:2", "1 partition: a different preferred leader"),
     ],
 )
-def test_what_happens_to_replicas_is_said_in_words(before: str, after: str, told: str) -> None:
+def test_what_happens_to_replicas_is_described_in_words(before: str, after: str, told: str) -> None:
     lines = lines_of(plan_of(update(FieldChange("placement", before, after, before, after))))
     assert has_line(lines, "placement", told)
     assert not has_line(lines, "→")
 
 
-def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
+def test_replicas_of_each_partition_are_listed_if_asked() -> None:
     plan = plan_of(update(FieldChange("placement", BEFORE, AFTER, BEFORE, AFTER)))
-    told = "11 partitions: 11 replicas added; 1 new partition placed"
-    assert has_line(lines_of(plan), "placement", told)
+    message = "11 partitions: 11 replicas added; 1 new partition placed"
+    assert has_line(lines_of(plan), "placement", message)
     verbose = lines_of(plan, verbose=True)
-    assert has_line(verbose, "placement", told)
+    assert has_line(verbose, "placement", message)
     assert [line.strip() for line in verbose if "→" in line] == [
         "partitions 0, 3, 6, 9: 1 → 1:2",
         "partitions 1, 4, 7, 10: 2 → 2:3",
@@ -549,7 +549,7 @@ def test_the_replicas_of_each_partition_are_listed_if_asked() -> None:
     ]
 
 
-def test_a_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
+def test_size_that_no_unit_divides_is_rounded_and_shown_exactly() -> None:
     field = FieldChange("config.retention.bytes", "2073741824", str(2 * 2**30))
     assert str(format_field(update(field), field)) == "1.9 GiB (2073741824) → 2 GiB"
     assert str(format_value("Topic", "config.retention.bytes", "2073741824")) == "1.9 GiB (2073741824)"
@@ -612,7 +612,7 @@ def test_prose_is_broken_between_words_and_never_within_a_name_or_code() -> None
 BRAKE = Diagnostic("KF404", Severity.ERROR, "460 of 500 topics would be put at risk", None, "smaller steps")
 
 
-def refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]:
+def build_refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]:
     """Changes of many shapes, so that no two of them are equal but for the name."""
     return [
         PlannedChange(
@@ -640,7 +640,7 @@ def refused(number: int, reason: str, remedy: str | None) -> list[PlannedChange]
         ((BRAKE,), f"KF110: too short; KF404: {BRAKE.message}", f"longer; {BRAKE.suggestion}"),
         ((), "retention-cut is forbidden on this cluster", "see `forbid:`"),
         ((), "the cluster is not healthy: KF303: 1 partition has no leader", "wait"),
-        (tuple(warned(f"other{i}", "KF109", Severity.ERROR) for i in range(400)), "no", None),
+        (tuple(build_warning(f"other{i}", "KF109", Severity.ERROR) for i in range(400)), "no", None),
     ],
     ids=["brake", "brake and rule", "forbidden", "unhealthy", "errors"],
 )
@@ -650,7 +650,7 @@ def test_what_decides_the_verdict_comes_first_and_once(
     safe = [
         PlannedChange(Create(topic(f"safe{i}"), {"partitions": i + 1}), Status.PLANNED) for i in range(50)
     ]
-    plan = Plan("c", (*safe, *refused(100, reason, remedy)), diagnostics=diagnostics)
+    plan = Plan("c", (*safe, *build_refused(100, reason, remedy)), diagnostics=diagnostics)
     decisive = diagnostics[0].message if diagnostics else reason
     for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
         flat = shown.replace("`", "")
@@ -662,7 +662,7 @@ def test_what_decides_the_verdict_comes_first_and_once(
     assert sum("KF109" in line for line in render_plan(plan).plain.splitlines()) <= 12
 
 
-def test_a_refused_change_is_not_also_one_for_later() -> None:
+def test_refused_change_is_not_also_one_for_later() -> None:
     plan = plan_of(update(retention("1", "2", RiskAssessment()), LATER), Status.REFUSED, "forbidden")
     for shown in (render_plan(plan).plain, render_plan_markdown(plan)):
         assert "not applied yet" not in shown
@@ -679,7 +679,7 @@ def test_a_refused_change_is_not_also_one_for_later() -> None:
         ("rr", (), "2 refused, 0 unchanged."),
     ],
 )
-def test_the_summary_says_what_brokers_did_not_validate(
+def test_summary_reports_what_brokers_did_not_validate(
     statuses: str, unvalidated: Sequence[str], end: str
 ) -> None:
     sorts = {"p": Status.PLANNED, "c": Status.NEEDS_CONSENT, "r": Status.REFUSED}
@@ -702,7 +702,7 @@ def test_the_summary_says_what_brokers_did_not_validate(
         ("pd", "2 of 2 changes will be applied (1 of them in part)"),
     ],
 )
-def test_the_prompt_says_how_much_is_applied(statuses: str, extent: str) -> None:
+def test_prompt_shows_how_much_is_applied(statuses: str, extent: str) -> None:
     sorts, longer = {"c": Status.NEEDS_CONSENT, "r": Status.REFUSED}, retention("1", "2")
     changes = [
         PlannedChange(update(LATER if sort == "d" else longer), sorts.get(sort, Status.PLANNED))

@@ -13,7 +13,7 @@ from kafkaform.core.values import replace
 from kafkaform.report.skew import render_skew_html
 from spark_validation.metrics import MetricRow, metric_rows
 from spark_validation.results import SkewReport
-from tests.support.browser import Picture, browser, drawn
+from tests.support.browser import Picture, browser, draw_page
 from tests.support.skew import samples
 
 PHONE = 360
@@ -77,9 +77,9 @@ class Frame:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a browser makes of all frames: it is started once, as that takes longer than all the rest."""
+    """The measurements of all frames in a browser, which is started once: that takes longer than the rest."""
 
-    told: dict[str, dict[str, Any]]
+    measurements: dict[str, dict[str, Any]]
     shots: dict[str, Picture]
 
 
@@ -121,7 +121,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     }
     page = folder / "frames.html"
     page.write_text(PAGE.format(frames="\n".join(map(str, frames.values()))), "utf-8")
-    html, whole = drawn(page, folder / "frames.png", width=800 + PHONE, height=3000)
+    html, whole = draw_page(page, folder / "frames.png", width=800 + PHONE, height=3000)
     (answer,) = re.findall(r"<pre>(.*)</pre>", html)
     shots = {
         name: whole.part(*frame.place, frame.width, frame.height)
@@ -134,19 +134,19 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @pytest.mark.parametrize("scene", reports())
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_makes_the_page_scroll_sideways(seen: Seen, scene: str, width: int) -> None:
-    told = seen.told[f"{scene} at {width}"]
-    assert told == {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
+    measured = seen.measurements[f"{scene} at {width}"]
+    assert measured == {"inner": width, "scroll": width, "wide": [], "cut": [], "hidden": 0}
 
 
-def test_the_measure_sees_what_sticks_out(seen: Seen) -> None:
-    told = seen.told["what sticks out"]
-    assert told["scroll"] > PHONE
-    assert told["wide"] == ["P."]
-    assert told["cut"] == ["t"]
-    assert told["hidden"] == 1
+def test_measure_sees_what_sticks_out(seen: Seen) -> None:
+    measured = seen.measurements["what sticks out"]
+    assert measured["scroll"] > PHONE
+    assert measured["wide"] == ["P."]
+    assert measured["cut"] == ["t"]
+    assert measured["hidden"] == 1
 
 
-def test_the_page_is_light_or_dark_as_the_reader_likes(seen: Seen) -> None:
+def test_page_is_light_or_dark_as_the_reader_likes(seen: Seen) -> None:
     light, dark = seen.shots["light"], seen.shots["dark"]
     for shot in (light, dark):
         assert (shot.width, shot.height) == (800, 700)

@@ -41,7 +41,7 @@ from tests.support.markdown import GITHUB
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import HEADER, Story
 from tests.support.plans.drift import drift_in
-from tests.support.plans.scenes import QUIET, made, topic
+from tests.support.plans.scenes import QUIET, create_topic, topic
 
 HOSTILE = [
     "x;touch p;#",
@@ -66,7 +66,7 @@ hostile = pytest.mark.parametrize("name", HOSTILE)
 
 
 @given(names, names)
-def test_a_shell_reads_a_command_as_its_words(name: str, value: str) -> None:
+def test_shell_reads_a_command_as_its_words(name: str, value: str) -> None:
     words = words_of(f"so: {command('reset', name, options=('--to', value))}.")
     assert words[:2] == ["kafkaform", "reset"]
     assert sorted(words[2:]) == sorted([*(["--"] if name.startswith("-") else []), name, "--to", value])
@@ -111,7 +111,7 @@ def test_code_in_a_message_is_between_words() -> None:
     ("path", "value"),
     [("partitions", 12), ("config.segment.ms", "6h"), ("config.segment.bytes", "256 MiB"), ("keyed", "true")],
 )
-def test_a_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
+def test_setting_is_what_the_spec_of_a_manifest_takes(path: str, value: object) -> None:
     problems: list[Problem] = []
     head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n"
     text = head + indent(setting(path, value).strip("`"), "  ")
@@ -132,27 +132,27 @@ def group(name: str) -> ResourceRef:
     return ResourceRef("ConsumerGroup", name)
 
 
-def with_offsets(name: str) -> MemoryCluster:
+def build_cluster_with_offsets(name: str) -> MemoryCluster:
     memory = MemoryCluster()
-    made(memory, "a", partitions=3)
+    create_topic(memory, "a", partitions=3)
     memory.write("a", 0, 10, 0)
     memory.commit(name, {("a", 0): 5})
     return memory
 
 
 def tombstone(name: str) -> tuple[MemoryCluster, Desired]:
-    return with_offsets(name), Desired(group(name), None, Intent())
+    return build_cluster_with_offsets(name), Desired(group(name), None, Intent())
 
 
 @hostile
-def test_the_remedy_of_a_deletion(name: str) -> None:
+def test_remedy_of_a_deletion(name: str) -> None:
     remedy = judge_delete(group(name), {"offsets.a:0": 5}, Facts("c")).remedy
     assert remedy is not None
     assert name in words_of(remedy)
 
 
 @hostile
-def test_the_way_back_of_an_offset(name: str) -> None:
+def test_way_back_of_an_offset(name: str) -> None:
     story = Story()
     change = story.add("update", name, {"offsets.a:2": (41, 7)}, kind="ConsumerGroup")
     (reason,) = plan_reversal([change], story.entries, {}).refused
@@ -160,11 +160,11 @@ def test_the_way_back_of_an_offset(name: str) -> None:
 
 
 @hostile
-def test_the_suggestion_of_a_rule(name: str) -> None:
+def test_suggestion_of_a_rule(name: str) -> None:
     desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
-    observed = with_offsets(name).observe([group(name), topic("a")]).resources
+    observed = build_cluster_with_offsets(name).observe([group(name), topic("a")]).resources
     scene = rules.RuleContext((desired,), live=observed)
-    (found,) = [one for one in rules.check(scene, {}, (rules.Stage.CHANGES,)) if one.code == "KF406"]
+    (found,) = [item for item in rules.check(scene, {}, (rules.Stage.CHANGES,)) if item.code == "KF406"]
     assert name in words_of(str(found.suggestion))
 
 
@@ -173,24 +173,26 @@ def deletion(name: str) -> Plan:
     return planning.build_plan(planning.Request([desired]), memory, Settings(rules=QUIET), None)
 
 
-def allowed(text: str) -> list[str]:
+def read_allow_values(text: str) -> list[str]:
     """The values of --allow in a text that has nothing else behind them in the line."""
     lines = [line[line.index("--allow") :] for line in text.splitlines() if "--allow" in line]
     return [word for line in lines for word in shlex.split(line)[1::2]]
 
 
 @hostile
-def test_the_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> None:
+def test_consents_of_a_plan_are_for_this_resource_and_no_other(name: str) -> None:
     plan = deletion(name)
-    (flag,) = allowed(render_plan(plan, width=80).plain)
+    (flag,) = read_allow_values(render_plan(plan, width=80).plain)
     grant = Grant.parse(flag)
     assert grant.covers(group(name), "delete")
     assert not grant.covers(group("other"), "delete")
-    assert flag in [value for span in code_spans(render_plan_markdown(plan)) for value in allowed(span)]
+    assert flag in [
+        value for span in code_spans(render_plan_markdown(plan)) for value in read_allow_values(span)
+    ]
 
 
 @hostile
-def test_the_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown(name: str) -> None:
+def test_remedy_of_a_plan_keeps_the_name_whole_at_80_columns_and_in_markdown(name: str) -> None:
     plan = deletion(name)
     text = render_plan(plan, width=80).plain
     (line,) = [line for line in text.splitlines() if "kafkaform reset" in line]
@@ -226,7 +228,7 @@ def code_spans(markdown: str) -> list[str]:
 
 
 @hostile
-def test_the_ways_out_of_drift_in_every_format(name: str) -> None:
+def test_ways_out_of_drift_in_every_format(name: str) -> None:
     cluster, desired = tombstone(name)
     drift = drift_in(cluster, desired)
     (drifted,) = drift.resources

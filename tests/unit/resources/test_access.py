@@ -190,7 +190,7 @@ def test_shorthand_becomes_exact_acls(tmp_path: Path, spec: dict[str, Any], expe
     assert list_paths(tmp_path, **spec) == expected
 
 
-def test_an_account_that_applies_has_no_right_twice(tmp_path: Path) -> None:
+def test_account_that_applies_has_no_right_twice(tmp_path: Path) -> None:
     some = list_paths(tmp_path, kafkaform="apply", manages=[{"prefix": "orders."}])
     every = list_paths(tmp_path, kafkaform="apply")
     for declared in (some, every):
@@ -298,14 +298,14 @@ def test_other_paths_are_no_acls(path: str) -> None:
 @given(st.lists(ACLS, max_size=4), ACLS, st.sampled_from(["a", "ab", "x", "*"]))
 def test_covered_acl_changes_no_decision(others: list[Acl], extra: Acl, name: str) -> None:
     """Covered by one that allows: removing it changes nothing, whatever else there is."""
-    broad = next((other for other in others if other.is_allowed and covers(other, extra)), None)
+    broad = next((second for second in others if second.is_allowed and covers(second, extra)), None)
     if broad is None or broad == extra:
         return
     for operation in OPERATIONS[extra.resource_type]:
         request = AccessRequest(USER, operation, extra.resource_type, name)
         decisions = [
             Authorizer(acls, CLOSED).decide(request, "10.0.0.1").is_allowed
-            for acls in ([*others, extra], [other for other in others if other != extra])
+            for acls in ([*others, extra], [second for second in others if second != extra])
         ]
         assert decisions[0] == decisions[1]
 
@@ -512,7 +512,7 @@ def test_grants_are_carried_out_before_revocations(tmp_path: Path) -> None:
         (AuthorizerSettings(frozenset(), None, "User:root"), {"closes-access"}),
     ],
 )
-def test_the_first_acl_of_a_resource_that_everyone_may_use_needs_consent(
+def test_first_acl_of_a_resource_that_everyone_may_use_needs_consent(
     tmp_path: Path, settings: AuthorizerSettings, hazards: set[str]
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["orders", "known"]))
@@ -575,7 +575,7 @@ def test_right_that_only_a_removed_acl_keeps_is_lost(tmp_path: Path) -> None:
     assert list_fields(plan(load_manifests(tmp_path, first), live)) == {"allow Read on topic x": (None, "")}
 
 
-def test_a_whole_access_needs_consent_to_each_of_its_hazards(tmp_path: Path) -> None:
+def test_whole_access_needs_consent_to_each_of_its_hazards(tmp_path: Path) -> None:
     declared = load_manifests(tmp_path, manifest("a", produces=["x"], state="absent"))
     live = ["allow Write on topic x", "allow Read on topic y", "User:b allow Read on topic y"]
     (change,) = plan(declared, live, OPEN).changes
@@ -612,7 +612,7 @@ def test_without_a_reading_settings_are_unknown() -> None:
     assert AccessFacts().reading.settings == AuthorizerSettings(None, None, None)
 
 
-def test_a_consent_in_a_manifest_is_for_one_acl(tmp_path: Path) -> None:
+def test_consent_in_a_manifest_is_for_one_acl(tmp_path: Path) -> None:
     consented = manifest("a", produces=["orders"])
     annotation = "access-removal of allow Read on topic secret: the report was retired"
     consented["metadata"]["annotations"] = {"kafkaform/allow": annotation}
@@ -644,7 +644,7 @@ EVERYTHING = {"resource": "cluster", "operations": ["All"]}
         ({"produces": ["orders"]}, Status.NEEDS_CONSENT),
     ],
 )
-def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
+def test_first_acl_of_another_one_must_not_close_what_an_apply_needs(
     tmp_path: Path, spec: dict[str, Any], status: Status, allow_everyone: bool | None
 ) -> None:
     declared = load_manifests(tmp_path, manifest("a", **spec))
@@ -658,15 +658,15 @@ def test_the_first_acl_of_another_one_must_not_close_what_an_apply_needs(
     assert change.missing == ("closes-access",), "a super user loses nothing"
 
 
-def test_the_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -> None:
+def test_account_that_applies_can_declare_its_own_access_first(tmp_path: Path) -> None:
     settings = AuthorizerSettings(frozenset(), True, OWN)
     own = manifest("own", principals=[OWN], acls=[EVERYTHING])
-    other = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])
+    second = manifest("a", acls=[{"resource": "cluster", "operations": ["DescribeConfigs"]}])
     (change,) = plan(load_manifests(tmp_path, own), [], settings).changes
     assert change.missing == ("closes-access",)
-    both = {c.ref.name: c.status for c in plan(load_manifests(tmp_path, own, other), [], settings).changes}
+    both = {c.ref.name: c.status for c in plan(load_manifests(tmp_path, own, second), [], settings).changes}
     assert both == {OWN: Status.NEEDS_CONSENT, USER: Status.REFUSED}, "one may be applied without the other"
-    applied = plan(load_manifests(tmp_path, other), [f"{OWN} allow All on cluster"], settings)
+    applied = plan(load_manifests(tmp_path, second), [f"{OWN} allow All on cluster"], settings)
     assert applied.changes[0].status is Status.PLANNED
     too_little = {"resource": "cluster", "operations": ["Describe"]}
     (change,) = plan(
@@ -822,15 +822,15 @@ def test_pruning_takes_only_owned_principals_and_waits_for_consent() -> None:
     cluster = build_cluster(f"{name} allow Read on topic x" for name in names)
     ignore, protected = NameGlobs((), ("*-ignored",)), ("*-kept",)
 
-    def pruned(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
+    def plan_prune(owns: NameGlobs, *, prune: bool = True) -> dict[str, tuple[Status, tuple[str, ...]]]:
         settings = Settings(owns=owns, ignore=ignore, protected=protected)
         planned = build_plan(Request([], prune=prune), cluster, settings, None)
         return {change.ref.name: (change.status, change.missing) for change in planned.changes}
 
-    assert pruned(NameGlobs(("*",))) == {}, "a list of names is about topics"
+    assert plan_prune(NameGlobs(("*",))) == {}, "a list of names is about topics"
     owned = NameGlobs((), ("User:app-*",))
-    assert pruned(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
-    assert pruned(owned, prune=False) == {}
+    assert plan_prune(owned) == {"User:app-old": (Status.NEEDS_CONSENT, ("access-removal",))}
+    assert plan_prune(owned, prune=False) == {}
     assert not Selection(ignore=ignore).takes(ResourceRef("Access", "User:app-ignored"))
     declared = [Desired(ResourceRef("Access", "User:app-ignored"), None)]
     planned = build_plan(Request(declared), cluster, Settings(ignore=ignore), None)

@@ -1,4 +1,4 @@
-"""Which copies of replicas fit into log directories, as brokers report them."""
+"""Tests of the copies of replicas that fit into log directories, as brokers report them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_does_not_fit_beside_the_reserve_is_refused_to_the_byte() -> None:
     assert full.shortage(3, Copies(0), build_copies(500)) is None
 
 
-def test_a_replica_lies_in_one_directory_of_a_volume_that_is_online() -> None:
+def test_replica_lies_in_one_directory_of_a_volume_that_is_online() -> None:
     two = build_space(build_log_dir(path="/a"), build_log_dir(path="/b", total=100, usable=100))
     assert two.shortage(3, build_copies(150, largest=75)) is None
     assert "its largest replica" in str(two.shortage(3, build_copies(150, largest=150)))

@@ -19,12 +19,12 @@ TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True)
 
 
 @given(TOPICS, st.integers(0, 2**31 - 1))
-def test_a_partition_is_found_again_in_its_field(topic: str, number: int) -> None:
+def test_partition_is_found_again_in_its_field(topic: str, number: int) -> None:
     assert partition_of(partition_path((topic, number))) == (topic, number)
 
 
 @given(TOPICS)
-def test_the_field_of_a_topic_is_of_no_partition(topic: str) -> None:
+def test_field_of_a_topic_is_of_no_partition(topic: str) -> None:
     assert partition_of(topic_path(topic)) is None
 
 
@@ -33,7 +33,7 @@ def test_other_fields_are_of_no_partition(path: str) -> None:
     assert partition_of(path) is None
 
 
-def test_the_state_has_own_configs_and_committed_offsets() -> None:
+def test_state_has_own_configs_and_committed_offsets() -> None:
     # The state has own configs and committed offsets.
     positions = (Position("orders.v1", 0, 4), Position("orders.v1", 1, 0), Position("unread", 0, None))
     group = Group("g", "classic", "Empty", positions=positions)

@@ -17,7 +17,7 @@ REF = ResourceRef("ConsumerGroup", "g")
 TIMEOUT, BEAT = "config.consumer.session.timeout.ms", "config.consumer.heartbeat.interval.ms"
 
 
-def test_a_create_commits_after_its_configs_and_asks_for_nothing_else() -> None:
+def test_create_commits_after_its_configs_and_asks_for_nothing_else() -> None:
     # A create sets configs and then commits.
     change = Create(REF, {TIMEOUT: "50000", BEAT: None, "offsets.a": "earliest", "offsets.b.c": "6h ago"})
     assert operations(change) == (
@@ -30,7 +30,7 @@ def test_a_create_commits_after_its_configs_and_asks_for_nothing_else() -> None:
     assert operations(Create(REF, {"offsets.a": "latest"})) == (CommitInitialOffsets(REF, {"a": "latest"}),)
 
 
-def test_an_update_sets_and_unsets_configs_and_commits_what_is_missing() -> None:
+def test_update_sets_and_unsets_configs_and_commits_what_is_missing() -> None:
     change = Update(
         REF,
         None,
@@ -46,7 +46,7 @@ def test_an_update_sets_and_unsets_configs_and_commits_what_is_missing() -> None
     )
 
 
-def test_a_reset_moves_single_partitions() -> None:
+def test_reset_moves_single_partitions() -> None:
     change = Update(
         REF,
         None,
@@ -59,7 +59,7 @@ def test_a_reset_moves_single_partitions() -> None:
     assert operations(change) == (ResetOffsets(REF, {("orders.v1", 3): 0, ("orders.v1", 10): 7}),)
 
 
-def test_a_delete_takes_configs_along_even_without_offsets() -> None:
+def test_delete_takes_configs_along_even_without_offsets() -> None:
     # A delete takes the configs along.
     group = Group("g", "consumer", "Empty", positions=(Position("a", 0, 5),))
     configs = {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "2"}

@@ -63,9 +63,9 @@ def judge_config(
     name: str, before: FieldValue, after: FieldValue, others: Mapping[str, FieldValue] = {}
 ) -> RiskAssessment:
     """Judge a change of a config; `others` are in force, too."""
-    rest = {f"config.{key}": value for key, value in others.items()}
+    remaining = {f"config.{key}": value for key, value in others.items()}
     path = f"config.{name}"
-    context = UpdateContext(REF, {path: before, **rest}, {path: after, **rest}, Intent(), FACTS)
+    context = UpdateContext(REF, {path: before, **remaining}, {path: after, **remaining}, Intent(), FACTS)
     return judge(path, context)
 
 
@@ -207,18 +207,20 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     gone = Facts("c").add_part(
         RecordFacts({REF: {"offsets.orders": Setting("earliest", "2026-11-03", "a", None, "r")}})
     )
-    assessments = [judge_config(name, before, after, others) for name, before, after, _, others in CASES]
+    assessments = [
+        judge_config(name, before, after, remaining) for name, before, after, _, remaining in CASES
+    ]
     assessments += [judge_reset(before, after) for before, after in RESETS]
     assessments += [*DELETIONS.values(), judge_create(REF, {"offsets.orders": "earliest"}, gone)]
     assert {assessment.hazard for assessment in assessments} - {""} == HAZARDS
     # Each config from and to a value that this account may not read.
-    unread = [judge_config(name, None, after, others) for name, _, after, _, others in CASES]
+    unread = [judge_config(name, None, after, companions) for name, _, after, _, companions in CASES]
     unread += [judge_config(name, before, None) for name, before, *_ in CASES]
     assert find_unreadable_misuse(assessments + unread) == []
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-def test_deletion_is_destructive_and_says_how_to_keep_offsets() -> None:
+def test_deletion_is_destructive_and_shows_how_to_keep_offsets() -> None:
     risks = {(assessment.risk, assessment.hazard) for assessment in DELETIONS.values()}
     assert risks == {(Risk.DESTRUCTIVE, "delete")}
     assert DELETIONS["configs"].remedy is None

@@ -86,7 +86,7 @@ def test_manifests_that_do_not_fit_the_schema_of_groups(spec: dict[str, Any]) ->
     assert not is_valid(spec)
 
 
-def test_the_schema_of_groups_has_every_protocol_config_and_property() -> None:
+def test_schema_of_groups_has_every_protocol_config_and_property() -> None:
     assert set(PARTS["spec"]["properties"]) == {*PARTS["override"]["properties"], "overrides", "profile"}
     assert tuple(PARTS["protocol"]["enum"]) == PROTOCOLS
     assert KINDS["ConsumerGroup"].schema == "consumergroup"
@@ -111,7 +111,7 @@ def test_every_default_that_editors_offer_is_the_default(part: str, keys: Any) -
         ), name
 
 
-def configured(defaults: str, folder: Path) -> Settings:
+def load_defaults(defaults: str, folder: Path) -> Settings:
     path = folder / "kafkaform.yaml"
     head = "apiVersion: kafkaform/v1\nkind: Config\nenvironments: [dev, prod]\ndefaults:\n  ConsumerGroup:\n"
     path.write_text(head + defaults, "utf-8")
@@ -121,7 +121,7 @@ def configured(defaults: str, folder: Path) -> Settings:
 def test_defaults_of_groups_are_layers_of_their_own(tmp_path: Path) -> None:
     text = "    lag: {maxTime: 10m}\n    offsets: {initial: 2026-11-01T00:00:00Z}\n"
     text += "    overrides: {dev: {lag: {maxTime: 1h}}}\n"
-    layers = configured(text, tmp_path).build_context("dev").defaults["ConsumerGroup"]
+    layers = load_defaults(text, tmp_path).build_context("dev").defaults["ConsumerGroup"]
     assert layers == (
         {"lag": {"maxTime": 600_000}, "offsets": {"initial": "2026-11-01T00:00:00Z"}},
         {"lag": {"maxTime": 3_600_000}},

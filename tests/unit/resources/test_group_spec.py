@@ -92,7 +92,7 @@ def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
 # --- what the cluster holds --------------------------------------------------------------------------
 
 
-def test_a_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> None:
+def test_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> None:
     # The state is the configs and where to start in each topic.
     state, _ = resolve_group(WHOLE)
     assert state == {
@@ -111,7 +111,7 @@ def test_a_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> N
     ("written", "canonical"),
     [("latest", "latest"), ("360m ago", "6h ago"), ("2026-11-01T01:00:00+01:00", "2026-11-01T00:00:00Z")],
 )
-def test_a_start_has_one_spelling(written: str, canonical: str) -> None:
+def test_start_has_one_spelling(written: str, canonical: str) -> None:
     state, intent = resolve_group({"topics": ["t"], "offsets": {"initial": written}})
     assert state == {"offsets.t": canonical}
     assert intent.spec["offsets"] == {"initial": canonical}
@@ -246,7 +246,7 @@ def load_group(text: str, folder: Path, environment: str | None = None, **defaul
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
-def test_a_time_needs_no_quotes(tmp_path: Path, quote: str) -> None:
+def test_time_needs_no_quotes(tmp_path: Path, quote: str) -> None:
     desired = load_group(f"  offsets: {{initial: {quote}2026-11-01T00:00:00Z{quote}}}\n", tmp_path)
     assert desired.state == {"offsets.t": "2026-11-01T00:00:00Z"}
 

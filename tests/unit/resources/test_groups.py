@@ -47,7 +47,7 @@ def test_lag_idle_members_and_topics_are_what_is_known() -> None:
         ("NotReady", (), True),
     ],
 )
-def test_a_group_is_active_while_it_has_members_or_is_about_to(
+def test_group_is_active_while_it_has_members_or_is_about_to(
     state: str, members: tuple[Member, ...], active: bool
 ) -> None:
     assert Group("g", "classic", state, members=members).active is active

@@ -1,4 +1,4 @@
-"""What stages ask of a kind, tried with one that is not among those of this version."""
+"""Tests of the interface of a kind, with one that is not among those of this version."""
 
 from __future__ import annotations
 

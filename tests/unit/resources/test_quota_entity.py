@@ -34,13 +34,13 @@ ENTITIES = st.one_of(
 
 
 @given(ENTITIES)
-def test_a_name_leads_back_to_its_entity(entity: QuotaEntity) -> None:
+def test_name_leads_back_to_its_entity(entity: QuotaEntity) -> None:
     assert parse_entity(entity.name) == entity
     assert read_entity(write_entity(entity)) == entity
 
 
 @given(ENTITIES)
-def test_a_name_shows_as_it_is_and_stands_in_yaml(entity: QuotaEntity) -> None:
+def test_name_shows_as_it_is_and_stands_in_yaml(entity: QuotaEntity) -> None:
     assert printable(entity.name) == entity.name
     assert all(is_plain(char) and not char.isspace() for char in entity.name)
     problems: list[object] = []
@@ -60,7 +60,7 @@ def test_no_two_entities_have_one_name(one: QuotaEntity, other: QuotaEntity) -> 
 
 
 @given(st.text() | builds(lambda entity, junk: entity.name + junk, ENTITIES, st.text(max_size=3)))
-def test_a_text_is_the_name_of_an_entity_or_is_refused(text: str) -> None:
+def test_text_is_the_name_of_an_entity_or_is_refused(text: str) -> None:
     try:
         entity = parse_entity(text)
     except ValueError:

@@ -25,7 +25,7 @@ from tests.support.plans.scenes import topic
 A = topic("a")
 
 
-def test_a_create_sets_what_is_set() -> None:
+def test_create_sets_what_is_set() -> None:
     state: dict[str, FieldValue] = {
         "partitions": 6,
         "replicationFactor": 3,
@@ -38,7 +38,7 @@ def test_a_create_sets_what_is_set() -> None:
     )
 
 
-def test_an_update_alters_configs_before_it_adds_partitions() -> None:
+def test_update_alters_configs_before_it_adds_partitions() -> None:
     change = Update(
         A,
         "id",

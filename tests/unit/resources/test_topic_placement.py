@@ -178,7 +178,7 @@ def test_remaining_part_of_a_replication_factor(
 
 @st.composite
 def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
-    """Where a topic is and where it is to be, partitions added included."""
+    """Return the live and the planned replicas of a topic, added partitions included."""
 
     def assignment(partitions: int, factors: list[int]) -> Assignment:
         return tuple(
@@ -186,8 +186,8 @@ def moves(draw: DrawFn) -> tuple[Assignment, Assignment]:
             for _ in range(partitions)
         )
 
-    there, more = draw(st.integers(1, 4)), draw(st.integers(0, 2))
-    return assignment(there, [1, 2, 3]), assignment(there + more, [draw(st.integers(1, 4))])
+    there, extra = draw(st.integers(1, 4)), draw(st.integers(0, 2))
+    return assignment(there, [1, 2, 3]), assignment(there + extra, [draw(st.integers(1, 4))])
 
 
 @given(moves(), st.data())
@@ -243,7 +243,7 @@ def layout_of(*partitions: tuple[int, ...], **reassigning: Reassignment) -> Layo
     return Layout(BROKERS, {"a": states}, {("a", int(n.strip("p"))): r for n, r in reassigning.items()})
 
 
-def test_a_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> None:
+def test_running_change_of_the_replica_count_has_not_begun_for_a_plan() -> None:
     grows = Reassignment((1, 2), frozenset({2}), frozenset())
     goes = Reassignment((3,), frozenset({3}), frozenset({2}))
     layout = layout_of((1, 2), (3, 2), p0=grows, p1=goes)

@@ -138,8 +138,8 @@ def test_credentials_are_declared_with_references_and_replaced_per_environment(f
     (desired,) = file.load()
     assert (desired.ref, desired.state) == (CHECKOUT, {P512: "iterations=8192,password=${env:CHECKOUT}"})
     assert listed_kinds([CHECKOUT]) == ("Topic", "ConsumerGroup", "User")
-    other = "{mechanism: SCRAM-SHA-256, password: '${file:/run/secrets/pw}'}"
-    file.path.write_text(f"{TEXT}  overrides:\n    prod: {{scram: [{other}]}}\n")
+    second = "{mechanism: SCRAM-SHA-256, password: '${file:/run/secrets/pw}'}"
+    file.path.write_text(f"{TEXT}  overrides:\n    prod: {{scram: [{second}]}}\n")
     (desired,) = load([file.path], Context(environments=("prod",), environment="prod"))
     assert desired.state == {P256: "iterations=4096,password=${file:/run/secrets/pw}"}
 
@@ -254,9 +254,9 @@ def test_rotation_is_reviewed_without_the_password(
     assert same.changes == ()
     assert compare_with_reviewed(reviewed, same, desired) == ()
     set_password(SECOND)
-    other = applied.plan()
-    assert compare_with_reviewed(reviewed, other, desired) == ()
-    added, consented = compare_with_reviewed(nothing, other, desired)
+    second = applied.plan()
+    assert compare_with_reviewed(reviewed, second, desired) == ()
+    added, consented = compare_with_reviewed(nothing, second, desired)
     assert "not in the reviewed plan" in added
     assert "was not given when the plan was reviewed" in consented
     text = applied.path.read_text()
@@ -271,7 +271,7 @@ def test_rotation_is_reviewed_without_the_password(
     assert [each.result for each in failed.results] == [Result.FAILED]
 
     set_password(SECOND)
-    assert recorded_apply(other, cluster)[1].complete
+    assert recorded_apply(second, cluster)[1].complete
     assert applied.plan().changes == ()
     # Nothing is set again by a plan that was applied.
     before = cluster.observe([CHECKOUT])

@@ -43,7 +43,7 @@ def write_settings(policies: str) -> Settings:
 def check_policies(
     policies: str, manifest: str = TOPIC, *, environment: str | None = "prod", facts: Facts | None = None
 ) -> list[Diagnostic]:
-    """What the policies alone say about a manifest."""
+    """Return the findings of the policies alone about a manifest."""
     read = write_settings(policies)
     Path("a.yaml").write_text(manifest)
     scene = RuleContext(
@@ -83,8 +83,8 @@ def test_policy_is_a_rule_with_a_severity_and_a_place() -> None:
 
 def test_severities_and_waivers_hold_for_policies() -> None:
     policy = "- {name: p, message: No, require: {labels: [owner]}}\n"
-    assert [one.severity for one in check_policies(policy)] == [Severity.ERROR]
-    assert [one.severity for one in check_policies(policy + "rules: {policy/p: info}\n")] == [Severity.INFO]
+    assert [item.severity for item in check_policies(policy)] == [Severity.ERROR]
+    assert [item.severity for item in check_policies(policy + "rules: {policy/p: info}\n")] == [Severity.INFO]
     assert check_policies(policy + "rules: {policy/p: off}\n") == []
     manifest = TOPIC.replace("  labels", "  annotations: {kafkaform/waive.policy/p: it has none}\n  labels")
     (waived,) = check_policies(policy, manifest)
@@ -202,7 +202,7 @@ def test_manifest_does_not_have_what_is_required(require: str, manifest: str, fa
 
 
 def test_messages_of_policies(golden: SnapshotAssertion) -> None:
-    texts = [(require, list_failures(require, *rest)) for require, *rest in FAILS]  # type: ignore[arg-type]
+    texts = [(require, list_failures(require, *remaining)) for require, *remaining in FAILS]  # type: ignore[arg-type]
     assert "".join(list_texts({require: found}) for require, found in texts) == golden(name="messages.txt")
 
 
@@ -295,7 +295,7 @@ def requiring(require: str) -> str:
     return policy(f"require: {{{require}}}")
 
 
-def on_fields(fields: str) -> str:
+def require_fields(fields: str) -> str:
     return requiring(f"fields: {{{fields}}}")
 
 
@@ -309,18 +309,18 @@ BAD = {
     "asks nothing": (requiring(""), "5:35"),
     "regular expression": (requiring("name: '('"), "5:42"),
     "unknown placeholder": (requiring("name: '^{team}'"), "5:42"),
-    "unknown field": (on_fields("partitons: {min: 3}"), "5:45"),
-    "unknown config": (on_fields("config.retention.mss: {min: 3}"), "5:45"),
-    "unknown bound": (on_fields("partitions: {mim: 3}"), "5:58"),
-    "a field of another kind": (on_fields("client.max.poll.records: {max: 1}"), "5:45"),
-    "no bound": (on_fields("partitions: {}"), "5:57"),
-    "min above max": (on_fields("config.retention.ms: {min: 8d, max: 7d}"), "5:81"),
-    "not a number": (on_fields("partitions: {min: many}"), "5:63"),
-    "not a duration": (on_fields("config.retention.ms: {max: 7x}"), "5:72"),
-    "no such value": (on_fields("config.cleanup.policy: {oneOf: [delet]}"), "5:76"),
-    "a bound of a text": (on_fields("config.cleanup.policy: {min: 1}"), "5:74"),
-    "a multiple of nothing": (on_fields("partitions: {multipleOf: 0}"), "5:70"),
-    "a multiple of a fraction": (on_fields("skew.maxKeyShare: {multipleOf: 2}"), "5:76"),
+    "unknown field": (require_fields("partitons: {min: 3}"), "5:45"),
+    "unknown config": (require_fields("config.retention.mss: {min: 3}"), "5:45"),
+    "unknown bound": (require_fields("partitions: {mim: 3}"), "5:58"),
+    "a field of another kind": (require_fields("client.max.poll.records: {max: 1}"), "5:45"),
+    "no bound": (require_fields("partitions: {}"), "5:57"),
+    "min above max": (require_fields("config.retention.ms: {min: 8d, max: 7d}"), "5:81"),
+    "not a number": (require_fields("partitions: {min: many}"), "5:63"),
+    "not a duration": (require_fields("config.retention.ms: {max: 7x}"), "5:72"),
+    "no such value": (require_fields("config.cleanup.policy: {oneOf: [delet]}"), "5:76"),
+    "a bound of a text": (require_fields("config.cleanup.policy: {min: 1}"), "5:74"),
+    "a multiple of nothing": (require_fields("partitions: {multipleOf: 0}"), "5:70"),
+    "a multiple of a fraction": (require_fields("skew.maxKeyShare: {multipleOf: 2}"), "5:76"),
     "no such operation": (
         policy("kind: Access, require: {fields: {acl.operation: {noneOf: [Alte]}}}"),
         "5:83",
@@ -329,7 +329,7 @@ BAD = {
         policy("match: {fields: {partition: {min: 1}}}, require: {labels: [a]}"),
         "5:43",
     ),
-    "values outside of the bounds": (on_fields("partitions: {min: 5, oneOf: [3, 4]}"), "5:73"),
+    "values outside of the bounds": (require_fields("partitions: {min: 5, oneOf: [3, 4]}"), "5:73"),
 }
 
 

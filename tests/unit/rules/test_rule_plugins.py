@@ -57,12 +57,12 @@ def plugged(project: Project) -> Callable[..., Call]:
     return call
 
 
-def test_a_module_that_registers_rules(plugged: Callable[..., Call]) -> None:
+def test_module_that_registers_rules(plugged: Callable[..., Call]) -> None:
     call = plugged(IMPORTS + OWNED, "validate").needs(0)
     assert "topics/a.yaml:4:9: warning: ACME-1 x.a has no owner (name one)" in call.out
 
 
-def test_the_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
+def test_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
     page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     module = page.partition("<!-- python: plug-in -->\n```python\n")[2].partition("```")[0]
     point = page.partition('[project.entry-points."kafkaform.rules"]\nacme = "')[2].partition('"')[0]
@@ -71,7 +71,7 @@ def test_the_plug_in_of_the_docs(plugged: Callable[..., Call]) -> None:
     assert plugged(module, "rules", "ACME-1").out.startswith("ACME-1 (warning)\n\nA topic has no owner.\n")
 
 
-def test_a_function_that_registers_rules(plugged: Callable[..., Call]) -> None:
+def test_function_that_registers_rules(plugged: Callable[..., Call]) -> None:
     module = IMPORTS + "def register():\n" + "".join(f"    {line}\n" for line in OWNED.splitlines())
     assert "ACME-1" in plugged(module, "validate", point="acme_rules:register").needs(0).out
 
@@ -92,7 +92,7 @@ def test_its_rules_are_listed_explained_configured_and_waived(
     assert call.out.endswith("1 resource: valid, 1 waived.\n")
 
 
-def test_a_severity_of_a_plug_in_that_is_not_there(project: Project, plugged: Callable[..., Call]) -> None:
+def test_severity_of_a_plug_in_that_is_not_there(project: Project, plugged: Callable[..., Call]) -> None:
     project.config(rules={"ACME-2": "error"})
     call = plugged(IMPORTS + OWNED, "validate").needs(1)
     assert "kafkaform.yaml:8:3: " in call.err
@@ -125,7 +125,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("module", "said"), BAD.values(), ids=BAD)
-def test_a_plug_in_that_fails_is_named(module: str, said: str, plugged: Callable[..., Call]) -> None:
+def test_plug_in_that_fails_is_named(module: str, said: str, plugged: Callable[..., Call]) -> None:
     call = plugged(module, "validate").needs(1)
     assert call.out == ""
     assert call.said.startswith("Error: plug-in acme-rules 1.2: ")

@@ -12,7 +12,7 @@ from kafkaform import rules
 from kafkaform.core.model import Desired, Diagnostic, Location, Severity
 from kafkaform.core.values import replace
 from kafkaform.rules.catalogue import Finding, rule
-from tests.support.plans.scenes import declared
+from tests.support.plans.scenes import declare_topic
 
 PLACE = Location("topics/a.yaml", 3)
 
@@ -22,7 +22,7 @@ def check_topic(desired: Desired, severities: dict[str, str]) -> list[Diagnostic
 
 
 def test_severities_can_be_chosen_and_rules_switched_off() -> None:
-    both = replace(declared("a b", 3, 3, min_insync_replicas="3"), location=PLACE)
+    both = replace(declare_topic("a b", 3, 3, min_insync_replicas="3"), location=PLACE)
     severities = {"KF101": "info", "KF109": "error"}
     assert [(f.code, f.severity, f.location) for f in check_topic(both, severities)] == [
         ("KF101", Severity.INFO, PLACE),
@@ -36,12 +36,12 @@ def test_severities_can_be_chosen_and_rules_switched_off() -> None:
 def test_every_code_is_explained(code: str) -> None:
     entry = rules.list_entries()[code]
     assert entry.code == code
-    first, empty, *rest = entry.explanation.split("\n")
+    first, empty, *remaining = entry.explanation.split("\n")
     assert entry.summary == first
     assert first.endswith(".")
     assert not re.search(r"[.!?] ", first)
     assert empty == ""
-    assert len(" ".join(rest)) > 60
+    assert len(" ".join(remaining)) > 60
 
 
 def test_every_code_is_unique_emitted_and_in_the_catalogue() -> None:

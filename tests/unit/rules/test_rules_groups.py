@@ -1,4 +1,4 @@
-"""What the rules about groups suggest is right, and where they point in a manifest."""
+"""Tests of the suggestions of rules about groups, and of their places in a manifest."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kafkaform.core.model import Location, Severity
 from kafkaform.resources.groups import PROTOCOLS
 from kafkaform.rules import RuleContext, Stage
 from tests.support.plans.rules import check_rule, group, scene
-from tests.support.plans.scenes import declared
+from tests.support.plans.scenes import declare_topic
 from tests.unit.rules.rows.groups import members, slow
 
 
 @pytest.mark.parametrize("partitions", [5, 7, 9, 12, 17, 60])
 def test_suggested_numbers_of_members_divide_the_partitions(partitions: int) -> None:
     for number in range(2, partitions):
-        for finding in check_rule("KF202", scene(declared("orders", partitions), members(number))):
+        for finding in check_rule("KF202", scene(declare_topic("orders", partitions), members(number))):
             suggested = str(finding.suggestion).partition(" members,")[0]
             for better in map(int, re.findall(r"\d+", suggested)):
                 assert partitions % better == 0 or better == number
@@ -72,7 +72,7 @@ def test_findings_of_a_manifest_have_their_lines_and_waivers(tmp_path: Path) -> 
     file = tmp_path / "g.yaml"
     file.write_text(MANIFEST, "utf-8")
     context = RuleContext(tuple(load([file], Context())))
-    findings = {one.code: (one.location, one.severity, one.waived) for one in rules.check(context, {})}
+    findings = {item.code: (item.location, item.severity, item.waived) for item in rules.check(context, {})}
     assert findings == {
         "KF203": (Location(str(file), 10, 5), Severity.INFO, "a nightly batch"),
         "KF210": (Location(str(file), 7, 3), Severity.INFO, "another team's"),

@@ -1,4 +1,4 @@
-"""What the rules of health have in common, and where a finding about a topic points."""
+"""Tests of the parts that rules of health share, and of the places of findings about topics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from kafkaform.core.values import replace
 from kafkaform.rules import Stage
 from kafkaform.rules.health import CRITICAL
 from tests.support.plans.rules import PathAsLocation
-from tests.support.plans.scenes import declared
-from tests.unit.rules.rows.health import compared
+from tests.support.plans.scenes import declare_topic
+from tests.unit.rules.rows.health import build_comparison
 
 
 def test_critical_rules_are_errors() -> None:
@@ -29,6 +29,6 @@ class LengthAsLine(PathAsLocation):
 
 
 def test_finding_about_two_fields_points_to_the_first() -> None:
-    desired = replace(declared("a", 6, 3, retention_ms="86400000"), locations=LengthAsLine())
-    (finding,) = rules.check(compared(desired), {}, (Stage.HEALTH,))
+    desired = replace(declare_topic("a", 6, 3, retention_ms="86400000"), locations=LengthAsLine())
+    (finding,) = rules.check(build_comparison(desired), {}, (Stage.HEALTH,))
     assert finding.location == Location("a.yaml", len("partitions"))

@@ -14,9 +14,9 @@ from kafkaform.resources.base import Layer
 from kafkaform.resources.skew import limits_of
 from kafkaform.rules import Stage
 from spark_validation.results import Estimate, NewestPart, SkewLimits
-from tests.support.plans.rules import waived
-from tests.support.plans.scenes import declared
-from tests.support.skew.scenes import FINE, SURE, measured, policed, scene
+from tests.support.plans.rules import waive_rules
+from tests.support.plans.scenes import declare_topic
+from tests.support.skew.scenes import FINE, SURE, build_result, declare_policy, scene
 from tests.unit.rules.rows.skew import STRICT, WORST
 
 
@@ -27,7 +27,7 @@ def test_every_rule_judges_a_measured_topic() -> None:
 
 def test_severities_and_waivers_of_the_project_hold() -> None:
     severities = {"KF501": "off", "KF502": "warning", "KF504": "error"}
-    findings = rules.check(scene(waived(STRICT, "KF503"), WORST), severities, (Stage.SKEW,))
+    findings = rules.check(scene(waive_rules(STRICT, "KF503"), WORST), severities, (Stage.SKEW,))
     assert [(finding.code, finding.severity.value, finding.waived) for finding in findings] == [
         ("KF502", "warning", None),
         ("KF503", "info", "we like it"),
@@ -43,11 +43,11 @@ def test_other_stages_do_not_judge_skew() -> None:
 
 
 def test_policy_has_limits_and_a_unit() -> None:
-    assert limits_of(declared("a").intent) is None
-    assert limits_of(policed().intent) is None
-    assert limits_of(policed(by="bytes").intent) is None
-    assert limits_of(policed(maxKeyShare=0.05).intent) == SkewLimits(max_key_share=0.05)
-    every = policed(maxPartitionRatio=2, maxKeyShare=0.1, minDistinctKeys=5, by="bytes")
+    assert limits_of(declare_topic("a").intent) is None
+    assert limits_of(declare_policy().intent) is None
+    assert limits_of(declare_policy(by="bytes").intent) is None
+    assert limits_of(declare_policy(maxKeyShare=0.05).intent) == SkewLimits(max_key_share=0.05)
+    every = declare_policy(maxPartitionRatio=2, maxKeyShare=0.1, minDistinctKeys=5, by="bytes")
     assert limits_of(every.intent) == SkewLimits(2, 0.1, 5, "bytes")
 
 
@@ -84,7 +84,7 @@ def test_policies_are_merged_limit_by_limit(
     }
     (topic,) = load([file], Context(("dev", "prod"), environment, defaults))
     assert limits_of(topic.intent) == expected
-    (finding,) = rules.check(scene(topic, measured("orders", ratio=SURE)), {}, (Stage.SKEW,))
+    (finding,) = rules.check(scene(topic, build_result("orders", ratio=SURE)), {}, (Stage.SKEW,))
     assert (finding.code, finding.severity) == ("KF501", Severity.ERROR)
     assert finding.location is not None
     assert (finding.location.file, finding.location.line) == (str(file), line)
@@ -105,12 +105,12 @@ def test_policy_is_about_the_period_or_about_now(
 ) -> None:
     share = Estimate.exact(1 / 3)
     part = NewestPart(0, 1, (share,) * 3, (share,) * 3, newest, newest)
-    result = replace(measured(ratio=ratio), now=part)
-    policy = policed(maxPartitionRatio=2.0, of=of)
+    result = replace(build_result(ratio=ratio), now=part)
+    policy = declare_policy(maxPartitionRatio=2.0, of=of)
     findings = list(rules.check(scene(policy, result), {}, (Stage.SKEW,)))
     severities = {finding.severity.value for finding in findings}
     assert max(severities, key=["warning", "error"].index, default=None) == severity
     assert not severities or "warning" in severities, "the two disagree"
-    other = "period" if of == "now" else "now"
+    second = "period" if of == "now" else "now"
     doubts = [finding.suggestion for finding in findings if finding.severity is Severity.WARNING]
-    assert all(f"write `skew: {{of: {other}}}` " in str(hint) for hint in doubts)
+    assert all(f"write `skew: {{of: {second}}}` " in str(hint) for hint in doubts)

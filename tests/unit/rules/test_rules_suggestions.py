@@ -1,4 +1,4 @@
-"""What remedies, consents and waivers suggest can be pasted: lines of a manifest, and commands."""
+"""Tests that remedies, consents and waivers can be pasted: lines of a manifest, and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.golden import ROOT
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.pasting import check_suggestion, find_commands, find_lines, parse_command
 from tests.support.plans.rules import check_rule, judge_update
-from tests.support.plans.scenes import declared, made
+from tests.support.plans.scenes import create_topic, declare_topic
 
 DAY = 86_400_000
 
@@ -158,12 +158,12 @@ spec:
 def plan_file(file: Path, annotation: str) -> Plan:
     memory = MemoryCluster()
     kept = {"retention_ms": str(DAY), "retention_bytes": str(2**40)}
-    made(memory, "a", 3, 1, min_insync_replicas="2", unclean_leader_election_enable="false", **kept)
+    create_topic(memory, "a", 3, 1, min_insync_replicas="2", unclean_leader_election_enable="false", **kept)
     below = f"\n    {annotation}" if annotation else "{}"
     file.write_text(CUT.format(annotations=below), encoding="utf-8")
     (desired,) = load_all([file], [Context()])
-    rest = dict.fromkeys(rules.RULES, "off")
-    return build_plan(Request(tuple(desired)), memory, Settings(rules=rest), None)
+    remaining = dict.fromkeys(rules.RULES, "off")
+    return build_plan(Request(tuple(desired)), memory, Settings(rules=remaining), None)
 
 
 @pytest.mark.parametrize(
@@ -183,14 +183,14 @@ def test_suggested_annotation_gives_every_consent(tmp_path: Path, given: str) ->
     assert check_suggestion(line)
     (after,) = plan_file(tmp_path / "a.yaml", line).changes
     assert after.status is Status.PLANNED
-    reasons = {one.hazard: one.reason for one in plan_file(tmp_path / "a.yaml", line).consents}
-    assert {one.hazard: one.reason for one in given_before}.items() <= reasons.items()
+    reasons = {consent.hazard: consent.reason for consent in plan_file(tmp_path / "a.yaml", line).consents}
+    assert {item.hazard: item.reason for item in given_before}.items() <= reasons.items()
 
 
 def test_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
     memory = MemoryCluster()
-    made(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
-    desired = declared("a", retention_ms="1", min_insync_replicas="1")
+    create_topic(memory, "a", retention_ms=str(DAY), min_insync_replicas="2")
+    desired = declare_topic("a", retention_ms="1", min_insync_replicas="1")
     request = Request((desired,), allow=(Grant.parse("Topic/a:min-isr-cut"),))
     plan = build_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
     (change,) = plan.changes
@@ -203,18 +203,18 @@ def test_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
 def test_suggestion_for_an_idle_consent_can_be_pasted(tmp_path: Path) -> None:
     for given in ("retention-cut: T-1", "retention-cut from 2d: dev"):
         notes = plan_file(tmp_path / "a.yaml", f'{ANNOTATION}: "{given}"').diagnostics
-        texts = [str(one.suggestion) for one in notes if one.code == "KF417"]
+        texts = [str(note.suggestion) for note in notes if note.code == "KF417"]
         assert texts
         for text in texts:
             assert check_suggestion(text)
             ((_, line),) = find_lines(text)
             assert ("from 2d: dev" in line) is ("2d" in given), "what is for another cluster stays"
             left = plan_file(tmp_path / "a.yaml", line).diagnostics
-            assert [one.message for one in left if "retention-cut" in one.message] == []
+            assert [item.message for item in left if "retention-cut" in item.message] == []
 
 
 def test_suggestion_for_an_idle_waiver_can_be_pasted() -> None:
-    waived = replace(declared("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
+    waived = replace(declare_topic("a"), intent=Intent(waivers=dict.fromkeys(("KF101", "KF417", "KF9"), "x")))
     stages = (rules.Stage.MANIFESTS,)
     found = list(find_idle_waivers(RuleContext((waived,)), (), {}, stages, rules.list_entries()))
-    assert [check_suggestion(str(one.suggestion)) for one in found] == [1, 0, 0]
+    assert [check_suggestion(str(item.suggestion)) for item in found] == [1, 0, 0]

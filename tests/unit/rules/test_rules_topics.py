@@ -17,16 +17,16 @@ from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.cli.project import ROOT
 from tests.support.plans.rules import (
+    build_observed,
     check_rule,
     describe_findings,
     facts,
     living,
-    observed,
     scene,
     select_rule,
 )
-from tests.support.plans.scenes import declared
-from tests.unit.rules.rows.topics import with_config, with_partitions
+from tests.support.plans.scenes import declare_topic
+from tests.unit.rules.rows.topics import build_config, build_partitions
 
 ENVIRONMENTS = ("dev", "prod")
 
@@ -66,7 +66,10 @@ def check_file(
 
 def list_lines(diagnostics: list[Diagnostic]) -> dict[str, tuple[str, int]]:
     """The severity and the line of each finding, by code."""
-    return {one.code: (one.severity.value, one.location.line if one.location else 0) for one in diagnostics}
+    return {
+        diagnostic.code: (diagnostic.severity.value, diagnostic.location.line if diagnostic.location else 0)
+        for diagnostic in diagnostics
+    }
 
 
 @pytest.fixture
@@ -102,8 +105,8 @@ def test_brokers_and_limits_add_findings(orders: Path) -> None:
 
 
 def test_waived_finding_has_its_reason(orders: Path) -> None:
-    (one,) = check_file(orders, "dev")
-    assert (one.code, one.waived) == ("KF113", "clicks may be lost, TICKET-7")
+    (first,) = check_file(orders, "dev")
+    assert (first.code, first.waived) == ("KF113", "clicks may be lost, TICKET-7")
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -112,12 +115,12 @@ def test_example_manifests_have_no_findings(environment: str) -> None:
     (desired,) = load_all(settings.manifests, [settings.build_context(environment)])
     for brokers in (None, 1 if environment == "dev" else 3):
         scene = RuleContext(tuple(desired), environment=environment, brokers=brokers)
-        assert [one for one in rules.check(scene, select_rule("KF1")) if one.waived is None] == []
+        assert [item for item in rules.check(scene, select_rule("KF1")) if item.waived is None] == []
 
 
 def suggest_partitions(count: int, brokers: int | None = None, live: int | None = None) -> int | None:
     """Return the count that KF104 names on a cluster in the place of another; None if it is quiet."""
-    context = replace(with_partitions(count, brokers, live), facts=Facts("c"))
+    context = replace(build_partitions(count, brokers, live), facts=Facts("c"))
     numbers = [
         int(re.findall(r"partitions: (\d+)", str(finding.suggestion))[0])
         for finding in check_rule("KF104", context)
@@ -164,22 +167,22 @@ def test_no_decrease_of_a_live_topic_is_suggested(partitions: int, live: int, be
     ],
 )
 def test_min_isr_is_judged_wherever_it_is_set(replicas: int, value: str, severity: str | None) -> None:
-    unset = declared("a", 3, replicas)
+    unset = declare_topic("a", 3, replicas)
     default = facts(min_insync_replicas=value)
-    live = observed("a", 3, replicas, min_insync_replicas=value)
+    live = build_observed("a", 3, replicas, min_insync_replicas=value)
     new = f"a {severity} config.min.insync.replicas" if severity else None
     for context in (
-        scene(declared("a", 3, replicas, min_insync_replicas=value)),
+        scene(declare_topic("a", 3, replicas, min_insync_replicas=value)),
         scene(unset, facts=default),
-        scene(declared("a", 3, replicas, min_insync_replicas=None), facts=default),
+        scene(declare_topic("a", 3, replicas, min_insync_replicas=None), facts=default),
         # The plan lowers the replication factor.
-        scene(unset, live=living(observed("a", 3, replicas + 1, min_insync_replicas=value))),
+        scene(unset, live=living(build_observed("a", 3, replicas + 1, min_insync_replicas=value))),
     ):
         assert describe_findings(check_rule("KF109", context)) == ([new] if new else [])
     for context in (
         scene(unset, live=living(live)),
         scene(unset, facts=facts(min_insync_replicas=str(replicas + 1)), live=living(live)),
-        scene(unset, live=living(observed("a", 3, replicas, inherited=value))),
+        scene(unset, live=living(build_observed("a", 3, replicas, inherited=value))),
     ):
         # What is so already is no reason to refuse other changes.
         old = [new.replace("error", "warning")] if new else []
@@ -191,6 +194,6 @@ def test_deprecated_config_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None
     known = dict(kafka_configs.topic_configs())
     known["flush.ms"] = replace(known["flush.ms"], deprecated=True)
     monkeypatch.setattr(kafka_configs, "topic_configs", lambda: known)
-    (finding,) = check_rule("KF115", with_config("flush.ms", "1000"))
+    (finding,) = check_rule("KF115", build_config("flush.ms", "1000"))
     assert describe_findings([finding]) == ["a warning config.flush.ms"]
     assert "deprecated" in finding.message

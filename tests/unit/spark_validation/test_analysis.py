@@ -30,42 +30,42 @@ from spark_validation.results import Estimate, SkewLimits, SkewReport, TopicResu
 from spark_validation.windows import SamplePlan, plan_windows
 from tests.support.skew.simulation import (
     SimulatedTopic,
+    add_sizes,
+    build_topic,
     bursts,
-    compacted,
+    compact_log,
+    count_sample,
     empty,
     few_keys,
     hot_key,
     mixed_partitioners,
     null_keys,
-    produced,
-    repartitioned,
-    sampled,
+    repartition,
     spans,
     uniform,
-    with_sizes,
     zipf,
 )
 
 TOPICS = {
     "uniform": uniform(40_000),
-    "zipf": with_sizes(zipf(40_000, s=1.5)),
+    "zipf": add_sizes(zipf(40_000, s=1.5)),
     "hot key": hot_key(40_000),
     "few keys": few_keys(40_000),
     "null keys": null_keys(40_000),
     "nothing but null keys": null_keys(40_000, share=1.0),
     "bursts": bursts(40_000),
     "mixed partitioners": mixed_partitioners(40_000),
-    "repartitioned": repartitioned(40_000),
-    "compacted": compacted(zipf(40_000)),
-    "compacted away": compacted(uniform(40_000), kept=0.0),
+    "repartitioned": repartition(40_000),
+    "compacted": compact_log(zipf(40_000)),
+    "compacted away": compact_log(uniform(40_000), kept=0.0),
     "empty": empty(),
-    "one record": produced([0], [b"k"], 6),
+    "one record": build_topic([0], [b"k"], 6),
     "one partition": uniform(40_000, 100, 1),
-    "no bytes": produced(np.zeros(500, np.int64), [b""], 3, sizes=0),
+    "no bytes": build_topic(np.zeros(500, np.int64), [b""], 3, sizes=0),
 }
 
 
-def analysed(
+def analyse_sample(
     topic: SimulatedTopic, records: int = 4_000, groups: Sequence[ReaderGroup] = (), notes: Sequence[str] = ()
 ) -> tuple[TopicResult, SamplePlan]:
     plan = plan_windows(spans(topic), records=records, seed=1)
@@ -75,7 +75,7 @@ def analysed(
 def analysed_by(
     topic: SimulatedTopic, plan: SamplePlan, groups: Sequence[ReaderGroup] = (), notes: Sequence[str] = ()
 ) -> TopicResult:
-    counts, layout = sampled(topic, plan, candidate_counts(topic.partitions, ()))
+    counts, layout = count_sample(topic, plan, candidate_counts(topic.partitions, ()))
     limits = SkewLimits()
     return analyse(
         "orders",
@@ -93,7 +93,7 @@ def report(result: TopicResult) -> SkewReport:
 @pytest.mark.parametrize("name", TOPICS)
 @pytest.mark.parametrize("records", [4_000, 40_000])
 def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int) -> None:
-    result, _ = analysed(TOPICS[name], records, groups=(ReaderGroup("g", "range", 5),))
+    result, _ = analyse_sample(TOPICS[name], records, groups=(ReaderGroup("g", "range", 5),))
     to_json(report(result))  # refuses what is not finite
     assert result.diagnosis == result.causes[0].name
     for estimate in (result.distinct_keys, result.null_key_share, *(p.share for p in result.partitions)):
@@ -101,13 +101,13 @@ def test_every_topic_gets_a_diagnosis_and_finite_figures(name: str, records: int
 
 
 @pytest.mark.parametrize("name", ["uniform", "few keys", "compacted"])
-def test_a_result_comes_back_from_json(name: str) -> None:
-    found = report(analysed(TOPICS[name], groups=(ReaderGroup("g", "sticky", 4),))[0])
+def test_result_comes_back_from_json(name: str) -> None:
+    found = report(analyse_sample(TOPICS[name], groups=(ReaderGroup("g", "sticky", 4),))[0])
     assert from_document(json.loads(to_json(found))) == found
 
 
-def test_an_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
-    result, _ = analysed(TOPICS["empty"], groups=(ReaderGroup("g", "range", 2),))
+def test_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
+    result, _ = analyse_sample(TOPICS["empty"], groups=(ReaderGroup("g", "range", 2),))
     nothing = Estimate.exact(0.0)
     assert result.diagnosis == "empty"
     assert result.distinct_keys == result.null_key_share == nothing
@@ -117,29 +117,29 @@ def test_an_empty_topic_is_empty_and_nothing_of_it_is_estimated() -> None:
     assert set(result.partitioners.values()) == {0.0}
 
 
-def test_what_was_read_is_told() -> None:
-    result, plan = analysed(TOPICS["zipf"], notes=("retention moved",))
+def test_what_was_read_is_reported() -> None:
+    result, plan = analyse_sample(TOPICS["zipf"], notes=("retention moved",))
     sample = result.sample
     assert (sample.mode, sample.records, sample.offsets) == ("sample", plan.records, plan.records)
     assert (sample.population, sample.windows, sample.seed) == (40_000, len(plan.windows), 1)
     assert sample.notes == ("retention moved",)
     widths = [key.share.high - key.share.low for key in result.hot_keys]
     widths += [key.byte_share.high - key.byte_share.low for key in result.hot_keys]
-    widths += [one.byte_share.high - one.byte_share.low for one in result.partitions]
+    widths += [partition.byte_share.high - partition.byte_share.low for partition in result.partitions]
     assert sample.achieved == max(widths) / 2
 
 
 def test_partitioners_are_those_that_placed_the_keys() -> None:
-    result, _ = analysed(TOPICS["uniform"])
+    result, _ = analyse_sample(TOPICS["uniform"])
     assert result.partitioners["murmur2"] == 1.0
     assert result.partitioners["other"] == 0.0
-    mixed, _ = analysed(TOPICS["mixed partitioners"])
+    mixed, _ = analyse_sample(TOPICS["mixed partitioners"])
     assert 0.55 < mixed.partitioners["murmur2"] < 0.7
     assert 0.4 < mixed.partitioners["crc32"] < 0.52
 
 
 def test_members_of_groups_get_their_shares() -> None:
-    result, _ = analysed(
+    result, _ = analyse_sample(
         TOPICS["hot key"], groups=(ReaderGroup("a", "range", 3), ReaderGroup("b", "roundrobin", 20))
     )
     assert [group.name for group in result.groups] == ["a", "b"]
@@ -148,13 +148,13 @@ def test_members_of_groups_get_their_shares() -> None:
 
 
 def test_every_candidate_is_a_what_if() -> None:
-    result, _ = analysed(TOPICS["uniform"])
-    assert [one.partitions for one in result.what_if] == [*candidate_counts(12, ())]
+    result, _ = analyse_sample(TOPICS["uniform"])
+    assert [item.partitions for item in result.what_if] == [*candidate_counts(12, ())]
 
 
-def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:
-    topic = with_sizes(hot_key(120_000, share=0.3))
-    first, plan = analysed(topic, 3_000)
+def test_larger_sample_reaches_the_precision_that_is_wanted() -> None:
+    topic = add_sizes(hot_key(120_000, share=0.3))
+    first, plan = analyse_sample(topic, 3_000)
     precision = 0.008
     larger = plan_next_sample(first, plan, records=3_000, precision=precision)
     assert larger is not None
@@ -166,7 +166,7 @@ def test_a_larger_sample_reaches_the_precision_that_is_wanted() -> None:
 
 
 def test_no_larger_sample_than_the_topic_is_needed() -> None:
-    first, plan = analysed(TOPICS["zipf"])
+    first, plan = analyse_sample(TOPICS["zipf"])
     everything = plan_next_sample(first, plan, records=4_000, precision=1e-9)
     assert everything is not None
     assert everything.full
@@ -176,8 +176,8 @@ def test_no_larger_sample_than_the_topic_is_needed() -> None:
     assert plan_next_sample(whole, everything, records=10**9, precision=1e-9) is None
 
 
-def test_a_precision_must_be_positive() -> None:
-    first, plan = analysed(TOPICS["uniform"])
+def test_precision_must_be_positive() -> None:
+    first, plan = analyse_sample(TOPICS["uniform"])
     with pytest.raises(ValueError, match="a precision must be above 0"):
         plan_next_sample(first, plan, records=4_000, precision=0.0)
 
@@ -185,7 +185,7 @@ def test_a_precision_must_be_positive() -> None:
 @pytest.mark.parametrize("kept", [0.5, 0.13, 0.02])
 def test_reading_goes_on_until_so_many_records_came_as_are_wanted(kept: float) -> None:
     """Of offsets most may be empty; a few samples suffice, and no more is read than that takes."""
-    topic = compacted(uniform(200_000), kept=kept)
+    topic = compact_log(uniform(200_000), kept=kept)
     wanted = min(3_000, int(topic.records.sum()))
     plan = plan_windows(spans(topic), records=3_000, seed=1)
     for _ in range(PASSES - 1):
@@ -199,8 +199,8 @@ def test_reading_goes_on_until_so_many_records_came_as_are_wanted(kept: float) -
     assert result.sample.offsets == plan.records > result.sample.records
 
 
-def test_a_topic_without_a_record_is_read_whole_before_it_is_empty() -> None:
-    topic = compacted(uniform(200_000), kept=0.0)
+def test_topic_without_a_record_is_read_whole_before_it_is_empty() -> None:
+    topic = compact_log(uniform(200_000), kept=0.0)
     plan = plan_windows(spans(topic), records=3_000, seed=1)
     for _ in range(PASSES - 1):
         larger = plan_next_sample(analysed_by(topic, plan), plan, records=3_000, precision=None)
@@ -232,7 +232,7 @@ def test_partitions_are_given_as_the_assignor_does(assignor: str, given_: list[t
     assert [member.partitions for member in found.members] == given_
 
 
-def test_the_busiest_member_is_set_against_the_mean() -> None:
+def test_busiest_member_is_set_against_the_mean() -> None:
     by_range = assign(ReaderGroup("g", "range", 3), SHARES)
     assert [member.share for member in by_range.members] == pytest.approx([0.7, 0.2, 0.1])
     assert by_range.max_mean_ratio == pytest.approx(2.1)
@@ -245,16 +245,16 @@ def test_more_members_than_partitions_leave_some_idle() -> None:
     assert found.max_mean_ratio == pytest.approx(0.4 * 8)
 
 
-def test_an_empty_topic_gives_nothing_to_anybody() -> None:
+def test_empty_topic_gives_nothing_to_anybody() -> None:
     assert assign(ReaderGroup("g", "range", 2), [0.0, 0.0]).max_mean_ratio == 0.0
 
 
-def test_an_unknown_assignor_is_named() -> None:
+def test_unknown_assignor_is_named() -> None:
     with pytest.raises(ValueError, match=r"group g: assignor 'com\.acme\.Own' is not known"):
         assign(ReaderGroup("g", "com.acme.Own", 2), SHARES)
 
 
-def test_a_group_without_members_is_refused() -> None:
+def test_group_without_members_is_refused() -> None:
     with pytest.raises(ValueError, match="group g: it needs at least one member"):
         assign(ReaderGroup("g", "range", 0), SHARES)
 
@@ -274,49 +274,49 @@ def test_every_partition_has_one_member_and_counts_differ_by_one(
 # --- what the counts show about the log -------------------------------------------------------------
 
 
-def noted(topic: SimulatedTopic, records: int = 6_000, log: LogFacts | None = None) -> list[str]:
+def list_notes(topic: SimulatedTopic, records: int = 6_000, log: LogFacts | None = None) -> list[str]:
     plan = plan_windows(spans(topic), records=records, seed=1)
-    counts, _ = sampled(topic, plan)
+    counts, _ = count_sample(topic, plan)
     return [*sample_notes(counts, plan, log)]
 
 
-def test_nothing_is_said_of_a_plain_topic() -> None:
-    assert noted(uniform(60_000)) == []
+def test_nothing_is_reported_of_a_plain_topic() -> None:
+    assert list_notes(uniform(60_000)) == []
 
 
-def test_markers_are_told_where_offsets_count_partitions() -> None:
+def test_markers_are_reported_where_offsets_count_partitions() -> None:
     topic = uniform(60_000)
     arrivals = TopicArrivals("t", None, (5_000,) * 12, (5_000,) * 12, since_made=True, transactional=True)
-    assert noted(topic, log=LogFacts(arrivals)) == [], "records are counted"
-    assert noted(topic, log=LogFacts(arrivals, compacted=True)) == [wording.MARKERS_COUNT]
+    assert list_notes(topic, log=LogFacts(arrivals)) == [], "records are counted"
+    assert list_notes(topic, log=LogFacts(arrivals, compacted=True)) == [wording.MARKERS_COUNT]
     unread = LogFacts(replace(arrivals, transactional=None), compacted=None)
-    assert noted(topic, log=unread) == [wording.CONFIGS_UNKNOWN]
+    assert list_notes(topic, log=unread) == [wording.CONFIGS_UNKNOWN]
 
 
 def test_partitions_without_records_are_named() -> None:
     topic = few_keys(60_000)
     without = [str(number) for number in range(12) if not topic.records[number]]
-    assert noted(topic) == [f"Partitions {', '.join(without[:-1])} and {without[-1]} have no records."]
-    assert noted(produced([0, 1, 2, 5], [b"%d" % n for n in range(6)], 2)) == []
-    assert noted(produced([0] * 9, [b"a"], 2)) in (
+    assert list_notes(topic) == [f"Partitions {', '.join(without[:-1])} and {without[-1]} have no records."]
+    assert list_notes(build_topic([0, 1, 2, 5], [b"%d" % n for n in range(6)], 2)) == []
+    assert list_notes(build_topic([0] * 9, [b"a"], 2)) in (
         ["Partition 0 has no records."],
         ["Partition 1 has no records."],
     )
 
 
 def test_many_partitions_without_records_are_counted() -> None:
-    assert noted(produced([0] * 9, [b"a"], 30)) == ["29 partitions have no records."]
+    assert list_notes(build_topic([0] * 9, [b"a"], 30)) == ["29 partitions have no records."]
 
 
-def test_an_empty_topic_needs_no_list_of_its_partitions() -> None:
-    assert noted(empty()) == []
+def test_empty_topic_needs_no_list_of_its_partitions() -> None:
+    assert list_notes(empty()) == []
 
 
 @pytest.mark.parametrize(("kept", "amount"), [(0.75, "25 %"), (0.9999, "0.015 %"), (0.0, "All")])
-def test_offsets_without_a_record_are_told_in_per_cent(kept: float, amount: str) -> None:
-    (note,) = noted(compacted(uniform(60_000), kept=kept), 60_000)
+def test_offsets_without_a_record_are_reported_in_per_cent(kept: float, amount: str) -> None:
+    (note,) = list_notes(compact_log(uniform(60_000), kept=kept), 60_000)
     assert note.startswith(f"{amount} of the 60,000 offsets ")
 
 
-def test_few_windows_are_told() -> None:
-    assert noted(uniform(60_000, partitions=40)) == [wording.note_few_windows(4)]
+def test_few_windows_are_reported() -> None:
+    assert list_notes(uniform(60_000, partitions=40)) == [wording.note_few_windows(4)]

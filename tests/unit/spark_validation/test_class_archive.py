@@ -31,9 +31,7 @@ def test_each_java_has_an_archive_of_its_own(tmp_path: Path) -> None:
     assert all(file.parent == tmp_path and file.suffix == ".jsa" for file in files)
 
 
-def test_an_archive_that_others_can_write_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archive_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "spark"
     folder.mkdir(mode=0o700)
     file = folder / "x.jsa"
@@ -55,7 +53,7 @@ def test_an_archive_that_others_can_write_is_not_used(
     assert not is_usable(file)
 
 
-def test_it_is_made_once_and_not_again_on_the_day_it_failed(
+def test_it_is_created_once_and_not_again_on_the_day_it_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
@@ -90,7 +88,7 @@ def test_two_do_not_make_it_at_once(tmp_path: Path) -> None:
     assert not (tmp_path / "x.jsa").exists()
 
 
-def test_a_failure_leaves_a_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_leaves_a_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> bool:
         raise PermissionError("no room")
 

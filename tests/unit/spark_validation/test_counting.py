@@ -15,76 +15,41 @@ from hypothesis import strategies as st
 from spark_validation import counting
 from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
 from spark_validation.windows import plan_windows
-from tests.support.skew.records import SCHEMA, Record, assert_same, batches, count, counted, is_empty
-from tests.support.skew.simulation import NULL, compacted, null_keys, sampled, spans, with_sizes
-
-
-@st.composite
-def samples(draw: st.DrawFn) -> tuple[list[Record], CountsLayout]:
-    """Records of at most 25 keys, so that all of them are looked at one by one, and of distinct times."""
-    partitions, replicates = draw(st.integers(1, 7)), draw(st.integers(1, 5))
-    layout = CountsLayout(
-        partitions,
-        replicates,
-        weights=tuple(draw(st.lists(st.floats(1, 50), min_size=partitions, max_size=partitions))),
-        read_whole=tuple(draw(st.lists(st.booleans(), min_size=partitions, max_size=partitions))),
-        candidates=tuple(draw(st.sets(st.integers(1, 20), max_size=3))),
-        keep_keys=draw(st.booleans()),
-    )
-    keys = draw(st.lists(st.none() | st.binary(max_size=6), min_size=1, max_size=HOT_BY_BYTES))
-    drawn = draw(
-        st.lists(
-            st.tuples(
-                st.integers(0, partitions - 1),
-                st.integers(0, replicates - 1),
-                st.sampled_from(keys),
-                st.integers(0, 10**7),
-            ),
-            max_size=60,
-        )
-    )
-    times = draw(st.permutations(range(len(drawn))))
-    return [Record(*rest, at) for rest, at in zip(drawn, times, strict=True)], layout
+from tests.support.skew.records import (
+    LAYOUT,
+    SCHEMA,
+    Record,
+    assert_same,
+    batches,
+    count,
+    draw_records,
+    is_empty,
+    samples,
+    tally_records,
+)
+from tests.support.skew.simulation import NULL, add_sizes, compact_log, count_sample, null_keys, spans
 
 
 @given(samples(), st.integers(1, 60))
-def test_the_counts_are_those_of_a_slow_and_plain_count(
+def test_counts_are_those_of_a_slow_and_plain_count(
     sample: tuple[list[Record], CountsLayout], batch_size: int
 ) -> None:
     records, layout = sample
-    assert_same(count(batches(records, batch_size), layout), counted(records, layout))
-
-
-def drawn(number: int, keys: int, layout: CountsLayout, seed: int = 5) -> list[Record]:
-    """Records with a key of `keys`, one of ten without; the first key has about a third."""
-    place = random.Random(seed)
-    return [
-        Record(
-            place.randrange(layout.partitions),
-            place.randrange(layout.replicates),
-            None if place.random() < 0.1 else b"k%d" % (place.randrange(keys) * (place.random() > 0.3)),
-            place.randrange(500),
-            at,
-        )
-        for at in range(number)
-    ]
-
-
-LAYOUT = CountsLayout(6, 4, (1.0, 2.0, 1.0, 3.5, 2.0, 1.0), (True, False) * 3, (6, 9, 12))
+    assert_same(count(batches(records, batch_size), layout), tally_records(records, layout))
 
 
 def test_counts_are_the_same_however_often_the_rows_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = drawn(3_000, 20, LAYOUT)
+    records = draw_records(3_000, 20, LAYOUT)
     groupings: list[int] = []
     compact = counting._compact
 
-    def noted(held: list[Any], schema: Any) -> Any:
+    def record_batch(held: list[Any], schema: Any) -> Any:
         groupings.append(len(held))
         return compact(held, schema)
 
-    monkeypatch.setattr(counting, "_compact", noted)
+    monkeypatch.setattr(counting, "_compact", record_batch)
     monkeypatch.setattr(counting, "_COMPACT_ROWS", 100)
-    assert_same(count(batches(records, 30), LAYOUT), counted(records, LAYOUT))
+    assert_same(count(batches(records, 30), LAYOUT), tally_records(records, LAYOUT))
     assert len(groupings) > 3
 
 
@@ -93,11 +58,11 @@ def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pyt
     sizes: list[int] = []
     compact = counting._compact
 
-    def noted(held: list[Any], schema: Any) -> Any:
+    def record_batch(held: list[Any], schema: Any) -> Any:
         sizes.append(sum(table.num_rows for table in held))
         return compact(held, schema)
 
-    monkeypatch.setattr(counting, "_compact", noted)
+    monkeypatch.setattr(counting, "_compact", record_batch)
     monkeypatch.setattr(counting, "_COMPACT_ROWS", 100)
     assert count(batches(records, 50), LAYOUT).distinct == 6_400
     # 100, 200, 400, …: each row is grouped a few times, not once for every hundred rows.
@@ -107,7 +72,7 @@ def test_rows_that_do_not_group_are_not_grouped_again_and_again(monkeypatch: pyt
 @pytest.mark.parametrize("wanted", [10_000, 30_000])
 @pytest.mark.parametrize("batch_size", [100, 5_000], ids=["short runs", "long runs"])
 def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_size: int) -> None:
-    topic = with_sizes(compacted(null_keys(30_000, 500, 3, share=0.1)))
+    topic = add_sizes(compact_log(null_keys(30_000, 500, 3, share=0.1)))
     plan = plan_windows(spans(topic), records=wanted, seed=1)
     records = []
     for window in plan.windows:
@@ -118,7 +83,7 @@ def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_siz
             Record(at, window.replicate, None if code == NULL else topic.keys[code], size, time)
             for code, size, time in zip(*columns, strict=True)
         ]
-    counts, layout = sampled(topic, plan, (3, 8))
+    counts, layout = count_sample(topic, plan, (3, 8))
     assert_same(counts, count(batches(records, batch_size), layout))
 
 
@@ -131,13 +96,13 @@ def test_no_records_count_nothing() -> None:
 def test_records_without_a_key_are_counted_alone() -> None:
     records = [Record(n % 6, n % 4, None, 7, n) for n in range(120)]
     counts = count(batches(records), LAYOUT)
-    assert_same(counts, counted(records, LAYOUT))
+    assert_same(counts, tally_records(records, LAYOUT))
     assert counts.null_records.sum() == 120
     assert counts.distinct == 0
     assert not counts.fits.any()
 
 
-def test_an_empty_key_is_a_key() -> None:
+def test_empty_key_is_a_key() -> None:
     records = [Record(0, 0, b"", 7, 1), Record(0, 0, None, 7, 2)]
     counts = count(batches(records), LAYOUT)
     assert (counts.distinct, counts.null_records.sum(), counts.hot[0].length) == (1, 1, 0)
@@ -222,7 +187,7 @@ def test_memory_grows_with_keys_and_not_with_records(
 
 
 @pytest.mark.nightly("a million keys")
-def test_a_million_keys_leave_small_counts(peak: Callable[[], int]) -> None:
+def test_million_keys_leave_small_counts(peak: Callable[[], int]) -> None:
     counts = count((arrays(50_000, lambda at: at, LAYOUT, b * 50_000) for b in range(20)), LAYOUT)
     assert counts.distinct == 1_000_000
     assert peak() < 200e6

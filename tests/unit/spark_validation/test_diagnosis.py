@@ -27,33 +27,33 @@ from spark_validation.results import (
     UnexplainedFacts,
 )
 from spark_validation.windows import Span, plan_windows
-from tests.support.skew.analysis import FULL, analysed
+from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     DAY_MS,
     NULL,
     START_MS,
     SimulatedTopic,
-    aborted,
+    abort_transactions,
+    add_sizes,
+    build_topic,
     bursts,
-    cleaned,
-    compacted,
+    clean_log,
+    compact_log,
+    count_sample,
     counted_by_offsets,
-    drawn,
+    draw_sample,
     empty,
     few_keys,
     hash_keys,
     hot_key,
     lying,
     mixed_partitioners,
-    named,
+    name_keys,
     null_keys,
     out_of_turn,
-    produced,
-    repartitioned,
-    sampled,
+    repartition,
     spread_over,
     uniform,
-    with_sizes,
     zipf,
 )
 
@@ -89,32 +89,32 @@ def facts_of(cause: SkewCause, kind: type[Facts]) -> Facts:
     return cause.facts
 
 
-def placed(codes: npt.ArrayLike, at: npt.ArrayLike, partitions: int) -> SimulatedTopic:
+def place_codes(codes: npt.ArrayLike, at: npt.ArrayLike, partitions: int) -> SimulatedTopic:
     """A topic whose producers choose partitions themselves."""
-    return lying(np.asarray(at), codes, named(KEYS), partitions)
+    return lying(np.asarray(at), codes, name_keys(KEYS), partitions)
 
 
 def murmur2_of(codes: npt.ArrayLike) -> Int64s:
-    return hash_keys("murmur2", named(KEYS))[np.asarray(codes, dtype=np.int64)]
+    return hash_keys("murmur2", name_keys(KEYS))[np.asarray(codes, dtype=np.int64)]
 
 
-def timed(
+def change_times(
     topic: SimulatedTopic, of: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 ) -> SimulatedTopic:
     return replace(topic, times=tuple(of(times) for times in topic.times))
 
 
 def all_at_once(topic: SimulatedTopic) -> SimulatedTopic:
-    return timed(topic, lambda times: np.full(len(times), START_MS))
+    return change_times(topic, lambda times: np.full(len(times), START_MS))
 
 
 def out_of_order(topic: SimulatedTopic) -> SimulatedTopic:
     random = np.random.default_rng(5)
-    return timed(topic, lambda times: START_MS + random.integers(0, MANY, len(times)))
+    return change_times(topic, lambda times: START_MS + random.integers(0, MANY, len(times)))
 
 
-def by_the_minute(topic: SimulatedTopic) -> SimulatedTopic:
-    return timed(topic, lambda times: times // 60_000 * 60_000)
+def round_to_minutes(topic: SimulatedTopic) -> SimulatedTopic:
+    return change_times(topic, lambda times: times // 60_000 * 60_000)
 
 
 KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
@@ -126,9 +126,9 @@ KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
     "mixed 50:50": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.5, seed=seed), "mixed_partitioners"),
     "mixed 90:10": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.1, seed=seed), "mixed_partitioners"),
     "mixed 10:90": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.9, seed=seed), "mixed_partitioners"),
-    "6 to 12": (lambda n, seed: repartitioned(n, KEYS, 12, before=6, seed=seed), "repartitioned"),
-    "4 to 6": (lambda n, seed: repartitioned(n, KEYS, 6, before=4, seed=seed), "repartitioned"),
-    "12 to 13": (lambda n, seed: repartitioned(n, KEYS, 13, before=12, seed=seed), "repartitioned"),
+    "6 to 12": (lambda n, seed: repartition(n, KEYS, 12, before=6, seed=seed), "repartitioned"),
+    "4 to 6": (lambda n, seed: repartition(n, KEYS, 6, before=4, seed=seed), "repartitioned"),
+    "12 to 13": (lambda n, seed: repartition(n, KEYS, 13, before=12, seed=seed), "repartitioned"),
     "short bursts": (lambda n, seed: bursts(n, KEYS, seed=seed), "bursty"),
     "one burst": (lambda n, seed: bursts(n, KEYS, stretches=1, length=0.1, seed=seed), "bursty"),
     "all by CRC32": (lambda n, seed: mixed_partitioners(n, KEYS, share=1.0, seed=seed), "balanced"),
@@ -137,58 +137,58 @@ KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
     "30 keys": (lambda n, seed: few_keys(n, 30, seed=seed), "few_keys"),
     "few null keys": (lambda n, seed: null_keys(n, KEYS, share=0.005, seed=seed), "balanced"),
     "strays by CRC32": (lambda n, seed: mixed_partitioners(n, KEYS, share=0.0005, seed=seed), "balanced"),
-    "only new records": (lambda n, seed: repartitioned(n, KEYS, at=0.0, seed=seed), "balanced"),
-    "only old records": (lambda n, seed: repartitioned(n, KEYS, at=1.0, seed=seed), "repartitioned"),
+    "only new records": (lambda n, seed: repartition(n, KEYS, at=0.0, seed=seed), "balanced"),
+    "only old records": (lambda n, seed: repartition(n, KEYS, at=1.0, seed=seed), "repartitioned"),
     "a faint burst": (
         lambda n, seed: bursts(n, KEYS, stretches=1, length=0.05, within=0.02, seed=seed), "balanced"),
-    "uneven sizes": (lambda n, seed: with_sizes(uniform(n, KEYS, seed=seed), sigma=1.5), "balanced"),
+    "uneven sizes": (lambda n, seed: add_sizes(uniform(n, KEYS, seed=seed), sigma=1.5), "balanced"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("many", "seed"), DRAWS)
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str, many: int, seed: int) -> None:
+def test_known_topic_is_recognised_from_all_of_it_and_from_a_tenth(name: str, many: int, seed: int) -> None:
     make, diagnosis = KNOWN[name]
     topic = make(many, seed)
     for records in (many // 10,) if seed else (FULL, many // 10):
-        result = analysed(topic, records, seed)
+        result = analyse_topic(topic, records, seed)
         assert result.causes[0].name == diagnosis, (records, result.causes)
 
 
 @pytest.mark.parametrize(("many", "seed"), DRAWS)
 @pytest.mark.parametrize("s", [0.8, 1.1, 1.5])
 @pytest.mark.parametrize("partitions", [3, 12])
-def test_a_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_say(
+def test_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_report(
     s: float, partitions: int, many: int, seed: int
 ) -> None:
     topic = zipf(many, KEYS, partitions, s=s, seed=seed)
     codes = topic.all_codes
     # Counted record by record: the ratio with all keys, and without the ten most frequent.
-    rest = np.bincount(murmur2_of(codes[codes >= 10]) % partitions, minlength=partitions)
-    ratio, without = topic.ratio(), float(rest.max() / rest.mean())
+    remaining = np.bincount(murmur2_of(codes[codes >= 10]) % partitions, minlength=partitions)
+    ratio, without = topic.ratio(), float(remaining.max() / remaining.mean())
     assert abs(ratio - EVEN_RATIO) > 0.01
     expected = "balanced" if ratio < EVEN_RATIO else "hot_keys"
     if expected == "hot_keys":
         assert (ratio - without) / (ratio - 1) > 0.5
     for records in (FULL, many // 10):
-        result = analysed(topic, records, seed)
+        result = analyse_topic(topic, records, seed)
         assert names(result) == (expected,), (ratio, result.causes)
 
 
 def test_no_record_is_empty() -> None:
-    assert names(analysed(empty())) == ("empty",)
+    assert names(analyse_topic(empty())) == ("empty",)
 
 
 def test_one_partition_is_balanced_whatever_its_keys() -> None:
-    assert names(analysed(hot_key(50_000, 100, 1))) == ("balanced",)
+    assert names(analyse_topic(hot_key(50_000, 100, 1))) == ("balanced",)
 
 
-def test_the_part_that_a_key_explains_is_what_goes_with_it() -> None:
+def test_part_that_a_key_explains_is_what_goes_with_it() -> None:
     topic = hot_key(200_000, KEYS)
     codes = topic.all_codes
-    rest = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
-    ratio, without = topic.ratio(), float(rest.max() / rest.mean())
-    (cause,) = analysed(topic).causes
+    remaining = np.bincount(murmur2_of(codes[codes != 0]) % 12, minlength=12)
+    ratio, without = topic.ratio(), float(remaining.max() / remaining.mean())
+    (cause,) = analyse_topic(topic).causes
     assert cause.explains == pytest.approx((ratio - without) / (ratio - 1))
     facts = facts_of(cause, HotKeysFacts)
     assert facts.keys[0].share == pytest.approx(topic.share(0))
@@ -197,8 +197,8 @@ def test_the_part_that_a_key_explains_is_what_goes_with_it() -> None:
 
 def test_keys_with_large_values_are_hot_by_bytes() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
-    topic = produced(codes, named(KEYS), 12, sizes=np.where(codes == 7, 400_000, 200))
-    (cause,) = analysed(topic).causes
+    topic = build_topic(codes, name_keys(KEYS), 12, sizes=np.where(codes == 7, 400_000, 200))
+    (cause,) = analyse_topic(topic).causes
     assert cause.name == "hot_keys"
     facts = facts_of(cause, HotKeysFacts)
     assert facts.by == "bytes"
@@ -208,8 +208,8 @@ def test_keys_with_large_values_are_hot_by_bytes() -> None:
 def test_few_keys_of_uneven_size_are_named_by_what_explains_more() -> None:
     codes = np.random.default_rng(0).integers(0, 24, 200_000)
     codes[: len(codes) // 2] = 0
-    topic = produced(np.random.default_rng(1).permutation(codes), named(24), 12)
-    assert names(analysed(topic))[0] == "hot_keys"
+    topic = build_topic(np.random.default_rng(1).permutation(codes), name_keys(24), 12)
+    assert names(analyse_topic(topic))[0] == "hot_keys"
 
 
 @SEEDS
@@ -218,7 +218,7 @@ def test_batches_of_null_keys_are_no_burst_and_no_lack_of_keys(records: int, see
     for seed in seeds:
         topic = null_keys(records, 2_000, share=0.5, seed=seed)
         for read in (FULL, records // 5):
-            assert names(analysed(topic, read, seed))[0] == "null_keys"
+            assert names(analyse_topic(topic, read, seed))[0] == "null_keys"
 
 
 @SEEDS
@@ -231,7 +231,7 @@ def test_large_batches_of_null_keys_are_no_second_cause(seeds: range) -> None:
         codes[null] = NULL
         at[null] = np.repeat(random.integers(0, 12, len(null) // 3_000 + 1), 3_000)[: len(null)]
         for read in (FULL, 20_000):
-            assert "bursty" not in names(analysed(placed(codes, at, 12), read, seed))
+            assert "bursty" not in names(analyse_topic(place_codes(codes, at, 12), read, seed))
 
 
 @pytest.mark.parametrize("keep", [5_000, 18_000])
@@ -240,7 +240,7 @@ def test_partitions_of_which_retention_keeps_unequal_times_do_not_burst(keep: in
     kept = [Span(number, max(0, end - keep), end) for number, end in enumerate(topic.ends)]
     for records in (FULL, 20_000):
         plan = plan_windows(kept, records=records, seed=1)
-        counts, layout = sampled(topic, plan)
+        counts, layout = count_sample(topic, plan)
         result = analyse("orders", counts, plan, layout, AnalysisContext(mode="sample", limits=SkewLimits()))
         assert names(result) == ("balanced",)
 
@@ -249,7 +249,7 @@ DAY = 48_000
 """The records of the logs of a day."""
 
 
-def by_chance(kind: str, partitions: int, seed: int) -> SimulatedTopic:
+def draw_chance_skew(kind: str, partitions: int, seed: int) -> SimulatedTopic:
     """Many keys, alike or of uneven size, none of which is frequent."""
     random = np.random.default_rng(seed)
     keys, records = {"repeated": (30 * partitions, 4 * DAY)}.get(kind, (DAY, DAY))
@@ -260,7 +260,7 @@ def by_chance(kind: str, partitions: int, seed: int) -> SimulatedTopic:
         codes, sizes = codes[: 30 * partitions], random.integers(198, 203, 30 * partitions)
     else:
         sizes = random.lognormal(5, float(kind), records).astype(np.int64) + 1
-    return spread_over(produced(codes, named(keys), partitions, sizes=sizes))
+    return spread_over(build_topic(codes, name_keys(keys), partitions, sizes=sizes))
 
 
 @pytest.mark.parametrize(
@@ -277,36 +277,38 @@ def by_chance(kind: str, partitions: int, seed: int) -> SimulatedTopic:
 def test_what_chance_makes_of_many_keys_is_even(kind: str, partitions: int, seeds: range) -> None:
     """Unique keys with log-normal sizes (by sigma), as many with like sizes, and 30 a partition at random."""
     for seed in seeds:
-        topic = by_chance(kind, partitions, seed)
+        topic = draw_chance_skew(kind, partitions, seed)
         # Of a thousand partitions so many records are all.
         for records in (FULL, 8_000)[: 2 if partitions < 1_000 else 1]:
-            result = analysed(topic, records, seed)
+            result = analyse_topic(topic, records, seed)
             assert (names(result), result.spread) == (("balanced",), "even"), (seed, records, result.causes)
             assert result.advice == ()
             by = max(result.by_records.max_mean_ratio.value, result.by_bytes.max_mean_ratio.value)
             assert ("by chance" in result.causes[0].evidence) is (by > EVEN_RATIO)
 
 
-def test_the_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
+def test_limit_of_chance_is_hardly_exceeded_and_nearly_reached() -> None:
     """Drawn topics of log-normal loads: the limit knows the loads of the largest, and the squares of all."""
     random, part_of_limit = np.random.default_rng(0), []
     for _ in range(200):
         loads = np.sort(random.lognormal(5, 1.5, 5_000))
         ratio = np.bincount(random.integers(0, 100, 5_000), loads, 100).max() * 100 / loads.sum()
-        rest, large = loads[:-50], loads[-50:]
-        limit = chance_limit(large, rest.sum() ** 2 / (rest**2).sum(), rest.sum(), 100)
+        remaining, large = loads[:-50], loads[-50:]
+        limit = chance_limit(large, remaining.sum() ** 2 / (remaining**2).sum(), remaining.sum(), 100)
         part_of_limit.append(ratio / limit)
     assert 0.9 < np.quantile(part_of_limit, 0.99) < 1.1
 
 
 @pytest.mark.parametrize("share", [0.01, 0.03])
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_a_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, records: int) -> None:
+def test_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, records: int) -> None:
     """On 100 partitions it alone has as much as the mean partition, or three times as much."""
     random = np.random.default_rng(0)
     codes = np.where(random.random(DAY) < share, 0, np.arange(DAY))
-    topic = spread_over(produced(codes, named(DAY), 100, sizes=random.lognormal(5, 1, DAY).astype(int) + 1))
-    cause = analysed(topic, records).causes[0]
+    topic = spread_over(
+        build_topic(codes, name_keys(DAY), 100, sizes=random.lognormal(5, 1, DAY).astype(int) + 1)
+    )
+    cause = analyse_topic(topic, records).causes[0]
     assert [key.share for key in facts_of(cause, HotKeysFacts).keys] == [pytest.approx(share, rel=0.3)]
 
 
@@ -315,20 +317,20 @@ def test_two_keys_of_uneven_bytes_are_few(share: float) -> None:
     """Neither is large beside the other, and they are no "many keys"."""
     codes = np.arange(DAY) % 2
     sizes = np.where(codes, round(1_000 * (1 - share)), round(1_000 * share))
-    (cause,) = analysed(lying(codes, codes, named(2), 2, sizes=sizes)).causes
+    (cause,) = analyse_topic(lying(codes, codes, name_keys(2), 2, sizes=sizes)).causes
     assert facts_of(cause, FewKeysFacts).by == "bytes"
 
 
-def test_larger_keys_on_a_partition_are_told_from_more_keys() -> None:
+def test_larger_keys_on_a_partition_are_distinguished_from_more_keys() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, MANY)
     mine = murmur2_of(codes) % 12 == 3
-    larger = analysed(produced(codes, named(KEYS), 12, sizes=np.where(mine, 600, 200))).causes[0]
-    more = analysed(placed(codes, np.where((codes % 10 < 2) & ~mine, 3, murmur2_of(codes) % 12), 12)).causes[
-        0
-    ]
+    larger = analyse_topic(build_topic(codes, name_keys(KEYS), 12, sizes=np.where(mine, 600, 200))).causes[0]
+    extra = analyse_topic(
+        place_codes(codes, np.where((codes % 10 < 2) & ~mine, 3, murmur2_of(codes) % 12), 12)
+    ).causes[0]
     assert facts_of(larger, UnexplainedFacts).key_ratio == pytest.approx(1.0, abs=0.15)
     assert "times as large" in larger.evidence
-    assert more.name == "mixed_partitioners"
+    assert extra.name == "mixed_partitioners"
 
 
 def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
@@ -346,7 +348,7 @@ def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
     }.get(kind, sticky)
     null &= (kind != "since half-way") | (np.arange(DAY) > DAY / 2)
     codes[null], at[null] = NULL, where[null]
-    return spread_over(placed(codes, at, 12))
+    return spread_over(place_codes(codes, at, 12))
 
 
 @SEEDS
@@ -368,7 +370,7 @@ def test_partitions_that_producers_choose_for_null_keys_are_named(
     for seed in seeds:
         topic = nulls_on(kind, share, seed)
         for records in (FULL, 8_000):
-            result = analysed(topic, records, seed)
+            result = analyse_topic(topic, records, seed)
             cause = next(cause for cause in result.causes if cause.name == "null_keys")
             facts = facts_of(cause, NullKeysFacts)
             assert facts.chosen_partitions == chosen, (seed, records, facts)
@@ -380,16 +382,16 @@ def test_partitions_that_producers_choose_for_null_keys_are_named(
 
 def test_null_keys_left_to_the_partitioner_as_advised_are_even() -> None:
     chosen, left = nulls_on("one", 0.3, 0), nulls_on("batches", 0.3, 0)
-    assert (analysed(chosen).spread, analysed(left).spread) == ("uneven", "even")
+    assert (analyse_topic(chosen).spread, analyse_topic(left).spread) == ("uneven", "even")
 
 
 def test_one_ratio_of_null_keys_is_not_called_even_and_uneven() -> None:
-    result = analysed(nulls_on("batches", 1.0, 1))
+    result = analyse_topic(nulls_on("batches", 1.0, 1))
     assert facts_of(result.causes[0], NullKeysFacts).spread == "evenly"
     assert "evenly" not in (result.what_if_withheld or "evenly")
 
 
-def windowed(users: int, minutes: int, exponent: float, seed: int) -> SimulatedTopic:
+def draw_windowed(users: int, minutes: int, exponent: float, seed: int) -> SimulatedTopic:
     """Keys of windows as Kafka Streams writes them: a user, and the start of the window in 8 bytes."""
     random = np.random.default_rng(seed)
     weights = np.arange(1, users + 1) ** -exponent
@@ -400,7 +402,7 @@ def windowed(users: int, minutes: int, exponent: float, seed: int) -> SimulatedT
         b"user-%d" % (pair % users) + (START_MS + pair // users * minutes * 60_000).to_bytes(8, "big")
         for pair in pairs.tolist()
     ]
-    return spread_over(produced(codes, keys, 12))
+    return spread_over(build_topic(codes, keys, 12))
 
 
 def share_between(topic: SimulatedTopic, start_ms: float, end_ms: float) -> npt.NDArray[np.float64]:
@@ -419,10 +421,10 @@ def test_keys_of_windows_make_no_burst_in_samples(
 ) -> None:
     """Each is hot while its window lasts; so is another one at any other time."""
     for seed in seeds:
-        topic = windowed(users, minutes, exponent, seed)
+        topic = draw_windowed(users, minutes, exponent, seed)
         log = LogFacts(count_between=counted_by_offsets(topic) if known else None)
         for records, draw in ((FULL, 0), (8_000, 0), (8_000, 1)):
-            result = analysed(topic, records, draw, log=log)
+            result = analyse_topic(topic, records, draw, log=log)
             if records == FULL and names(result) == ("bursty",):
                 # By chance, the largest keys of two windows in a row may lie on one partition: that is one.
                 burst = facts_of(result.causes[0], BurstFacts)
@@ -437,30 +439,30 @@ def test_keys_of_windows_make_no_burst_in_samples(
 def test_one_reordered_record_among_many_short_partitions_makes_no_burst(hours: int, seeds: range) -> None:
     for seed in seeds:
         random = np.random.default_rng(seed)
-        topic = spread_over(produced(random.permutation(30_000), named(30_000), 500))
+        topic = spread_over(build_topic(random.permutation(30_000), name_keys(30_000), 500))
         at = [times.copy() for times in topic.times]
         partition = int(random.integers(0, 500))
         at[partition][int(random.integers(0, len(at[partition])))] += hours * 3_600_000
         reordered = replace(topic, times=tuple(at))
         for log in (None, LogFacts(count_between=counted_by_offsets(topic))):
-            assert names(analysed(reordered, 8_000, seed, log=log)) == ("balanced",), (seed, log)
+            assert names(analyse_topic(reordered, 8_000, seed, log=log)) == ("balanced",), (seed, log)
 
 
-def test_a_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
+def test_few_strays_since_a_change_of_the_partitioner_are_strays() -> None:
     """Six of 48,000 records, though they are more than one in a thousand since the change."""
     random = np.random.default_rng(1)
     codes = random.integers(0, KEYS, DAY)
     newer = np.arange(DAY) >= 0.85 * DAY
-    at = np.where(newer, murmur2_of(codes), hash_keys("crc32", named(KEYS))[codes]) % 12
+    at = np.where(newer, murmur2_of(codes), hash_keys("crc32", name_keys(KEYS))[codes]) % 12
     strays = random.choice(np.flatnonzero(newer)[2_400:], 6, replace=False)
     at[strays] = (at[strays] + 1) % 12
-    (cause,) = analysed(spread_over(placed(codes, at, 12))).causes
+    (cause,) = analyse_topic(spread_over(place_codes(codes, at, 12))).causes
     assert facts_of(cause, MixedFacts).now == "murmur2"
 
 
 def test_as_many_keys_as_partitions_one_on_each_are_balanced() -> None:
     codes = np.random.default_rng(0).integers(0, 12, 200_000)
-    assert names(analysed(placed(codes, codes, 12))) == ("balanced",)
+    assert names(analyse_topic(place_codes(codes, codes, 12))) == ("balanced",)
 
 
 def test_null_keys_are_not_blamed_for_the_skew_of_a_key() -> None:
@@ -468,7 +470,7 @@ def test_null_keys_are_not_blamed_for_the_skew_of_a_key() -> None:
     codes = random.integers(1, KEYS, 300_000)
     codes[random.random(len(codes)) < 0.3] = 0
     codes[random.random(len(codes)) < 0.5] = NULL
-    result = analysed(produced(codes, named(KEYS), 12), 30_000)
+    result = analyse_topic(build_topic(codes, name_keys(KEYS), 12), 30_000)
     assert names(result) == ("hot_keys", "null_keys")
 
 
@@ -478,27 +480,27 @@ def test_null_keys_on_one_partition_explain_its_load() -> None:
     at = murmur2_of(codes) % 12
     null = random.random(len(codes)) < 0.2
     codes[null], at[null] = NULL, 4
-    (cause,) = analysed(placed(codes, at, 12), 30_000).causes
+    (cause,) = analyse_topic(place_codes(codes, at, 12), 30_000).causes
     assert cause.name == "null_keys"
     assert cause.explains is not None
     assert cause.explains > 0.9
     assert facts_of(cause, NullKeysFacts).null_ratio == pytest.approx(12)
 
 
-def test_sticky_null_keys_are_seen_to_come_in_batches() -> None:
-    (sticky,) = analysed(null_keys(300_000, KEYS, share=0.5), 30_000).causes
+def test_sticky_null_keys_are_found_to_come_in_batches() -> None:
+    (sticky,) = analyse_topic(null_keys(300_000, KEYS, share=0.5), 30_000).causes
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, 300_000)
     at = murmur2_of(codes) % 12
     null = random.random(len(codes)) < 0.5
     codes[null], at[null] = NULL, random.integers(0, 12, int(null.sum()))
-    (even,) = analysed(placed(codes, at, 12), 30_000).causes
+    (even,) = analyse_topic(place_codes(codes, at, 12), 30_000).causes
     assert [facts_of(cause, NullKeysFacts).spread for cause in (sticky, even)] == ["in batches", "evenly"]
 
 
 @pytest.mark.parametrize(("share", "partitions"), [(0.5, 12), (0.1, 12), (0.9, 12), (0.1, 2), (0.3, 120)])
-def test_the_share_of_each_partitioner_is_corrected_for_chance(share: float, partitions: int) -> None:
-    cause = analysed(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
+def test_share_of_each_partitioner_is_corrected_for_chance(share: float, partitions: int) -> None:
+    cause = analyse_topic(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
     assert cause.name == "mixed_partitioners"
     assert facts_of(cause, MixedFacts).partitioner_shares["crc32"] == pytest.approx(share, abs=0.04)
 
@@ -507,15 +509,15 @@ def test_another_partitioner_is_found_where_few_keys_are_frequent() -> None:
     random = np.random.default_rng(2)
     weights = np.arange(1, KEYS + 1) ** -1.5
     codes = random.choice(KEYS, 300_000, p=weights / weights.sum())
-    topic = produced(codes, named(KEYS), 12, crc32=random.random(300_000) < 0.5)
+    topic = build_topic(codes, name_keys(KEYS), 12, crc32=random.random(300_000) < 0.5)
     for records in (FULL, 30_000):
-        causes = {cause.name: cause for cause in analysed(topic, records).causes}
+        causes = {cause.name: cause for cause in analyse_topic(topic, records).causes}
         assert "crc32" in facts_of(causes["mixed_partitioners"], MixedFacts).partitioner_shares
         assert "repartitioned" not in causes
 
 
-def test_a_topic_of_one_other_partitioner_is_consistent_and_says_so() -> None:
-    (cause,) = analysed(mixed_partitioners(200_000, KEYS, share=1.0), 30_000).causes
+def test_topic_of_one_other_partitioner_is_consistent_and_is_reported() -> None:
+    (cause,) = analyse_topic(mixed_partitioners(200_000, KEYS, share=1.0), 30_000).causes
     assert cause.name == "balanced"
     assert cause.placement is not None
     assert cause.placement.partitioner == "crc32"
@@ -524,10 +526,10 @@ def test_a_topic_of_one_other_partitioner_is_consistent_and_says_so() -> None:
 def test_keys_that_are_ignored_are_mixed_and_a_partitioner_of_ones_own_is_not() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, 200_000)
-    (ignored,) = analysed(placed(codes, random.integers(0, 12, len(codes)), 12), 50_000).causes
+    (ignored,) = analyse_topic(place_codes(codes, random.integers(0, 12, len(codes)), 12), 50_000).causes
     assert ignored.name == "mixed_partitioners"
     assert [*facts_of(ignored, MixedFacts).partitioner_shares] == ["other"]
-    (own,) = analysed(placed(codes, codes % 12, 12), 50_000).causes
+    (own,) = analyse_topic(place_codes(codes, codes % 12, 12), 50_000).causes
     assert own.name == "balanced"
     assert own.placement is not None
     assert own.placement.partitioner is None
@@ -535,7 +537,7 @@ def test_keys_that_are_ignored_are_mixed_and_a_partitioner_of_ones_own_is_not() 
 
 def test_skew_by_a_partitioner_of_ones_own_is_no_matter_of_keys() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
-    (cause,) = analysed(placed(codes, np.minimum(codes % 24, 11), 12), 50_000).causes
+    (cause,) = analyse_topic(place_codes(codes, np.minimum(codes % 24, 11), 12), 50_000).causes
     assert cause.name == "mixed_partitioners"
     facts = facts_of(cause, UnexplainedFacts)
     assert (facts.reason, facts.fullest) == ("own_partitioner", 11)
@@ -543,11 +545,11 @@ def test_skew_by_a_partitioner_of_ones_own_is_no_matter_of_keys() -> None:
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 12])
-def test_a_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
+def test_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
-    topic = produced(codes, named(KEYS), partitions, crc32=np.arange(len(codes)) < len(codes) / 2)
+    topic = build_topic(codes, name_keys(KEYS), partitions, crc32=np.arange(len(codes)) < len(codes) / 2)
     for records in (FULL, 30_000):
-        cause = analysed(topic, records).causes[0]
+        cause = analyse_topic(topic, records).causes[0]
         assert cause.name == "mixed_partitioners"
         facts = facts_of(cause, MixedFacts)
         assert facts.now == "murmur2"
@@ -564,21 +566,21 @@ def test_a_change_of_the_partitioner_in_time_is_no_partition_increase(partitions
 @SEEDS
 @pytest.mark.parametrize("keys", [2, 3, 10])
 @pytest.mark.parametrize("unordered", [False, True])
-def test_a_few_keys_of_two_partitioners_are_no_partition_increase(
+def test_few_keys_of_two_partitioners_are_no_partition_increase(
     keys: int, unordered: bool, seeds: range
 ) -> None:
     for seed in seeds:
         random = np.random.default_rng(seed)
         called = [f"{seed}-{number}".encode() for number in range(keys)]
-        topic = produced(random.integers(0, keys, 50_000), called, 12, crc32=random.random(50_000) < 0.5)
-        result = analysed(all_at_once(topic) if unordered else topic, 20_000)
+        topic = build_topic(random.integers(0, keys, 50_000), called, 12, crc32=random.random(50_000) < 0.5)
+        result = analyse_topic(all_at_once(topic) if unordered else topic, 20_000)
         assert result.causes[0].name == "mixed_partitioners", (seed, result.causes)
 
 
 @pytest.mark.parametrize("records", [FULL, SAMPLE])
-def test_a_partition_increase_is_dated_and_placed(records: int) -> None:
-    topic = repartitioned(MANY, KEYS, 12, before=6, at=0.5)
-    (cause,) = analysed(topic, records).causes
+def test_partition_increase_is_dated_and_placed(records: int) -> None:
+    topic = repartition(MANY, KEYS, 12, before=6, at=0.5)
+    (cause,) = analyse_topic(topic, records).causes
     facts = facts_of(cause, RepartitionFacts)
     (increase,) = facts.increases
     low, high = increase.last_before_ms, increase.first_after_ms
@@ -591,20 +593,20 @@ def test_a_partition_increase_is_dated_and_placed(records: int) -> None:
     assert facts.steps[0].start <= int(np.searchsorted(topic.times[0], at)) <= facts.steps[0].end
 
 
-@pytest.mark.parametrize("of", [all_at_once, out_of_order, by_the_minute])
-def test_a_partition_increase_is_told_without_good_timestamps(
+@pytest.mark.parametrize("of", [all_at_once, out_of_order, round_to_minutes])
+def test_partition_increase_is_reported_without_good_timestamps(
     of: Callable[[SimulatedTopic], SimulatedTopic],
 ) -> None:
-    topic = of(repartitioned(300_000, KEYS, 12, before=6))
+    topic = of(repartition(300_000, KEYS, 12, before=6))
     for records in (FULL, 30_000):
-        assert analysed(topic, records).causes[0].name == "repartitioned"
+        assert analyse_topic(topic, records).causes[0].name == "repartitioned"
     mixed = of(mixed_partitioners(300_000, KEYS))
     for records in (FULL, 30_000):
-        assert analysed(mixed, records).causes[0].name == "mixed_partitioners"
+        assert analyse_topic(mixed, records).causes[0].name == "mixed_partitioners"
 
 
 def test_where_times_are_out_of_order_no_time_of_the_increase_is_given() -> None:
-    cause = analysed(out_of_order(repartitioned(300_000, KEYS, 12, before=6)), 30_000).causes[0]
+    cause = analyse_topic(out_of_order(repartition(300_000, KEYS, 12, before=6)), 30_000).causes[0]
     facts = facts_of(cause, RepartitionFacts)
     assert facts.increases[0].last_before_ms is None
     assert facts.steps[0].partition == 0
@@ -614,40 +616,44 @@ def test_two_partition_increases_are_one_diagnosis() -> None:
     at = np.arange(300_000)
     counts = np.where(at < 100_000, 4, np.where(at < 200_000, 6, 12))
     codes = np.random.default_rng(0).integers(0, KEYS, len(at))
-    assert names(analysed(produced(codes, named(KEYS), 12, counts=counts), 50_000))[0] == "repartitioned"
+    assert (
+        names(analyse_topic(build_topic(codes, name_keys(KEYS), 12, counts=counts), 50_000))[0]
+        == "repartitioned"
+    )
 
 
-def test_a_partition_increase_outranks_the_frequent_key_beside_it() -> None:
+def test_partition_increase_outranks_the_frequent_key_beside_it() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 200_000)
     codes[random.random(len(codes)) < 0.3] = 0
-    topic = produced(codes, named(KEYS), 12, counts=np.where(np.arange(len(codes)) < 100_000, 6, 12))
-    assert names(analysed(topic, 30_000)) == ("repartitioned", "hot_keys")
+    topic = build_topic(codes, name_keys(KEYS), 12, counts=np.where(np.arange(len(codes)) < 100_000, 6, 12))
+    assert names(analyse_topic(topic, 30_000)) == ("repartitioned", "hot_keys")
 
 
 @pytest.mark.parametrize("start", [0.0, 0.3, 0.9, 0.95])
 @pytest.mark.parametrize(("length", "within"), [(0.05, 0.9), (0.1, 0.6)])
-def test_a_burst_is_found_wherever_it_is(start: float, length: float, within: float) -> None:
+def test_burst_is_found_wherever_it_is(start: float, length: float, within: float) -> None:
     count = 300_000
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, count)
     at = np.arange(count) / count
     codes[(at >= start) & (at < start + length) & (random.random(count) < within)] = 0
-    topic = produced(codes, named(KEYS), 12)
+    topic = build_topic(codes, name_keys(KEYS), 12)
     for records in (FULL, 30_000):
-        cause = analysed(topic, records).causes[0]
+        cause = analyse_topic(topic, records).causes[0]
         assert cause.name == "bursty", cause
         assert facts_of(cause, BurstFacts).key_hash is not None
 
 
 @SEEDS
 @pytest.mark.parametrize(
-    "topic", [aborted(120_000), aborted(120_000, transaction=20), cleaned(uniform(120_000))]
+    "topic",
+    [abort_transactions(120_000), abort_transactions(120_000, transaction=20), clean_log(uniform(120_000))],
 )
 def test_offsets_without_a_record_make_no_burst(topic: SimulatedTopic, seeds: range) -> None:
     """A partition has none for a while; its windows, and those of others, have few."""
     for records, seed in ((FULL, 0), *((12_000, seed) for seed in seeds)):
-        causes = analysed(topic, records, seed).causes
+        causes = analyse_topic(topic, records, seed).causes
         assert "bursty" not in {cause.name for cause in causes}, (seed, causes)
 
 
@@ -660,7 +666,7 @@ def test_single_records_of_other_times_make_no_burst(partitions: int, by: float,
     """
     for seed in seeds:
         topic = out_of_turn(uniform(120_000, partitions=partitions, seed=seed), share=0.003, by=by, seed=seed)
-        assert "bursty" not in names(analysed(topic, 2_000, seed)), seed
+        assert "bursty" not in names(analyse_topic(topic, 2_000, seed)), seed
 
 
 @SEEDS
@@ -670,42 +676,42 @@ def test_records_ahead_of_time_in_every_window_make_no_burst(by: float, seeds: r
     for seed in seeds:
         topic = out_of_turn(uniform(60_000, 20_000, 12, seed=seed), share=0.01, by=by, seed=seed)
         for records in (FULL, 12_000):
-            assert "bursty" not in names(analysed(topic, records, seed)), (seed, records)
+            assert "bursty" not in names(analyse_topic(topic, records, seed)), (seed, records)
 
 
 @pytest.mark.parametrize(("share", "by"), [(0.003, -0.03), (0.03, -0.1), (0.03, 0.1)])
-def test_a_burst_is_found_among_records_of_other_times(share: float, by: float) -> None:
+def test_burst_is_found_among_records_of_other_times(share: float, by: float) -> None:
     topic = out_of_turn(bursts(MANY, KEYS, stretches=1, length=0.1), share=share, by=by)
     for records in (FULL, SAMPLE):
-        assert names(analysed(topic, records))[0] == "bursty"
+        assert names(analyse_topic(topic, records))[0] == "bursty"
 
 
 @SEEDS
 @pytest.mark.parametrize(("partitions", "records"), [(3, 5_000), (12, 12_000)])
 @pytest.mark.parametrize("fast", [1, 10])
-def test_a_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
+def test_hot_key_of_constant_share_among_aborted_transactions_does_not_burst(
     partitions: int, records: int, fast: int, seeds: range
 ) -> None:
     """Windows meet transactions that were committed, or none: by offsets as by times (of two minutes, and of
     seconds, which are too few to be compared) it is chance which.
     """
     for seed in seeds:
-        log = aborted(120_000, 5_000, partitions, share=0.5, transaction=400, hot=0.3, seed=seed)
-        topic = timed(log, lambda at: START_MS + (at - START_MS) // fast)
-        assert "bursty" not in names(analysed(topic, records, seed)), seed
+        log = abort_transactions(120_000, 5_000, partitions, share=0.5, transaction=400, hot=0.3, seed=seed)
+        topic = change_times(log, lambda at: START_MS + (at - START_MS) // fast)
+        assert "bursty" not in names(analyse_topic(topic, records, seed)), seed
 
 
 @pytest.mark.parametrize("keys", [1, 4])
-def test_a_late_key_has_its_peak_where_several_burst_together(keys: int) -> None:
-    """What other partitions got in the burst is counted by offsets: windows do not show where it began."""
+def test_late_key_has_its_peak_where_several_burst_together(keys: int) -> None:
+    """The burst in other partitions is counted by offsets: windows do not show where it began."""
     random = np.random.default_rng(0)
     codes = random.integers(10, KEYS, MANY)
     late = (np.arange(MANY) >= 0.95 * MANY) & (random.random(MANY) < 0.8)
     codes[late] = random.integers(0, keys, int(late.sum()))
-    topic = produced(codes, named(KEYS), 12)
+    topic = build_topic(codes, name_keys(KEYS), 12)
     key_hash = hashlib.sha256(topic.keys[0]).hexdigest()[:12]
     for records, reach in ((FULL, 0.1), (SAMPLE, 0.25)):
-        counts, plan, layout = drawn(topic, records=records)
+        counts, plan, layout = draw_sample(topic, records=records)
         log = LogFacts(count_between=counted_by_offsets(topic))
         context = AnalysisContext(mode="sample", limits=SkewLimits(), log=log)
         result = analyse("orders", counts, plan, layout, context)
@@ -713,12 +719,12 @@ def test_a_late_key_has_its_peak_where_several_burst_together(keys: int) -> None
         assert peak == pytest.approx(20, rel=reach)
 
 
-def test_a_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = bursts(MANY, KEYS, 48, stretches=1, length=0.1)
 
     def find(points: int) -> BurstFacts:
         monkeypatch.setattr("spark_validation.causes_burst.MAX_TIMELINE_POINTS", points)
-        facts = analysed(topic, 24_000, partition_changes=tuple).causes[0].facts
+        facts = analyse_topic(topic, 24_000, partition_changes=tuple).causes[0].facts
         assert isinstance(facts, BurstFacts)
         return facts
 
@@ -730,56 +736,56 @@ def test_a_burst_among_many_partitions_needs_no_point_of_each(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_burst_needs_times_between_which_offsets_can_be_counted(known: bool) -> None:
+def test_burst_needs_times_between_which_offsets_can_be_counted(known: bool) -> None:
     topic = bursts(MANY, KEYS, stretches=1, length=0.1)
     count = counted_by_offsets(topic) if known else lambda *_: None
-    result = analysed(topic, log=LogFacts(count_between=count))
+    result = analyse_topic(topic, log=LogFacts(count_between=count))
     assert ("bursty" in [cause.name for cause in result.causes]) is known
 
 
-def test_a_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
-    topic = compacted(bursts(MANY, KEYS, stretches=1, length=0.1))
+def test_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
+    topic = compact_log(bursts(MANY, KEYS, stretches=1, length=0.1))
     for records in (FULL, SAMPLE):
-        cause = analysed(topic, records).causes[0]
+        cause = analyse_topic(topic, records).causes[0]
         assert cause.name == "bursty", cause
 
 
-def test_a_key_that_began_half_way_is_hot_and_no_burst() -> None:
+def test_key_that_began_half_way_is_hot_and_no_burst() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(1, KEYS, 300_000)
     codes[(np.arange(len(codes)) > 150_000) & (random.random(len(codes)) < 0.3)] = 0
     for records in (FULL, 30_000):
-        assert names(analysed(produced(codes, named(KEYS), 12), records)) == ("hot_keys",)
+        assert names(analyse_topic(build_topic(codes, name_keys(KEYS), 12), records)) == ("hot_keys",)
 
 
 def test_large_values_for_a_while_are_a_burst_by_bytes() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
     at = np.arange(len(codes))
     large = (murmur2_of(codes) % 12 == 3) & (at > 120_000) & (at < 150_000)
-    topic = produced(codes, named(KEYS), 12, sizes=np.where(large, 5_000, 200))
+    topic = build_topic(codes, name_keys(KEYS), 12, sizes=np.where(large, 5_000, 200))
     for records in (FULL, 30_000):
-        cause = analysed(topic, records).causes[0]
+        cause = analyse_topic(topic, records).causes[0]
         assert facts_of(cause, BurstFacts).by == "bytes"
 
 
-def test_a_burst_without_timestamps_is_seen_by_slices() -> None:
+def test_burst_without_timestamps_is_found_by_slices() -> None:
     random = np.random.default_rng(0)
     steady = hot_key(300_000, KEYS, share=0.03)
     codes = random.integers(1, KEYS, 300_000)
     codes[60_000:69_000] = 0
-    burst = produced(codes, named(KEYS), 12)
+    burst = build_topic(codes, name_keys(KEYS), 12)
     for records in (FULL, 60_000):
-        assert "bursty" not in names(analysed(all_at_once(steady), records))
-        cause = analysed(all_at_once(burst), records).causes[0]
+        assert "bursty" not in names(analyse_topic(all_at_once(steady), records))
+        cause = analyse_topic(all_at_once(burst), records).causes[0]
         assert facts_of(cause, BurstFacts).parts == 10
 
 
 def test_compaction_changes_no_diagnosis() -> None:
-    assert names(analysed(compacted(uniform(300_000, KEYS)), 30_000)) == ("balanced",)
-    assert names(analysed(compacted(hot_key(300_000, KEYS)), 30_000)) == ("hot_keys",)
+    assert names(analyse_topic(compact_log(uniform(300_000, KEYS)), 30_000)) == ("balanced",)
+    assert names(analyse_topic(compact_log(hot_key(300_000, KEYS)), 30_000)) == ("hot_keys",)
 
 
 def test_evidence_shows_no_key() -> None:
     for topic in (hot_key(50_000, 500), bursts(50_000, 500), few_keys(50_000)):
-        for cause in analysed(topic).causes:
+        for cause in analyse_topic(topic).causes:
             assert "customer-" not in cause.evidence

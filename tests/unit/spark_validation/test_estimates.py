@@ -17,49 +17,51 @@ from spark_validation.windows import plan_windows
 from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
+    add_sizes,
+    build_topic,
     bursts,
-    compacted,
-    drawn,
+    compact_log,
+    count_sample,
+    draw_sample,
     empty,
     few_keys,
     hot_key,
-    named,
+    name_keys,
     null_keys,
-    produced,
-    sampled,
     spans,
     uniform,
-    with_sizes,
     zipf,
 )
 
 
 def test_records_of_a_partition_are_its_offsets_where_every_offset_has_one() -> None:
     topic = zipf(60_000)
-    counts, plan, _ = drawn(topic, records=6_000)
+    counts, plan, _ = draw_sample(topic, records=6_000)
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
-    assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
-    assert [one.share.value for one in found] == pytest.approx((topic.records / 60_000).tolist())
-    assert all(one.share.low == one.share.high for one in found)
-    assert [one.sampled_records for one in found] == counts.records.sum(axis=1).tolist()
-    assert [(one.log_records, one.log_bytes) for one in found] == [
+    assert [item.records for item in found] == [Estimate.exact(float(n)) for n in topic.records]
+    assert [item.share.value for item in found] == pytest.approx((topic.records / 60_000).tolist())
+    assert all(item.share.low == item.share.high for item in found)
+    assert [item.sampled_records for item in found] == counts.records.sum(axis=1).tolist()
+    assert [(item.log_records, item.log_bytes) for item in found] == [
         (int(n), int(size)) for n, size in zip(topic.records, topic.bytes, strict=True)
     ]
 
 
 def test_records_of_a_compacted_partition_are_estimated() -> None:
-    topic = compacted(uniform(60_000), kept=0.6)
-    counts, plan, _ = drawn(topic, records=12_000)
+    topic = compact_log(uniform(60_000), kept=0.6)
+    counts, plan, _ = draw_sample(topic, records=12_000)
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
-    inside = [one.records.low <= n <= one.records.high for one, n in zip(found, topic.records, strict=True)]
+    inside = [
+        value.records.low <= n <= value.records.high for value, n in zip(found, topic.records, strict=True)
+    ]
     assert sum(inside) >= 10
-    assert all(one.sampled_records < one.records.value < one.log_records for one in found)
-    assert sum(one.records.value for one in found) == pytest.approx(36_000, rel=0.05)
+    assert all(item.sampled_records < item.records.value < item.log_records for item in found)
+    assert sum(item.records.value for item in found) == pytest.approx(36_000, rel=0.05)
 
 
-def test_a_window_without_a_record_leaves_room_for_some() -> None:
+def test_window_without_a_record_leaves_room_for_some() -> None:
     """All that was read of partition 0 is compacted away; the rest of it was not read."""
-    topic = produced(np.zeros(20_000, np.int64), [b"only"], 1)
+    topic = build_topic(np.zeros(20_000, np.int64), [b"only"], 1)
     gone = replace(
         topic,
         codes=(topic.codes[0][:0],),
@@ -68,7 +70,7 @@ def test_a_window_without_a_record_leaves_room_for_some() -> None:
         offsets=(topic.codes[0][:0],),
     )
     plan = plan_windows(spans(topic), records=2_000, seed=0)
-    counts, _ = sampled(gone, plan)
+    counts, _ = count_sample(gone, plan)
     (found,) = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))
     assert (found.records.value, found.records.low) == (0.0, 0.0)
     assert 0 < found.records.high < 20_000
@@ -76,12 +78,12 @@ def test_a_window_without_a_record_leaves_room_for_some() -> None:
 
 
 def test_everything_is_exact_when_everything_was_read() -> None:
-    topic = with_sizes(null_keys(30_000))
-    counts, plan, _ = drawn(topic, records=30_000, candidates=(24,))
+    topic = add_sizes(null_keys(30_000))
+    counts, plan, _ = draw_sample(topic, records=30_000, candidates=(24,))
     weighting = Weighting.from_plan(plan)
     found = estimates.estimate_partitions(counts, plan, weighting)
-    assert [one.bytes for one in found] == [Estimate.exact(float(n)) for n in topic.bytes]
-    assert [one.records for one in found] == [Estimate.exact(float(n)) for n in topic.records]
+    assert [item.bytes for item in found] == [Estimate.exact(float(n)) for n in topic.bytes]
+    assert [item.records for item in found] == [Estimate.exact(float(n)) for n in topic.records]
     assert estimates.estimate_null_share(counts, weighting) == Estimate.exact(topic.share(NULL))
     for key in estimates.estimate_hot_keys(counts, weighting):
         assert key.share.low == key.share.value == key.share.high
@@ -90,10 +92,10 @@ def test_everything_is_exact_when_everything_was_read() -> None:
     assert found_24.low == found_24.value == found_24.high
 
 
-def test_a_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
+def test_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
     codes = np.concatenate((np.zeros(50_000, np.int64), np.ones(60, np.int64)))
-    topic = with_sizes(produced(codes, [b"a", b"c"], 12))
-    counts, plan, _ = drawn(topic, records=5_000)
+    topic = add_sizes(build_topic(codes, [b"a", b"c"], 12))
+    counts, plan, _ = draw_sample(topic, records=5_000)
     short = int(np.flatnonzero(topic.records == 60)[0])
     found = estimates.estimate_partitions(counts, plan, Weighting.from_plan(plan))[short]
     assert found.bytes == Estimate.exact(float(topic.bytes[short]))
@@ -101,31 +103,31 @@ def test_a_short_partition_that_was_read_whole_is_exact_in_a_sample() -> None:
 
 
 def test_null_share_of_a_topic_without_null_keys_is_0_with_a_doubt() -> None:
-    counts, plan, _ = drawn(uniform(60_000), records=6_000)
+    counts, plan, _ = draw_sample(uniform(60_000), records=6_000)
     found = estimates.estimate_null_share(counts, Weighting.from_plan(plan))
     assert (found.value, found.low) == (0.0, 0.0)
     assert 0.0 < found.high < 0.05
 
 
-def test_the_hottest_key_comes_first_with_its_hash_and_place() -> None:
+def test_hottest_key_comes_first_with_its_hash_and_place() -> None:
     topic = hot_key(60_000, share=0.3)
-    counts, plan, _ = drawn(topic, records=6_000)
-    first, *others = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
+    counts, plan, _ = draw_sample(topic, records=6_000)
+    first, *remaining = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))
     assert first.key_hash == hashlib.sha256(b"customer-0").hexdigest()[:12]
     assert (first.key_length, first.key) == (10, None)
     assert first.share.low < topic.share(0) < first.share.high
     assert first.partitions == (int(topic.records.argmax()),)
     assert first.slices_seen == plan.replicates
     assert 1.0 <= first.peak < 1.2
-    assert len(others) == 19
-    assert all(first.share.value > key.share.value for key in others)
+    assert len(remaining) == 19
+    assert all(first.share.value > key.share.value for key in remaining)
 
 
-def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
+def test_key_with_few_large_records_is_among_the_hot_ones() -> None:
     topic = hot_key(60_000, share=0.002)
     sizes = tuple(np.where(codes == 0, 100_000, 100) for codes in topic.codes)
     topic = replace(topic, sizes=sizes)
-    counts, plan, _ = drawn(topic, records=6_000)
+    counts, plan, _ = draw_sample(topic, records=6_000)
     wanted = hashlib.sha256(b"customer-0").hexdigest()[:12]
     (found,) = (
         key
@@ -136,18 +138,18 @@ def test_a_key_with_few_large_records_is_among_the_hot_ones() -> None:
     assert found.share.value < 0.01
 
 
-def test_a_key_that_comes_in_bursts_has_a_peak() -> None:
-    counts, plan, _ = drawn(bursts(100_000, stretches=2), records=10_000, seed=3)
+def test_key_that_comes_in_bursts_has_a_peak() -> None:
+    counts, plan, _ = draw_sample(bursts(100_000, stretches=2), records=10_000, seed=3)
     first = estimates.estimate_hot_keys(counts, Weighting.from_plan(plan))[0]
     assert first.slices_seen < plan.replicates
     assert first.peak > 2.0
 
 
-def test_a_key_is_text_only_where_it_may_be_shown() -> None:
-    topic = produced([0, 1] * 50, ["größe".encode(), b"\xff\x00"], 3)
+def test_key_is_text_only_where_it_may_be_shown() -> None:
+    topic = build_topic([0, 1] * 50, ["größe".encode(), b"\xff\x00"], 3)
     plan = plan_windows(spans(topic), records=100, seed=0)
-    shown, _ = sampled(topic, plan, keep_keys=True)
-    hidden, _ = sampled(topic, plan)
+    shown, _ = count_sample(topic, plan, keep_keys=True)
+    hidden, _ = count_sample(topic, plan)
     assert {key.key for key in estimates.estimate_hot_keys(shown, Weighting.from_plan(plan))} == {
         "größe",
         "\\xff\x00",
@@ -155,24 +157,24 @@ def test_a_key_is_text_only_where_it_may_be_shown() -> None:
     assert {key.key for key in estimates.estimate_hot_keys(hidden, Weighting.from_plan(plan))} == {None}
 
 
-def test_an_empty_topic_has_zeros() -> None:
-    counts, plan, _ = drawn(empty(), records=100)
+def test_empty_topic_has_zeros() -> None:
+    counts, plan, _ = draw_sample(empty(), records=100)
     weighting, nothing = Weighting.from_plan(plan), Estimate.exact(0.0)
     assert estimates.estimate_null_share(counts, weighting) == nothing
     assert estimates.estimate_hot_keys(counts, weighting) == ()
-    for one in estimates.estimate_partitions(counts, plan, weighting):
-        assert one.records == one.share == one.bytes == one.byte_share == nothing
+    for partition in estimates.estimate_partitions(counts, plan, weighting):
+        assert partition.records == partition.share == partition.bytes == partition.byte_share == nothing
 
 
 # --- the number of distinct keys of a topic ---------------------------------------------------------
 
 
 def estimate(topic: SimulatedTopic, records: int, seed: int = 0) -> tuple[Estimate, int]:
-    counts, plan, _ = drawn(topic, records=records, seed=seed)
+    counts, plan, _ = draw_sample(topic, records=records, seed=seed)
     return estimate_distinct_keys(counts, Weighting.from_plan(plan)), counts.distinct
 
 
-def test_a_topic_that_was_read_whole_has_as_many_as_were_counted() -> None:
+def test_topic_that_was_read_whole_has_as_many_as_were_counted() -> None:
     topic = zipf(20_000)
     assert estimate(topic, 20_000) == (Estimate.exact(topic.distinct), topic.distinct)
 
@@ -191,16 +193,16 @@ def test_few_keys_are_found_to_be_few() -> None:
     assert found.high < 100
 
 
-def test_keys_of_one_moment_each_may_be_many_more_than_were_seen() -> None:
+def test_keys_of_one_moment_each_may_be_many_more_than_were_read() -> None:
     """Each is seen often, in one window: counted by records alone, none would be missing."""
-    topic = produced(np.repeat(np.arange(10_000), 10), named(10_000), 12)
+    topic = build_topic(np.repeat(np.arange(10_000), 10), name_keys(10_000), 12)
     found, seen = estimate(topic, 10_000)
     assert seen < 3_000 < found.value
     assert found.low <= 10_000 <= found.high
 
 
 def test_there_are_no_more_keys_than_records() -> None:
-    topic = produced(np.random.default_rng(1).permutation(50_000), named(50_000), 12)
+    topic = build_topic(np.random.default_rng(1).permutation(50_000), name_keys(50_000), 12)
     found, seen = estimate(topic, 5_000)
     assert seen < found.low <= found.value <= found.high <= 50_000
     assert found.high == pytest.approx(50_000, rel=0.01)
@@ -212,11 +214,11 @@ def test_records_without_a_key_are_no_key() -> None:
     assert (found.value, found.low, seen) == (0.0, 0.0, 0)
 
 
-def test_a_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
-    counts, plan, _ = drawn(uniform(100_000, 5_000), records=10_000)
+def test_sample_of_nobody_knows_what_has_a_finite_interval() -> None:
+    counts, plan, _ = draw_sample(uniform(100_000, 5_000), records=10_000)
     found = estimate_distinct_keys(counts, replace(Weighting.from_plan(plan), fraction=0.0))
     assert counts.distinct < found.low < 5_000 < found.high < 20_000
 
 
-def test_an_empty_topic_has_none() -> None:
+def test_empty_topic_has_none() -> None:
     assert estimate(empty(), 100) == (Estimate.exact(0.0), 0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
-import uuid
 import zlib
 from pathlib import Path
 from typing import Any
@@ -26,26 +24,10 @@ from spark_validation.hashing import (
     murmur2,
     reduce_all,
 )
+from tests.support.skew.hashing import SMALLEST, build_varied_keys
 
 FNV1A = ("fnv1a", "fnv1a_masked", "fnv1a_unsigned")
-SMALLEST = b"19d2100h"
-"""Its FNV-1a is the smallest signed number, which has no absolute value of 32 bits."""
-
-
-def _varied_keys() -> list[bytes]:
-    """Keys of each length from 0 to 300, with low and high bytes, and what applications really use."""
-    drawn = random.Random(20_261_101)
-    keys = [drawn.randbytes(length) for length in range(301) for _ in range(4)]
-    keys += [bytes([byte]) * length for byte in (0x00, 0x7F, 0x80, 0xFF) for length in range(1, 18)]
-    keys += [b"order-%d" % number for number in range(500)]
-    keys += [text.encode() for text in ("Straße", "ключ", "注文", "🔑🔑", "a\u0301", "\x00", " ")]
-    keys += [uuid.UUID(int=drawn.getrandbits(128)).bytes for _ in range(100)]
-    keys += [number.to_bytes(8, "big", signed=True) for number in (-(2**63), -1, 0, 1, 2**63 - 1)]
-    keys.append(SMALLEST)
-    return keys
-
-
-KEYS = _varied_keys()
+KEYS = build_varied_keys()
 
 
 def hashes_by(name: str, keys: list[bytes]) -> UInt32s:
@@ -61,22 +43,20 @@ def test_fnv1a_has_the_values_that_its_authors_publish() -> None:
     assert hashes_by("fnv1a", [*published]).tolist() == [*published.values()]
 
 
-def test_the_smallest_number_is_as_librdkafka_takes_it() -> None:
+def test_smallest_number_is_as_librdkafka_takes_it() -> None:
     assert hashes_by("fnv1a", [SMALLEST]) == 2**31
     assert PARTITIONERS["fnv1a"](Keys.from_list([SMALLEST])) == 2**31
 
 
 @given(st.lists(st.binary(max_size=40), max_size=30))
-def test_a_key_hashes_alike_alone_and_among_others(keys: list[bytes]) -> None:
+def test_key_hashes_alike_alone_and_among_others(keys: list[bytes]) -> None:
     for of in PARTITIONERS.values():
         together = of(Keys.from_list(keys)).tolist()
         assert together == [of(Keys.from_list([key]))[0] for key in keys]
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=9)), max_size=20), st.data())
-def test_a_slice_of_an_arrow_array_is_read_in_its_place(
-    keys: list[bytes | None], data: st.DataObject
-) -> None:
+def test_slice_of_an_arrow_array_is_read_in_its_place(keys: list[bytes | None], data: st.DataObject) -> None:
     array = pa.array(keys, pa.binary())
     begin = data.draw(st.integers(0, len(keys)))
     end = data.draw(st.integers(begin, len(keys)))
@@ -92,7 +72,7 @@ def test_no_keys_have_no_hashes() -> None:
         assert [len(of(nothing)) for of in PARTITIONERS.values()] == [0] * len(PARTITIONERS)
 
 
-def test_the_bytes_of_an_arrow_array_are_not_copied() -> None:
+def test_bytes_of_an_arrow_array_are_not_copied() -> None:
     array = pa.array([b"one", b"two"], pa.binary())
     data = Keys.from_arrow(array).data
     assert data.ctypes.data == array.buffers()[2].address
@@ -135,7 +115,7 @@ def test_each_partitioner_has_a_vector_from_a_client() -> None:
     assert {vector["partitioner"] for vector in VECTORS["clients"]} == {*PARTITIONERS}
 
 
-def test_the_keys_of_more_than_one_block_are_hashed_as_alone() -> None:
+def test_keys_of_more_than_one_block_are_hashed_as_alone() -> None:
     keys = [b"%d" % number for number in range(2**16 + 3)]
     for hashed in hash_all(Keys.from_list(keys)):
         assert len(hashed) == len(keys)
@@ -145,7 +125,7 @@ def test_the_keys_of_more_than_one_block_are_hashed_as_alone() -> None:
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 5, 6, 12, 16, 48, 200])
-def test_the_chance_that_no_partitioner_fits_is_what_keys_show(partitions: int) -> None:
+def test_chance_that_no_partitioner_fits_is_what_keys_show(partitions: int) -> None:
     """The ways to take FNV-1a agree on half of all keys, and more often where the count is even."""
     keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])
     lies = np.random.default_rng(partitions).integers(0, partitions, len(keys))
@@ -159,11 +139,11 @@ def test_hashes_of_different_names_agree_by_chance_alone() -> None:
     """kafkajs's rounded murmur2 has nothing of Java's, but its name."""
     keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])
     hashes = [hashed.astype(np.int64) % 12 for hashed in hash_all(keys)]
-    for one, other in itertools.combinations(hashes, 2):
-        assert (one == other).mean() == pytest.approx(1 / 12, abs=4 * (11 / 144 / len(keys)) ** 0.5)
+    for first, second in itertools.combinations(hashes, 2):
+        assert (first == second).mean() == pytest.approx(1 / 12, abs=4 * (11 / 144 / len(keys)) ** 0.5)
 
 
-def test_the_three_of_fnv1a_differ_by_the_sign_alone() -> None:
+def test_three_of_fnv1a_differ_by_the_sign_alone() -> None:
     """As twmb/franz-go describes its SaramaHasher (unsigned) and SaramaCompatHasher (the absolute value)."""
     keys = Keys.from_list([b"key-%d" % number for number in range(2_000)])
     absolute, masked, unsigned = (PARTITIONERS[name](keys) for name in FNV1A)

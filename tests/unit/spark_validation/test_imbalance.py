@@ -19,16 +19,16 @@ from spark_validation.imbalance import (
 )
 from spark_validation.intervals import ReplicatedTotals, Weighting
 from spark_validation.results import Estimate, Imbalance
-from tests.support.skew.simulation import drawn, uniform, with_sizes
+from tests.support.skew.simulation import add_sizes, draw_sample, uniform
 
 
-def known(*totals: float) -> ReplicatedTotals:
+def build_read_totals(*totals: float) -> ReplicatedTotals:
     """Partitions that were read whole."""
     return ReplicatedTotals.from_replicates(np.zeros((len(totals), 4)), np.array(totals), 1.0)
 
 
 def test_equal_partitions_are_even_in_every_way() -> None:
-    found = measure_imbalance(known(5, 5, 5, 5))
+    found = measure_imbalance(build_read_totals(5, 5, 5, 5))
     assert found.max_mean_ratio == Estimate.exact(1.0)
     assert found.cv == Estimate.exact(0.0)
     assert found.gini == Estimate.exact(0.0)
@@ -37,7 +37,7 @@ def test_equal_partitions_are_even_in_every_way() -> None:
 
 
 def test_one_partition_with_everything_is_as_uneven_as_can_be() -> None:
-    found = measure_imbalance(known(0, 0, 8, 0))
+    found = measure_imbalance(build_read_totals(0, 0, 8, 0))
     assert found.max_mean_ratio == Estimate.exact(4.0)
     assert found.cv == Estimate.exact(math.sqrt(3))
     assert found.gini.value == pytest.approx(3 / 4)
@@ -55,30 +55,30 @@ def test_statistics_are_those_of_a_count_by_hand() -> None:
     assert 1 - float(redundancy(totals)) == pytest.approx(shannon / math.log(4))
 
 
-def test_a_single_partition_is_even() -> None:
-    found = measure_imbalance(known(7))
+def test_single_partition_is_even() -> None:
+    found = measure_imbalance(build_read_totals(7))
     assert found.max_mean_ratio == Estimate.exact(1.0)
     assert found.entropy == Estimate.exact(1.0)
     assert found.gini == Estimate.exact(0.0)
 
 
 def test_nothing_has_no_spread() -> None:
-    assert {getattr(measure_imbalance(known(0, 0)), field.name) for field in fields(Imbalance)} == {
-        Estimate.exact(0.0)
-    }
-    assert max_mean_ratio(known(0, 0)) == Estimate.exact(0.0)
+    assert {
+        getattr(measure_imbalance(build_read_totals(0, 0)), field.name) for field in fields(Imbalance)
+    } == {Estimate.exact(0.0)}
+    assert max_mean_ratio(build_read_totals(0, 0)) == Estimate.exact(0.0)
 
 
 def test_records_of_partitions_are_known_from_offsets_even_in_a_sample() -> None:
     topic = uniform(60_000)
-    counts, plan, _ = drawn(topic, records=6_000)
+    counts, plan, _ = draw_sample(topic, records=6_000)
     found = measure_imbalance(Weighting.from_plan(plan).estimate_partitions(counts.records))
     assert found.max_mean_ratio.value == pytest.approx(topic.ratio())
     assert found.max_mean_ratio.low == found.max_mean_ratio.high == found.max_mean_ratio.value
 
 
 def test_bytes_of_partitions_are_estimated() -> None:
-    counts, plan, _ = drawn(with_sizes(uniform(60_000)), records=6_000)
+    counts, plan, _ = draw_sample(add_sizes(uniform(60_000)), records=6_000)
     found = measure_imbalance(Weighting.from_plan(plan).estimate_partitions(counts.bytes))
     assert found.max_mean_ratio.low < found.max_mean_ratio.value < found.max_mean_ratio.high
 
@@ -97,6 +97,6 @@ def test_every_figure_is_finite_and_in_its_range(replicates: list[list[int]]) ->
     found, most = measure_imbalance(totals), len(replicates)
     ranges = {"max_mean_ratio": most, "cv": math.inf, "gini": 1, "entropy": 1, "effective_parallelism": most}
     for name, high in ranges.items():
-        one: Estimate = getattr(found, name)
-        assert all(math.isfinite(number) for number in (one.value, one.low, one.high))
-        assert 0 <= one.low <= one.value <= one.high <= high * (1 + 1e-9), name
+        item: Estimate = getattr(found, name)
+        assert all(math.isfinite(number) for number in (item.value, item.low, item.high))
+        assert 0 <= item.low <= item.value <= item.high <= high * (1 + 1e-9), name

@@ -15,7 +15,7 @@ from spark_validation.results import Estimate
 from spark_validation.windows import Span, plan_windows
 
 
-def replicated(*replicates: float, known: float = 0.0, fraction: float = 0.0) -> ReplicatedTotals:
+def build_totals(*replicates: float, known: float = 0.0, fraction: float = 0.0) -> ReplicatedTotals:
     return ReplicatedTotals.from_replicates(np.array(replicates), np.array(known), fraction)
 
 
@@ -48,33 +48,33 @@ def test_overlapping_differences_have_two_thirds_of_the_degrees_of_freedom(
 @pytest.mark.parametrize(
     "replicates", [(0.0, 0.0, 0.0, 0.001), (0.25, 0.25, 0.24, 0.2), (0.0, 0.5, 0.0, 0.0)]
 )
-def test_a_share_stays_between_0_and_1(replicates: tuple[float, ...]) -> None:
-    found = intervals.share_interval(replicated(*replicates))
+def test_share_stays_between_0_and_1(replicates: tuple[float, ...]) -> None:
+    found = intervals.share_interval(build_totals(*replicates))
     assert 0.0 < found.low < found.value < found.high < 1.0
     assert found.value == pytest.approx(sum(replicates))
 
 
-def test_a_positive_value_stays_positive() -> None:
-    found = intervals.positive_interval(replicated(0.0, 0.0, 900.0, 0.0))
+def test_positive_value_stays_positive() -> None:
+    found = intervals.positive_interval(build_totals(0.0, 0.0, 900.0, 0.0))
     assert 0.0 < found.low < found.value < found.high < float("inf")
 
 
 def test_what_was_read_whole_is_exact() -> None:
-    whole = replicated(0.1, 0.2, 0.0, 0.1, fraction=1.0)
+    whole = build_totals(0.1, 0.2, 0.0, 0.1, fraction=1.0)
     assert intervals.share_interval(whole) == Estimate.exact(float(whole.total))
     assert intervals.positive_interval(whole) == Estimate.exact(float(whole.total))
-    assert intervals.share_interval(replicated(0.0, 0.0, fraction=1.0), windows=100) == Estimate.exact(0.0)
+    assert intervals.share_interval(build_totals(0.0, 0.0, fraction=1.0), windows=100) == Estimate.exact(0.0)
 
 
 def test_what_no_window_has_may_still_be_somewhere() -> None:
-    none = intervals.share_interval(replicated(0.0, 0.0, 0.0, 0.0), windows=120)
+    none = intervals.share_interval(build_totals(0.0, 0.0, 0.0, 0.0), windows=120)
     assert (none.value, none.low) == (0.0, 0.0)
     assert (1 - none.high) ** 120 == pytest.approx(intervals.TAIL)
-    every = intervals.share_interval(replicated(0.25, 0.25, 0.25, 0.25), windows=120)
+    every = intervals.share_interval(build_totals(0.25, 0.25, 0.25, 0.25), windows=120)
     assert (every.value, every.low, every.high) == (1.0, 1.0 - none.high, 1.0)
 
 
-def test_the_more_windows_there_are_the_less_is_missed() -> None:
+def test_more_windows_there_are_the_less_is_missed() -> None:
     assert intervals.largest_unseen(40) > intervals.largest_unseen(120) > 0
 
 
@@ -84,38 +84,36 @@ def test_the_more_windows_there_are_the_less_is_missed() -> None:
 RANDOM = np.random.default_rng(5)
 
 
-def of(replicates: list[float], fraction: float = 0.0) -> ReplicatedTotals:
-    return ReplicatedTotals.from_replicates(np.array(replicates), np.array(0.0), fraction)
-
-
-def test_a_total_is_what_slices_and_known_partitions_add_up_to() -> None:
+def test_total_is_what_slices_and_known_partitions_add_up_to() -> None:
     found = ReplicatedTotals.from_replicates(np.array([[1.0, 2.0], [0.0, 5.0]]), np.array([10.0, 0.0]), 0.5)
     assert found.total.tolist() == [13.0, 5.0]
     assert found.without.tolist() == [[14.0, 12.0], [10.0, 0.0]]
     assert found.sum.total == 18.0
 
 
-def test_the_standard_error_is_right_for_independent_slices() -> None:
+def test_standard_error_is_right_for_independent_slices() -> None:
     """The mean of its square over many samples is the variance of the total."""
     replicates = RANDOM.normal(100.0, 3.0, size=(4000, 10))
     found = ReplicatedTotals.from_replicates(replicates, np.zeros(4000), 0.0)
     assert math.sqrt(float(np.mean(found.deviation**2))) == pytest.approx(3.0 * math.sqrt(10), rel=0.03)
 
 
-def test_a_slow_change_over_the_log_is_no_chance() -> None:
+def test_slow_change_over_the_log_is_no_chance() -> None:
     trend = np.arange(10) * 100.0
-    found = of((trend + RANDOM.normal(0, 3.0, 10)).tolist())
+    found = build_totals(*(trend + RANDOM.normal(0, 3.0, 10)))
     assert float(found.deviation) < 0.4 * trend.std() * math.sqrt(10)
 
 
 def test_one_sudden_change_is_no_noise() -> None:
-    step = of([1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0])
+    step = build_totals(1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0)
     assert float(step.noise) < float(step.deviation) / 5
 
 
-def test_the_more_is_read_the_less_is_uncertain() -> None:
+def test_more_is_read_the_less_is_uncertain() -> None:
     replicates = [1.0, 2.0, 1.5, 3.0]
-    none, some, all_ = (float(of(replicates, fraction).deviation) for fraction in (0.0, 0.75, 1.0))
+    none, some, all_ = (
+        float(build_totals(*replicates, fraction=fraction).deviation) for fraction in (0.0, 0.75, 1.0)
+    )
     assert some == pytest.approx(none / 2)
     assert all_ == 0.0
 
@@ -125,8 +123,8 @@ def test_rounding_is_no_uncertainty() -> None:
     assert thirds.over_mean.deviation.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_ratio_to_nothing_is_0() -> None:
-    assert (of([1.0, 2.0]) / of([0.0, 0.0])).total == 0.0
+def test_ratio_to_nothing_is_0() -> None:
+    assert (build_totals(1.0, 2.0) / build_totals(0.0, 0.0)).total == 0.0
 
 
 def test_counts_stand_for_the_offsets_that_were_not_read() -> None:
@@ -190,7 +188,7 @@ def sparse(*found: float) -> tuple[Weighting, np.ndarray[Any, np.dtype[np.int64]
     return Weighting.from_plan(plan, counts), counts
 
 
-def test_a_partition_of_which_windows_found_nothing_may_have_some() -> None:
+def test_partition_of_which_windows_found_nothing_may_have_some() -> None:
     weighting, counts = sparse(0.0)
     records = weighting.estimate_partitions(counts)
     assert records.total.tolist() == [0.0, 100_000.0]
@@ -199,12 +197,12 @@ def test_a_partition_of_which_windows_found_nothing_may_have_some() -> None:
     nothing = intervals.share_interval((records / records.sum)[0])
     assert (nothing.value, nothing.low) == (0.0, 0.0)
     assert 0.05 < nothing.high < 0.3
-    other = intervals.share_interval((weighting.estimate_partitions(2 * counts) / records.sum)[1])
-    assert other == Estimate.exact(1.0)
+    interval = intervals.share_interval((weighting.estimate_partitions(2 * counts) / records.sum)[1])
+    assert interval == Estimate.exact(1.0)
     assert intervals.positive_interval(records[0]).high > 8_000
 
 
-def test_full_and_empty_windows_say_less_than_windows_that_are_alike() -> None:
+def test_full_and_empty_windows_report_less_than_windows_that_are_alike() -> None:
     clustered, even = sparse(1.0, 0.0)[0], sparse(0.5)[0]
     assert clustered.unseen[0] > 20 * even.unseen[0] > 0.0
     assert clustered.unseen[1] == even.unseen[1] == 0.0
@@ -223,5 +221,5 @@ def test_errors_of_partitions_that_windows_do_not_show_add_up_as_independent_one
 
 
 def test_in_a_sparse_log_outliers_are_chance() -> None:
-    step = of([1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0])
+    step = build_totals(1.0, 1.1, 1.0, 1.1, 1.0, 5.0, 5.1, 5.0, 5.1, 5.0)
     assert replace(step, sparse=True).noise == step.deviation

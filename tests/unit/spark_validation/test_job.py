@@ -1,4 +1,4 @@
-"""How far a count is, by what Spark's status tracker says of its one job."""
+"""Tests of the progress of a count, by Spark's status tracker of its one job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Tracker:
         (((12, 12), (4, 4), (1, 8)), (5, 12, COUNTING)),
     ],
 )
-def test_the_first_stage_reads_and_the_others_count(
+def test_first_stage_reads_and_the_others_count(
     stages: tuple[tuple[int, int] | None, ...], said: tuple[int, int, str] | None
 ) -> None:
     watch = _ProgressWatcher(Tracker(*stages), lambda *_: None)

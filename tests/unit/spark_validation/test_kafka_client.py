@@ -1,4 +1,4 @@
-"""What Spark's clients of Kafka are made with: files, tokens and what is said where one is missing."""
+"""Tests of the settings of Spark's Kafka clients: files, tokens, and messages where one is missing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_is_no_text_of_certificates_is_named_and_not_shown(tmp_path: Path) 
     assert caught.value.message == f"ssl.ca.location: cannot read {tmp_path / 'ca'}: it is not PEM text"
 
 
-def test_a_file_is_found_where_spark_put_what_it_shipped(
+def test_file_is_found_where_spark_put_what_it_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "client.p12").touch()
@@ -94,7 +94,7 @@ def test_librdkafka_is_not_sent_to_an_endpoint_in_the_clear_unless_it_is_allowed
         assert make_client_options({**oidc, TOKEN_URL: url}) == {**oidc, TOKEN_URL: url}
 
 
-def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
+def test_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
     token = jwt(60.0, "ada")
     (tmp_path / "token").write_text(f"{token}\n")
     given = {
@@ -120,7 +120,7 @@ def test_a_token_of_a_file_comes_by_a_callback(tmp_path: Path) -> None:
         (jwt(-5), "has expired"),
     ],
 )
-def test_a_file_without_a_token_is_named_and_its_text_not_shown(tmp_path: Path, text: str, said: str) -> None:
+def test_file_without_a_token_is_named_and_its_text_not_shown(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "token").write_text(text)
     with pytest.raises(ReadingFailed, match=said) as caught:
         make_client_options({TOKEN_URL: f"file://{tmp_path}/token"})
@@ -161,12 +161,12 @@ def test_amazon_without_a_region_or_its_package_is_one_line(monkeypatch: pytest.
     assert "executors" in str(caught.value.hint)
 
 
-def test_a_property_that_nobody_knows_is_named() -> None:
+def test_property_that_nobody_knows_is_named() -> None:
     with pytest.raises(ReadingFailed, match='not accepted: No such configuration property: "nosuch"'):
         make_client(Consumer, {"bootstrap.servers": "a:1", "group.id": "a", "nosuch": "s3cret"})
 
 
-def test_silence_is_explained_by_what_the_client_said_last(golden: SnapshotAssertion) -> None:
+def test_silence_is_explained_by_what_the_client_logged_last(golden: SnapshotAssertion) -> None:
     problems = Problems()
     messages = [problems.make_silence_error("t", 30).message]
     problems(KafkaError(KafkaError._TRANSPORT, "a:1: Connection refused"))

@@ -1,4 +1,4 @@
-"""What tasks read: ranges of windows, cut into parts of about the same size."""
+"""Tests of the reads of tasks: ranges of windows, cut into parts of about the same size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_validation.kafka_source import (
 from spark_validation.windows import SamplePlan, Span, plan_windows
 
 
-def planned(lengths: Sequence[int], records: int, log_bytes: int | None = None) -> SamplePlan:
+def plan_sample(lengths: Sequence[int], records: int, log_bytes: int | None = None) -> SamplePlan:
     spans = [Span(number, 10, 10 + length, log_bytes) for number, length in enumerate(lengths)]
     return plan_windows(spans, records=records, seed=1)
 
@@ -45,9 +45,9 @@ def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("spark_validation.kafka_source._MIN_TASK_RECORDS", 60)
         patch.setattr("spark_validation.kafka_source._RANGE_COST", 5)
-        plans = [planned(lengths, records) for lengths in topics]
+        plans = [plan_sample(lengths, records) for lengths in topics]
         found = divide_into_tasks(plans, slots)
-    read = offsets_of([one for task in found for one in task])
+    read = offsets_of([item for task in found for item in task])
     wanted = Counter(
         (number, window.partition, window.replicate, offset)
         for number, plan in enumerate(plans)
@@ -60,24 +60,24 @@ def test_every_offset_of_a_plan_is_in_one_task(topics: list[list[int]], records:
 
 
 def test_long_ranges_are_cut_and_tasks_are_of_about_the_same_size() -> None:
-    found = divide_into_tasks([planned([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
+    found = divide_into_tasks([plan_sample([40_000_000, 1_000, 0, 1_000], 10**9)], 4)
     assert len(found) == 16  # rounds of four
-    costs = [sum(one.cost for one in task) for task in found]
+    costs = [sum(item.cost for item in task) for task in found]
     assert max(costs) < 1.1 * min(costs)
     assert max(costs) < 3_000_000
 
 
 def test_large_records_make_more_tasks() -> None:
-    plan = planned([1_000_000], 10**9, log_bytes=10 * 2**30)
+    plan = plan_sample([1_000_000], 10**9, log_bytes=10 * 2**30)
     sizes = [
-        sum(one.end - one.start for one in task) * 10 * 2**30 / 1_000_000
+        sum(item.end - item.start for item in task) * 10 * 2**30 / 1_000_000
         for task in divide_into_tasks([plan], 2)
     ]
     assert max(sizes) < 1.1 * 2**30
 
 
-def test_a_small_sample_is_one_task() -> None:
-    assert [len(task) for task in divide_into_tasks([planned([3_000] * 2, 800)], 8)] == [32]
+def test_small_sample_is_one_task() -> None:
+    assert [len(task) for task in divide_into_tasks([plan_sample([3_000] * 2, 800)], 8)] == [32]
 
 
 def test_windows_of_one_partition_are_read_one_after_the_other_and_long_ranges_alone() -> None:

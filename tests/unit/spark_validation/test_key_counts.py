@@ -26,13 +26,21 @@ from spark_validation.key_counts import (
     takes_suffix,
     unpack,
 )
-from tests.support.skew.records import Record, assert_same, batches, count, is_empty
-from tests.support.skew.simulation import drawn as drawn_topic
-from tests.support.skew.simulation import named, produced, with_sizes
-from tests.unit.spark_validation.test_counting import LAYOUT, drawn, samples
+from tests.support.skew.records import (
+    LAYOUT,
+    Record,
+    assert_same,
+    batches,
+    count,
+    draw_records,
+    is_empty,
+    samples,
+)
+from tests.support.skew.simulation import add_sizes, build_topic, name_keys
+from tests.support.skew.simulation import draw_sample as drawn_topic
 
 
-def parted(records: list[Record], parts: int) -> list[list[Record]]:
+def split_by_reducer(records: list[Record], parts: int) -> list[list[Record]]:
     """Records by reducer: all of a key, and all without one, in one place."""
     found: list[list[Record]] = [[] for _ in range(parts)]
     hashed = hash_by("crc32", Keys.from_list([record.key or b"" for record in records]))
@@ -41,26 +49,26 @@ def parted(records: list[Record], parts: int) -> list[list[Record]]:
     return found
 
 
-def merged(records: list[Record], layout: CountsLayout, parts: int) -> KeyCounts:
+def merge_parts(records: list[Record], layout: CountsLayout, parts: int) -> KeyCounts:
     total = KeyCounts.empty(layout)
-    for part in parted(records, parts):
+    for part in split_by_reducer(records, parts):
         total.merge(count(batches(part), layout), layout)
     return total
 
 
 @given(samples(), st.integers(1, 5))
-def test_the_counts_of_all_reducers_are_the_counts_of_all_records(
+def test_counts_of_all_reducers_are_the_counts_of_all_records(
     sample: tuple[list[Record], CountsLayout], parts: int
 ) -> None:
     records, layout = sample
-    assert_same(merged(records, layout, parts), count(batches(records), layout))
+    assert_same(merge_parts(records, layout, parts), count(batches(records), layout))
 
 
 def test_it_is_so_for_many_keys_of_which_few_are_kept() -> None:
     # Each key has its own number of records and of bytes, so that it is clear which are kept.
     many = [Record(k % 6, k % 4, b"k%d" % k, k + at, at) for k in range(300) for at in range(k % 97 + 1)]
-    records = many + drawn(500, 5, LAYOUT)
-    whole, sums = count(batches(records), LAYOUT), merged(records, LAYOUT, 7)
+    records = many + draw_records(500, 5, LAYOUT)
+    whole, sums = count(batches(records), LAYOUT), merge_parts(records, LAYOUT, 7)
     assert whole.distinct == 300
     assert_weighted_alike(whole, sums)
 
@@ -79,7 +87,7 @@ def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
 
 
 def test_merging_nothing_changes_nothing() -> None:
-    records = drawn(1_000, 30, LAYOUT)
+    records = draw_records(1_000, 30, LAYOUT)
     counts = count(batches(records), LAYOUT)
     counts.merge(KeyCounts.empty(LAYOUT), LAYOUT)
     assert_same(counts, count(batches(records), LAYOUT))
@@ -95,7 +103,7 @@ def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
     layout = CountsLayout(4, 1, (1.0,) * 4, (True,) * 4)
     whole = count(batches(records), layout)
     assert len(whole.misfits) == MISFITS
-    np.testing.assert_array_equal(merged(records, layout, 3).misfits, whole.misfits)
+    np.testing.assert_array_equal(merge_parts(records, layout, 3).misfits, whole.misfits)
     np.testing.assert_array_equal(unpack(pack(whole), layout).misfits, whole.misfits)
     # The order favours no partition.
     share = np.bincount(whole.misfits[:, MISFIT_COLUMNS.index("partition")], minlength=4) / MISFITS
@@ -109,19 +117,19 @@ def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
 PLAIN = CountsLayout(12, 1, (1.0,) * 12, (True,) * 12, (12, 24))
 
 
-def placed(partitioner: str, keys: int, count: int = 12) -> list[Record]:
+def place_keys(partitioner: str, keys: int, count: int = 12) -> list[Record]:
     """A record of each key, where a partitioner puts it on so many partitions."""
     names = [b"%d" % number for number in range(keys)]
     at = PARTITIONERS[partitioner](Keys.from_list(names)) % count
     return [Record(partition, 0, key, 100, 1) for partition, key in zip(at.tolist(), names, strict=True)]
 
 
-def test_a_topic_of_one_partitioner_has_no_differences() -> None:
-    assert count(batches(placed("murmur2", 2_000)), PLAIN).differences == {0: {}}
+def test_topic_of_one_partitioner_has_no_differences() -> None:
+    assert count(batches(place_keys("murmur2", 2_000)), PLAIN).differences == {0: {}}
 
 
-def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
-    mixed, other = placed("crc32", 2_000, 6), placed("fnv1a", 2_000)
+def test_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
+    mixed, second = place_keys("crc32", 2_000, 6), place_keys("fnv1a", 2_000)
     counts = count(batches(mixed), PLAIN)
     assert [*counts.differences] == [1]
     by_crc32 = hash_by("crc32", Keys.from_list([record.key or b"" for record in mixed]))
@@ -130,7 +138,7 @@ def test_a_partitioner_that_one_reducer_excludes_is_excluded_of_all() -> None:
     )
     assert counts.placed_by(24, "fnv1a") is counts.placements[24]
     for total in (counts, unpack(pack(counts), PLAIN)):
-        total.merge(count(batches(other), PLAIN), PLAIN)
+        total.merge(count(batches(second), PLAIN), PLAIN)
         assert total.differences == {}
         assert unpack(pack(total), PLAIN).differences == {}
         assert total.placed_by(24, "crc32") is total.placements[24]
@@ -193,10 +201,10 @@ def test_only_plain_text_takes_a_suffix(key: bytes, takes: bool) -> None:
 
 
 @pytest.mark.parametrize(("together", "near"), [(1, 0.05), (50, 0.2)], ids=["keys all over", "in stretches"])
-def test_the_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: float) -> None:
+def test_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: float) -> None:
     """Stretches that go on in the next window are less often in two windows: these are no neighbours."""
     codes = np.repeat(np.random.default_rng(0).integers(0, 500, 24_000 // together), together)
-    topic = with_sizes(produced(codes, named(500), 4), sigma=1.5)
+    topic = add_sizes(build_topic(codes, name_keys(500), 4), sigma=1.5)
     sums = np.bincount(topic.all_codes), np.bincount(topic.all_codes, topic.all_sizes)
     truth = np.array([float((of.astype(np.float64) ** 2).sum()) for of in sums])
     found = np.mean([drawn_topic(topic, records=3_000, seed=seed)[0].squares for seed in range(40)], axis=0)
@@ -226,20 +234,20 @@ def test_empty_counts_can_be_packed() -> None:
     assert_same(unpack(pack(KeyCounts.empty(layout)), layout), KeyCounts.empty(layout))
 
 
-def test_an_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
+def test_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
     records = [Record(0, 0, b"", 1, 1)]
     for shown, key in ((True, b""), (False, None)):
         layout = CountsLayout(1, 1, (1.0,), (True,), keep_keys=shown)
         assert unpack(pack(count(batches(records), layout)), layout).hot[0].key == key
 
 
-def test_a_pickle_is_not_unpacked() -> None:
+def test_pickle_is_not_unpacked() -> None:
     layout = CountsLayout(1, 1, (1.0,), (True,))
     with pytest.raises(ValueError, match="allow_pickle"):
         unpack(pickle.dumps("anything"), layout)
 
 
-def test_a_topic_of_many_partitions_stays_small() -> None:
+def test_topic_of_many_partitions_stays_small() -> None:
     """Of 120 partitions; the driver reads one such a reducer."""
     layout = CountsLayout(120, 16, (1.0,) * 120, (True,) * 120, (120, 240))
     records = [Record(n % 120, n % 16, b"%d" % (n % 400), 100, n) for n in range(20_000)]
@@ -259,7 +267,7 @@ def test_what_is_asked_for_is_added_however_small_or_large() -> None:
     assert candidate_counts(12, (5, 1000, 24)) == (5, 12, 18, 24, 30, 36, 40, 42, 48, 1000)
 
 
-def test_a_topic_of_very_many_partitions_gets_multiples_only() -> None:
+def test_topic_of_very_many_partitions_gets_multiples_only() -> None:
     assert candidate_counts(20_000, ()) == (20_000, 30_000, 40_000, 60_000, 80_000)
 
 
@@ -270,9 +278,7 @@ def test_what_is_no_count_is_refused(count: int) -> None:
 
 
 @given(st.integers(1, 2000), st.lists(st.integers(1, 5000), max_size=5))
-def test_the_present_count_is_there_and_nothing_but_larger_ones(
-    partitions: int, requested: list[int]
-) -> None:
+def test_present_count_is_there_and_nothing_but_larger_ones(partitions: int, requested: list[int]) -> None:
     found = candidate_counts(partitions, requested)
     own = set(found) - {*requested} | {partitions}
     assert {*requested} <= {*found}

@@ -11,15 +11,15 @@ from spark_validation.results import ArrivalPeriod, Estimate, to_json
 from tests.support.skew import samples
 
 
-def by_metric(rows: tuple[MetricRow, ...], partition: int | None = None) -> dict[str, Estimate]:
+def index_by_metric(rows: tuple[MetricRow, ...], partition: int | None = None) -> dict[str, Estimate]:
     found = [row for row in rows if row.partition == partition]
     assert len({row.metric for row in found}) == len(found)
     return {row.metric: row.estimate for row in found}
 
 
-def test_a_topics_metrics_are_called_as_in_the_json_report() -> None:
+def test_topics_metrics_are_called_as_in_the_json_report() -> None:
     report = samples.report(samples.hot())
-    found = by_metric(metric_rows(report))
+    found = index_by_metric(metric_rows(report))
     (topic,) = json.loads(to_json(report))["topics"]
     derived = {"records", "bytes", "hottest_key_share", "hottest_key_byte_share"}
     for name in found.keys() - derived:
@@ -40,7 +40,7 @@ def test_a_topics_metrics_are_called_as_in_the_json_report() -> None:
 
 def test_arrivals_have_a_row_for_each_period() -> None:
     periods = (ArrivalPeriod("common", 1_000, 9_000, (30, 10)), ArrivalPeriod("made", None, 9_000, (0, 0)))
-    found = by_metric(metric_rows(samples.report(replace(samples.hot(), arrivals=periods))))
+    found = index_by_metric(metric_rows(samples.report(replace(samples.hot(), arrivals=periods))))
     assert {name: row.value for name, row in found.items() if name.startswith("arrivals.")} == {
         "arrivals.common.records": 40.0,
         "arrivals.common.max_mean_ratio": 1.5,
@@ -53,14 +53,14 @@ def test_partitions_have_their_own_rows_and_add_up_to_the_topics() -> None:
     rows = metric_rows(samples.report(topic))
     numbers = {row.partition for row in rows} - {None}
     assert numbers == {partition.partition for partition in topic.partitions}
-    per_partition = [by_metric(rows, partition.partition) for partition in topic.partitions]
+    per_partition = [index_by_metric(rows, partition.partition) for partition in topic.partitions]
     assert per_partition[0].keys() == {"records", "share", "bytes", "byte_share", "log_records", "log_bytes"}
-    whole = by_metric(rows)
+    whole = index_by_metric(rows)
     for kind in ("records", "bytes"):
-        assert sum(one[kind].value for one in per_partition) == whole[kind].value
+        assert sum(item[kind].value for item in per_partition) == whole[kind].value
         assert whole[kind].low < whole[kind].value < whole[kind].high
     unknown = replace(topic, partitions=(replace(topic.partitions[0], log_bytes=None),))
-    assert "log_bytes" not in by_metric(metric_rows(samples.report(unknown)), 0)
+    assert "log_bytes" not in index_by_metric(metric_rows(samples.report(unknown)), 0)
 
 
 def test_rows_have_the_reports_time_and_cluster() -> None:
@@ -79,7 +79,7 @@ def test_no_key_nor_its_hash_is_among_them() -> None:
     assert key.key_hash not in text
 
 
-def test_a_topic_without_records_says_only_that() -> None:
+def test_topic_without_records_reports_only_that() -> None:
     rows = metric_rows(samples.report(samples.empty("a")))
     assert [(row.metric, row.estimate.value) for row in rows] == [
         ("sample.records", 0),
@@ -89,5 +89,5 @@ def test_a_topic_without_records_says_only_that() -> None:
 
 
 def test_without_a_frequent_key_the_hottest_has_nothing() -> None:
-    found = by_metric(metric_rows(samples.report(replace(samples.hot(), hot_keys=()))))
+    found = index_by_metric(metric_rows(samples.report(replace(samples.hot(), hot_keys=()))))
     assert found["hottest_key_share"] == Estimate.exact(0.0)

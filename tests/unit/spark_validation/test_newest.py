@@ -9,16 +9,16 @@ import pytest
 from spark_validation.analysis import LogFacts
 from spark_validation.policy import judge, limits_of
 from spark_validation.results import BurstFacts, SkewLimits, TopicResult
-from tests.support.skew.analysis import FULL, analysed
+from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     NULL,
     START_MS,
     SimulatedTopic,
+    build_topic,
     counted_by_offsets,
     hot_over_time,
-    named,
+    name_keys,
     offsets_by_time,
-    produced,
     spread_over,
     uniform,
     written_since,
@@ -32,17 +32,17 @@ NEVER = hot_over_time(lambda at: np.zeros(len(at)), 24)
 """A key that has 30 % of the records of 24 hours: for 12 hours, for the last four, always, and never."""
 
 
-def measured(topic: SimulatedTopic, records: int = FULL, *, offsets: bool = True) -> TopicResult:
+def analyse_newest(topic: SimulatedTopic, records: int = FULL, *, offsets: bool = True) -> TopicResult:
     log = LogFacts(count_between=counted_by_offsets(topic) if offsets else None)
-    return analysed(topic, records, log=log)
+    return analyse_topic(topic, records, log=log)
 
 
 @pytest.mark.parametrize("topic", [ENDED, BEGAN, STEADY, NEVER])
 @pytest.mark.parametrize(("records", "offsets"), [(FULL, True), (FULL, False), (12_000, True)])
-def test_the_newest_part_has_the_shares_of_what_was_written_then(
+def test_newest_part_has_the_shares_of_what_was_written_then(
     topic: SimulatedTopic, records: int, offsets: bool
 ) -> None:
-    result = measured(topic, records, offsets=offsets)
+    result = analyse_newest(topic, records, offsets=offsets)
     newest = result.now
     assert newest is not None
     truth = written_since(topic, newest.since_ms)
@@ -57,15 +57,15 @@ def test_the_newest_part_has_the_shares_of_what_was_written_then(
             assert key.now.value == pytest.approx(truth.share(0), abs=0.03)
 
 
-def test_the_last_hour_is_the_newest_part_where_it_has_enough_records() -> None:
-    newest = measured(hot_over_time(lambda at: np.full(len(at), 0.3), 15)).now
+def test_last_hour_is_the_newest_part_where_it_has_enough_records() -> None:
+    newest = analyse_newest(hot_over_time(lambda at: np.full(len(at), 0.3), 15)).now
     assert newest is not None
     assert newest.since_ms == pytest.approx(START_MS + 14 * HOUR, abs=HOUR / 20)
 
 
 @pytest.mark.parametrize("topic", [uniform(1_000), hot_over_time(lambda at: np.zeros(len(at)), 24, 3_000)])
-def test_a_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> None:
-    result = measured(topic)
+def test_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> None:
+    result = analyse_newest(topic)
     assert result.now is None
     for policy in ({"maxPartitionRatio": 2}, {"maxKeyShare": 0.2}):
         assert judge(result, limits_of({**policy, "of": "now"})).status == "unknown"
@@ -80,10 +80,10 @@ def test_a_part_of_too_few_records_is_not_measured(topic: SimulatedTopic) -> Non
     "limits",
     [SkewLimits(max_partition_ratio=1.6), SkewLimits(max_key_share=0.12), SkewLimits(1.6, by="bytes")],
 )
-def test_a_policy_is_about_the_period_or_about_now_and_says_where_they_disagree(
+def test_policy_is_about_the_period_or_about_now_and_shows_where_they_disagree(
     topic: SimulatedTopic, period: str, now: str, limits: SkewLimits
 ) -> None:
-    result = measured(topic)
+    result = analyse_newest(topic)
     for of, status in (("period", period), ("now", now)):
         judged = judge(
             result, SkewLimits(limits.max_partition_ratio, limits.max_key_share, None, limits.by, of)
@@ -97,9 +97,9 @@ NIGHTS = hot_over_time(lambda at: np.where((at % 24 >= 2) & (at % 24 < 4), 0.9, 
 
 
 @pytest.mark.parametrize("records", [FULL, 8_000])
-def test_a_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> None:
+def test_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> None:
     log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
-    result = analysed(NIGHTS, records, log=log)
+    result = analyse_topic(NIGHTS, records, log=log)
     cause = next(cause for cause in result.causes if cause.name == "bursty")
     assert isinstance(cause.facts, BurstFacts)
     assert cause.facts.key_hash == result.hot_keys[0].key_hash
@@ -110,16 +110,16 @@ def test_a_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> 
 
 
 @pytest.mark.parametrize("records", [20_000, 8_000, 4_000])
-def test_a_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
+def test_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
     """A draw has between 3 and 13 % of its records of the key."""
     log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))
     for draw in range(6):
-        causes = analysed(NIGHTS, records, draw, log=log).causes
+        causes = analyse_topic(NIGHTS, records, draw, log=log).causes
         assert max((cause.times, cause.until_ms is None) for cause in causes if cause.times) == (7, True)
 
 
 def test_bursts_that_windows_cannot_show_are_not_known() -> None:
-    result = analysed(NIGHTS)
+    result = analyse_topic(NIGHTS)
     assert result.shortest_ms is not None
     assert result.shortest_ms > 2 * HOUR
 
@@ -132,7 +132,7 @@ def test_times_of_one_partition_that_mislead_a_search_make_no_burst(partition: i
     topic = replace(STEADY, times=tuple(ahead if n == partition else at for n, at in enumerate(STEADY.times)))
     log = LogFacts(count_between=counted_by_offsets(STEADY), offsets_at=offsets_by_time(topic))
     for records in (FULL, 8_000):
-        (cause,) = analysed(topic, records, log=log).causes
+        (cause,) = analyse_topic(topic, records, log=log).causes
         assert (cause.name, cause.since_ms, cause.until_ms, cause.times) == ("hot_keys", None, None, None)
 
 
@@ -144,9 +144,9 @@ def kinds(began: bool) -> dict[str, tuple[SimulatedTopic, str]]:
     random = np.random.default_rng(0)
     codes, there = random.integers(1, 5_000, 48_000), HALF ^ began
     some = there & (random.random(len(codes)) < 0.3)
-    nulls = produced(np.where(some, NULL, codes), named(5_000), 12)
+    nulls = build_topic(np.where(some, NULL, codes), name_keys(5_000), 12)
     codes[random.random(len(codes)) < 0.02] = 7
-    heavy = produced(codes, named(5_000), 12, sizes=np.where(there & (codes == 7), 5_000, 200))
+    heavy = build_topic(codes, name_keys(5_000), 12, sizes=np.where(there & (codes == 7), 5_000, 200))
     return {
         "null_keys": (spread_over(nulls, 24), "add a key"),
         "hot_keys": (spread_over(heavy, 24), "split key"),
@@ -160,9 +160,9 @@ def test_causes_of_each_kind_have_their_times_and_advice_while_they_last(
     name: str, began: bool, records: int
 ) -> None:
     topic, advice = kinds(began)[name]
-    result = measured(topic, records)
+    result = analyse_newest(topic, records)
     cause = next(cause for cause in result.causes if cause.name == name)
-    held, other = (cause.since_ms, cause.until_ms) if began else (cause.until_ms, cause.since_ms)
-    assert other is None
+    held, second = (cause.since_ms, cause.until_ms) if began else (cause.until_ms, cause.since_ms)
+    assert second is None
     assert held == pytest.approx(START_MS + 12 * HOUR, abs=1.6 * HOUR)
     assert (advice in " ".join(result.advice)) is began

@@ -5,31 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_validation.analysis import AnalysisContext, analyse
 from spark_validation.intervals import Weighting
 from spark_validation.predictions import what_if
-from spark_validation.results import Estimate, SkewLimits, TopicResult
+from spark_validation.results import Estimate
+from tests.support.skew.analysis import FULL, analyse_topic
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
     NULL,
     SimulatedTopic,
-    drawn,
+    build_topic,
+    draw_sample,
     empty,
     hash_keys,
     hot_key,
     lying,
     mixed_partitioners,
-    named,
+    name_keys,
     null_keys,
-    produced,
-    repartitioned,
+    repartition,
     uniform,
     zipf,
 )
 
 RECORDS = 100_000
 KEYS = 5_000
-FULL, SAMPLE = 10**9, 10_000
+SAMPLE = 10_000
 READ = pytest.mark.parametrize(
     ("records", "seeds"),
     [
@@ -41,16 +41,9 @@ READ = pytest.mark.parametrize(
 )
 
 
-def analysed(topic: SimulatedTopic, records: int = FULL, seed: int = 0) -> TopicResult:
-    count = topic.partitions
-    counts, plan, layout = drawn(topic, records=records, seed=seed, candidates=(count, 2 * count))
-    mode = "full" if plan.full else "sample"
-    return analyse("orders", counts, plan, layout, AnalysisContext(mode=mode, limits=SkewLimits()))
-
-
-def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
+def test_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
     topic = uniform(60_000)
-    counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 24, 36))
+    counts, plan, _ = draw_sample(topic, records=6_000, candidates=(12, 24, 36))
     same, double, triple = (
         what_if(count, counts.placements[count], counts, Weighting.from_plan(plan)) for count in (12, 24, 36)
     )
@@ -63,7 +56,7 @@ def test_a_multiple_of_the_count_moves_keys_only_to_new_partitions() -> None:
 
 def test_more_partitions_do_not_help_against_one_hot_key() -> None:
     topic = hot_key(60_000, share=0.3)
-    counts, plan, _ = drawn(topic, records=6_000, candidates=(12, 48))
+    counts, plan, _ = draw_sample(topic, records=6_000, candidates=(12, 48))
     now, later = (
         what_if(count, counts.placements[count], counts, Weighting.from_plan(plan)) for count in (12, 48)
     )
@@ -73,25 +66,25 @@ def test_more_partitions_do_not_help_against_one_hot_key() -> None:
 
 def test_records_without_a_key_are_spread_evenly_over_other_partitions() -> None:
     topic = null_keys(60_000, 3, share=0.8)
-    counts, plan, _ = drawn(topic, records=6_000, candidates=(24,))
+    counts, plan, _ = draw_sample(topic, records=6_000, candidates=(24,))
     found = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
     assert found.low < topic.ratio_on(24) < found.high
     assert found.value < 24 / 3
 
 
 def test_keys_that_were_placed_on_fewer_partitions_move_even_on_the_present_count() -> None:
-    counts, plan, _ = drawn(repartitioned(60_000, keys=500), records=60_000, candidates=(12,))
+    counts, plan, _ = draw_sample(repartition(60_000, keys=500), records=60_000, candidates=(12,))
     found = what_if(12, counts.placements[12], counts, Weighting.from_plan(plan))
     assert found.max_mean_ratio.value < 1.5
     assert found.keys_moved < 0.05
 
 
-def raised(partitioner: str, partitions: int, before: int, seed: int) -> SimulatedTopic:
+def grow_topic(partitioner: str, partitions: int, before: int, seed: int) -> SimulatedTopic:
     """One partitioner places all keys; the first half of the records was placed on fewer partitions."""
     codes = np.random.default_rng(seed).integers(0, KEYS, RECORDS)
-    hashed = hash_keys(partitioner, named(KEYS))[codes]
+    hashed = hash_keys(partitioner, name_keys(KEYS))[codes]
     counts = np.where(np.arange(RECORDS) < RECORDS / 2, before, partitions)
-    return lying(hashed % counts, codes, named(KEYS), partitions)
+    return lying(hashed % counts, codes, name_keys(KEYS), partitions)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +101,8 @@ def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
 ) -> None:
     inside, over_truth = 0, []
     for seed in seeds:
-        case = analysed(raised(partitioner, 12, 6, seed), records, seed).what_if[1]
-        truth = raised(partitioner, 24, 24, seed).ratio()
+        case = analyse_topic(grow_topic(partitioner, 12, 6, seed), records, seed).what_if[1]
+        truth = grow_topic(partitioner, 24, 24, seed).ratio()
         found = case.max_mean_ratio
         inside += found.low - 1e-9 <= truth <= found.high + 1e-9
         over_truth.append(found.value / truth)
@@ -125,28 +118,28 @@ def test_keys_of_an_increased_topic_are_placed_by_the_partitioner_at_work(
 def test_after_a_switch_of_partitioners_the_newer_one_places_all_keys() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, RECORDS)
     newer = np.arange(RECORDS) >= RECORDS / 2
-    found = analysed(produced(codes, named(KEYS), 12, crc32=newer)).what_if[1]
-    truth = produced(codes, named(KEYS), 24, crc32=True).ratio()
+    found = analyse_topic(build_topic(codes, name_keys(KEYS), 12, crc32=newer)).what_if[1]
+    truth = build_topic(codes, name_keys(KEYS), 24, crc32=True).ratio()
     assert found.max_mean_ratio.value == pytest.approx(truth)
 
 
 def test_while_two_partitioners_are_at_work_each_key_keeps_its_own() -> None:
     topic = mixed_partitioners(RECORDS, KEYS)
-    counts, plan, _ = drawn(topic, records=FULL, candidates=(24,))
+    counts, plan, _ = draw_sample(topic, records=FULL, candidates=(24,))
     assert counts.placed_by(24, "crc32").records.tolist() != counts.placements[24].records.tolist()
     mixture = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan))
-    assert analysed(topic).what_if[1] == mixture
+    assert analyse_topic(topic).what_if[1] == mixture
 
 
 def test_nothing_is_predicted_of_an_empty_topic() -> None:
-    counts, plan, _ = drawn(empty(), records=100, candidates=(6,))
+    counts, plan, _ = draw_sample(empty(), records=100, candidates=(6,))
     nothing = Estimate.exact(0.0)
     found = what_if(6, counts.placements[6], counts, Weighting.from_plan(plan))
     assert (found.max_mean_ratio, found.byte_max_mean_ratio, found.records_moved) == (nothing,) * 3
     assert found.keys_moved == 0.0
 
 
-def by_prefix(partitions: int) -> SimulatedTopic:
+def place_by_prefix(partitions: int) -> SimulatedTopic:
     """An own partitioner hashes what is before a key's dash; the shares of prefixes fall like 1 / rank."""
     random = np.random.default_rng(0)
     prefixes = 40
@@ -163,8 +156,8 @@ def to_one_partition(partitions: int) -> SimulatedTopic:
     """A producer sends 30 % of the records to partition 0 itself; murmur2 places the others."""
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, RECORDS)
-    at = hash_keys("murmur2", named(KEYS))[codes] % partitions
-    return lying(np.where(random.random(RECORDS) < 0.3, 0, at), codes, named(KEYS), partitions)
+    at = hash_keys("murmur2", name_keys(KEYS))[codes] % partitions
+    return lying(np.where(random.random(RECORDS) < 0.3, 0, at), codes, name_keys(KEYS), partitions)
 
 
 def few_batches(partitions: int) -> SimulatedTopic:
@@ -172,9 +165,9 @@ def few_batches(partitions: int) -> SimulatedTopic:
     random = np.random.default_rng(3)
     codes = random.integers(0, KEYS, RECORDS)
     codes[random.random(RECORDS) < 0.8] = NULL
-    at = hash_keys("murmur2", named(KEYS))[codes] % partitions
+    at = hash_keys("murmur2", name_keys(KEYS))[codes] % partitions
     batch = random.integers(0, partitions, 25)[np.arange(RECORDS) * 25 // RECORDS]
-    return lying(np.where(codes == NULL, batch, at), codes, named(KEYS), partitions)
+    return lying(np.where(codes == NULL, batch, at), codes, name_keys(KEYS), partitions)
 
 
 @READ
@@ -182,7 +175,7 @@ def few_batches(partitions: int) -> SimulatedTopic:
     ("produced_on", "reason"),
     [
         (
-            by_prefix,
+            place_by_prefix,
             "% of the records with a key are on partitions that no known partitioner (murmur2, CRC32",
         ),
         (to_one_partition, "% of the records with a key are on partitions that no known partitioner"),
@@ -193,20 +186,20 @@ def test_no_prediction_is_given_that_does_not_hold(
     produced_on: type, reason: str, records: int, seeds: range
 ) -> None:
     topic: SimulatedTopic = produced_on(12)
-    counts, plan, _ = drawn(topic, records=records, candidates=(24,))
+    counts, plan, _ = draw_sample(topic, records=records, candidates=(24,))
     promised = what_if(24, counts.placements[24], counts, Weighting.from_plan(plan)).max_mean_ratio
     came_out = produced_on(24).ratio()
     # It would have been far off; so it is not given.
     assert came_out > promised.high + 0.5
     for seed in seeds:
-        result = analysed(topic, records, seed)
+        result = analyse_topic(topic, records, seed)
         assert result.what_if == ()
         assert reason in (result.what_if_withheld or "")
         assert not [sentence for sentence in result.advice if "counts tried" in sentence]
 
 
 def repartitioned_late(partitions: int) -> SimulatedTopic:
-    return repartitioned(RECORDS, KEYS, partitions, before=partitions // 2, at=0.8)
+    return repartition(RECORDS, KEYS, partitions, before=partitions // 2, at=0.8)
 
 
 @READ
@@ -219,16 +212,18 @@ def repartitioned_late(partitions: int) -> SimulatedTopic:
         mixed_partitioners(RECORDS, KEYS, share=1.0),
         mixed_partitioners(RECORDS, KEYS),
         null_keys(RECORDS, KEYS),
-        repartitioned(RECORDS, KEYS, before=6),
+        repartition(RECORDS, KEYS, before=6),
         repartitioned_late(12),
-        repartitioned(RECORDS, KEYS, 5, before=4),
+        repartition(RECORDS, KEYS, 5, before=4),
         uniform(RECORDS, KEYS, 2),
         uniform(RECORDS, KEYS, 1),
-        produced(np.full(RECORDS, NULL), [b"never"], 12),
+        build_topic(np.full(RECORDS, NULL), [b"never"], 12),
     ],
 )
 def test_predictions_that_hold_are_given(topic: SimulatedTopic, records: int, seeds: range) -> None:
     for seed in seeds:
-        result = analysed(topic, records, seed)
+        result = analyse_topic(topic, records, seed)
         assert result.what_if_withheld is None
-        assert [case.partitions for case in result.what_if] == [topic.partitions, 2 * topic.partitions]
+        assert [case.partitions for case in result.what_if] == [
+            topic.partitions * times for times in (1, 2, 4)
+        ]

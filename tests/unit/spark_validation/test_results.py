@@ -28,24 +28,28 @@ from spark_validation.results import (
     to_json,
 )
 from tests.support.skew.analysis import scene
-from tests.support.skew.scenes import empty, hot, measured, report, what_if
+from tests.support.skew.scenes import build_result, empty, hot, report, what_if
 
 SCHEMA = load_schema("skew")
 VALIDATOR = Draft202012Validator(SCHEMA)
 ACCEPTOR = Acceptor(SCHEMA)
-CLASSES = {name: one for name, one in vars(results).items() if is_dataclass(one) and name != "SkewLimits"}
+CLASSES = {
+    name: value for name, value in vars(results).items() if is_dataclass(value) and name != "SkewLimits"
+}
 
 
 def full() -> SkewReport:
     """A report in which every field has a value."""
-    topic = measured(
+    topic = build_result(
         "orders.v1",
         hot_keys=[hot("a", Estimate(0.3, 0.2, 0.4), key="alice")],
         what_ifs=[what_if(6, Estimate(1.4, 1.2, 1.6))],
         advice=["Split it."],
     )
     sample = replace(topic.sample, since_ms=1_760_000_000_000, precision=0.01)
-    partitions = [replace(one, kept_from=5, kept_since_ms=1_760_000_000_000) for one in topic.partitions]
+    partitions = [
+        replace(partition, kept_from=5, kept_since_ms=1_760_000_000_000) for partition in topic.partitions
+    ]
     topic = replace(
         topic,
         sample=sample,
@@ -68,9 +72,9 @@ def full() -> SkewReport:
 
 def bare() -> SkewReport:
     """A report in which every field that can be null is."""
-    topic = measured(hot_keys=[hot("a", Estimate.exact(0.3))])
+    topic = build_result(hot_keys=[hot("a", Estimate.exact(0.3))])
     nothing = replace(topic.sample, since_ms=None, precision=None, achieved=None, notes=())
-    partitions = tuple(replace(one, log_bytes=None) for one in topic.partitions)
+    partitions = tuple(replace(partition, log_bytes=None) for partition in topic.partitions)
     causes = tuple(replace(cause, explains=None) for cause in topic.causes)
     return report(replace(topic, sample=nothing, partitions=partitions, causes=causes), cluster_id=None)
 
@@ -89,17 +93,19 @@ def test_reports_of_every_shape_fit_the_schema_and_come_back_equal(name: str) ->
     assert from_document(document) == SHAPES[name]
 
 
-def of_type(hint: Any) -> st.SearchStrategy[Any]:
+def draw_of_type(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a type as the dataclasses annotate it."""
     if isinstance(hint, types.UnionType):
-        return st.one_of([st.none() if one is types.NoneType else of_type(one) for one in get_args(hint)])
+        return st.one_of(
+            [st.none() if arg is types.NoneType else draw_of_type(arg) for arg in get_args(hint)]
+        )
     if get_origin(hint) is tuple:
-        return st.lists(of_type(get_args(hint)[0]), max_size=2).map(tuple)
+        return st.lists(draw_of_type(get_args(hint)[0]), max_size=2).map(tuple)
     if get_origin(hint) is dict:
-        return st.dictionaries(st.text(max_size=4), of_type(get_args(hint)[1]), max_size=2)
+        return st.dictionaries(st.text(max_size=4), draw_of_type(get_args(hint)[1]), max_size=2)
     if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
-        parts = {one.name: field(hint.__name__, one.name, hints[one.name]) for one in fields(hint)}
+        parts = {item.name: field(hint.__name__, item.name, hints[item.name]) for item in fields(hint)}
         return st.builds(hint, **parts)
     numbers = st.floats(allow_nan=False, allow_infinity=False)
     plain = {str: st.text(max_size=6), int: st.integers(0, 2**63 - 1), float: numbers, bool: st.booleans()}
@@ -114,10 +120,10 @@ def field(kind: str, name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.from_regex(schema["pattern"], fullmatch=True).map(lambda text: text.rstrip("\n"))
     if schema.get("minLength"):
         return st.text(min_size=1, max_size=6)
-    return st.integers(1, 1000) if schema.get("minimum") else of_type(hint)
+    return st.integers(1, 1000) if schema.get("minimum") else draw_of_type(hint)
 
 
-@given(of_type(SkewReport))
+@given(draw_of_type(SkewReport))
 def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: SkewReport) -> None:
     document = plain(one)
     VALIDATOR.validate(document)
@@ -129,15 +135,15 @@ def test_schema_and_dataclasses_have_the_same_fields() -> None:
     assert set(SCHEMA["$defs"]) == CLASSES.keys() - {"SkewReport"}
     for name, kind in CLASSES.items():
         schema = SCHEMA["$defs"].get(name, SCHEMA)
-        expected = [one.name for one in fields(kind)]
+        expected = [item.name for item in fields(kind)]
         expected = ["format_version", *expected] if name == "SkewReport" else expected
         assert list(schema["properties"]) == expected
         optional = {field.name for field in fields(CLASSES[name]) if field.metadata == results.OMITTED}
-        assert schema["required"] == [one for one in expected if one not in optional]
+        assert schema["required"] == [item for item in expected if item not in optional]
         assert schema["additionalProperties"] is False
 
 
-def test_a_report_from_before_predictions_were_withheld_is_read() -> None:
+def test_report_from_before_predictions_were_withheld_is_read() -> None:
     report = SHAPES["bare"]
     assert '"what_if_withheld"' not in to_json(report)
     (topic, *_) = report.topics
@@ -149,7 +155,7 @@ def test_a_report_from_before_predictions_were_withheld_is_read() -> None:
 
 
 @pytest.mark.parametrize("scene_name", ["balanced", "few keys", "null keys", "many keys of uneven size"])
-def test_a_report_from_before_a_fact_existed_is_read(scene_name: str) -> None:
+def test_report_from_before_a_fact_existed_is_read(scene_name: str) -> None:
     made = report(scene(scene_name))
     document = plain(made)
     facts = document["topics"][0]["causes"][0]["facts"]
@@ -175,7 +181,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
         yield from places(below, (*path, step))
 
 
-def at(document: Any, path: tuple[str | int, ...]) -> Any:
+def get_at(document: Any, path: tuple[str | int, ...]) -> Any:
     for step in path:
         document = document[step]
     return document
@@ -186,7 +192,7 @@ def test_no_field_may_be_left_out_and_none_added_anywhere() -> None:
     objects = [
         path
         for path in places(document)
-        if isinstance(at(document, path), dict)
+        if isinstance(get_at(document, path), dict)
         and path[-1:] != ("partitioners",)
         and 1 not in path
         and 2 not in path
@@ -196,12 +202,12 @@ def test_no_field_may_be_left_out_and_none_added_anywhere() -> None:
         field.name for kind in CLASSES.values() for field in fields(kind) if field.metadata == results.OMITTED
     }
     for path in objects:
-        for name in [*(name for name in at(document, path) if name not in optional), "surplus"]:
+        for name in [*(name for name in get_at(document, path) if name not in optional), "surplus"]:
             damaged = copy.deepcopy(document)
             if name == "surplus":
-                at(damaged, path)[name] = 1
+                get_at(damaged, path)[name] = 1
             else:
-                del at(damaged, path)[name]
+                del get_at(damaged, path)[name]
             assert not ACCEPTOR.is_valid(damaged), (path, name)
 
 
@@ -224,7 +230,7 @@ def test_no_field_may_be_left_out_and_none_added_anywhere() -> None:
 )
 def test_values_that_no_report_has_are_refused(path: tuple[str | int, ...], value: object) -> None:
     document = plain(SHAPES["full"])
-    inner = at(document, path[:-1])
+    inner = get_at(document, path[:-1])
     assert inner[path[-1]] != value
     inner[path[-1]] = value
     assert not VALIDATOR.is_valid(document)

@@ -1,4 +1,4 @@
-"""What a Spark session is started with, and what is said where none can start; nothing here starts one."""
+"""Tests of the settings of a Spark session, and of messages where none can start; nothing here starts one."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from spark_validation.configuration import (
 )
 from spark_validation.errors import SparkMissing, SparkUnavailable
 from spark_validation.session import check_master, check_remote
+from tests.support.skew.sessions import start_refused
 
 ROOT = Path(__file__).parents[3]
 PASSWORD = 'Tr0ub4dor "horse" battery'
@@ -32,13 +33,13 @@ PASSWORD = 'Tr0ub4dor "horse" battery'
 # --- settings --------------------------------------------------------------------------------------
 
 
-def test_a_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Path) -> None:
+def test_session_is_local_and_reads_with_two_tasks_for_each_core(tmp_path: Path) -> None:
     found = build_configuration(SessionSettings(), tmp_path)
     assert found["spark.master"] == f"local[{2 * len(os.sched_getaffinity(0))}]"
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
 
 
-def test_the_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
+def test_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
     own = {
         "spark.driver.memory": "9g",
         "spark.ui.enabled": "true",
@@ -55,7 +56,7 @@ def test_the_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
     assert "log4j2.configurationFile" in found["spark.driver.extraJavaOptions"]
 
 
-def test_a_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> None:
+def test_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> None:
     own = {"spark.sql.redaction.options.regex": "nothing"}
     for found in (build_configuration(SessionSettings(conf=own), tmp_path), session_settings(own)):
         assert found["spark.sql.redaction.options.regex"].endswith("|nothing")
@@ -63,7 +64,7 @@ def test_a_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> Non
         assert "jaas" in found["spark.redaction.regex"]
 
 
-def test_a_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) -> None:
+def test_cluster_gets_nothing_that_only_holds_on_this_machine(tmp_path: Path) -> None:
     found = build_configuration(SessionSettings("spark://host:7077"), tmp_path)
     assert found["spark.master"] == "spark://host:7077"
     only_here = {
@@ -102,7 +103,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("url", ["sparks://x:1", "spark://", "local[x]", "spark://host:port", "mesos://a:1"])
-def test_what_is_no_master_is_said_before_java_starts(url: str) -> None:
+def test_what_is_no_master_is_reported_before_java_starts(url: str) -> None:
     with pytest.raises(SparkUnavailable, match="is not the URL of a Spark master") as raised:
         check_master(url)
     assert "spark://host:port" in str(raised.value.hint)
@@ -114,7 +115,7 @@ def test_masters_without_an_address_pass(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["spark://127.0.0.1:{}", "k8s://https://127.0.0.1:{}", "k8s://127.0.0.1:{}"])
-def test_a_master_where_nobody_listens_is_one_line(kind: str) -> None:
+def test_master_where_nobody_listens_is_one_line(kind: str) -> None:
     url = kind.format(free_port())
     with pytest.raises(SparkUnavailable, match="cannot be reached: Connection refused"):
         check_master(url)
@@ -125,7 +126,7 @@ def test_one_living_master_of_several_is_enough() -> None:
         check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_a_token_in_a_connect_url_is_not_repeated() -> None:
+def test_token_in_a_connect_url_is_not_repeated() -> None:
     with pytest.raises(SparkUnavailable, match="cannot be reached") as raised:
         check_remote(f"sc://127.0.0.1:{free_port()}/;token=s3cret")
     assert "s3cret" not in raised.value.message
@@ -134,7 +135,7 @@ def test_a_token_in_a_connect_url_is_not_repeated() -> None:
     assert "s3cret" not in raised.value.message
 
 
-def test_without_the_extra_the_hint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_hint_reports_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pandas" else name)
     with (
         pytest.raises(SparkMissing, match="not installed: pandas") as raised,
@@ -195,61 +196,25 @@ def java(folder: Path, text: str) -> Path:
     return folder
 
 
-# These run in processes of their own: the session of the `spark` fixture lives in this one.
-STARTS = """
-import json, sys
-from pathlib import Path
-from spark_validation import session
-from spark_validation.errors import SkewError
-from spark_validation.session import start
-from spark_validation.configuration import SessionSettings
-session._START_S["spark"] = 12.0
-master, home, conf = sys.argv[1:]
-home = Path(home) if home else None
-settings = SessionSettings(master=master or None, java_home=home, conf=json.loads(conf))
-try:
-    with start(settings):
-        print("started")
-except SkewError as error:
-    print(json.dumps([type(error).__name__, error.message, error.hint]))
-"""
-
-
-def refused(tmp_path: Path, *, master: str = "", home: Path | str = "", **conf: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", STARTS, master, str(home), json.dumps(conf)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    assert not list(tmp_path.glob("kafkaform-spark-*"))
-    answer: list[str] = json.loads(done.stdout)
-    assert "\n" not in answer[1]
-    return answer
-
-
-def test_a_java_that_does_not_start_is_one_line_with_its_reason(
+def test_java_that_does_not_start_is_one_line_with_its_reason(
     tmp_path: Path, golden: SnapshotAssertion
 ) -> None:
     home = java(tmp_path / "home", "echo 'Error: could not reserve memory' >&2; exit 1")
-    kind, message, hint = refused(tmp_path, home=home)
+    kind, message, hint = start_refused(tmp_path, home=home)
     assert kind == "SparkUnavailable"
     assert f"{message}\n{hint}\n" == golden(name="java_failed.txt")
 
 
-def test_a_java_that_is_too_old_is_said_so(tmp_path: Path, golden: SnapshotAssertion) -> None:
+def test_java_that_is_too_old_is_rejected(tmp_path: Path, golden: SnapshotAssertion) -> None:
     text = "echo 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2; exit 1"
-    _, message, hint = refused(tmp_path, home=java(tmp_path / "home", text))
+    _, message, hint = start_refused(tmp_path, home=java(tmp_path / "home", text))
     assert f"{message}\n{hint}\n" == golden(name="java_too_old.txt")
 
 
-def test_a_setting_with_a_sensitive_name_is_on_no_command_line(tmp_path: Path) -> None:
+def test_setting_with_a_sensitive_name_is_on_no_command_line(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     home = java(tmp_path / "home", f"echo \"$@\" >> '{seen}'; env >> '{seen}'; exit 1")
-    refused(tmp_path, home=home, **{"spark.my.password": PASSWORD, "spark.my.colour": "blue"})
+    start_refused(tmp_path, home=home, **{"spark.my.password": PASSWORD, "spark.my.colour": "blue"})
     text = seen.read_text()
     assert "spark.my.colour=blue" in text
     assert "horse" not in text
@@ -258,7 +223,7 @@ def test_a_setting_with_a_sensitive_name_is_on_no_command_line(tmp_path: Path) -
 # --- secrets ---------------------------------------------------------------------------------------
 
 
-def test_the_secrets_of_client_properties_are_hidden() -> None:
+def test_secrets_of_client_properties_are_hidden() -> None:
     properties = {
         "bootstrap.servers": "a:1",
         "security.protocol": "SASL_PLAINTEXT",
@@ -280,5 +245,5 @@ def test_names_of_secrets_are_known(name: str) -> None:
     assert is_sensitive(name)
 
 
-def test_a_short_secret_does_not_hide_half_of_a_message() -> None:
+def test_short_secret_does_not_hide_half_of_a_message() -> None:
     assert hide_values("a cat sat: at", {"at"}) == "a cat sat: [hidden]"

@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth: over many samples each, of topics whose truth is known."""
+"""Tests of the coverage of 95 % intervals: over many samples each, of topics whose truth is known."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from spark_validation.windows import SamplePlan, plan_windows
 from tests.support.skew.simulation import (
     NULL,
     SimulatedTopic,
-    aborted,
+    abort_transactions,
+    add_sizes,
+    build_topic,
     bursts,
-    cleaned,
-    drawn,
+    clean_log,
+    count_sample,
+    draw_sample,
     growing,
     hot_key,
     null_keys,
-    produced,
-    repartitioned,
-    sampled,
+    repartition,
     spans,
     uniform,
-    with_sizes,
     zipf,
 )
 
@@ -52,12 +52,12 @@ Judged = list[tuple[float, Estimate]]
 
 @pytest.fixture(params=DRAWS)
 def draws(request: pytest.FixtureRequest) -> int:
-    """How many samples are drawn; by day enough for an interval that is wrong to be seen."""
+    """Return the number of samples; by day enough for an interval that is wrong to be seen."""
     return int(request.param)
 
 
-def held(judged: Judged) -> float:
-    """How often the truth is in the interval, but for rounding."""
+def measure_coverage(judged: Judged) -> float:
+    """Return how often the truth is in the interval, but for rounding."""
     return sum(found.low * (1 - 1e-9) <= truth <= found.high * (1 + 1e-9) for truth, found in judged) / len(
         judged
     )
@@ -77,18 +77,18 @@ def key_share(counts: KeyCounts, plan: SamplePlan, topic: SimulatedTopic, code: 
 
 
 def binomial(counts: KeyCounts, share: float) -> Estimate:
-    """What the formula for independent draws would say."""
+    """Return the interval by the formula for independent draws."""
     half = 1.96 * math.sqrt(share * (1.0 - share) / int(counts.records.sum()))
     return Estimate(share, share - half, share + half)
 
 
 @cache
 def zipf_draws(draws: int) -> Mapping[str, Judged]:
-    topic = with_sizes(zipf(RECORDS, s=1.1))
+    topic = add_sizes(zipf(RECORDS, s=1.1))
     hottest = int(topic.bytes.argmax())
     judged: dict[str, Judged] = defaultdict(list)
     for seed in range(draws):
-        counts, plan, _ = drawn(topic, records=SAMPLE, seed=seed, candidates=(24,))
+        counts, plan, _ = draw_sample(topic, records=SAMPLE, seed=seed, candidates=(24,))
         weighting = Weighting.from_plan(plan)
         fullest = estimates.estimate_partitions(counts, plan, weighting)[hottest]
         by_bytes = measure_imbalance(weighting.estimate_partitions(counts.bytes))
@@ -116,13 +116,13 @@ def test_intervals_of_listed_keys_allow_for_their_having_been_chosen(
     codes = {hashlib.sha256(key).hexdigest()[:12]: code for code, key in enumerate(topic.keys)}
     judged: Judged = []
     for seed in range(10):
-        counts, plan, _ = drawn(topic, records=size, seed=seed)
+        counts, plan, _ = draw_sample(topic, records=size, seed=seed)
         for key in estimates.estimate_hot_keys(counts, Weighting.from_plan(plan)):
             if key.share.value < 0.01:
                 judged.append((topic.share(codes[key.key_hash]), key.share))
                 judged.append((topic.byte_share(codes[key.key_hash]), key.byte_share))
     assert len(judged) > 40
-    assert held(judged) >= HELD
+    assert measure_coverage(judged) >= HELD
 
 
 @cache
@@ -131,7 +131,7 @@ def burst_draws(draws: int) -> Mapping[str, Judged]:
     judged: dict[str, Judged] = defaultdict(list)
     for seed in range(draws):
         topic = topics[seed % len(topics)]
-        counts, plan, _ = drawn(topic, records=SAMPLE, seed=seed)
+        counts, plan, _ = draw_sample(topic, records=SAMPLE, seed=seed)
         found, truth = key_share(counts, plan, topic), topic.share(0)
         judged["replicates"].append((truth, found))
         judged["binomial"].append((truth, binomial(counts, found.value)))
@@ -150,8 +150,8 @@ def burst_draws(draws: int) -> Mapping[str, Judged]:
         "distinct keys",
     ],
 )
-def test_the_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int) -> None:
-    assert held(zipf_draws(draws)[measured]) >= HELD
+def test_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int) -> None:
+    assert measure_coverage(zipf_draws(draws)[measured]) >= HELD
 
 
 @pytest.mark.parametrize(
@@ -163,59 +163,59 @@ def test_the_interval_holds_the_truth_of_a_zipf_topic(measured: str, draws: int)
         ("24 partitions", 0.4),
     ],
 )
-def test_the_interval_is_narrow_enough_to_be_of_use(measured: str, widest: float, draws: int) -> None:
+def test_interval_is_narrow_enough_to_be_of_use(measured: str, widest: float, draws: int) -> None:
     assert width(zipf_draws(draws)[measured]) < widest
 
 
-def halved(judged: Judged) -> Judged:
+def halve_intervals(judged: Judged) -> Judged:
     """The same estimates, with intervals of half the width."""
     return [(truth, Estimate(e.value, (e.value + e.low) / 2, (e.value + e.high) / 2)) for truth, e in judged]
 
 
 @SIMULATION
-def test_so_many_draws_tell_an_interval_that_is_too_narrow(draws: int) -> None:
+def test_so_many_draws_report_an_interval_that_is_too_narrow(draws: int) -> None:
     judged = {**zipf_draws(draws), **burst_draws(draws)}
     del judged["distinct keys"]  # wider than they need to be
     for name, found in judged.items():
-        assert held(halved(found)) < HELD, name
+        assert measure_coverage(halve_intervals(found)) < HELD, name
 
 
 @SIMULATION
-def test_the_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
-    assert held(burst_draws(draws)["replicates"]) >= HELD
+def test_interval_holds_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
+    assert measure_coverage(burst_draws(draws)["replicates"]) >= HELD
 
 
 @SIMULATION
-def test_the_binomial_formula_does_not_hold_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
-    """Why intervals come from slices: neighbouring records are no independent draws."""
-    assert held(burst_draws(draws)["binomial"]) < 0.5
+def test_binomial_formula_does_not_hold_the_share_of_a_key_that_comes_in_bursts(draws: int) -> None:
+    """Intervals come from slices, as neighbouring records are no independent draws."""
+    assert measure_coverage(burst_draws(draws)["binomial"]) < 0.5
 
 
 @SIMULATION
-def test_the_interval_holds_the_share_of_records_without_a_key(draws: int) -> None:
+def test_interval_holds_the_share_of_records_without_a_key(draws: int) -> None:
     topic = null_keys(RECORDS, share=0.3)
     judged: Judged = []
     for seed in range(draws):
-        counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
+        counts, plan, _ = draw_sample(topic, records=SAMPLE // 2, seed=seed)
         judged.append((topic.share(NULL), estimates.estimate_null_share(counts, Weighting.from_plan(plan))))
-    assert held(judged) >= HELD
+    assert measure_coverage(judged) >= HELD
     assert width(judged) < 0.12
 
 
 @SIMULATION
 @pytest.mark.parametrize(
-    "topic", [uniform(RECORDS), repartitioned(RECORDS)], ids=["equal partitions", "a past partition increase"]
+    "topic", [uniform(RECORDS), repartition(RECORDS)], ids=["equal partitions", "a past partition increase"]
 )
-def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: SimulatedTopic, draws: int) -> None:
+def test_interval_holds_the_ratio_when_no_partition_stands_out(topic: SimulatedTopic, draws: int) -> None:
     """The largest of many equal estimates is too large: that must not be taken for skew."""
     truth, judged = topic.ratio_on(24), []
     for seed in range(draws):
-        counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed, candidates=(24,))
+        counts, plan, _ = draw_sample(topic, records=SAMPLE // 2, seed=seed, candidates=(24,))
         # As by the analysis, which finds that all keys are placed by murmur2 now.
         placed = counts.placed_by(24, "murmur2")
         what_if = predictions.what_if(24, placed, counts, Weighting.from_plan(plan))
         judged.append((truth, what_if.max_mean_ratio))
-    assert held(judged) >= HELD
+    assert measure_coverage(judged) >= HELD
     assert abs(sum(found.value for _, found in judged) / draws - truth) < 0.03
 
 
@@ -224,16 +224,16 @@ def test_the_interval_holds_the_ratio_when_no_partition_stands_out(topic: Simula
     "topic",
     [
         uniform(RECORDS, 20_000),
-        produced([n // 6 for n in range(RECORDS)], [b"%d" % n for n in range(20_000)], 12),
+        build_topic([n // 6 for n in range(RECORDS)], [b"%d" % n for n in range(20_000)], 12),
     ],
     ids=["keys at all times", "keys of one moment each"],
 )
-def test_the_interval_holds_the_number_of_distinct_keys(topic: SimulatedTopic, draws: int) -> None:
+def test_interval_holds_the_number_of_distinct_keys(topic: SimulatedTopic, draws: int) -> None:
     judged: Judged = []
     for seed in range(draws):
-        counts, plan, _ = drawn(topic, records=SAMPLE // 2, seed=seed)
+        counts, plan, _ = draw_sample(topic, records=SAMPLE // 2, seed=seed)
         judged.append((float(topic.distinct), estimate_distinct_keys(counts, Weighting.from_plan(plan))))
-    assert held(judged) >= HELD
+    assert measure_coverage(judged) >= HELD
 
 
 # --- logs with empty offsets, and others whose records are not spread evenly over windows ------------
@@ -257,9 +257,9 @@ class Uneven:
 UNEVEN = {
     # 60 % of the transactions failed, for a while each time, on one key: its partition has half of the
     # offsets, and a twelfth of the records in stretches far between.
-    "aborted": Uneven(lambda: aborted(RECORDS, hot=0.01), key=0),
+    "aborted": Uneven(lambda: abort_transactions(RECORDS, hot=0.01), key=0),
     # 87 % of the offsets are empty: hardly any record in the old half, all of them in the newest part.
-    "compacted": Uneven(lambda: cleaned(hot_key(RECORDS, 8_000, share=0.02), dirty=0.06), key=0),
+    "compacted": Uneven(lambda: clean_log(hot_key(RECORDS, 8_000, share=0.02), dirty=0.06), key=0),
     "growing key space": Uneven(lambda: growing(RECORDS, hot=0.01), key=0),
     "sticky nulls": Uneven(lambda: null_keys(RECORDS, sticky_batch=400)),
     "200 partitions": Uneven(lambda: uniform(RECORDS, 20_000, 200), count=400),
@@ -283,11 +283,11 @@ CASES = [
 
 @cache
 def topic_of(name: str) -> SimulatedTopic:
-    return with_sizes(UNEVEN[name].topic())
+    return add_sizes(UNEVEN[name].topic())
 
 
-def analysed(topic: SimulatedTopic, plan: SamplePlan, count: int) -> tuple[TopicResult, KeyCounts]:
-    counts, layout = sampled(topic, plan, (count,))
+def analyse_coverage(topic: SimulatedTopic, plan: SamplePlan, count: int) -> tuple[TopicResult, KeyCounts]:
+    counts, layout = count_sample(topic, plan, (count,))
     return analyse("t", counts, plan, layout, AnalysisContext(mode="sample", limits=SkewLimits())), counts
 
 
@@ -307,7 +307,7 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
     diagnoses = []
     for seed in range(draws):
         plan = plan_windows(spans(topic), records=SAMPLE, seed=seed)
-        result, counts = analysed(topic, plan, case.count)
+        result, counts = analyse_coverage(topic, plan, case.count)
         diagnoses.append(result.diagnosis)
         weighting = Weighting.from_plan(plan, counts.records)
         what_if = predictions.what_if(case.count, counts.placements[case.count], counts, weighting)
@@ -331,10 +331,10 @@ def uneven_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
 
 @SIMULATION
 @pytest.mark.parametrize(("name", "measure"), CASES)
-def test_the_interval_holds_the_truth_where_windows_differ(name: str, measure: str, draws: int) -> None:
+def test_interval_holds_the_truth_where_windows_differ(name: str, measure: str, draws: int) -> None:
     judged = uneven_draws(name, draws)[0][measure]
     assert len(judged) >= draws / 2
-    assert held(judged) >= HELD
+    assert measure_coverage(judged) >= HELD
 
 
 @SIMULATION
@@ -360,7 +360,7 @@ def test_half_the_interval_does_not_hold_the_truth_where_windows_differ(
     name: str, measure: str, draws: int
 ) -> None:
     """The others are wider than they need to be, but for how wide they may be: see the next test."""
-    assert held(halved(uneven_draws(name, draws)[0][measure])) < HELD
+    assert measure_coverage(halve_intervals(uneven_draws(name, draws)[0][measure])) < HELD
 
 
 WIDEST = {
@@ -390,10 +390,10 @@ SPARSE = ("aborted", "compacted")
 
 @SIMULATION
 @pytest.mark.parametrize("name", SPARSE)
-def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
-    """What few windows meet is neither a hot partition nor a burst, even before reading goes on."""
+def test_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, draws: int) -> None:
+    """A key in few windows is neither a hot partition nor a burst, even before reading goes on."""
     topic = topic_of(name)
-    whole, _ = analysed(topic, plan_windows(spans(topic), records=10**9, seed=0), 24)
+    whole, _ = analyse_coverage(topic, plan_windows(spans(topic), records=10**9, seed=0), 24)
     assert whole.diagnosis == "balanced"
     _, diagnoses = uneven_draws(name, draws)
     assert diagnoses.count("balanced") >= 0.97 * draws
@@ -402,12 +402,12 @@ def test_a_sample_of_a_sparse_log_is_diagnosed_as_the_whole_log_is(name: str, dr
 @SIMULATION
 @pytest.mark.parametrize("size", [2_000, 5_000])
 @pytest.mark.parametrize("dirty", [0.02, 0.1])
-def test_a_small_sample_of_a_compacted_log_of_even_keys_calls_none_hot(
+def test_small_sample_of_a_compacted_log_of_even_keys_calls_none_hot(
     dirty: float, size: int, draws: int
 ) -> None:
-    topic = with_sizes(cleaned(uniform(RECORDS), dirty=dirty))
+    topic = add_sizes(clean_log(uniform(RECORDS), dirty=dirty))
     diagnoses = [
-        analysed(topic, plan_windows(spans(topic), records=size, seed=seed), 24)[0].diagnosis
+        analyse_coverage(topic, plan_windows(spans(topic), records=size, seed=seed), 24)[0].diagnosis
         for seed in range(draws)
     ]
     assert diagnoses.count("balanced") >= 0.95 * draws
@@ -421,13 +421,13 @@ def larger_draws(name: str, draws: int) -> tuple[Mapping[str, Judged], tuple[str
     diagnoses = []
     for seed in range(draws):
         plan = plan_windows(spans(topic), records=SAMPLE, seed=seed)
-        result, _ = analysed(topic, plan, case.count)
+        result, _ = analyse_coverage(topic, plan, case.count)
         for _ in range(PASSES - 1):
             larger = plan_next_sample(result, plan, records=SAMPLE, precision=None)
             if larger is None:
                 break
             plan = larger
-            result, _ = analysed(topic, plan, case.count)
+            result, _ = analyse_coverage(topic, plan, case.count)
         assert result.sample.records >= 0.9 * SAMPLE
         diagnoses.append(result.diagnosis)
         judged["ratio"].append((topic.ratio(), result.by_records.max_mean_ratio))
@@ -443,5 +443,5 @@ def test_reading_goes_on_in_a_sparse_log_and_makes_intervals_much_narrower(name:
     first, _ = uneven_draws(name, draws)
     assert diagnoses.count("balanced") >= draws - draws // 60
     for measure, found in judged.items():
-        assert held(found) >= HELD, measure
+        assert measure_coverage(found) >= HELD, measure
         assert width(found) < 0.6 * width(first[measure]), measure

@@ -86,7 +86,7 @@ def test_policies_are_given_one_by_one_or_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [[], {"a": 1}, {"a": {"maxKeyShare": True}}, {"a": {"maxKeyShare": None}}])
-def test_a_file_of_something_else_is_no_policies(
+def test_file_of_something_else_is_no_policies(
     tmp_path: Path, policy: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "policies.json"
@@ -97,8 +97,8 @@ def test_a_file_of_something_else_is_no_policies(
     assert "error: argument --policies: " in capsys.readouterr().err
 
 
-def test_each_result_is_judged_and_what_has_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    good, hot = samples.balanced("good"), samples.hot()
+def test_each_result_is_judged_and_what_has_none_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    good, hot = samples.build_balanced("good"), samples.hot()
     strict = SkewLimits(max_partition_ratio=1.5)
     refused = ReadingFailed("this account may not read topic closed", hint="grant it READ")
     outcome: dict[str, TopicResult | SkewError] = {
@@ -109,7 +109,7 @@ def test_each_result_is_judged_and_what_has_none_is_told(capsys: pytest.CaptureF
     }
     results, failed = _judge(outcome, {"good": strict, "payments.v1": strict, "closed": strict})
     assert failed
-    assert [(one.policy and one.policy.status) for one in results] == [None, "pass", "fail"]
+    assert [(result.policy and result.policy.status) for result in results] == [None, "pass", "fail"]
     refusal, broken = capsys.readouterr().err.splitlines()
     assert refusal == "not read: this account may not read topic closed (grant it READ)"
     assert broken.startswith("fail: payments.v1: partition ")
@@ -126,11 +126,11 @@ def test_without_any_result_there_is_an_error() -> None:
         _judge({"a": refused, "b": refused}, {})
 
 
-def test_the_package_says_the_version_of_the_tool_it_is_part_of() -> None:
+def test_package_reports_the_version_of_the_tool_it_is_part_of() -> None:
     assert spark_validation.__version__ == kafkaform.__version__
 
 
-def test_the_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> None:
+def test_package_is_shipped_whole_and_runs_from_its_zip(tmp_path: Path) -> None:
     archive = zip_package(tmp_path)
     with zipfile.ZipFile(archive) as found:
         names = set(found.namelist())
@@ -157,7 +157,7 @@ def properties_of(folder: Path, text: str, *words: str) -> dict[str, str]:
     return client_properties(build_parser().parse_args(given))
 
 
-def test_a_command_config_has_librdkafkas_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_config_has_librdkafkas_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         "# of the platform team\n! and another\n\n bootstrap.servers = a:1\nsasl.password=p=a${b}\\c\n"
         "ssl.ca.pem=-----BEGIN-----\\nMII\nisolation.level=read_uncommitted\ngroup.id=mine\n"
@@ -197,7 +197,7 @@ def test_what_only_java_knows_is_refused_by_name_with_what_to_write(
 # --- retention -------------------------------------------------------------------------------------
 
 
-def test_nothing_is_said_where_nothing_was_removed() -> None:
+def test_nothing_is_reported_where_nothing_was_removed() -> None:
     spans = [Span(0, 100, 1100), Span(1, 0, 0)]
     assert retention_notes(plan_windows(spans, records=1000, seed=1), spans) == ()
 
@@ -210,7 +210,7 @@ def test_what_retention_removed_is_counted_and_named() -> None:
     assert "(partition 0)" in note
 
 
-def test_a_partition_that_is_gone_is_all_removed() -> None:
+def test_partition_that_is_gone_is_all_removed() -> None:
     plan = plan_windows([Span(number, 0, 10) for number in range(8)], records=80, seed=1)
     (note,) = retention_notes(plan, [])
     assert "up to 80 were removed" in note
@@ -247,7 +247,7 @@ def test_no_secret_is_sent_to_a_connect_server() -> None:
     assert "--master" in str(error.hint)
 
 
-def test_nothing_is_said_about_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_reported_about_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     """PySpark 4.3 warns of pandas 3 as its session starts."""
 
     @contextmanager
@@ -260,4 +260,4 @@ def test_nothing_is_said_about_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submit, "write_report", lambda *_: 0)
     with pytest.warns(FutureWarning) as warned:
         assert submit.run(["--topic", "a", "--output", "a.json"]) == 0
-    assert [str(one.message) for one in warned] == ["another warning"]
+    assert [str(item.message) for item in warned] == ["another warning"]

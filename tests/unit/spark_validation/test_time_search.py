@@ -1,4 +1,4 @@
-"""What is counted since a time, in logs whose times mislead a search, against what was written since then."""
+"""Tests of counts since a time, in logs whose times mislead a search, against the records written since."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Log:
     bytes: int | None = None
 
     def first(self, since_ms: int) -> tuple[int, int] | None:
-        """What a broker finds."""
+        """Return the offset that a broker finds."""
         kept = (n for n in range(self.start, len(self.times)) if n not in self.removed)
         return next(((n, self.times[n]) for n in kept if self.times[n] >= since_ms), None)
 
     def read(self, offset: int) -> list[tuple[int, int]]:
-        """What a consumer gets."""
+        """Return the records that a consumer gets."""
         hidden = self.removed | self.markers
         kept = (n for n in range(max(offset, self.start), len(self.times)) if n not in hidden)
         return [(n, self.times[n]) for n, _ in zip(kept, range(16), strict=False)]
 
     def count(self, since_ms: int) -> int:
-        """What was written, markers included."""
+        """Return the records written, markers included."""
         return sum(1 for at in self.written if at >= since_ms)
 
 
@@ -100,7 +100,7 @@ def _trim(logs: list[Log]) -> None:
     logs[0].start = len(logs[0].times) - 1_000
 
 
-def _behind_at_start(logs: list[Log]) -> None:
+def _set_back_clocks(logs: list[Log]) -> None:
     _trim(logs)
     for n in (0, 1, 2):
         logs[0].times[logs[0].start + n] -= 10 * HOUR
@@ -138,7 +138,7 @@ def _replay(logs: list[Log]) -> None:
     _trim(logs)
 
 
-def _paused(logs: list[Log]) -> None:
+def _pause_partition(logs: list[Log]) -> None:
     """Partition 3 got its records 20 hours ago, and some just now."""
     logs[3].written = [NOW - 20 * HOUR + n for n in range(RECORDS)] + [NOW - 60_000 + n for n in range(50)]
     logs[3].times = logs[3].written[:]
@@ -191,13 +191,13 @@ SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "a clock a day ahead": (lambda: topic(_days_ahead, 3_000), READ),
     "sent again": (lambda: topic(_sent_again), KNOWN_BOTH),
     "trimmed": (lambda: topic(_trim, 3_000), KNOWN_BOTH),
-    "clock behind": (lambda: topic(_behind_at_start, 3_000), KNOWN_BOTH),
+    "clock behind": (lambda: topic(_set_back_clocks, 3_000), KNOWN_BOTH),
     "lagging": (lambda: topic(_lagging), NEVER),
     "alone": (lambda: topic(_alone, 3_000), NEVER),
     "clean": (lambda: topic(_clean, 3_000), NEVER),
     "replayed": (lambda: topic(_replay, 3_000), READ),
     # By offsets alone, it looks like the batch of a clock that is ahead.
-    "paused": (lambda: topic(_paused), READ),
+    "paused": (lambda: topic(_pause_partition), READ),
     "all paused": (lambda: topic(_all_paused), KNOWN_BOTH),
     "emptied by hand": (lambda: topic(_empty_by_hand, 3_000), NEVER),
     "emptied by time": (lambda: topic(_empty_by_time), KNOWN_BOTH),
@@ -210,7 +210,7 @@ SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
 
 
 @cache
-def made(name: str) -> Mapping[TopicPartition, Log]:
+def build_logs(name: str) -> Mapping[TopicPartition, Log]:
     return {("t", number): log for number, log in enumerate(SCENES[name][0]())}
 
 
@@ -222,7 +222,7 @@ def find(
 
 
 def arrivals(name: str, since_ms: int | None = None, *, read: bool = False) -> TopicArrivals:
-    logs = made(name)
+    logs = build_logs(name)
 
     def look(places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Sequence[tuple[int, int]]]:
         return {place: logs[place].read(offset) for place, offset in places.items()}
@@ -255,7 +255,7 @@ def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> 
             if period.unknown is not None:
                 assert not period.counts
                 continue
-            truth = [log.count(period.since_ms or 0) for log in made(name).values()]
+            truth = [log.count(period.since_ms or 0) for log in build_logs(name).values()]
             mean = sum(truth) / len(truth)
             if period.since_ms is None:
                 assert list(period.counts) == truth
@@ -269,9 +269,9 @@ def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> 
 
 
 @pytest.mark.parametrize("name", ["a clock ahead", "alone", "clean"])
-def test_a_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
+def test_burst_is_not_counted_where_a_search_is_misled(name: str) -> None:
     for scene, known in ((name, False), ("in order", True)):
-        logs = made(scene)
+        logs = build_logs(scene)
         search = TimeSearch(
             {place: LogEnds(0, len(log.times)) for place, log in logs.items()},
             {place: log.times[0] for place, log in logs.items()},

@@ -52,7 +52,7 @@ def larger(plan: SamplePlan, part: float, share: float) -> SamplePlan:
 plans = first_plans | st.builds(larger, first_plans, found, st.floats(0.0, 1.0))
 
 
-def by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
+def group_by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
     found = defaultdict(list)
     for window in plan.windows:
         found[window.partition].append(window)
@@ -61,25 +61,25 @@ def by_partition(plan: SamplePlan) -> dict[int, list[Window]]:
 
 @given(plans)
 def test_windows_lie_inside_their_span_and_do_not_overlap(plan: SamplePlan) -> None:
-    for partition, windows in by_partition(plan).items():
+    for partition, windows in group_by_partition(plan).items():
         span = plan.spans[partition]
         assert span.start <= windows[0].start
         assert windows[-1].end <= span.end
         assert all(window.start < window.end for window in windows)
-        assert all(one.end <= other.start for one, other in itertools.pairwise(windows))
+        assert all(first.end <= second.start for first, second in itertools.pairwise(windows))
 
 
 @given(plans)
-def test_a_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> None:
-    for windows in by_partition(plan).values():
+def test_partition_has_at_most_one_window_in_each_slice(plan: SamplePlan) -> None:
+    for windows in group_by_partition(plan).values():
         replicates = [window.replicate for window in windows]
         assert replicates == sorted(set(replicates))
         assert all(0 <= number < plan.replicates for number in replicates)
 
 
 @given(plans)
-def test_a_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: SamplePlan) -> None:
-    for partition, windows in by_partition(plan).items():
+def test_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: SamplePlan) -> None:
+    for partition, windows in group_by_partition(plan).items():
         if plan.read_whole[partition]:
             continue
         span = plan.spans[partition]
@@ -92,13 +92,13 @@ def test_a_sampled_partition_has_a_window_of_one_size_in_every_stratum(plan: Sam
 
 
 @given(plans)
-def test_a_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
-    windows = by_partition(plan)
+def test_partition_read_whole_is_read_without_a_gap(plan: SamplePlan) -> None:
+    windows = group_by_partition(plan)
     for span in plan.spans:
         if plan.read_whole[span.partition] and span.records:
             mine = windows[span.partition]
             assert (mine[0].start, mine[-1].end) == (span.start, span.end)
-            assert all(one.end == other.start for one, other in itertools.pairwise(mine))
+            assert all(first.end == second.start for first, second in itertools.pairwise(mine))
 
 
 @given(plans)
@@ -124,7 +124,7 @@ def test_about_as_many_records_are_read_as_are_wanted(spans: list[Span], records
 
 
 @given(all_spans(), st.integers(0, 10**6))
-def test_the_same_seed_gives_the_same_windows(spans: list[Span], seed: int) -> None:
+def test_same_seed_gives_the_same_windows(spans: list[Span], seed: int) -> None:
     assert plan_windows(spans, records=10_000, seed=seed) == plan_windows(spans, records=10_000, seed=seed)
 
 
@@ -134,7 +134,7 @@ def test_another_seed_gives_other_windows() -> None:
     assert len(seen) == 20
 
 
-def test_a_window_is_at_any_place_of_its_part() -> None:
+def test_window_is_at_any_place_of_its_part() -> None:
     """Also at its very beginning and end: records at the edges are as likely to be seen."""
     span = Span(0, 1_000, 1_000 + 16_000)
     firsts = set()
@@ -148,7 +148,7 @@ def test_a_window_is_at_any_place_of_its_part() -> None:
         assert starts == set(range(edge, edge + 1_000 - 890 + 1))
 
 
-def test_a_larger_partition_is_read_in_proportion() -> None:
+def test_larger_partition_is_read_in_proportion() -> None:
     plan = plan_windows([Span(0, 0, 900_000), Span(1, 0, 100_000)], records=16_000, seed=1)
     assert plan.offsets_read[0] == 9 * plan.offsets_read[1]
     assert plan.weights[0] == plan.weights[1]
@@ -172,42 +172,44 @@ def test_empty_partitions_do_not_cost_windows() -> None:
     assert {window.partition for window in plan.windows} == set(range(8))
 
 
-def test_a_topic_without_records_has_no_windows() -> None:
+def test_topic_without_records_has_no_windows() -> None:
     plan = plan_windows([Span(0, 7, 7), Span(1, 9, 3)], records=10_000, seed=1)
     assert plan.windows == ()
     assert plan.full
     assert plan.weights == (0.0, 0.0)
 
 
-def test_a_short_topic_is_read_whole() -> None:
+def test_short_topic_is_read_whole() -> None:
     plan = plan_windows([Span(0, 0, 3_000), Span(1, 5, 1_005)], records=4_000, seed=1)
     assert plan.full
     assert plan.weights == (1.0, 1.0)
 
 
-def test_a_short_partition_is_read_whole_beside_long_ones() -> None:
+def test_short_partition_is_read_whole_beside_long_ones() -> None:
     plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 90)], records=10_000, seed=1)
     assert plan.read_whole == (False, True)
     assert not plan.full
 
 
 @given(first_plans, found, st.floats(0.0, 1.0))
-def test_a_larger_sample_has_more_of_every_partition_within_bounds(
+def test_larger_sample_has_more_of_every_partition_within_bounds(
     plan: SamplePlan, part: float, share: float
 ) -> None:
-    more = larger(plan, part, share)
-    assert more.spans == plan.spans
-    assert plan.replicates <= more.replicates <= min(2 * plan.replicates, MAX_PER_PARTITION_LATER)
-    for span, before, after in zip(plan.spans, plan.offsets_read, more.offsets_read, strict=True):
+    larger_part = larger(plan, part, share)
+    assert larger_part.spans == plan.spans
+    assert plan.replicates <= larger_part.replicates <= min(2 * plan.replicates, MAX_PER_PARTITION_LATER)
+    for span, before, after in zip(plan.spans, plan.offsets_read, larger_part.offsets_read, strict=True):
         # The windows are of equal length, so that a few offsets less than wanted are read.
-        assert after >= min(span.records, min(before * MAX_GROWTH, span.records * share) - more.replicates)
-        assert after > before - more.replicates
+        assert after >= min(
+            span.records, min(before * MAX_GROWTH, span.records * share) - larger_part.replicates
+        )
+        assert after > before - larger_part.replicates
         assert after <= max(MAX_GROWTH * before / 0.9, before) + 1
 
 
 def test_windows_with_few_records_grow_more() -> None:
     plan = plan_windows([Span(0, 0, 10**6), Span(1, 0, 10**6)], records=20_000, seed=1)
-    more = larger_plan(plan, [10_000, 40], share=0.02)
-    assert more.offsets_read[0] == 2 * plan.offsets_read[0]
-    assert more.replicates == 2 * plan.replicates
-    assert more.offsets_read[1] == (SMALLEST * more.replicates) / 40 * plan.offsets_read[1]
+    enlarged = larger_plan(plan, [10_000, 40], share=0.02)
+    assert enlarged.offsets_read[0] == 2 * plan.offsets_read[0]
+    assert enlarged.replicates == 2 * plan.replicates
+    assert enlarged.offsets_read[1] == (SMALLEST * enlarged.replicates) / 40 * plan.offsets_read[1]

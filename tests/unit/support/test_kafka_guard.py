@@ -17,12 +17,12 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.timeout(60)
 def test_guard_ends_the_cluster_of_its_session_alone(tmp_path: Path) -> None:
-    mine, other = tmp_path / "mine", tmp_path / "mine-not"
+    mine, second = tmp_path / "mine", tmp_path / "mine-not"
     (mine / "node-1").mkdir(parents=True)
-    other.mkdir()
+    second.mkdir()
     node, stranger = (
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, cwd=directory)
-        for directory in (mine / "node-1", other)
+        for directory in (mine / "node-1", second)
     )
     guard = subprocess.Popen(
         [sys.executable, "-m", "tests.support.clusters.guard", mine], stdin=subprocess.PIPE, cwd=ROOT
@@ -34,7 +34,7 @@ def test_guard_ends_the_cluster_of_its_session_alone(tmp_path: Path) -> None:
     assert not mine.exists()
     assert stranger.poll() is None
     stranger.communicate(b"\n")
-    assert other.exists()
+    assert second.exists()
     assert node.stdin is not None
     node.stdin.close()
 
@@ -43,12 +43,12 @@ def test_group_clusters_are_shared_and_ended(monkeypatch: pytest.MonkeyPatch) ->
     log: list[str] = []
 
     @contextmanager
-    def noted(brokers: int, **_: object) -> Iterator[object]:
+    def note_start(brokers: int, **_: object) -> Iterator[object]:
         log.append(f"start {brokers}")
         yield object()
         log.append(f"end {brokers}")
 
-    monkeypatch.setattr(kafka_fixtures, "guarded", noted)
+    monkeypatch.setattr(kafka_fixtures, "guarded", note_start)
     clusters = kafka_fixtures.GroupClusters()
     first = clusters.running("kafka3", 3)
     assert clusters.running("kafka3", 3) is first

@@ -26,7 +26,7 @@ from scripts.list_messages import ALLOWED, ROOT, Message, find_problems, list_me
         ("schemas/audit.schema.json", "schema", "The consents that the change had."),
     ],
 )
-def test_a_message_of_each_sort_is_listed(file: str, sort: str, text: str) -> None:
+def test_message_of_each_sort_is_listed(file: str, sort: str, text: str) -> None:
     assert [m for m in list_messages(ROOT / file) if m.sort == sort and text in m.text]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the lock under faults count."""
+"""Tests of the counts in the tests of the lock under faults."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_folder_rules_are_enforced(pytester: pytest.Pytester, file: str, text: s
     ("chosen", "count"),
     [("nightly", 2), ("not nightly", 2), ("unit", 1), ("kafka", 2), ("kafka and nightly", 1)],
 )
-def test_a_folder_is_a_marker(pytester: pytest.Pytester, chosen: str, count: int) -> None:
+def test_folder_is_a_marker(pytester: pytest.Pytester, chosen: str, count: int) -> None:
     reason = NIGHTLY.format('("it waits for an hour")')
     plain = "def test_it(): pass\n"
     files = {
@@ -166,7 +166,7 @@ def test_by_name():
 def test_by_path():
     subprocess.run([shutil.which("java"), "-version"], check=True)
 
-def test_a_script_of_that_name(monkeypatch, tmp_path):
+def test_script_of_that_name(monkeypatch, tmp_path):
     script = tmp_path / "java"
     script.write_text("#!/bin/sh\\necho 'no JVM'\\n")
     script.chmod(0o755)
@@ -181,17 +181,17 @@ def test_only_a_unit_test_is_kept_from_starting_a_jvm(tmp_path: Path) -> None:
     conftest = ROOT.joinpath("tests/unit/conftest.py").read_text()
     files = {"tests/unit/conftest.py": conftest}
     files |= {f"tests/{folder}/test_{folder}.py": STARTS_JAVA for folder in ("kafka", "unit")}
-    said = pytest_in(tmp_path, files, "-rA", "--tb=line").stdout
-    outcomes = {line.split(" - ")[0] for line in said.splitlines() if line.startswith(("PASSED", "FAILED"))}
+    output = pytest_in(tmp_path, files, "-rA", "--tb=line").stdout
+    outcomes = {line.split(" - ")[0] for line in output.splitlines() if line.startswith(("PASSED", "FAILED"))}
     assert outcomes == {
         "PASSED tests/kafka/test_kafka.py::test_by_name",
         "PASSED tests/kafka/test_kafka.py::test_by_path",
-        "PASSED tests/kafka/test_kafka.py::test_a_script_of_that_name",
+        "PASSED tests/kafka/test_kafka.py::test_script_of_that_name",
         "FAILED tests/unit/test_unit.py::test_by_name",
         "FAILED tests/unit/test_unit.py::test_by_path",
-        "PASSED tests/unit/test_unit.py::test_a_script_of_that_name",
-    }, said
-    assert "JavaStartedError: tests/unit/test_unit.py::test_by_name starts a JVM" in said
+        "PASSED tests/unit/test_unit.py::test_script_of_that_name",
+    }, output
+    assert "JavaStartedError: tests/unit/test_unit.py::test_by_name starts a JVM" in output
 
 
 DRAWING = """

@@ -37,7 +37,7 @@ def test_plans_are_of_all_sorts() -> None:
     assert {type(planned.change) for planned in changes} == {Create, Update, Delete}
     assert {planned.status for planned in changes} == {*Status}
     assert {planned.origin for planned in changes} == {None, *ChangeOrigin}
-    assert {one.risk for planned in changes for one in assessments(planned.change)} == {*Risk}
+    assert {assessment.risk for planned in changes for assessment in assessments(planned.change)} == {*Risk}
     assert all(bool(planned.earlier) == (planned.origin is ChangeOrigin.MIXED) for planned in changes)
     assert {bool(planned.location) for planned in changes} == {True, False}
     for bite in ("\x1b[2J\x1b[31m", "\n```\n", "<!--", "@octocat", "$(rm -rf /)"):

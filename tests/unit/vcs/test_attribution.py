@@ -1,4 +1,4 @@
-"""Which changes a branch asks for, and which would be there without it."""
+"""Tests of the changes that a branch asks for, apart from those that exist without it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,21 @@ from kafkaform.rules import RuleContext
 from kafkaform.vcs.branch import BranchComparison, attribute_changes, merge_declarations
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import DAY, WEEK, absent, declared, group_ref, made, plan_for, topic
+from tests.support.plans.scenes import (
+    DAY,
+    WEEK,
+    absent,
+    create_topic,
+    declare_topic,
+    group_ref,
+    plan_for,
+    topic,
+)
 
 UNREAD = RuleContext(())
 NAMES = st.sampled_from("abc")
 TOPICS = builds(
-    lambda name, partitions, retention: declared(name, partitions, retention_ms=retention),
+    lambda name, partitions, retention: declare_topic(name, partitions, retention_ms=retention),
     NAMES,
     st.sampled_from([3, 6]),
     st.sampled_from([DAY, WEEK, None]),
@@ -55,25 +64,25 @@ def list_origins(plan: Plan) -> dict[str, tuple[ChangeOrigin | None, tuple[str, 
 
 def test_each_change_has_its_origin(memory: MemoryCluster) -> None:
     for name in ("drifted", "edited", "both", "doomed", "doomed-before"):
-        made(memory, name, retention_ms=DAY)
+        create_topic(memory, name, retention_ms=DAY)
     earlier = [
-        declared("drifted", retention_ms=WEEK),
-        declared("edited", retention_ms=DAY),
-        declared("both", retention_ms=WEEK),
-        declared("doomed", retention_ms=DAY),
+        declare_topic("drifted", retention_ms=WEEK),
+        declare_topic("edited", retention_ms=DAY),
+        declare_topic("both", retention_ms=WEEK),
+        declare_topic("doomed", retention_ms=DAY),
         absent("doomed-before"),
-        declared("missing"),
-        declared("missing-and-edited", 3),
+        declare_topic("missing"),
+        declare_topic("missing-and-edited", 3),
     ]
     now = [
-        declared("drifted", retention_ms=WEEK),
-        declared("edited", retention_ms=WEEK),
-        declared("both", 6, retention_ms=WEEK),
+        declare_topic("drifted", retention_ms=WEEK),
+        declare_topic("edited", retention_ms=WEEK),
+        declare_topic("both", 6, retention_ms=WEEK),
         absent("doomed"),
         absent("doomed-before"),
-        declared("missing"),
-        declared("missing-and-edited", 6),
-        declared("new"),
+        declare_topic("missing"),
+        declare_topic("missing-and-edited", 6),
+        declare_topic("new"),
     ]
     assert list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
         "drifted": (ChangeOrigin.DRIFT, ()),
@@ -89,32 +98,38 @@ def test_each_change_has_its_origin(memory: MemoryCluster) -> None:
 
 def test_moves_of_replicas_have_the_origin_of_their_cause(memory: MemoryCluster) -> None:
     for name in ("drifted", "edited"):
-        made(memory, name, 2, 1, retention_ms=DAY)
-    earlier = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 1, retention_ms=WEEK)]
-    now = [declared("drifted", 2, 3, retention_ms=DAY), declared("edited", 2, 3, retention_ms=WEEK)]
+        create_topic(memory, name, 2, 1, retention_ms=DAY)
+    earlier = [
+        declare_topic("drifted", 2, 3, retention_ms=DAY),
+        declare_topic("edited", 2, 1, retention_ms=WEEK),
+    ]
+    now = [declare_topic("drifted", 2, 3, retention_ms=DAY), declare_topic("edited", 2, 3, retention_ms=WEEK)]
     assert list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
         "drifted": (ChangeOrigin.DRIFT, ()),
         "edited": (ChangeOrigin.MIXED, ("config.retention.ms",)),
     }
 
 
-def test_a_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
+def test_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
     memory: MemoryCluster,
 ) -> None:
-    made(memory, "given-up", retention_ms=DAY)
-    made(memory, "stray", retention_ms=DAY)
+    create_topic(memory, "given-up", retention_ms=DAY)
+    create_topic(memory, "stray", retention_ms=DAY)
     reset = Undeclared.RESET
-    earlier = [declared("given-up", retention_ms=DAY), declared("stray", undeclared=reset)]
-    now = [declared("given-up", undeclared=reset), declared("stray", undeclared=reset)]
+    earlier = [declare_topic("given-up", retention_ms=DAY), declare_topic("stray", undeclared=reset)]
+    now = [declare_topic("given-up", undeclared=reset), declare_topic("stray", undeclared=reset)]
     found = list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
     assert found == {"given-up": (ChangeOrigin.BRANCH, ()), "stray": (ChangeOrigin.DRIFT, ())}
 
 
 def test_removed_manifest_is_noted(memory: MemoryCluster) -> None:
-    made(memory, "a")
-    made(memory, "b")
+    create_topic(memory, "a")
+    create_topic(memory, "b")
     plan = attribute_changes(
-        plan_for(memory, declared("a")), [declared("a"), declared("b")], [declared("a")], UNREAD
+        plan_for(memory, declare_topic("a")),
+        [declare_topic("a"), declare_topic("b")],
+        [declare_topic("a")],
+        UNREAD,
     )
     notes = [note for note in plan.diagnostics if note.code == "KF424"]
     assert [note.message.split()[0] for note in notes] == ["Topic/b"]
@@ -124,9 +139,9 @@ def test_removed_manifest_is_noted(memory: MemoryCluster) -> None:
 def test_without_edits_all_is_drift(live: list[object], declared_: list[object]) -> None:
     memory = _living(live)
     plan = plan_for(memory, *declared_)  # type: ignore[arg-type]
-    told = attribute_changes(plan, declared_, declared_, UNREAD)  # type: ignore[arg-type]
-    assert all(change.origin is ChangeOrigin.DRIFT for change in told.changes)
-    assert [change.change for change in told.changes] == [change.change for change in plan.changes]
+    changes = attribute_changes(plan, declared_, declared_, UNREAD)  # type: ignore[arg-type]
+    assert all(change.origin is ChangeOrigin.DRIFT for change in changes.changes)
+    assert [change.change for change in changes.changes] == [change.change for change in plan.changes]
 
 
 @given(SETS, SETS)
@@ -134,37 +149,53 @@ def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
     before: list[object], declared_: list[object]
 ) -> None:
     memory = _living(before)
-    told = attribute_changes(plan_for(memory, *declared_), before, declared_, UNREAD)  # type: ignore[arg-type]
-    assert all(change.origin is ChangeOrigin.BRANCH for change in told.changes)
+    changes = attribute_changes(plan_for(memory, *declared_), before, declared_, UNREAD)  # type: ignore[arg-type]
+    assert all(change.origin is ChangeOrigin.BRANCH for change in changes.changes)
 
 
 def merge(
     before: list[Desired], since: list[Desired], mine: list[Desired]
 ) -> tuple[dict[str, object], list[str], list[str]]:
     desired, taken, conflicts = merge_declarations(before, since, mine)
-    return {one.ref.name: one.state for one in desired}, taken, conflicts
+    return {item.ref.name: item.state for item in desired}, taken, conflicts
 
 
 def test_both_sides_are_merged_and_the_branch_wins() -> None:
     # What only one side changed is taken from it.
-    before = [declared("a", 3, retention_ms=DAY), declared("b"), declared("c"), absent("d")]
-    since = [declared("a", 3, retention_ms=WEEK), declared("b", 6), declared("new"), declared("d")]
-    mine = [declared("a", 6, retention_ms=DAY), declared("b"), declared("mine"), absent("d"), declared("c")]
+    before = [declare_topic("a", 3, retention_ms=DAY), declare_topic("b"), declare_topic("c"), absent("d")]
+    since = [
+        declare_topic("a", 3, retention_ms=WEEK),
+        declare_topic("b", 6),
+        declare_topic("new"),
+        declare_topic("d"),
+    ]
+    mine = [
+        declare_topic("a", 6, retention_ms=DAY),
+        declare_topic("b"),
+        declare_topic("mine"),
+        absent("d"),
+        declare_topic("c"),
+    ]
     states, taken, conflicts = merge(before, since, mine)
-    expected = [declared("a", 6, retention_ms=WEEK), declared("b", 6), declared("new"), declared("mine")]
-    assert states == {one.ref.name: one.state for one in [*expected, declared("d")]}
+    expected = [
+        declare_topic("a", 6, retention_ms=WEEK),
+        declare_topic("b", 6),
+        declare_topic("new"),
+        declare_topic("mine"),
+    ]
+    assert states == {item.ref.name: item.state for item in [*expected, declare_topic("d")]}
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
     # Where both sides changed a field the branch is kept and named.
-    before = [declared("a", 3), declared("gone"), declared("kept")]
-    since = [declared("a", 6), declared("gone", 6), declared("kept", 6)]
-    states, taken, conflicts = merge(before, since, [declared("a", 9), absent("gone")])
-    assert states == {"a": declared("a", 9).state, "gone": None}
+    before = [declare_topic("a", 3), declare_topic("gone"), declare_topic("kept")]
+    since = [declare_topic("a", 6), declare_topic("gone", 6), declare_topic("kept", 6)]
+    states, taken, conflicts = merge(before, since, [declare_topic("a", 9), absent("gone")])
+    assert states == {"a": declare_topic("a", 9).state, "gone": None}
     assert (taken, conflicts) == ([], ["Topic/a", "Topic/gone"])
 
 
 @given(SETS, SETS)
 def test_merging_nothing_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
-    desired = {one.ref: one for one in mine}
+    desired = {item.ref: item for item in mine}
     assert {d.ref: d for d in merge_declarations(before, before, mine)[0]} == desired
     assert {d.ref: d for d in merge_declarations(before, mine, before)[0]} == desired
     assert {d.ref: d for d in merge_declarations(before, mine, mine)[0]} == desired
@@ -172,23 +203,31 @@ def test_merging_nothing_changes_nothing(before: list[Desired], mine: list[Desir
 
 def _living(wanted: list[object]) -> MemoryCluster:
     memory = MemoryCluster()
-    for one in wanted:
-        state = one.state  # type: ignore[attr-defined]
+    for item in wanted:
+        state = item.state  # type: ignore[attr-defined]
         if state is not None:
             configs = {"retention_ms": value} if (value := state.get("config.retention.ms")) else {}
-            made(memory, one.ref.name, state["partitions"], **configs)  # type: ignore[attr-defined]
+            create_topic(memory, item.ref.name, state["partitions"], **configs)  # type: ignore[attr-defined]
     return memory
 
 
-def test_a_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> None:
-    def owned(name: str, **labels: str) -> Desired:
-        desired = declared(name)
+def test_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> None:
+    def build_owned(name: str, **labels: str) -> Desired:
+        desired = declare_topic(name)
         return replace(desired, intent=replace(desired.intent, labels=labels))
 
-    made(memory, "handed-over")
-    made(memory, "same")
-    earlier = [owned("handed-over", team="checkout"), owned("same", team="a"), owned("adopted")]
-    now = [owned("handed-over", team="payments"), owned("same", owner="a"), owned("adopted", team="b")]
+    create_topic(memory, "handed-over")
+    create_topic(memory, "same")
+    earlier = [
+        build_owned("handed-over", team="checkout"),
+        build_owned("same", team="a"),
+        build_owned("adopted"),
+    ]
+    now = [
+        build_owned("handed-over", team="payments"),
+        build_owned("same", owner="a"),
+        build_owned("adopted", team="b"),
+    ]
     plan = attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)
     found = [found for found in plan.diagnostics if found.code == "KF440"]
     assert [note.message.split()[0] for note in found] == ["Topic/handed-over"]
@@ -213,7 +252,7 @@ def attribute(memory: MemoryCluster, before: Desired, now: Desired) -> Plan:
 
 
 def find_notes(plan: Plan) -> list[str]:
-    return [one.message for one in plan.diagnostics if one.code == "KF451"]
+    return [diagnostic.message for diagnostic in plan.diagnostics if diagnostic.code == "KF451"]
 
 
 @pytest.mark.parametrize("variables", [{}, {"NEW": "b"}, {"OLD": "c"}, {"OLD": "a", "NEW": "a"}])
@@ -245,8 +284,10 @@ def test_change_by_consent_is_the_branchs(memory: MemoryCluster, monkeypatch: py
 
 
 def test_undeclared_value_may_never_have_been_applied(memory: MemoryCluster) -> None:
-    made(memory, "a", retention_ms=DAY)
-    plan = attribute(memory, declared("a", retention_ms=WEEK), declared("a", retention_ms=str(2 * int(WEEK))))
+    create_topic(memory, "a", retention_ms=DAY)
+    plan = attribute(
+        memory, declare_topic("a", retention_ms=WEEK), declare_topic("a", retention_ms=str(2 * int(WEEK)))
+    )
     (note,) = find_notes(plan)
     assert "retention.ms is 1d on the cluster, and 7d was declared before" in note
     assert note.endswith("sets 14d")
@@ -275,7 +316,7 @@ def declare_subject(name: str, *references: str) -> Desired:
 
 
 DROPPED = {
-    "Topic": (declared("orders.v1"), [BILLING, ACCESS], None),
+    "Topic": (declare_topic("orders.v1"), [BILLING, ACCESS], None),
     "ConsumerGroup": (BILLING, [ACCESS], GROUP),
     "User": (Desired(ResourceRef("User", "shop"), {"scram.SCRAM-SHA-512": "x"}), [ACCESS, QUOTA], None),
     "ClientQuota": (QUOTA, [], None),
@@ -316,10 +357,10 @@ def test_dropped_manifest_comes_first_with_its_users(kind: str, renamed: bool) -
 def test_findings_that_a_branch_causes_are_not_only_counted(memory: MemoryCluster) -> None:
     """A warning on an unchanged resource is shown if the branch causes it, beside dozens that it does not."""
     for name in ("orders.v1", *(f"t{number}" for number in range(20))):
-        made(memory, name)
-    old = [declared(f"t{number}", min_insync_replicas=None) for number in range(20)]
+        create_topic(memory, name)
+    old = [declare_topic(f"t{number}", min_insync_replicas=None) for number in range(20)]
     missing = replace(BILLING, ref=group_ref("old"), intent=Intent(spec={"topics": ["never-declared"]}))
-    earlier, now = [declared("orders.v1"), BILLING, missing, *old], [BILLING, missing, *old]
+    earlier, now = [declare_topic("orders.v1"), BILLING, missing, *old], [BILLING, missing, *old]
     request = Request(now, dropped=frozenset({topic("orders.v1")}))
     result = make_plan(request, memory, Settings(), None)
     plan = BranchComparison(earlier, now, Settings()).attribute(result.plan, result.context)

@@ -11,17 +11,17 @@ import pytest
 
 from kafkaform.core.errors import ForgeError
 from kafkaform.vcs.forge.reviewed_plan import read_plan
-from tests.support.github.server import zipped
+from tests.support.github.server import zip_texts
 
 
 def test_only_the_plan_is_read() -> None:
-    assert read_plan(zipped({"plan.json": "{}", "plan.md": "## Plan", "../../etc/passwd": "x"})) == "{}"
+    assert read_plan(zip_texts({"plan.json": "{}", "plan.md": "## Plan", "../../etc/passwd": "x"})) == "{}"
 
 
 @pytest.mark.parametrize("name", ["../plan.json", "/plan.json", "a/plan.json", "PLAN.json", "plan.json\n"])
 def test_plan_in_another_folder_is_refused(name: str) -> None:
     with pytest.raises(ForgeError, match=r"no files named plan\.json"):
-        read_plan(zipped({name: "{}"}))
+        read_plan(zip_texts({name: "{}"}))
 
 
 def test_two_plans_are_refused() -> None:
@@ -37,11 +37,11 @@ def test_two_plans_are_refused() -> None:
 def test_large_plan_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_PLAN_BYTES", 1_000_000)
     with pytest.raises(ForgeError, match=r"1,000,001 bytes, more than the limit of 1,000,000"):
-        read_plan(zipped({"plan.json": " " * 1_000_001}))
+        read_plan(zip_texts({"plan.json": " " * 1_000_001}))
 
 
 def test_plan_larger_than_its_declared_size_is_not_unpacked() -> None:
-    archive = bytearray(zipped({"plan.json": " " * 100_000_000}))
+    archive = bytearray(zip_texts({"plan.json": " " * 100_000_000}))
     for header, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<I", archive, archive.index(header) + offset, 10)
     tracemalloc.start()
@@ -55,7 +55,7 @@ def test_plan_larger_than_its_declared_size_is_not_unpacked() -> None:
 
 
 def test_encrypted_plan_is_refused() -> None:
-    archive = bytearray(zipped({"plan.json": "{}"}))
+    archive = bytearray(zip_texts({"plan.json": "{}"}))
     for header, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         struct.pack_into("<H", archive, archive.index(header) + offset, 1)
     with pytest.raises(ForgeError, match="is encrypted"):
@@ -65,7 +65,7 @@ def test_encrypted_plan_is_refused() -> None:
 @pytest.mark.parametrize("size", range(1, 100, 7))
 def test_truncated_archive_is_refused(size: int) -> None:
     with pytest.raises(ForgeError, match="the artifact"):
-        read_plan(zipped({"plan.json": '{"a": 1}'})[:size])
+        read_plan(zip_texts({"plan.json": '{"a": 1}'})[:size])
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -79,7 +79,7 @@ def test_unbounded_compression_is_refused(method: int) -> None:
 
 @pytest.mark.parametrize("at", range(30, 60, 3))
 def test_damaged_archive_is_refused(at: int) -> None:
-    archive = bytearray(zipped({"plan.json": "".join(map(chr, range(32, 120)))}))
+    archive = bytearray(zip_texts({"plan.json": "".join(map(chr, range(32, 120)))}))
     archive[at] ^= 0xFF
     with pytest.raises(ForgeError, match="the artifact"):
         read_plan(bytes(archive))

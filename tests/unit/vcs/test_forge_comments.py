@@ -39,7 +39,7 @@ class TestComment:
         assert theirs == f"{MARKED}No changes. Safe to merge!"
         assert ours.startswith(f"{MARKED}## Plan")
 
-    def test_a_comment_that_only_quotes_the_marker_is_not_the_one(self, job: Job) -> None:
+    def test_comment_that_only_quotes_the_marker_is_not_the_one(self, job: Job) -> None:
         job.hub.comment(12, f"the comment begins with\n{MARKED}")
         job.comment().needs(0)
         assert len(job.hub.bodies(12)) == 2
@@ -58,7 +58,7 @@ class TestComment:
         oldest = job.hub.comments[12][0]["id"]
         job.hub.comments[12].reverse()
         job.comment().needs(0)
-        assert [one["id"] for one in job.hub.comments[12]] == [oldest]
+        assert [comment["id"] for comment in job.hub.comments[12]] == [oldest]
         assert job.hub.bodies(12)[0].startswith(f"{MARKED}## Plan")
 
     def test_duplicate_deleted_meanwhile_is_no_error(self, job: Job) -> None:
@@ -87,7 +87,7 @@ class TestComment:
         (body,) = job.hub.bodies(12)
         assert re.match(rf"{MARKED}\*\*Truncated: [\d,]+ of 20,000 lines are shown", body)
 
-    def test_the_text_may_come_from_stdin(self, job: Job) -> None:
+    def test_text_may_come_from_stdin(self, job: Job) -> None:
         done = subprocess.run(
             command("ci", "comment", "-", "--pull-request", 12),
             cwd=job.folder,
@@ -101,7 +101,7 @@ class TestComment:
         assert done.stdout.startswith("comment created")
         assert job.hub.bodies(12) == [f"{MARKED}from a pipe: é"]
 
-    def test_the_repository_may_be_named(self, job: Job) -> None:
+    def test_repository_may_be_named(self, job: Job) -> None:
         call = job.run(
             "comment", "plan.md", "--pull-request", 12, "--repository", REPOSITORY, GITHUB_REPOSITORY="x/y"
         )

@@ -1,4 +1,4 @@
-"""Which failures pass, and how long they are waited for."""
+"""Tests of transient failures, and of the waits for them."""
 
 from __future__ import annotations
 

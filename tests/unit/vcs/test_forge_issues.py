@@ -22,7 +22,7 @@ class TestIssue:
         assert only["labels"] == [{"name": "kafka"}, {"name": "drift"}]
         assert job.hub.comments == {}
 
-    def test_a_new_title_is_taken_over(self, job: Job) -> None:
+    def test_new_title_is_taken_over(self, job: Job) -> None:
         job.hub.issue(f"{DRIFT}## Plan\n\nOne topic is created.", title="Drift")
         assert job.issue().needs(0).out.startswith("issue updated")
         assert job.hub.issues[0]["title"] == "Drift in prod"
@@ -32,7 +32,7 @@ class TestIssue:
         job.hub.issue(f"{DRIFT}a pull request of the bot", is_pull=True)
         job.hub.issue(DRIFT.replace("prod", "dev"))
         job.hub.issue("no body of ours")
-        before = [dict(one) for one in job.hub.issues]
+        before = [dict(issue) for issue in job.hub.issues]
         assert job.issue().needs(0).out.startswith("issue created")
         assert job.hub.issues[:-1] == before
 
@@ -53,7 +53,7 @@ class TestIssue:
         job.issue().needs(0)
         job.close().needs(0)
         job.issue().needs(0)
-        assert [one["state"] for one in job.hub.issues] == ["closed", "open"]
+        assert [issue["state"] for issue in job.hub.issues] == ["closed", "open"]
 
     def test_of_several_open_ones_the_oldest_stays_open(self, job: Job) -> None:
         for text in ("one", "two"):
@@ -75,11 +75,11 @@ class TestIssue:
         made = job.hub.issue(f"{DRIFT}drift")
         assert job.close().needs(0).out.startswith("issue closed: ")
         assert (made["state"], made["state_reason"]) == ("closed", "completed")
-        (said,) = job.hub.bodies(made["number"])
+        (comment,) = job.hub.bodies(made["number"])
         assert re.fullmatch(
             r"<!-- kafkaform:drift-prod:closed -->\n"
             rf"Clean since \d{{4}}-\d\d-\d\dT[\d:]+Z \(https://github.example/{REPOSITORY}/actions/runs/99\)\.",
-            said,
+            comment,
         )
 
     def test_closing_needs_no_open_issue(self, job: Job) -> None:

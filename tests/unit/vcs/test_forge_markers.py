@@ -41,14 +41,14 @@ def test_no_body_is_longer_than_github_takes(line: str, times: int, end: str) ->
 
 
 @given(st.lists(texts.map(lambda text: "".join(text.split()) or "x"), min_size=1, max_size=20))
-def test_a_cut_text_is_whole_lines_of_the_text_and_says_how_many(lines: list[str]) -> None:
+def test_cut_text_is_whole_lines_of_the_text_and_shows_how_many(lines: list[str]) -> None:
     many = lines * (LIMIT // sum(units(line) + 1 for line in lines) + 1)
     body = PLAN.render_body("\n".join(many))
-    first, rest = body.split("\n", 1)
+    first, remaining = body.split("\n", 1)
     assert first == PLAN.line
-    note = NOTE.match(rest)
+    note = NOTE.match(remaining)
     assert note is not None
-    shown = rest[note.end() :].split("\n")
+    shown = remaining[note.end() :].split("\n")
     assert shown == many[: len(shown)]
     assert note[1] == f"{len(shown):,}"
     assert note[2] == f"{len(many):,}"
@@ -86,6 +86,6 @@ def test_only_its_own_first_line_marks_a_text(body: str | None, is_ours: bool) -
 
 
 @pytest.mark.parametrize("name", ["", "-plan", "a b", "a:b", "a>b", "--><b>", "plan\n", "é", "x" * 65])
-def test_an_id_cannot_leave_its_comment(name: str) -> None:
+def test_id_cannot_leave_its_comment(name: str) -> None:
     with pytest.raises(ValueError, match="is not a valid id"):
         Marker(name)

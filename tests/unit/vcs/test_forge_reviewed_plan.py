@@ -33,7 +33,7 @@ class TestReviewedPlan:
         job.plan().needs(0)
         assert (job.folder / "plan.json").read_text() == "the plan"
 
-    def test_the_newest_of_several_is_taken(self, job: Job) -> None:
+    def test_newest_of_several_is_taken(self, job: Job) -> None:
         job.hub.page_size = 1
         job.hub.plan(ARTEFACT, {"plan.json": "old"}, made_at="2026-11-01T10:00:00Z")
         job.hub.plan(ARTEFACT, {"plan.json": "new"}, made_at="2026-11-01T12:00:00Z", conclusion="failure")
@@ -72,7 +72,7 @@ class TestReviewedPlan:
         assert "hint: run `kafkaform plan` and apply it by hand" in call.err
         assert not (job.folder / "plan.json").exists()
 
-    def test_a_path_with_its_branch_is_the_same_workflow(self, job: Job) -> None:
+    def test_path_with_its_branch_is_the_same_workflow(self, job: Job) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"}, path=".github/workflows/plan-kafka.yml@refs/heads/main")
         job.plan().needs(1)
         job.plan("--workflow", "plan-kafka.yml").needs(0)
@@ -81,7 +81,7 @@ class TestReviewedPlan:
         call = job.plan().needs(1)
         assert f"there is no artifact {ARTEFACT}" in call.err
 
-    def test_the_storage_may_fail_for_a_while(self, job: Job) -> None:
+    def test_storage_may_fail_for_a_while(self, job: Job) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         job.hub.fail("GET", "/blob/", status=503)
         job.hub.fail("GET", "/blob/", status=None)
@@ -95,21 +95,21 @@ class TestReviewedPlan:
         assert "GitHub's storage returned status 403" in call.err
         assert "signed" not in call.both
 
-    def test_a_redirect_to_an_unsafe_place_is_not_followed(self, job: Job) -> None:
+    def test_redirect_to_an_unsafe_place_is_not_followed(self, job: Job) -> None:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         job.hub.fail("GET", "/zip$", status=302, headers={"Location": "http://storage.example/x"})
         assert "no safe address to download the artifact from" in job.plan().needs(1).err
 
     @pytest.mark.parametrize("told", [True, False])
-    def test_an_artefact_that_is_too_large_is_not_read(
+    def test_artefact_that_is_too_large_is_not_read(
         self, job: Job, monkeypatch: pytest.MonkeyPatch, told: bool
     ) -> None:
         monkeypatch.setattr("kafkaform.vcs.forge.reviewed_plan.MAX_ARCHIVE_BYTES", 100_000)
         job.hub.plan(ARTEFACT, random.Random(1).randbytes(300_000), size=None if told else 10)
         assert re.search(r"has \d+,\d+ bytes, more than the limit of 100,000", job.plan().needs(1).err)
-        assert any("/blob/" in one.path for one in job.hub.requests) is not told
+        assert any("/blob/" in request.path for request in job.hub.requests) is not told
 
-    def test_a_damaged_archive(self, job: Job) -> None:
+    def test_damaged_archive(self, job: Job) -> None:
         (job.folder / "plan.json").write_text("an earlier one")
         job.hub.plan(ARTEFACT, b"<html>")
         assert job.plan().needs(1).err == "Error: the artifact cannot be read: File is not a zip file\n"
@@ -138,7 +138,7 @@ class TestPullRequest:
         job.hub.pull(MERGE, source=source)
         assert "#12 came from a fork" in job.plan().needs(1).err
 
-    def test_a_direct_push(self, job: Job) -> None:
+    def test_direct_push(self, job: Job) -> None:
         assert self.read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
         assert job.waits == [5.0, 5.0, 5.0]
         assert job.hub.writes() == []
@@ -146,7 +146,7 @@ class TestPullRequest:
     @pytest.mark.parametrize(
         "how", [{"merged_at": None}, {"base": "release"}, {"merge_commit": "d" * 40}], ids=str
     )
-    def test_a_pull_request_that_did_not_make_the_commit(self, job: Job, how: dict[str, Any]) -> None:
+    def test_pull_request_that_did_not_make_the_commit(self, job: Job, how: dict[str, Any]) -> None:
         job.hub.pull(MERGE, **how)
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         assert self.read_error(job).startswith("no pull request was merged into main as commit cccccccccccc")
@@ -156,7 +156,7 @@ class TestPullRequest:
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         job.plan("--branch", "release").needs(0)
 
-    def test_a_merge_that_github_knows_only_after_some_seconds(self, job: Job) -> None:
+    def test_merge_that_github_knows_only_after_some_seconds(self, job: Job) -> None:
         looks: list[str] = []
 
         def before(_method: str, path: str) -> None:

@@ -42,7 +42,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 # --- commits ---------------------------------------------------------------------------------------
 
 
-def test_the_repository_is_found_from_a_folder_in_it(work: Work) -> None:
+def test_repository_is_found_from_a_folder_in_it(work: Work) -> None:
     first = work.commit(**{"topics/deep/a.yaml": "a"})
     found = Repository.find(work.folder / "topics" / "deep")
     assert found == work.repository
@@ -79,12 +79,12 @@ def test_missing_repository_is_an_error(tmp_path: Path) -> None:
     assert str(tmp_path) in caught.value.message
 
 
-def test_a_repository_without_a_commit(work: Work) -> None:
+def test_repository_without_a_commit(work: Work) -> None:
     with pytest.raises(RepositoryError, match="HEAD is not a commit"):
         work.repository.read_head()
 
 
-def test_a_repository_without_files(tmp_path: Path) -> None:
+def test_repository_without_files(tmp_path: Path) -> None:
     Work(tmp_path, "--bare")
     with pytest.raises(RepositoryError, match="work tree"):
         Repository.find(tmp_path)
@@ -114,14 +114,14 @@ def test_git_has_a_timeout(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
         Repository.find(work.folder)
 
 
-def test_the_folder_decides_and_not_the_environment_of_a_hook(
+def test_folder_decides_and_not_the_environment_of_a_hook(
     work: Work, tmp_path_factory: Temporary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = work.commit()
-    other = Work(tmp_path_factory.mktemp("other"))
-    other.commit(**{"x.yaml": "another repository"})
-    monkeypatch.setenv("GIT_DIR", str(other.folder / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other.folder))
+    second = Work(tmp_path_factory.mktemp("other"))
+    second.commit(**{"x.yaml": "another repository"})
+    monkeypatch.setenv("GIT_DIR", str(second.folder / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(second.folder))
     assert work.repository.read_head() == here
 
 
@@ -159,13 +159,13 @@ def test_export_writes_the_files_as_they_were(work: Work, tmp_path_factory: Temp
         "topics/sp ace\t\xe4.yaml": b"odd name",
         "kafkaform.yaml": b"config",
     }
-    others = {
+    remaining = {
         "topics/kafkaform.yaml": b"n",
         "topics/.hidden.yaml": b"n",
         "topics/readme.md": b"n",
         "x.yaml": b"n",
     }
-    for path, content in {**then, **others}.items():
+    for path, content in {**then, **remaining}.items():
         work.write(path, content)
     commit = work.commit()
     work.git("rm", "-rqf", "topics")
@@ -200,13 +200,13 @@ def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest
     assert read_files(work.folder / ".out") == {"team/topics/a.yaml": b"a"}
 
 
-def test_a_path_outside_is_refused(work: Work) -> None:
+def test_path_outside_is_refused(work: Work) -> None:
     work.commit()
     with pytest.raises(RepositoryError, match=r"^\.\. is not in the Git repository "):
         work.repository.find_changes("HEAD", [Path("..")])
 
 
-def test_a_path_is_a_path_and_no_pattern(work: Work) -> None:
+def test_path_is_a_path_and_no_pattern(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a", ":(glob)**/a.yaml": "odd", "t*/c.yaml": "c"})
     work.repository.export("HEAD", [Path(":(glob)**"), Path("t*")], work.folder / ".out")
     assert read_files(work.folder / ".out") == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
@@ -240,7 +240,7 @@ def test_no_program_of_a_branch_is_run(work: Work) -> None:
     assert marker.exists(), "this test would see nothing"
 
 
-def test_a_replaced_object_is_not_taken_for_the_real_one(work: Work) -> None:
+def test_replaced_object_is_not_taken_for_the_real_one(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "real"})
     real = work.git("rev-parse", "HEAD:topics/a.yaml")
     work.write(".other", "forged")
@@ -266,7 +266,7 @@ def test_links_lead_to_files_of_the_same_commit_or_nowhere(work: Work) -> None:
 @pytest.mark.parametrize(
     "target", ["/etc/hostname", "../../outside.yaml", "missing.yaml", "../shared", "a.yaml"]
 )
-def test_a_link_that_leads_away_is_refused(work: Work, target: str) -> None:
+def test_link_that_leads_away_is_refused(work: Work, target: str) -> None:
     work.write("shared/b.yaml", "b")
     (work.folder / "topics").mkdir()
     (work.folder / "topics" / "a.yaml").symlink_to(target)
@@ -278,17 +278,17 @@ def test_a_link_that_leads_away_is_refused(work: Work, target: str) -> None:
         work.repository.find_changes("HEAD", TOPICS)
 
 
-def test_a_submodule_is_refused(work: Work, tmp_path_factory: Temporary) -> None:
-    other = Work(tmp_path_factory.mktemp("other"))
-    other.commit(**{"a.yaml": "a"})
-    work.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(other.folder), "topics/sub")
+def test_submodule_is_refused(work: Work, tmp_path_factory: Temporary) -> None:
+    second = Work(tmp_path_factory.mktemp("other"))
+    second.commit(**{"a.yaml": "a"})
+    work.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(second.folder), "topics/sub")
     work.commit()
     with pytest.raises(RepositoryError, match=r"topics/sub at commit .* is a submodule"):
         work.repository.export("HEAD", TOPICS, work.folder / ".out")
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/", "../..", ".git"])
-def test_a_forged_name_leads_nowhere(work: Work, name: str) -> None:
+def test_forged_name_leads_nowhere(work: Work, name: str) -> None:
     """Git itself checks names when it checks out, not when it fetches."""
     commit = commit_forged(work, b"40000 topics", b"40000 " + name.encode(), b"100644 a.yaml")
     for path in (Path("topics"), Path()):
@@ -298,7 +298,7 @@ def test_a_forged_name_leads_nowhere(work: Work, name: str) -> None:
     assert not (work.folder / "a.yaml").exists()
 
 
-def test_a_link_with_a_line_break_in_its_name(work: Work) -> None:
+def test_link_with_a_line_break_in_its_name(work: Work) -> None:
     commit = commit_forged(work, b"40000 topics", b"120000 new\nline.yaml")
     with pytest.raises(RepositoryError, match="line break"):
         work.repository.export(commit, TOPICS, work.folder / ".out")
@@ -306,21 +306,21 @@ def test_a_link_with_a_line_break_in_its_name(work: Work) -> None:
 
 def commit_forged(work: Work, *entries: bytes) -> str:
     """A commit of one file in folders of these modes and names."""
-    inner = work.given(b"forged", "hash-object", "-w", "--stdin")
+    inner = work.run_with_input(b"forged", "hash-object", "-w", "--stdin")
     for entry in reversed(entries):
         tree = entry + b"\0" + bytes.fromhex(inner)
-        inner = work.given(tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+        inner = work.run_with_input(tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
     return work.git("commit-tree", inner, "-m", "forged")
 
 
-def test_a_file_that_cannot_be_written(work: Work) -> None:
+def test_file_that_cannot_be_written(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     work.write(".out/topics", "in the way")
     with pytest.raises(RepositoryError, match=r"topics/a\.yaml cannot be written: File exists"):
         work.repository.export("HEAD", TOPICS, work.folder / ".out")
 
 
-def test_an_object_that_is_missing(work: Work) -> None:
+def test_object_that_is_missing(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     blob = work.git("rev-parse", "HEAD:topics/a.yaml")
     (work.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
@@ -376,7 +376,7 @@ def test_line_ends_do_not_count(work: Work) -> None:
     assert not work.repository.is_dirty(TOPICS)
 
 
-def test_a_folder_behind_a_link_counts_as_a_change(work: Work, tmp_path_factory: Temporary) -> None:
+def test_folder_behind_a_link_counts_as_a_change(work: Work, tmp_path_factory: Temporary) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "b.yaml").write_text("b")
@@ -384,7 +384,7 @@ def test_a_folder_behind_a_link_counts_as_a_change(work: Work, tmp_path_factory:
     assert work.repository.find_changes("HEAD", TOPICS) == ["topics/more"]
 
 
-def test_a_repository_of_sha_256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repository_of_sha_256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     work = Work(tmp_path, "--object-format=sha256")
     commit = work.commit(**{"topics/a.yaml": "a"})
@@ -407,7 +407,7 @@ def test_exported_files_are_unchanged(tmp_path_factory: Temporary, files: dict[s
     folder = tmp_path_factory.mktemp("law")
     work = Work(folder)
     for path, content in files.items():
-        if not any(other.startswith(f"{path}/") for other in files):
+        if not any(file.startswith(f"{path}/") for file in files):
             work.write(f"topics/{path}", content)
     commit = work.commit()
     repository, into = work.repository, tmp_path_factory.mktemp("into")

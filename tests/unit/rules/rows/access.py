@@ -5,9 +5,9 @@ from __future__ import annotations
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.values import replace
 from tests.support.plans.rules import Row, group, scene, trips
-from tests.support.plans.scenes import absent, declared
+from tests.support.plans.scenes import absent, declare_topic
 
-ORDERS = declared("orders", 12)
+ORDERS = declare_topic("orders", 12)
 LIMITED = replace(ORDERS, intent=replace(ORDERS.intent, spec={"access": {"write": []}}))
 
 
@@ -64,7 +64,7 @@ ROWS: list[Row] = [
     ),
     trips(
         "KF610 another delimiter",
-        scene(access("User:a", "allow Write on topic prefix orders."), declared("orders_v1")),
+        scene(access("User:a", "allow Write on topic prefix orders."), declare_topic("orders_v1")),
         "User:a warning allow Write on topic prefix orders.",
     ),
     trips("KF611 beyond the limit", scene(WRITER, LIMITED), "User:a error allow Write on topic orders"),

@@ -29,25 +29,25 @@ from kafkaform.resources.replicas.layout import Layout, Reassignment
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.plans.rules import Row, inventory, is_quiet, judge_update, scene, trips
-from tests.support.plans.scenes import declared, group_ref, topic
+from tests.support.plans.scenes import declare_topic, group_ref, topic
 
 RISKY = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
 CUT = RiskAssessment(Risk.DESTRUCTIVE, "retention-cut", "retention.ms is cut")
 
 
-def updated(
+def build_update(
     name: str, path: str = "partitions", assessment: RiskAssessment = RISKY, status: Status = Status.PLANNED
 ) -> PlannedChange:
     field = FieldChange(path, 6, 12, 6, 12, assessment)
     return PlannedChange(Update(topic(name), "id", (field,)), status)
 
 
-def deleted(ref: ResourceRef, status: Status = Status.PLANNED) -> PlannedChange:
+def build_delete(ref: ResourceRef, status: Status = Status.PLANNED) -> PlannedChange:
     return PlannedChange(Delete(ref, "id", {}, RiskAssessment(Risk.DESTRUCTIVE, "delete", "gone")), status)
 
 
 def changing(*changes: PlannedChange) -> RuleContext:
-    return scene(declared("a"), changes=changes)
+    return scene(declare_topic("a"), changes=changes)
 
 
 INCREASED = judge_update({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12})
@@ -57,16 +57,18 @@ SHORTENED = judge_update(
 )
 
 JUDGEMENTS: list[Row] = [
-    trips("KF401 an increase", changing(updated("a", assessment=INCREASED)), "a info partitions"),
-    trips("KF402 an increase", changing(updated("a", assessment=COMPACTED)), "a info partitions"),
+    trips("KF401 an increase", changing(build_update("a", assessment=INCREASED)), "a info partitions"),
+    trips("KF402 an increase", changing(build_update("a", assessment=COMPACTED)), "a info partitions"),
     trips(
-        "KF403 a cut", changing(updated("a", "config.retention.ms", SHORTENED)), "a info config.retention.ms"
+        "KF403 a cut",
+        changing(build_update("a", "config.retention.ms", SHORTENED)),
+        "a info config.retention.ms",
     ),
     *(
         row
         for code in ("KF401", "KF402", "KF403")
         for row in is_quiet(
-            code, changing(deleted(topic("a"))), changing(updated("a", assessment=RiskAssessment()))
+            code, changing(build_delete(topic("a"))), changing(build_update("a", assessment=RiskAssessment()))
         )
     ),
 ]
@@ -76,42 +78,44 @@ def live(ref: ResourceRef, own: Group | None = None, **state: FieldValue) -> Obs
     return Observed(ref, "id", observed_state(own, {}) if own else state, live=own)
 
 
-def at_risk(
+def build_risky(
     present: int, risky: int, changes: tuple[PlannedChange, ...] = (), **limits: object
 ) -> RuleContext:
     """Build the context of so many live topics, with risky changes of some."""
     names = [f"t{number:02}" for number in range(present)]
     context = RuleContext(
-        tuple(map(declared, names)),
+        tuple(map(declare_topic, names)),
         live={topic(name): live(topic(name), partitions=6) for name in names},
-        changes=(*(updated(name, "config.retention.ms", CUT) for name in names[:risky]), *changes),
+        changes=(*(build_update(name, "config.retention.ms", CUT) for name in names[:risky]), *changes),
     )
     return replace(context, **limits)
 
 
 HARMLESS = (
     *(PlannedChange(Create(topic(f"new{n}"), {}, RISKY), Status.PLANNED) for n in range(20)),
-    *(updated(f"t0{n}", assessment=RiskAssessment()) for n in range(5)),
-    *(updated(f"t0{n}", status=Status.REFUSED) for n in range(5, 10)),
-    *(deleted(group_ref(f"g{n}")) for n in range(20)),
+    *(build_update(f"t0{n}", assessment=RiskAssessment()) for n in range(5)),
+    *(build_update(f"t0{n}", status=Status.REFUSED) for n in range(5, 10)),
+    *(build_delete(group_ref(f"g{n}")) for n in range(20)),
 )
 
 RADIUS: list[Row] = [
-    trips("KF404 4 of 10", at_risk(10, 4), "error"),
-    trips("KF404 all", at_risk(10, 10), "error"),
+    trips("KF404 4 of 10", build_risky(10, 4), "error"),
+    trips("KF404 all", build_risky(10, 10), "error"),
     # Of a saved plan, all live topics count.
-    trips("KF404", at_risk(10, 4, saved=True, inventory=inventory(*"abcdef")), "error"),
-    *is_quiet("KF404", at_risk(10, 4, saved=True, inventory=inventory(*(f"a{n}" for n in range(10))))),
-    trips("KF404 a lower limit", at_risk(10, 2, limits=ProjectLimits(blast_radius=0.1)), "error"),
-    trips("KF404", at_risk(10, 0, tuple(updated(f"t0{n}") for n in range(4))), "error"),
-    trips("KF404 deletions", at_risk(8, 0, tuple(deleted(topic(f"old{n}")) for n in range(4))), "error"),
+    trips("KF404", build_risky(10, 4, saved=True, inventory=inventory(*"abcdef")), "error"),
+    *is_quiet("KF404", build_risky(10, 4, saved=True, inventory=inventory(*(f"a{n}" for n in range(10))))),
+    trips("KF404 a lower limit", build_risky(10, 2, limits=ProjectLimits(blast_radius=0.1)), "error"),
+    trips("KF404", build_risky(10, 0, tuple(build_update(f"t0{n}") for n in range(4))), "error"),
+    trips(
+        "KF404 deletions", build_risky(8, 0, tuple(build_delete(topic(f"old{n}")) for n in range(4))), "error"
+    ),
     *is_quiet(
         "KF404",
-        at_risk(10, 4, limits=ProjectLimits(blast_radius=0.4)),
-        at_risk(10, 9, subset=True),
-        at_risk(10, 0, HARMLESS),
+        build_risky(10, 4, limits=ProjectLimits(blast_radius=0.4)),
+        build_risky(10, 9, subset=True),
+        build_risky(10, 0, HARMLESS),
     ),
-    *is_quiet("KF404", *(at_risk(*counts) for counts in ((10, 3), (9, 9), (100, 30)))),
+    *is_quiet("KF404", *(build_risky(*counts) for counts in ((10, 3), (9, 9), (100, 30)))),
 ]
 
 
@@ -120,88 +124,113 @@ def group(name: str, *positions: Position, members: int = 0, protocol: str = "cl
     return Group(name, protocol, "Stable" if members else "Empty", members=joined, positions=positions)
 
 
-def at(topic_name: str, partition: int, committed: int | None = 5) -> Position:
+def build_position(topic_name: str, partition: int, committed: int | None = 5) -> Position:
     return Position(topic_name, partition, committed)
 
 
-def with_groups(change: PlannedChange, *groups: Group) -> RuleContext:
-    return scene(declared("a"), changes=(change,), groups={one.name: one for one in groups})
+def build_reading_groups(change: PlannedChange, *groups: Group) -> RuleContext:
+    return scene(declare_topic("a"), changes=(change,), groups={item.name: item for item in groups})
 
 
 def running(*names: str) -> list[Group]:
-    return [group(name, at("a", 0), members=number) for number, name in enumerate(names, 1)]
+    return [group(name, build_position("a", 0), members=number) for number, name in enumerate(names, 1)]
 
 
 def reader(client: Mapping[str, str] | None = None) -> Desired:
     return Desired(group_ref("g"), {}, Intent(spec={"topics": ["a"], "client": client or {}}))
 
 
-def with_gaps(desired: Desired, own: Group) -> RuleContext:
+def build_gaps(desired: Desired, own: Group) -> RuleContext:
     """Build the context of a group that reads a topic of three partitions."""
     refs = {topic("a"): live(topic("a"), partitions=3), desired.ref: live(desired.ref, own)}
     return RuleContext((desired,), live=refs)
 
 
-def watched(before: Group, after: Group) -> RuleContext:
+def build_changed_group(before: Group, after: Group) -> RuleContext:
     """Build the context of a group that is to be deleted, read twice."""
     ref = group_ref("g")
-    return scene(live={ref: live(ref, before)}, groups={"g": after}, changes=(deleted(ref),))
+    return scene(live={ref: live(ref, before)}, groups={"g": after}, changes=(build_delete(ref),))
 
 
-STOPPED = (group("g1", at("a", 0)), group("g2", at("a", 0), members=1), group("g3", at("a", 0, None)))
+STOPPED = (
+    group("g1", build_position("a", 0)),
+    group("g2", build_position("a", 0), members=1),
+    group("g3", build_position("a", 0, None)),
+)
 
 GROUPS: list[Row] = [
-    trips("KF405 running", with_groups(updated("a"), *running("g1", "g2")), "a warning partitions"),
+    trips(
+        "KF405 running", build_reading_groups(build_update("a"), *running("g1", "g2")), "a warning partitions"
+    ),
     trips(
         "KF405 one stopped",
-        with_groups(updated("a"), *STOPPED),
+        build_reading_groups(build_update("a"), *STOPPED),
         "a warning partitions",
         "a warning partitions",
     ),
     trips(
         "KF405 eight",
-        with_groups(updated("a"), *running(*(f"g{number}" for number in range(8)))),
+        build_reading_groups(build_update("a"), *running(*(f"g{number}" for number in range(8)))),
         "a warning partitions",
     ),
-    trips("KF405 odd names", with_groups(updated("a"), *running("g, then (h)", "i")), "a warning partitions"),
-    trips("KF405 a deletion", with_groups(deleted(topic("a")), group("g", at("a", 0))), "a warning"),
+    trips(
+        "KF405 odd names",
+        build_reading_groups(build_update("a"), *running("g, then (h)", "i")),
+        "a warning partitions",
+    ),
+    trips(
+        "KF405 a deletion",
+        build_reading_groups(build_delete(topic("a")), group("g", build_position("a", 0))),
+        "a warning",
+    ),
     trips(
         "KF405 a deletion, running",
-        with_groups(deleted(topic("a")), *running("g, then (h)", "i")),
+        build_reading_groups(build_delete(topic("a")), *running("g, then (h)", "i")),
         "a warning",
     ),
     *is_quiet(
         "KF405",
-        with_groups(updated("a", "config.retention.ms", CUT), *running("g")),
-        with_groups(updated("a"), group("without-commits", at("a", 0, None))),
-        with_groups(updated("a"), group("elsewhere", at("b", 0), members=1)),
-        with_groups(updated("a"), group("shared", at("a", 0), members=1, protocol="share")),
+        build_reading_groups(build_update("a", "config.retention.ms", CUT), *running("g")),
+        build_reading_groups(build_update("a"), group("without-commits", build_position("a", 0, None))),
+        build_reading_groups(build_update("a"), group("elsewhere", build_position("b", 0), members=1)),
+        build_reading_groups(
+            build_update("a"), group("shared", build_position("a", 0), members=1, protocol="share")
+        ),
     ),
-    trips("KF406 running", with_gaps(reader(), *running("g")), "g warning topics"),
+    trips("KF406 running", build_gaps(reader(), *running("g")), "g warning topics"),
     trips(
         "KF406 earliest",
-        with_gaps(reader({"auto.offset.reset": "earliest"}), group("g", at("a", 0))),
+        build_gaps(reader({"auto.offset.reset": "earliest"}), group("g", build_position("a", 0))),
         "g warning topics",
     ),
-    trips("KF406 one left", with_gaps(reader(), group("g", at("a", 0), at("a", 1))), "g warning topics"),
+    trips(
+        "KF406 one left",
+        build_gaps(reader(), group("g", build_position("a", 0), build_position("a", 1))),
+        "g warning topics",
+    ),
     *is_quiet(
         "KF406",
-        with_gaps(replace(reader(), state=None), group("g", at("a", 0))),
-        with_gaps(reader(), group("g", *(at("a", number) for number in range(3)))),
-        with_gaps(reader(), group("g", at("b", 0))),
-        with_gaps(reader(), group("g", at("b", 0), at("a", 0, None), members=1)),
-        with_gaps(reader(), group("g", at("a", 0, None), members=1)),
-        with_gaps(reader(), group("g", at("a", 0), protocol="share")),
+        build_gaps(replace(reader(), state=None), group("g", build_position("a", 0))),
+        build_gaps(reader(), group("g", *(build_position("a", number) for number in range(3)))),
+        build_gaps(reader(), group("g", build_position("b", 0))),
+        build_gaps(reader(), group("g", build_position("b", 0), build_position("a", 0, None), members=1)),
+        build_gaps(reader(), group("g", build_position("a", 0, None), members=1)),
+        build_gaps(reader(), group("g", build_position("a", 0), protocol="share")),
     ),
     trips(
         "KF407 1,002 records",
-        watched(group("g", at("a", 0, 5), at("a", 1, 7)), group("g", at("a", 0, 5), at("a", 1, 1_009))),
+        build_changed_group(
+            group("g", build_position("a", 0, 5), build_position("a", 1, 7)),
+            group("g", build_position("a", 0, 5), build_position("a", 1, 1_009)),
+        ),
         "g warning",
     ),
     *is_quiet(
         "KF407",
-        watched(group("g", at("a", 0, 5)), group("g", at("a", 0, 5))),
-        watched(group("g", at("a", 0, 5), members=1), group("g", at("a", 0, 6), members=1)),
+        build_changed_group(group("g", build_position("a", 0, 5)), group("g", build_position("a", 0, 5))),
+        build_changed_group(
+            group("g", build_position("a", 0, 5), members=1), group("g", build_position("a", 0, 6), members=1)
+        ),
     ),
 ]
 
@@ -212,7 +241,7 @@ def change_field(path: str, before: FieldValue, after: FieldValue) -> FieldChang
     return FieldChange(path, before, after, before, after)
 
 
-def acknowledged(
+def build_acknowledged(
     desired: Desired,
     *fields: FieldChange,
     isr: tuple[int, ...] = (1, 2, 3),
@@ -229,8 +258,8 @@ def acknowledged(
     return scene(desired, facts=facts, changes=changes)
 
 
-TWO_OF_THREE = declared("a", 1, 3, min_insync_replicas="2")
-BOTH = declared("a", 1, 2, min_insync_replicas="2")
+TWO_OF_THREE = declare_topic("a", 1, 3, min_insync_replicas="2")
+BOTH = declare_topic("a", 1, 2, min_insync_replicas="2")
 LOWER = change_field("replicationFactor", 3, 2)
 RAISE = change_field(MIN_ISR, "1", "2")
 ADDED = (change_field("replicationFactor", 1, 3), change_field("placement", "1", "1:2:3"), RAISE)
@@ -239,33 +268,37 @@ JOINED = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
 WRITES: list[Row] = [
     trips(
         "KF409 fewer replicas",
-        acknowledged(declared("a", 1, 1, min_insync_replicas="2"), change_field("replicationFactor", 3, 1)),
+        build_acknowledged(
+            declare_topic("a", 1, 1, min_insync_replicas="2"), change_field("replicationFactor", 3, 1)
+        ),
         "a error replicationFactor",
     ),
     trips(
         "KF409 a raised minimum",
-        acknowledged(declared("a", 1, 2, min_insync_replicas="3"), change_field(MIN_ISR, "1", "3")),
+        build_acknowledged(
+            declare_topic("a", 1, 2, min_insync_replicas="3"), change_field(MIN_ISR, "1", "3")
+        ),
         f"a error {MIN_ISR}",
     ),
-    trips("KF409 one in sync", acknowledged(TWO_OF_THREE, RAISE, isr=(1,)), f"a error {MIN_ISR}"),
+    trips("KF409 one in sync", build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,)), f"a error {MIN_ISR}"),
     trips(
         "KF409",
-        acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:2"), isr=(1, 3)),
+        build_acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:2"), isr=(1, 3)),
         "a error replicationFactor",
     ),
     *is_quiet(
         "KF409",
-        acknowledged(TWO_OF_THREE, RAISE, isr=(1, 3)),
+        build_acknowledged(TWO_OF_THREE, RAISE, isr=(1, 3)),
         # Replicas that the plan adds count.
-        acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1,)),
-        acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1, 2, 3), running=JOINED),
-        acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:2"), isr=(1, 2)),
-        acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:3"), isr=(1, 3)),
+        build_acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1,)),
+        build_acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1, 2, 3), running=JOINED),
+        build_acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:2"), isr=(1, 2)),
+        build_acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:3"), isr=(1, 3)),
         # Nothing becomes worse by these.
-        acknowledged(TWO_OF_THREE, change_field("placement", "1:2:3", "1:3:2"), isr=(1,)),
-        acknowledged(TWO_OF_THREE, RAISE, isr=(1,), status=Status.REFUSED),
-        acknowledged(TWO_OF_THREE, change_field("config.retention.ms", "1", "2"), isr=(1,)),
-        acknowledged(TWO_OF_THREE, replace(RAISE, deferred="later"), isr=(1,)),
+        build_acknowledged(TWO_OF_THREE, change_field("placement", "1:2:3", "1:3:2"), isr=(1,)),
+        build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,), status=Status.REFUSED),
+        build_acknowledged(TWO_OF_THREE, change_field("config.retention.ms", "1", "2"), isr=(1,)),
+        build_acknowledged(TWO_OF_THREE, replace(RAISE, deferred="later"), isr=(1,)),
     ),
 ]
 

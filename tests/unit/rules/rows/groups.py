@@ -14,12 +14,12 @@ from kafkaform.resources.groups import PROTOCOLS, Group, Member
 from kafkaform.rules import RuleContext
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.rules import Row, group, inventory, is_quiet, scene, trips
-from tests.support.plans.scenes import absent, declared, made, topic
+from tests.support.plans.scenes import absent, create_topic, declare_topic, topic
 from tests.support.plans.scenes import group_ref as ref
 
 HOUR, DAY = 3_600_000, 86_400_000
-ORDERS = declared("orders", 12)
-RETURNS = declared("returns", 4)
+ORDERS = declare_topic("orders", 12)
+RETURNS = declare_topic("returns", 4)
 RANGE = {"group.remote.assignor": "range"}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 STRATEGY = "client.partition.assignment.strategy"
@@ -30,7 +30,7 @@ def live_group(protocol: str = "classic", members: int = 0, *, instances: bool =
     return Group("g", protocol, more.pop("state", "Stable" if members else "Empty"), members=joined, **more)
 
 
-def as_live(live: Group | None) -> dict[ResourceRef, Observed]:
+def index_live(live: Group | None) -> dict[ResourceRef, Observed]:
     return {ref(): Observed(ref(), None, {}, live=live)}
 
 
@@ -42,11 +42,11 @@ def members(expected: int | None = None, most: int | None = None, **spec: Any) -
 
 def sharing(topics: list[Desired], expected: int, **spec: Any) -> RuleContext:
     """Build the context of a group with members that read these topics."""
-    return scene(*topics, members(expected, topics=[one.ref.name for one in topics], **spec))
+    return scene(*topics, members(expected, topics=[item.ref.name for item in topics], **spec))
 
 
 LIVE_ORDERS = {topic("orders"): Observed(topic("orders"), "id", {"partitions": 3})}
-SMALL_TOPICS = [declared(f"t{number}", 3) for number in range(4)]
+SMALL_TOPICS = [declare_topic(f"t{number}", 3) for number in range(4)]
 
 MEMBERS: list[Row] = [
     trips("KF201 14 expected", scene(ORDERS, members(14)), "g warning members.expected"),
@@ -76,7 +76,7 @@ MEMBERS: list[Row] = [
         for row in is_quiet(code, *(scene(ORDERS, members(n, protocol=protocol)) for n in (5, 99)))
     ),
     trips("KF202 5 of 12", scene(ORDERS, members(5)), "g info members.expected"),
-    trips("KF202 3 of 7", scene(declared("orders", 7), members(3)), "g info members.expected"),
+    trips("KF202 3 of 7", scene(declare_topic("orders", 7), members(3)), "g info members.expected"),
     # Range gives the rest of each topic to the same members.
     trips("KF202 four topics", sharing(SMALL_TOPICS, 2), "g info members.expected"),
     *is_quiet("KF202", sharing(SMALL_TOPICS, 2, client=COOPERATIVE)),
@@ -84,7 +84,9 @@ MEMBERS: list[Row] = [
     trips("KF205 a fixed size", scene(members(6, 6)), "g info members.expected"),
     trips("KF205", scene(members(6, 6, protocol="consumer")), "g info members.expected"),
     *(
-        trips("KF205", scene(members(6, 6), live=as_live(live_group(members=n))), "g info members.expected")
+        trips(
+            "KF205", scene(members(6, 6), live=index_live(live_group(members=n))), "g info members.expected"
+        )
         for n in (0, 6)
     ),
     trips(
@@ -94,7 +96,7 @@ MEMBERS: list[Row] = [
     ),
     *is_quiet(
         "KF205",
-        scene(members(6, 6), live=as_live(live_group(members=6, instances=True))),
+        scene(members(6, 6), live=index_live(live_group(members=6, instances=True))),
         scene(members(6, 6), groups={"g": live_group(members=6, instances=True)}),
         scene(members(1, client={"group.instance.id": "worker"})),
     ),
@@ -119,7 +121,7 @@ def batch(records: int) -> dict[str, str]:
     return {"max.poll.records": str(records), "max.poll.interval.ms": "300000"}
 
 
-def assigned(strategy: str, protocol: str = "classic") -> RuleContext:
+def build_assigned(strategy: str, protocol: str = "classic") -> RuleContext:
     return scene(group(protocol=protocol, client={"partition.assignment.strategy": strategy}))
 
 
@@ -137,7 +139,7 @@ def fetching(
     partitions: int, expected: int, brokers: int | None = None, wait: int | None = None
 ) -> RuleContext:
     client = {} if wait is None else {"fetch.max.wait.ms": str(wait)}
-    return scene(declared("orders", partitions), members(expected, client=client), brokers=brokers)
+    return scene(declare_topic("orders", partitions), members(expected, client=client), brokers=brokers)
 
 
 TIMES: list[Row] = [
@@ -159,7 +161,7 @@ TIMES: list[Row] = [
         ),
     ),
     *(
-        trips(f"KF204 {strategy}", assigned(strategy), f"g info {STRATEGY}")
+        trips(f"KF204 {strategy}", build_assigned(strategy), f"g info {STRATEGY}")
         for strategy in (
             "range",
             "roundrobin",
@@ -170,8 +172,8 @@ TIMES: list[Row] = [
         )
     ),
     trips("KF204 the default", scene(group()), "g info protocol"),
-    *is_quiet("KF204", *map(assigned, ("cooperative-sticky", "com.example.Own"))),
-    *is_quiet("KF204", *(assigned("range", protocol) for protocol in ("consumer", "share", "streams"))),
+    *is_quiet("KF204", *map(build_assigned, ("cooperative-sticky", "com.example.Own"))),
+    *is_quiet("KF204", *(build_assigned("range", protocol) for protocol in ("consumer", "share", "streams"))),
     *(
         trips(f"KF206 {protocol}", beating(protocol, 8999, 3000), f"g warning {path}session.timeout.ms")
         for protocol in PROTOCOLS
@@ -209,7 +211,7 @@ TIMES: list[Row] = [
 ]
 
 
-def kept(retention: str, policy: str = "delete") -> Mapping[ResourceRef, Observed]:
+def build_retention(retention: str, policy: str = "delete") -> Mapping[ResourceRef, Observed]:
     """Return the live topic orders with a retention in force."""
     effective = {"config.retention.ms": retention, "config.cleanup.policy": policy}
     return {topic("orders"): Observed(topic("orders"), "id", {"partitions": 1}, effective)}
@@ -220,7 +222,7 @@ def delivering(delivery: str, protocol: str = "classic", **client: str) -> RuleC
     return scene(group(protocol=protocol, guarantees={"delivery": delivery}, client=settings))
 
 
-TWO_DAYS = declared("orders", retention_ms=str(2 * DAY))
+TWO_DAYS = declare_topic("orders", retention_ms=str(2 * DAY))
 TWO_HOURS_DOWN = group(downtime={"max": 2 * HOUR})
 WEEK_DOWN = group(downtime={"max": 8 * DAY})
 NINE_DAYS = Facts("c", config_defaults={"Topic": {"retention.ms": str(9 * DAY), "cleanup.policy": "delete"}})
@@ -230,16 +232,18 @@ GUARANTEES: list[Row] = [
     trips("KF208 downtime", scene(TWO_DAYS, group(downtime={"max": 2 * DAY + 1})), "g warning downtime.max"),
     trips("KF208 lag", scene(TWO_DAYS, group(lag={"maxTime": 3 * DAY})), "g warning lag.maxTime"),
     trips("KF208 Kafka's default", scene(ORDERS, WEEK_DOWN), "g warning downtime.max"),
-    trips("KF208 a live topic", scene(TWO_HOURS_DOWN, live=kept(str(HOUR))), "g warning downtime.max"),
+    trips(
+        "KF208 a live topic", scene(TWO_HOURS_DOWN, live=build_retention(str(HOUR))), "g warning downtime.max"
+    ),
     *is_quiet(
         "KF208",
         scene(TWO_DAYS, group(downtime={"max": 2 * DAY}, lag={"maxTime": 2 * DAY})),
         scene(ORDERS, WEEK_DOWN, facts=NINE_DAYS),
-        scene(TWO_HOURS_DOWN, live=kept(str(2 * HOUR))),
-        scene(TWO_HOURS_DOWN, live=kept("-1")),
-        scene(TWO_HOURS_DOWN, live=kept(str(HOUR), "compact")),
-        scene(declared("orders", retention_ms="-1"), group(downtime={"max": 99 * DAY})),
-        scene(declared("orders", cleanup_policy="compact"), group(downtime={"max": 99 * DAY})),
+        scene(TWO_HOURS_DOWN, live=build_retention(str(2 * HOUR))),
+        scene(TWO_HOURS_DOWN, live=build_retention("-1")),
+        scene(TWO_HOURS_DOWN, live=build_retention(str(HOUR), "compact")),
+        scene(declare_topic("orders", retention_ms="-1"), group(downtime={"max": 99 * DAY})),
+        scene(declare_topic("orders", cleanup_policy="compact"), group(downtime={"max": 99 * DAY})),
     ),
     trips(
         "KF209 automatic commits",
@@ -285,7 +289,7 @@ def plan_start(name: str, *others: Desired) -> RuleContext:
     spec = {"topics": [name], "protocol": "consumer"}
     desired = (Desired(ref(), {f"offsets.{name}": "earliest"}, Intent(spec=spec)), *others)
     memory = MemoryCluster()
-    made(memory, "orders")
+    create_topic(memory, "orders")
     changes = build_plan(Request(desired), memory, Settings(), None).changes
     return RuleContext(desired, live=memory.observe([topic("orders")]).resources, changes=changes)
 
@@ -305,7 +309,7 @@ TOPICS: list[Row] = [
     trips("KF215 a misspelling", plan_start("order"), "g error topics"),
     trips("KF215 no such topic", plan_start("nowhere"), "g error topics"),
     trips("KF215 a deletion", plan_start("gone", absent("gone")), "g error topics"),
-    trips("KF215 an invalid topic", plan_start("a b", declared("a b")), "g error topics"),
+    trips("KF215 an invalid topic", plan_start("a b", declare_topic("a b")), "g error topics"),
     trips(
         "KF215 an invisible topic",
         replace(plan_start("nowhere"), invisible=inventory("nowhere")),
@@ -314,7 +318,7 @@ TOPICS: list[Row] = [
 ]
 
 
-def with_client(protocol: str, **client: str) -> RuleContext:
+def build_client(protocol: str, **client: str) -> RuleContext:
     settings = {name.replace("_", "."): value for name, value in client.items()}
     return scene(group(protocol=protocol, client=settings))
 
@@ -324,12 +328,12 @@ def starting(initial: str, reset: str | None = None, protocol: str = "classic") 
     return scene(group(protocol=protocol, offsets={"initial": initial}, client=client))
 
 
-def converted(live: Group | None, protocol: str) -> RuleContext:
+def build_conversion(live: Group | None, protocol: str) -> RuleContext:
     """Build the context of a live group that is declared with a protocol."""
-    return scene(group(protocol=protocol), live=as_live(live))
+    return scene(group(protocol=protocol), live=index_live(live))
 
 
-def offered(declared: Desired, *protocols: str) -> RuleContext:
+def build_offered(declared: Desired, *protocols: str) -> RuleContext:
     """Build the context of a group on brokers that offer classic and these protocols."""
     return scene(declared, facts=Facts("id", group_protocols=frozenset({"classic", *protocols})))
 
@@ -360,12 +364,12 @@ SETTINGS: list[Row] = [
     ),
     *is_quiet(
         "KF211",
-        with_client("classic", partition_assignment_strategy="1"),
-        with_client("classic", session_timeout_ms="1"),
-        with_client("classic", heartbeat_interval_ms="1"),
-        with_client("consumer", group_remote_assignor="1"),
-        with_client("classic", auto_offset_reset="1"),
-        with_client("classic", isolation_level="1"),
+        build_client("classic", partition_assignment_strategy="1"),
+        build_client("classic", session_timeout_ms="1"),
+        build_client("classic", heartbeat_interval_ms="1"),
+        build_client("consumer", group_remote_assignor="1"),
+        build_client("classic", auto_offset_reset="1"),
+        build_client("classic", isolation_level="1"),
     ),
     *(
         trips(f"KF212 {', '.join(starts)}", starting(*starts), f"g warning {RESET}")
@@ -388,7 +392,11 @@ SETTINGS: list[Row] = [
         starting("2026-11-01T00:00:00Z", "earliest"),
     ),
     *(
-        trips(f"KF213 {live} to {protocol}", converted(live_group(live, 1), protocol), "g warning protocol")
+        trips(
+            f"KF213 {live} to {protocol}",
+            build_conversion(live_group(live, 1), protocol),
+            "g warning protocol",
+        )
         for live, protocol in (
             ("classic", "consumer"),
             ("classic", "streams"),
@@ -402,10 +410,10 @@ SETTINGS: list[Row] = [
             ("share", "consumer"),
         )
     ),
-    trips("KF213 3 members", converted(live_group("classic", 3), "consumer"), "g warning protocol"),
+    trips("KF213 3 members", build_conversion(live_group("classic", 3), "consumer"), "g warning protocol"),
     # An empty group counts where it does not give way.
     *(
-        trips("KF213", converted(live_group(live), protocol), "g warning protocol")
+        trips("KF213", build_conversion(live_group(live), protocol), "g warning protocol")
         for live, protocol in (
             ("consumer", "streams"),
             ("streams", "consumer"),
@@ -417,14 +425,14 @@ SETTINGS: list[Row] = [
     *is_quiet(
         "KF213",
         scene(group(protocol="consumer")),
-        converted(None, "consumer"),
-        converted(live_group("classic"), "consumer"),
-        converted(live_group("classic", protocol_type="consumer"), "consumer"),
-        converted(live_group("classic", state="Dead"), "consumer"),
-        converted(live_group("consumer", 2), "consumer"),
-        converted(live_group("classic"), "streams"),
-        converted(live_group("consumer"), "classic"),
-        converted(live_group("streams"), "classic"),
+        build_conversion(None, "consumer"),
+        build_conversion(live_group("classic"), "consumer"),
+        build_conversion(live_group("classic", protocol_type="consumer"), "consumer"),
+        build_conversion(live_group("classic", state="Dead"), "consumer"),
+        build_conversion(live_group("consumer", 2), "consumer"),
+        build_conversion(live_group("classic"), "streams"),
+        build_conversion(live_group("consumer"), "classic"),
+        build_conversion(live_group("streams"), "classic"),
     ),
     # Each protocol has its own configs.
     *(
@@ -459,7 +467,7 @@ SETTINGS: list[Row] = [
     *(
         trips(
             f"KF216 {protocol}",
-            offered(group(protocol=protocol, config=WITH_SESSION), *protocols),
+            build_offered(group(protocol=protocol, config=WITH_SESSION), *protocols),
             "g error protocol",
         )
         for protocol, protocols in (
@@ -468,16 +476,16 @@ SETTINGS: list[Row] = [
             ("streams", ("consumer", "share")),
         )
     ),
-    trips("KF216 configs", offered(group(config=WITH_SESSION)), "g error config"),
+    trips("KF216 configs", build_offered(group(config=WITH_SESSION)), "g error config"),
     *is_quiet(
         "KF216",
-        offered(group()),
+        build_offered(group()),
         *(
             context
             for protocol in ("consumer", "share", "streams")
             for own in (group(protocol=protocol, config=WITH_SESSION),)
             for context in (
-                offered(own, protocol, "consumer"),
+                build_offered(own, protocol, "consumer"),
                 scene(own),
                 scene(own, facts=Facts("id")),  # what they offer is not known
             )
@@ -490,7 +498,11 @@ TOMBSTONE = replace(members(99, topics=["?"], client=RANGE), state=None)
 BARE: list[Row] = [
     *(row for code in CODES if code != "KF204" for row in is_quiet(code, scene(Desired(ref(), {})))),
     *(row for code in CODES if code != "KF204" for row in is_quiet(code, scene(ORDERS, group()))),
-    *(row for code in CODES for row in is_quiet(code, scene(TOMBSTONE, live=as_live(live_group("share"))))),
+    *(
+        row
+        for code in CODES
+        for row in is_quiet(code, scene(TOMBSTONE, live=index_live(live_group("share"))))
+    ),
     *(
         row
         for code in CODES

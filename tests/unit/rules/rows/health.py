@@ -14,8 +14,8 @@ from kafkaform.resources.groups import Group, Member, Position
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
 from spark_validation.arrivals import TopicArrivals
-from tests.support.plans.rules import Row, is_quiet, scene, trips, waived
-from tests.support.plans.scenes import absent, declared, topic
+from tests.support.plans.rules import Row, is_quiet, scene, trips, waive_rules
+from tests.support.plans.scenes import absent, declare_topic, topic
 
 QUORUM = Quorum(11, (Voter(11, 0), Voter(12, 3, 300), Voter(13, 0, 500)))
 
@@ -46,7 +46,7 @@ def sound(**changes: Any) -> RuleContext:
     return scene(health=replace(SOUND, **changes))
 
 
-def voted(voter: Voter) -> RuleContext:
+def build_quorum(voter: Voter) -> RuleContext:
     """Build the context of a quorum with a third voter."""
     return sick(quorum=Quorum(11, (*QUORUM.voters[:2], voter)))
 
@@ -60,7 +60,7 @@ AVAILABILITY: list[Row] = [
     trips("KF301", sick(quorum=None, controller=None), "error"),
     trips("KF301 one of five", sick(quorum=Quorum(1, FIVE)), "error"),
     *(
-        trips(f"KF301 {name}", voted(voter), "error")
+        trips(f"KF301 {name}", build_quorum(voter), "error")
         for name, voter in (
             ("10s", Voter(13, 0, 10_000)),
             ("2m 5s", Voter(13, 0, 125_400)),
@@ -68,7 +68,7 @@ AVAILABILITY: list[Row] = [
             ("never", Voter(13, None, None)),
         )
     ),
-    *is_quiet("KF301", *map(voted, (Voter(13, 0, 9_999), Voter(13, 9_999, 5), Voter(13, 0, None)))),
+    *is_quiet("KF301", *map(build_quorum, (Voter(13, 0, 9_999), Voter(13, 9_999, 5), Voter(13, 0, None)))),
     *is_quiet("KF301", sick(quorum=None)),
     trips("KF302 2 of 3", scene(health=cluster(part(0, 1), brokers=2), brokers=3), "error"),
     *is_quiet("KF302", *(scene(health=cluster(part(0, 1), brokers=2), brokers=n) for n in (2, None))),
@@ -100,7 +100,7 @@ AVAILABILITY: list[Row] = [
 EFFECTIVE = {"config.retention.ms": "604800000", "config.min.insync.replicas": "2"}
 
 
-def compared(
+def build_comparison(
     *desired: Desired, name: str = "a", effective: Mapping[str, FieldValue] = EFFECTIVE, **own: str
 ) -> RuleContext:
     """Build the context of a live topic with 3 partitions of 3 replicas, and its own configs."""
@@ -123,7 +123,7 @@ def group(
     return Group("g", protocol, state, members=joined, positions=positions)
 
 
-def with_group(live: Group | None, expected: int | None = None, lag: int | None = None) -> RuleContext:
+def build_group(live: Group | None, expected: int | None = None, lag: int | None = None) -> RuleContext:
     """Build the context of a declared group, as it is live."""
     spec: dict[str, object] = {"members": {"expected": expected}} if expected is not None else {}
     spec |= {"lag": {"maxRecords": lag}} if lag is not None else {}
@@ -131,7 +131,7 @@ def with_group(live: Group | None, expected: int | None = None, lag: int | None 
     return RuleContext((wanted,), groups={"g": live} if live else {})
 
 
-def undeclared(live: Group) -> RuleContext:
+def build_undeclared(live: Group) -> RuleContext:
     return scene(groups={"g": live})
 
 
@@ -139,44 +139,52 @@ EMPTY = group(0, 0, state="Empty")
 FRESH = replace(EMPTY, never_joined=True)
 BUSY = group(2, 1)
 LAGS = replace(group(2, 2), positions=(Position("a", 0, 100, 0, 100), Position("a", 1, 100, 0, 101)))
-UNSET = declared("a", 3, 3, retention_ms=None)
+UNSET = declare_topic("a", 3, 3, retention_ms=None)
 
 DECLARED: list[Row] = [
-    trips("KF306 two fields", compared(declared("a", 6, 3, retention_ms="86400000")), "a warning partitions"),
-    trips("KF306 an unset field", compared(UNSET, retention_ms="1000"), "a warning config.retention.ms"),
     trips(
-        "KF306 no such topic", compared(declared("a"), absent("b"), name="other"), "a warning metadata.name"
+        "KF306 two fields",
+        build_comparison(declare_topic("a", 6, 3, retention_ms="86400000")),
+        "a warning partitions",
     ),
-    trips("KF306", compared(waived(declared("a", 6, 3), "KF306")), "a info partitions"),
+    trips(
+        "KF306 an unset field", build_comparison(UNSET, retention_ms="1000"), "a warning config.retention.ms"
+    ),
+    trips(
+        "KF306 no such topic",
+        build_comparison(declare_topic("a"), absent("b"), name="other"),
+        "a warning metadata.name",
+    ),
+    trips("KF306", build_comparison(waive_rules(declare_topic("a", 6, 3), "KF306")), "a info partitions"),
     *is_quiet(
         "KF306",
-        compared(declared("a", 3, 3, retention_ms="0604800000", min_insync_replicas="2")),
-        compared(UNSET),
-        compared(declared("a", 3, 3, cleanup_policy="compact")),
+        build_comparison(declare_topic("a", 3, 3, retention_ms="0604800000", min_insync_replicas="2")),
+        build_comparison(UNSET),
+        build_comparison(declare_topic("a", 3, 3, cleanup_policy="compact")),
     ),
-    trips("KF307 lag", with_group(group(1, 2, lag=51), lag=50), "g warning lag.maxRecords"),
-    trips("KF307 a lag of one", with_group(LAGS, lag=0), "g warning lag.maxRecords"),
-    trips("KF307 empty", with_group(EMPTY, expected=2), "g warning members.expected"),
-    trips("KF307 no such group", with_group(None, expected=1), "g warning members.expected"),
-    trips("KF307 never joined", with_group(FRESH, expected=2), "g info members.expected"),
-    trips("KF307 idle members", with_group(group(4, 2)), "g warning members.expected"),
-    trips("KF307", undeclared(group(4, 2)), "g info"),
+    trips("KF307 lag", build_group(group(1, 2, lag=51), lag=50), "g warning lag.maxRecords"),
+    trips("KF307 a lag of one", build_group(LAGS, lag=0), "g warning lag.maxRecords"),
+    trips("KF307 empty", build_group(EMPTY, expected=2), "g warning members.expected"),
+    trips("KF307 no such group", build_group(None, expected=1), "g warning members.expected"),
+    trips("KF307 never joined", build_group(FRESH, expected=2), "g info members.expected"),
+    trips("KF307 idle members", build_group(group(4, 2)), "g warning members.expected"),
+    trips("KF307", build_undeclared(group(4, 2)), "g info"),
     *is_quiet(
         "KF307",
-        with_group(group(1, 2, lag=50), lag=50),
-        with_group(None, lag=50),
-        with_group(group(1, 2, lag=9**9)),
-        undeclared(group(1, 2, lag=9**9)),
-        with_group(EMPTY, expected=0),
-        with_group(EMPTY),
-        undeclared(EMPTY),
-        with_group(group(1, 1), expected=6),
-        with_group(FRESH),
-        with_group(group(2, 2)),
-        with_group(group(4, 0, state="PreparingRebalance")),
-        with_group(group(4, 2, protocol="share")),
+        build_group(group(1, 2, lag=50), lag=50),
+        build_group(None, lag=50),
+        build_group(group(1, 2, lag=9**9)),
+        build_undeclared(group(1, 2, lag=9**9)),
+        build_group(EMPTY, expected=0),
+        build_group(EMPTY),
+        build_undeclared(EMPTY),
+        build_group(group(1, 1), expected=6),
+        build_group(FRESH),
+        build_group(group(2, 2)),
+        build_group(group(4, 0, state="PreparingRebalance")),
+        build_group(group(4, 2, protocol="share")),
         # A member without partitions, beside enough partitions, reads other topics.
-        with_group(
+        build_group(
             replace(
                 BUSY,
                 members=(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.resources import topic_ref
 from tests.support.plans.rules import Row, is_quiet, scene, trips
-from tests.support.plans.scenes import declared
+from tests.support.plans.scenes import declare_topic
 
-ORDERS = declared("orders", 12)
+ORDERS = declare_topic("orders", 12)
 
 
 def subject(name: str, *references: str, is_absent: bool = False) -> Desired:
@@ -15,7 +15,7 @@ def subject(name: str, *references: str, is_absent: bool = False) -> Desired:
     return Desired(ResourceRef("Subject", name), None if is_absent else {}, Intent(spec=spec))
 
 
-def purged(name: str) -> Desired:
+def build_purged(name: str) -> Desired:
     return Desired(ResourceRef("Subject", name), {"state": "purged"})
 
 
@@ -27,14 +27,14 @@ ROWS: list[Row] = [
         "KF701",
         scene(subject("orders-value"), ORDERS),
         scene(subject("com.acme.Order")),
-        scene(subject("gone-value", is_absent=True), purged("lost-value")),
+        scene(subject("gone-value", is_absent=True), build_purged("lost-value")),
         scene(subject("a-value"), unread=True),
         scene(subject("live-value"), subset=True, inventory=frozenset({topic_ref("live")})),
     ),
     trips("KF702 misspelt", scene(subject("a", "mony"), subject("money")), "a warning references"),
     trips("KF702 of others", scene(subject("a", "shared.address")), "a warning references"),
     trips("KF702 deleted", scene(subject("a", "b"), subject("b", is_absent=True)), "a warning references"),
-    trips("KF702 purged", scene(subject("a", "b"), purged("b")), "a warning references"),
+    trips("KF702 purged", scene(subject("a", "b"), build_purged("b")), "a warning references"),
     *is_quiet(
         "KF702",
         scene(subject("a", "money"), subject("money")),

@@ -15,54 +15,54 @@ from kafkaform.rules.catalogue import ProjectLimits
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from tests.support.plans.rules import (
     Row,
-    configured,
+    build_observed,
+    declare_configs,
     facts,
     group,
     inventory,
     is_quiet,
     living,
-    observed,
     scene,
     trips,
-    waived,
+    waive_rules,
 )
-from tests.support.plans.scenes import DAY, WEEK, absent, declared
+from tests.support.plans.scenes import DAY, WEEK, absent, declare_topic
 
 DAY_MS = int(DAY)
 LONG_MAX = str(2**63 - 1)
 THREE_DAYS = ProjectLimits(recovery_window_ms=3 * DAY_MS)
 PATTERN = ProjectLimits(topic_name=r"[a-z]+(\.[a-z]+)*\.v[0-9]+")
 EMPTY_FACTS = Facts("c", config_defaults={"Topic": {}})
-DOTTED, UNDERSCORED = (waived(declared(name), "KF102") for name in ("a.b", "a_b"))
+DOTTED, UNDERSCORED = (waive_rules(declare_topic(name), "KF102") for name in ("a.b", "a_b"))
 
 NAMES: list[Row] = [
-    trips("KF101 a space", scene(declared("a b")), "a b error metadata.name"),
+    trips("KF101 a space", scene(declare_topic("a b")), "a b error metadata.name"),
     *(
-        trips("KF101", scene(declared(name)), f"{name} error metadata.name".lstrip())
+        trips("KF101", scene(declare_topic(name)), f"{name} error metadata.name".lstrip())
         for name in ("", ".", "..", "ä", "a/b", "a\n", "x" * 250)
     ),
-    trips("KF101 5,000 letters", scene(declared("x" * 5000)), f"{'x' * 5000} error metadata.name"),
-    trips("KF101", scene(waived(declared("a b"), "KF101")), "a b error metadata.name"),
-    *is_quiet("KF101", *(scene(declared(n)) for n in ("a", "...", "orders.v1", "A_b-9", "x" * 249))),
+    trips("KF101 5,000 letters", scene(declare_topic("x" * 5000)), f"{'x' * 5000} error metadata.name"),
+    trips("KF101", scene(waive_rules(declare_topic("a b"), "KF101")), "a b error metadata.name"),
+    *is_quiet("KF101", *(scene(declare_topic(n)) for n in ("a", "...", "orders.v1", "A_b-9", "x" * 249))),
     trips(
         "KF102 both declared",
-        scene(declared("a.b"), declared("a_b"), declared("a-b")),
+        scene(declare_topic("a.b"), declare_topic("a_b"), declare_topic("a-b")),
         "a.b error metadata.name",
         "a_b error metadata.name",
     ),
     trips(
         "KF102 one exists",
-        scene(declared("a.b.c"), inventory=inventory("a_b.c", "other")),
+        scene(declare_topic("a.b.c"), inventory=inventory("a_b.c", "other")),
         "a.b.c error metadata.name",
     ),
     trips(
         "KF102 one is to be deleted",
-        scene(declared("a.b"), absent("a_b"), inventory=inventory("a_b")),
+        scene(declare_topic("a.b"), absent("a_b"), inventory=inventory("a_b")),
         "a.b error metadata.name",
     ),
     trips(
         "KF102 both exist",
-        scene(declared("a.b"), facts=Facts("c"), inventory=inventory("a.b", "a_b")),
+        scene(declare_topic("a.b"), facts=Facts("c"), inventory=inventory("a.b", "a_b")),
         "a.b warning metadata.name",
     ),
     *(
@@ -82,85 +82,94 @@ NAMES: list[Row] = [
     ),
     *is_quiet(
         "KF102",
-        scene(declared("a.b"), inventory=frozenset({ResourceRef("ConsumerGroup", "a_b")})),
-        scene(declared("a.b"), inventory=inventory("a.b")),
-        scene(declared("a.b"), absent("a_b")),
+        scene(declare_topic("a.b"), inventory=frozenset({ResourceRef("ConsumerGroup", "a_b")})),
+        scene(declare_topic("a.b"), inventory=inventory("a.b")),
+        scene(declare_topic("a.b"), absent("a_b")),
     ),
-    trips("KF103 Orders", scene(declared("Orders"), limits=PATTERN), "Orders warning metadata.name"),
+    trips("KF103 Orders", scene(declare_topic("Orders"), limits=PATTERN), "Orders warning metadata.name"),
     *(
-        trips("KF103", scene(declared(name), limits=PATTERN), f"{name} warning metadata.name")
+        trips("KF103", scene(declare_topic(name), limits=PATTERN), f"{name} warning metadata.name")
         for name in ("orders.v1-old", "x-orders.v1", "orders.v1\n")
     ),
     *is_quiet(
         "KF103",
-        scene(declared("orders.v1"), declared("a.b.v12"), limits=PATTERN),
+        scene(declare_topic("orders.v1"), declare_topic("a.b.v12"), limits=PATTERN),
         scene(absent("Orders"), limits=PATTERN),
-        scene(declared("Orders")),
+        scene(declare_topic("Orders")),
     ),
 ]
 
 
-def with_partitions(count: int, brokers: int | None = None, live: int | None = None) -> RuleContext:
+def build_partitions(count: int, brokers: int | None = None, live: int | None = None) -> RuleContext:
     """Build the context of one topic, by its partitions, the brokers, and the partitions that it has."""
-    resources = living(observed("a", live)) if live is not None else {}
-    return scene(declared("a", count), brokers=brokers, live=resources)
+    resources = living(build_observed("a", live)) if live is not None else {}
+    return scene(declare_topic("a", count), brokers=brokers, live=resources)
 
 
-def limited(*desired: Desired, partitions: int = 100, subset: bool = False) -> RuleContext:
+def build_limited(*desired: Desired, partitions: int = 100, subset: bool = False) -> RuleContext:
     return scene(*desired, limits=ProjectLimits(partitions=partitions), subset=subset)
 
 
 DEFAULTED = replace(
-    declared("a", 6),
+    declare_topic("a", 6),
     locations=FieldLocations(
         read_documents(b"spec: {partitions: 6}", "a.yaml", lambda _: None, verbatim=VERBATIM)[0], {}
     ),
 )
-TOPICS = tuple(declared(f"a{number}") for number in range(3001))
-FOUR = (declared("c", 20), declared("b", 60), declared("a", 20), declared("d", 1))
-LARGE = declared("a", 1500)
-MANY = (declared("a", 60_000), declared("b", 40_000))
+TOPICS = tuple(declare_topic(f"a{number}") for number in range(3001))
+FOUR = (declare_topic("c", 20), declare_topic("b", 60), declare_topic("a", 20), declare_topic("d", 1))
+LARGE = declare_topic("a", 1500)
+MANY = (declare_topic("a", 60_000), declare_topic("b", 40_000))
 
 PARTITIONS: list[Row] = [
-    trips("KF104 10", with_partitions(10), "a info partitions"),
+    trips("KF104 10", build_partitions(10), "a info partitions"),
     # Offline, the topic may exist, and a decrease is not possible.
-    trips("KF104 25", with_partitions(25), "a info partitions"),
-    *is_quiet("KF104", *map(with_partitions, EVEN_COUNTS)),
-    *is_quiet("KF104", *map(with_partitions, (1, 2, 4, 8, 16, 32, 64, 128, 360, 361, 1000))),
-    *is_quiet("KF104", with_partitions(10, brokers=5)),
-    trips("KF105", with_partitions(10, brokers=3), "a info partitions"),
-    trips("KF105 11 on 3 brokers", with_partitions(11, brokers=3), "a info partitions"),
+    trips("KF104 25", build_partitions(25), "a info partitions"),
+    *is_quiet("KF104", *map(build_partitions, EVEN_COUNTS)),
+    *is_quiet("KF104", *map(build_partitions, (1, 2, 4, 8, 16, 32, 64, 128, 360, 361, 1000))),
+    *is_quiet("KF104", build_partitions(10, brokers=5)),
+    trips("KF105", build_partitions(10, brokers=3), "a info partitions"),
+    trips("KF105 11 on 3 brokers", build_partitions(11, brokers=3), "a info partitions"),
     *(
         trips(
             f"KF105 {live} live",
-            replace_context(with_partitions(10, brokers=3, live=live), facts=Facts("c")),
+            replace_context(build_partitions(10, brokers=3, live=live), facts=Facts("c")),
             "a info partitions",
         )
         for live in (None, 9, 10)
     ),
-    trips("KF105", with_partitions(4, brokers=3), "a info partitions"),
-    trips("KF105", with_partitions(29, brokers=3), "a info partitions"),
-    *is_quiet("KF105", *(with_partitions(count, brokers=3) for count in (3, 12))),
-    *is_quiet("KF105", *(with_partitions(count, brokers=3) for count in (1, 2))),  # fewer than brokers
-    *is_quiet("KF105", with_partitions(31, brokers=3)),  # ten leaders or more on each broker
-    *is_quiet("KF105", *(with_partitions(7, brokers=brokers) for brokers in (1, 0, None))),
-    trips("KF106 the project's limit", limited(*FOUR), "warning"),
-    trips("KF106 the default", scene(*MANY, declared("c", 1)), "warning"),
-    trips("KF106 one topic", limited(LARGE, declared("b"), partitions=1499), "a warning partitions"),
-    trips("KF106", limited(LARGE, declared("b"), partitions=1499, subset=True), "a warning partitions"),
+    trips("KF105", build_partitions(4, brokers=3), "a info partitions"),
+    trips("KF105", build_partitions(29, brokers=3), "a info partitions"),
+    *is_quiet("KF105", *(build_partitions(count, brokers=3) for count in (3, 12))),
+    *is_quiet("KF105", *(build_partitions(count, brokers=3) for count in (1, 2))),  # fewer than brokers
+    *is_quiet("KF105", build_partitions(31, brokers=3)),  # ten leaders or more on each broker
+    *is_quiet("KF105", *(build_partitions(7, brokers=brokers) for brokers in (1, 0, None))),
+    trips("KF106 the project's limit", build_limited(*FOUR), "warning"),
+    trips("KF106 the default", scene(*MANY, declare_topic("c", 1)), "warning"),
+    trips(
+        "KF106 one topic", build_limited(LARGE, declare_topic("b"), partitions=1499), "a warning partitions"
+    ),
+    trips(
+        "KF106",
+        build_limited(LARGE, declare_topic("b"), partitions=1499, subset=True),
+        "a warning partitions",
+    ),
     *is_quiet(
         "KF106",
-        *(limited(declared("a", 60), declared("b", 60), partitions=n, subset=True) for n in (100, 60)),
+        *(
+            build_limited(declare_topic("a", 60), declare_topic("b", 60), partitions=n, subset=True)
+            for n in (100, 60)
+        ),
     ),
     trips(
         "KF107 one group",
-        scene(declared("a", 1), group(["a"], members={"expected": 2, "max": 6})),
+        scene(declare_topic("a", 1), group(["a"], members={"expected": 2, "max": 6})),
         "a warning partitions",
     ),
     trips(
         "KF107 two groups of three",
         scene(
-            declared("a", 1),
+            declare_topic("a", 1),
             group(["b", "a", "a"], members={"expected": 2}),
             group(["a"], name="h", members={"expected": 4}),
             group(["a"], name="i", members={"expected": 1}),
@@ -170,10 +179,10 @@ PARTITIONS: list[Row] = [
     ),
     *is_quiet(
         "KF107",
-        scene(declared("a", 2), group(["a"], members={"expected": 6})),
+        scene(declare_topic("a", 2), group(["a"], members={"expected": 6})),
         scene(absent("a"), group(["a"], members={"expected": 6})),
         *(
-            scene(declared("a", 1), reader)
+            scene(declare_topic("a", 1), reader)
             for reader in (
                 group(["a"], members={"expected": 1, "max": 1}),
                 group(["a"], members={"expected": 1}),
@@ -193,9 +202,9 @@ PARTITIONS: list[Row] = [
         scene(*TOPICS, subset=True),
         scene(*TOPICS[1:], absent("gone"), group()),
     ),
-    trips("KF116 20,000", scene(declared("a", 20_000, 3)), "a warning partitions"),
-    trips("KF116 on 3 brokers", scene(declared("a", 20_000, 3), brokers=3), "a warning partitions"),
-    *is_quiet("KF116", scene(declared("a", 1_000, 3))),
+    trips("KF116 20,000", scene(declare_topic("a", 20_000, 3)), "a warning partitions"),
+    trips("KF116 on 3 brokers", scene(declare_topic("a", 20_000, 3), brokers=3), "a warning partitions"),
+    *is_quiet("KF116", scene(declare_topic("a", 1_000, 3))),
     trips(
         "KF117 partitions",
         scene(DEFAULTED, defaults={("Topic", "partitions"): Location("kafkaform.yaml", 4, 5)}),
@@ -204,264 +213,283 @@ PARTITIONS: list[Row] = [
 ]
 
 
-def with_replicas(replicas: int, brokers: int | None = None, environment: str | None = None) -> RuleContext:
-    return scene(declared("a", 3, replicas), brokers=brokers, environment=environment)
+def build_replicas(replicas: int, brokers: int | None = None, environment: str | None = None) -> RuleContext:
+    return scene(declare_topic("a", 3, replicas), brokers=brokers, environment=environment)
 
 
-def with_min_isr(value: str | None, live: str | None = None, **defaults: str) -> RuleContext:
+def build_min_isr(value: str | None, live: str | None = None, **defaults: str) -> RuleContext:
     """Build the context of a topic of 3 replicas, by its own min.insync.replicas and the one it has."""
-    desired = declared("a", 3, 3) if value is None else declared("a", 3, 3, min_insync_replicas=value)
-    resources = living(observed("a", min_insync_replicas=live)) if live is not None else {}
+    desired = (
+        declare_topic("a", 3, 3) if value is None else declare_topic("a", 3, 3, min_insync_replicas=value)
+    )
+    resources = living(build_observed("a", min_insync_replicas=live)) if live is not None else {}
     return scene(desired, facts=facts(**defaults) if defaults else None, live=resources)
 
 
-def with_undeclared(undeclared: Undeclared) -> RuleContext:
+def build_undeclared(undeclared: Undeclared) -> RuleContext:
     return scene(
-        declared("a", 3, 3, undeclared=undeclared),
+        declare_topic("a", 3, 3, undeclared=undeclared),
         facts=facts(min_insync_replicas="2"),
-        live=living(observed("a", inherited="2", min_insync_replicas="4")),
+        live=living(build_observed("a", inherited="2", min_insync_replicas="4")),
     )
 
 
 MIN_ISR = "config.min.insync.replicas"
 UNCLEAN = "config.unclean.leader.election.enable"
-DIRTY = declared("a", 3, 3, unclean_leader_election_enable="true")
+DIRTY = declare_topic("a", 3, 3, unclean_leader_election_enable="true")
 DIRTY_BY_DEFAULT = facts(unclean_leader_election_enable="true")
 
 REPLICAS: list[Row] = [
     *(
         trips(
             f"KF108 one, of {brokers} brokers",
-            with_replicas(1, brokers, "prod"),
+            build_replicas(1, brokers, "prod"),
             "a warning replicationFactor",
         )
         for brokers in (None, 1, 2, 3)
     ),
     *is_quiet(
-        "KF108", *(with_replicas(1, 3, name) for name in ("dev", "development", "local", "test", "Dev"))
+        "KF108", *(build_replicas(1, 3, name) for name in ("dev", "development", "local", "test", "Dev"))
     ),
     # Without an environment, a second broker shows that it is not development.
-    *(trips("KF108", with_replicas(1, brokers), "a warning replicationFactor") for brokers in (2, 3)),
-    *is_quiet("KF108", *(with_replicas(1, brokers) for brokers in (None, 0, 1))),
-    *(trips(f"KF108 {n}", with_replicas(n), "a info replicationFactor") for n in (2, 4, 6)),
-    trips("KF108", with_replicas(2, 3), "a info replicationFactor"),
-    trips("KF108", with_replicas(4, 4), "a info replicationFactor"),
-    *is_quiet("KF108", *(with_replicas(n, m, "prod") for n, m in ((3, 3), (3, None), (5, 9), (2, 2)))),
+    *(trips("KF108", build_replicas(1, brokers), "a warning replicationFactor") for brokers in (2, 3)),
+    *is_quiet("KF108", *(build_replicas(1, brokers) for brokers in (None, 0, 1))),
+    *(trips(f"KF108 {n}", build_replicas(n), "a info replicationFactor") for n in (2, 4, 6)),
+    trips("KF108", build_replicas(2, 3), "a info replicationFactor"),
+    trips("KF108", build_replicas(4, 4), "a info replicationFactor"),
+    *is_quiet("KF108", *(build_replicas(n, m, "prod") for n, m in ((3, 3), (3, None), (5, 9), (2, 2)))),
     *(
-        trips("KF108", with_replicas(4, 3, environment), "a error replicationFactor")
+        trips("KF108", build_replicas(4, 3, environment), "a error replicationFactor")
         for environment in (None, "dev")
     ),
-    trips("KF108 4 of 3", with_replicas(4, 3, "prod"), "a error replicationFactor"),
-    trips("KF108 3 of 1", with_replicas(3, 1), "a error replicationFactor"),
+    trips("KF108 4 of 3", build_replicas(4, 3, "prod"), "a error replicationFactor"),
+    trips("KF108 3 of 1", build_replicas(3, 1), "a error replicationFactor"),
     # A broker that is down does not make a live topic impossible.
-    *is_quiet("KF108", replace_context(with_replicas(3, 2), live=living(observed("a", 3, 3)))),
+    *is_quiet("KF108", replace_context(build_replicas(3, 2), live=living(build_observed("a", 3, 3)))),
     *(
         trips(
             "KF108",
-            replace_context(with_replicas(3, 2), live=living(observed("a", 3, present))),
+            replace_context(build_replicas(3, 2), live=living(build_observed("a", 3, present))),
             "a error replicationFactor",
         )
         for present in (1, "2-3")
     ),
     *is_quiet("KF108", scene(absent("a"), environment="prod", brokers=3)),
-    *(trips(f"KF109 {n} of 3", with_min_isr(n), f"a warning {MIN_ISR}") for n in ("1", "3")),
-    trips("KF109 4 of 3", with_min_isr("4"), f"a error {MIN_ISR}"),
-    trips("KF109 3 of 3 brokers", replace_context(with_min_isr("3"), brokers=3), f"a warning {MIN_ISR}"),
-    trips("KF109 the default", with_min_isr(None, min_insync_replicas="1"), f"a warning {MIN_ISR}"),
-    trips("KF109 the live value", with_min_isr(None, live="4"), f"a warning {MIN_ISR}"),
-    *is_quiet("KF109", scene(declared("a", 3, 5, min_insync_replicas="4")), with_min_isr("2")),
-    *is_quiet("KF109", with_min_isr("2", live="4", min_insync_replicas="3")),
+    *(trips(f"KF109 {n} of 3", build_min_isr(n), f"a warning {MIN_ISR}") for n in ("1", "3")),
+    trips("KF109 4 of 3", build_min_isr("4"), f"a error {MIN_ISR}"),
+    trips("KF109 3 of 3 brokers", replace_context(build_min_isr("3"), brokers=3), f"a warning {MIN_ISR}"),
+    trips("KF109 the default", build_min_isr(None, min_insync_replicas="1"), f"a warning {MIN_ISR}"),
+    trips("KF109 the live value", build_min_isr(None, live="4"), f"a warning {MIN_ISR}"),
+    *is_quiet("KF109", scene(declare_topic("a", 3, 5, min_insync_replicas="4")), build_min_isr("2")),
+    *is_quiet("KF109", build_min_isr("2", live="4", min_insync_replicas="3")),
     # An own value that is removed leaves a default that is not known.
     *is_quiet(
         "KF109",
         scene(
-            declared("a", 3, 3, min_insync_replicas=None), live=living(observed("a", min_insync_replicas="4"))
+            declare_topic("a", 3, 3, min_insync_replicas=None),
+            live=living(build_observed("a", min_insync_replicas="4")),
         ),
         scene(
-            declared("a", 3, 3, undeclared=Undeclared.RESET),
-            live=living(observed("a", min_insync_replicas="4")),
+            declare_topic("a", 3, 3, undeclared=Undeclared.RESET),
+            live=living(build_observed("a", min_insync_replicas="4")),
         ),
         scene(absent("a"), facts=facts(min_insync_replicas="2")),
-        with_undeclared(Undeclared.RESET),
+        build_undeclared(Undeclared.RESET),
     ),
     *(
-        trips("KF109", with_undeclared(undeclared), f"a warning {MIN_ISR}")
+        trips("KF109", build_undeclared(undeclared), f"a warning {MIN_ISR}")
         for undeclared in (Undeclared.REPORT, Undeclared.KEEP)
     ),
     trips("KF113 declared", scene(DIRTY), f"a warning {UNCLEAN}"),
     trips(
         "KF113 the cluster's default",
-        scene(declared("a", 3, 3), facts=DIRTY_BY_DEFAULT),
+        scene(declare_topic("a", 3, 3), facts=DIRTY_BY_DEFAULT),
         f"a warning {UNCLEAN}",
     ),
-    trips("KF113", scene(declared("a", 3, 1, unclean_leader_election_enable="true")), f"a warning {UNCLEAN}"),
-    trips("KF113", scene(waived(DIRTY, "KF113")), f"a info {UNCLEAN}"),
+    trips(
+        "KF113",
+        scene(declare_topic("a", 3, 1, unclean_leader_election_enable="true")),
+        f"a warning {UNCLEAN}",
+    ),
+    trips("KF113", scene(waive_rules(DIRTY, "KF113")), f"a info {UNCLEAN}"),
     *is_quiet(
         "KF113",
-        scene(declared("a", 3, 3, unclean_leader_election_enable="false"), facts=DIRTY_BY_DEFAULT),
-        scene(declared("a", 3, 3), facts=facts(unclean_leader_election_enable="false")),
-        scene(declared("a", 3, 3)),
-        scene(declared("a", 3, 1), facts=DIRTY_BY_DEFAULT),
+        scene(declare_topic("a", 3, 3, unclean_leader_election_enable="false"), facts=DIRTY_BY_DEFAULT),
+        scene(declare_topic("a", 3, 3), facts=facts(unclean_leader_election_enable="false")),
+        scene(declare_topic("a", 3, 3)),
+        scene(declare_topic("a", 3, 1), facts=DIRTY_BY_DEFAULT),
     ),
 ]
 
 
-def kept(facts: Facts | None = None, live: str | None = None, **configs: str | None) -> RuleContext:
+def build_kept(facts: Facts | None = None, live: str | None = None, **configs: str | None) -> RuleContext:
     """Build the context of a topic in a project that wants to go back three days."""
-    resources = living(observed("a", retention_ms=live)) if live is not None else {}
-    return scene(declared("a", **configs), facts=facts, limits=THREE_DAYS, live=resources)  # type: ignore[arg-type]
+    resources = living(build_observed("a", retention_ms=live)) if live is not None else {}
+    return scene(declare_topic("a", **configs), facts=facts, limits=THREE_DAYS, live=resources)  # type: ignore[arg-type]
 
 
-def in_segments(facts: Facts | None = None, **configs: str | None) -> RuleContext:
-    return scene(declared("a", **configs), facts=facts)  # type: ignore[arg-type]
+def build_segments(facts: Facts | None = None, **configs: str | None) -> RuleContext:
+    return scene(declare_topic("a", **configs), facts=facts)  # type: ignore[arg-type]
 
 
-def compacted(policy: str = "compact", keyed: bool | None = True, **configs: str) -> RuleContext:
+def build_compacted(policy: str = "compact", keyed: bool | None = True, **configs: str) -> RuleContext:
     own = {name.replace("_", "."): value for name, value in configs.items()}
-    return scene(configured({"cleanup.policy": policy, **own}, keyed=keyed))
+    return scene(declare_configs({"cleanup.policy": policy, **own}, keyed=keyed))
 
 
 AGE, SIZE, SEGMENT = "config.retention.ms", "config.retention.bytes", "config.segment.ms"
 
 RETENTION: list[Row] = [
-    trips("KF110 declared", kept(retention_ms=DAY), f"a warning {AGE}"),
-    trips("KF110 the cluster's default", kept(facts(retention_ms=DAY)), f"a warning {AGE}"),
-    trips("KF110 live", kept(facts(retention_ms=WEEK), DAY), f"a warning {AGE}"),
+    trips("KF110 declared", build_kept(retention_ms=DAY), f"a warning {AGE}"),
+    trips("KF110 the cluster's default", build_kept(facts(retention_ms=DAY)), f"a warning {AGE}"),
+    trips("KF110 live", build_kept(facts(retention_ms=WEEK), DAY), f"a warning {AGE}"),
     trips(
         "KF110 an odd window",
-        scene(declared("a", retention_ms=DAY), limits=ProjectLimits(recovery_window_ms=90_061_001)),
+        scene(declare_topic("a", retention_ms=DAY), limits=ProjectLimits(recovery_window_ms=90_061_001)),
         f"a warning {AGE}",
     ),
-    *(trips("KF110", kept(retention_ms=ms), f"a warning {AGE}") for ms in ("0", str(3 * DAY_MS - 1))),
-    trips("KF110", kept(retention_ms=DAY, cleanup_policy="delete"), f"a warning {AGE}"),
-    trips("KF110", kept(retention_ms=DAY, cleanup_policy="compact,delete"), f"a warning {AGE}"),
-    *is_quiet("KF110", *(kept(retention_ms=ms) for ms in (str(3 * DAY_MS), WEEK, "-1"))),
-    *is_quiet("KF110", *(kept(retention_ms=DAY, cleanup_policy=policy) for policy in ("compact", ""))),
+    *(trips("KF110", build_kept(retention_ms=ms), f"a warning {AGE}") for ms in ("0", str(3 * DAY_MS - 1))),
+    trips("KF110", build_kept(retention_ms=DAY, cleanup_policy="delete"), f"a warning {AGE}"),
+    trips("KF110", build_kept(retention_ms=DAY, cleanup_policy="compact,delete"), f"a warning {AGE}"),
+    *is_quiet("KF110", *(build_kept(retention_ms=ms) for ms in (str(3 * DAY_MS), WEEK, "-1"))),
+    *is_quiet("KF110", *(build_kept(retention_ms=DAY, cleanup_policy=policy) for policy in ("compact", ""))),
     *is_quiet(
         "KF110",
-        scene(declared("a", retention_ms=DAY)),
-        scene(declared("a"), limits=ProjectLimits(recovery_window_ms=8 * DAY_MS)),
-        kept(facts(retention_ms=WEEK)),
+        scene(declare_topic("a", retention_ms=DAY)),
+        scene(declare_topic("a"), limits=ProjectLimits(recovery_window_ms=8 * DAY_MS)),
+        build_kept(facts(retention_ms=WEEK)),
         scene(absent("a"), facts=facts(retention_ms=DAY), limits=THREE_DAYS),
     ),
-    trips("KF111 the default segment", in_segments(retention_ms=DAY), f"a warning {AGE}"),
-    trips("KF111 an odd time", in_segments(retention_ms="90061001"), f"a warning {AGE}"),
+    trips("KF111 the default segment", build_segments(retention_ms=DAY), f"a warning {AGE}"),
+    trips("KF111 an odd time", build_segments(retention_ms="90061001"), f"a warning {AGE}"),
     trips(
         "KF111 a long segment",
-        in_segments(retention_ms=WEEK, segment_ms=str(30 * DAY_MS)),
+        build_segments(retention_ms=WEEK, segment_ms=str(30 * DAY_MS)),
         f"a warning {SEGMENT}",
     ),
     trips(
-        "KF111 endless segments", in_segments(retention_ms=DAY, segment_ms=LONG_MAX), f"a warning {SEGMENT}"
+        "KF111 endless segments",
+        build_segments(retention_ms=DAY, segment_ms=LONG_MAX),
+        f"a warning {SEGMENT}",
     ),
-    trips("KF111 the cluster's", in_segments(facts(segment_ms=WEEK), retention_ms=DAY), f"a warning {AGE}"),
+    trips(
+        "KF111 the cluster's", build_segments(facts(segment_ms=WEEK), retention_ms=DAY), f"a warning {AGE}"
+    ),
     trips(
         "KF111 the cluster's retention",
-        in_segments(facts(retention_ms=DAY), segment_ms=WEEK),
+        build_segments(facts(retention_ms=DAY), segment_ms=WEEK),
         f"a warning {SEGMENT}",
     ),
     *(
-        trips(f"KF111 {size} bytes", in_segments(retention_bytes=str(size)), f"a warning {SIZE}")
+        trips(f"KF111 {size} bytes", build_segments(retention_bytes=str(size)), f"a warning {SIZE}")
         for size in (2**20, 2**20 + 1, 2**29, 10**9 - 1)
     ),
     trips(
         "KF111",
-        in_segments(retention_ms=DAY, retention_bytes=str(2**29)),
+        build_segments(retention_ms=DAY, retention_bytes=str(2**29)),
         f"a warning {AGE}",
         f"a warning {SIZE}",
     ),
-    trips("KF111", in_segments(retention_ms=DAY, segment_ms=str(DAY_MS + 1)), f"a warning {SEGMENT}"),
-    trips("KF111", in_segments(retention_ms=str(int(WEEK) - 1)), f"a warning {AGE}"),
-    trips("KF111", in_segments(retention_ms="300000"), f"a warning {AGE}"),
-    trips("KF111", in_segments(retention_ms=DAY, cleanup_policy="compact,delete"), f"a warning {AGE}"),
-    trips("KF111", in_segments(facts(cleanup_policy="compact,delete"), retention_ms=DAY), f"a warning {AGE}"),
-    *is_quiet("KF111", *(in_segments(retention_ms=DAY, segment_ms=ms) for ms in (DAY, "3600000"))),
+    trips("KF111", build_segments(retention_ms=DAY, segment_ms=str(DAY_MS + 1)), f"a warning {SEGMENT}"),
+    trips("KF111", build_segments(retention_ms=str(int(WEEK) - 1)), f"a warning {AGE}"),
+    trips("KF111", build_segments(retention_ms="300000"), f"a warning {AGE}"),
+    trips("KF111", build_segments(retention_ms=DAY, cleanup_policy="compact,delete"), f"a warning {AGE}"),
+    trips(
+        "KF111", build_segments(facts(cleanup_policy="compact,delete"), retention_ms=DAY), f"a warning {AGE}"
+    ),
+    *is_quiet("KF111", *(build_segments(retention_ms=DAY, segment_ms=ms) for ms in (DAY, "3600000"))),
     *is_quiet(
         "KF111",
-        in_segments(retention_bytes=str(2**30)),
-        in_segments(retention_bytes="-1", segment_bytes=str(2**20)),
-        in_segments(retention_ms="-1", segment_ms=WEEK),
-        in_segments(retention_ms=WEEK, segment_ms=None),
-        in_segments(retention_ms="299999", segment_ms=None),  # KF115 reports it
-        in_segments(segment_ms=str(30 * DAY_MS)),
-        in_segments(facts(segment_ms="3600000"), retention_ms=DAY),
-        in_segments(facts(retention_ms=DAY, segment_ms=WEEK)),
+        build_segments(retention_bytes=str(2**30)),
+        build_segments(retention_bytes="-1", segment_bytes=str(2**20)),
+        build_segments(retention_ms="-1", segment_ms=WEEK),
+        build_segments(retention_ms=WEEK, segment_ms=None),
+        build_segments(retention_ms="299999", segment_ms=None),  # KF115 reports it
+        build_segments(segment_ms=str(30 * DAY_MS)),
+        build_segments(facts(segment_ms="3600000"), retention_ms=DAY),
+        build_segments(facts(retention_ms=DAY, segment_ms=WEEK)),
         scene(
-            declared("a", retention_ms=DAY),
+            declare_topic("a", retention_ms=DAY),
             facts=facts(segment_ms=WEEK),
-            live=living(observed("a", segment_ms="3600000")),
+            live=living(build_observed("a", segment_ms="3600000")),
         ),
     ),
-    *is_quiet("KF111", *(in_segments(retention_ms=DAY, cleanup_policy=policy) for policy in ("compact", ""))),
     *is_quiet(
-        "KF111", *(in_segments(facts(cleanup_policy=policy), retention_ms=DAY) for policy in ("compact", ""))
+        "KF111", *(build_segments(retention_ms=DAY, cleanup_policy=policy) for policy in ("compact", ""))
+    ),
+    *is_quiet(
+        "KF111",
+        *(build_segments(facts(cleanup_policy=policy), retention_ms=DAY) for policy in ("compact", "")),
     ),
     trips(
         "KF112 retention",
-        compacted(retention_ms=WEEK, retention_bytes=str(2**30)),
+        build_compacted(retention_ms=WEEK, retention_bytes=str(2**30)),
         f"a warning {AGE}",
         f"a warning {SIZE}",
     ),
-    trips("KF112 without keys", compacted(keyed=False), "a warning keyed"),
-    trips("KF112", compacted("compact,delete", keyed=False), "a warning keyed"),
-    trips("KF112", in_segments(facts(cleanup_policy="compact")), "a warning keyed"),
+    trips("KF112 without keys", build_compacted(keyed=False), "a warning keyed"),
+    trips("KF112", build_compacted("compact,delete", keyed=False), "a warning keyed"),
+    trips("KF112", build_segments(facts(cleanup_policy="compact")), "a warning keyed"),
     *is_quiet(
         "KF112",
-        compacted(),
-        compacted(retention_ms="-1", retention_bytes="-1"),
-        compacted("compact,delete"),
+        build_compacted(),
+        build_compacted(retention_ms="-1", retention_bytes="-1"),
+        build_compacted("compact,delete"),
         scene(
-            configured({"cleanup.policy": "compact", "retention.ms": None}, keyed=True),
+            declare_configs({"cleanup.policy": "compact", "retention.ms": None}, keyed=True),
             facts=facts(retention_ms=WEEK),
         ),
-        in_segments(),
+        build_segments(),
     ),
-    *is_quiet("KF112", *(compacted(policy, keyed=None) for policy in ("compact", "compact,delete"))),
+    *is_quiet("KF112", *(build_compacted(policy, keyed=None) for policy in ("compact", "compact,delete"))),
     *is_quiet(
         "KF112",
-        *(compacted(policy, keyed=None, retention_ms=WEEK) for policy in ("delete", "compact,delete", "")),
+        *(
+            build_compacted(policy, keyed=None, retention_ms=WEEK)
+            for policy in ("delete", "compact,delete", "")
+        ),
     ),
 ]
 
 
-def with_config(name: str, value: str = "1", facts: Facts | None = None) -> RuleContext:
-    return scene(configured({name: value}), facts=facts)
+def build_config(name: str, value: str = "1", facts: Facts | None = None) -> RuleContext:
+    return scene(declare_configs({name: value}), facts=facts)
 
 
 CONFIGS: list[Row] = [
     *(
-        trips(f"KF115 {name}", with_config(name), f"a warning config.{name}")
+        trips(f"KF115 {name}", build_config(name), f"a warning config.{name}")
         for name in sorted(kafka_configs.retired_configs("topics"))
     ),
     *(
-        trips("KF115", with_config(name, facts=EMPTY_FACTS), f"a warning config.{name}")
+        trips("KF115", build_config(name, facts=EMPTY_FACTS), f"a warning config.{name}")
         for name in sorted(kafka_configs.retired_configs("topics"))
     ),
     # A value that only earlier versions accept is for the brokers to judge.
     *(
-        trips(f"KF115 {name} {value}", with_config(name, value), f"a warning config.{name}")
+        trips(f"KF115 {name} {value}", build_config(name, value), f"a warning config.{name}")
         for name, value in (("segment.bytes", "14"), ("segment.index.bytes", "0"), ("flush.messages", "0"))
     ),
     *is_quiet(
-        "KF115", *(with_config(*n, EMPTY_FACTS) for n in (("segment.bytes", "14"), ("flush.messages", "0")))
+        "KF115", *(build_config(*n, EMPTY_FACTS) for n in (("segment.bytes", "14"), ("flush.messages", "0")))
     ),
-    *is_quiet("KF115", with_config("segment.bytes", "1048576"), with_config("segment.index.bytes", "4")),
+    *is_quiet("KF115", build_config("segment.bytes", "1048576"), build_config("segment.index.bytes", "4")),
     *(
-        trips(f"KF115 {name}", with_config(name, "true"), f"a info config.{name}")
+        trips(f"KF115 {name}", build_config(name, "true"), f"a info config.{name}")
         for name in ("confluent.tier.enable", "redpanda.remote.read", "write.caching")
     ),
     *is_quiet(
         "KF115",
-        *(with_config(n, "true", EMPTY_FACTS) for n in ("confluent.tier.enable", "redpanda.remote.read")),
+        *(build_config(n, "true", EMPTY_FACTS) for n in ("confluent.tier.enable", "redpanda.remote.read")),
     ),
-    trips("KF115 7 ms", with_config("retention.ms", "7"), f"a warning {AGE}"),
-    *(trips("KF115", with_config("retention.ms", ms), f"a warning {AGE}") for ms in ("0", "299999")),
-    *is_quiet("KF115", *(with_config("retention.ms", ms) for ms in ("300000", "-1", DAY))),
+    trips("KF115 7 ms", build_config("retention.ms", "7"), f"a warning {AGE}"),
+    *(trips("KF115", build_config("retention.ms", ms), f"a warning {AGE}") for ms in ("0", "299999")),
+    *is_quiet("KF115", *(build_config("retention.ms", ms) for ms in ("300000", "-1", DAY))),
     *is_quiet(
         "KF115",
-        in_segments(message_format_version=None),
-        in_segments(flush_ms="1000", flush_messages="1"),
-        scene(configured(kafka_configs.cluster_defaults({})), absent("b")),
+        build_segments(message_format_version=None),
+        build_segments(flush_ms="1000", flush_messages="1"),
+        scene(declare_configs(kafka_configs.cluster_defaults({})), absent("b")),
     ),
 ]
 

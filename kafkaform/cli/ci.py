@@ -238,8 +238,8 @@ def _choose_forge(given: str | None, environment: Mapping[str, str]) -> str:
     Raises:
         UsageError: The environment is that of no forge, or of both.
     """
-    found = [[forge for forge, variable in signs.items() if variable in environment] for signs in _SIGNS]
-    forge = given or next((forges[0] for forges in found if len(forges) == 1), None)
+    candidates = [[forge for forge, variable in signs.items() if variable in environment] for signs in _SIGNS]
+    forge = given or next((forges[0] for forges in candidates if len(forges) == 1), None)
     if forge is None:
         raise UsageError(
             "no forge is given, and this is not a CI job of one",

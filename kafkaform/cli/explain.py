@@ -88,7 +88,7 @@ def _explain_resource(resource: str, session: Session, paths: tuple[Path, ...]) 
     names = (("environment", session.environment), ("cluster", session.cluster_name))
     return Explanation(
         declared,
-        tuple(f"{what} {name}" for what, name in names if name is not None),
+        tuple(f"{label} {name}" for label, name in names if name is not None),
         {path: settings for path, settings in fields.items() if settings},
     )
 

@@ -114,8 +114,8 @@ def _edit(
 ) -> dict[str, str] | None:
     """Return the texts with a new value in a layer; None if no edit gives exactly that."""
     file = layer.document.file
-    others = frozenset({*(settings.environments or ()), *settings.clusters}.difference(context.scopes))
-    target = Manifest(parse_layout(texts[file]), source.kind, context.scopes, others, layer.base)
+    other_scopes = frozenset({*(settings.environments or ()), *settings.clusters}.difference(context.scopes))
+    target = Manifest(parse_layout(texts[file]), source.kind, context.scopes, other_scopes, layer.base)
     for proposal in target.propose_edits(source.path, value):
         try:
             edited = {**texts, file: proposal.apply(texts[file])}
@@ -142,8 +142,8 @@ def _changes_only(
             was, now = old.merge_underlay(kind, profile), new.merge_underlay(kind, profile)
             if was == now:
                 continue
-            own, others = _split(now, source.path)
-            if not is_chosen or kind != source.kind or others != _split(was, source.path)[1]:
+            own, unchanged = _split(now, source.path)
+            if not is_chosen or kind != source.kind or unchanged != _split(was, source.path)[1]:
                 return False
             if not equal(own, value):
                 return False
@@ -164,5 +164,5 @@ def _split(layer: Layer, path: str) -> tuple[FieldValue, Layer]:
     if name == path:
         return cast("FieldValue", layer.get(name)), {key: layer[key] for key in layer if key != name}
     config = cast("dict[str, FieldValue]", layer.get("config", {}))
-    others = {key: text for key, text in config.items() if key != name and text is not None}
-    return config.get(name), {**layer, "config": others}
+    configs = {key: text for key, text in config.items() if key != name and text is not None}
+    return config.get(name), {**layer, "config": configs}

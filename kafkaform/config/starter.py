@@ -98,9 +98,9 @@ def ensure_schemas(config_file: str | None) -> Path | None:
 
     None without a configuration file.
     """
-    found = find_schemas(config_file)
-    if config_file is None or found is not None:
-        return found
+    present = find_schemas(config_file)
+    if config_file is None or present is not None:
+        return present
     home = Path(config_file).parent
     write_files({home / name: text for name, text in _render_schemas().items()}, overwrite=False)
     return home / _FOLDER

@@ -132,12 +132,10 @@ def find_field(name: str, path: str) -> FieldSchema:
     while remaining:
         fields = list_fields(name, field)
         # A name may contain dots, as those of Kafka's configs do.
-        found = max(
-            (each for each in fields if f"{remaining}.".startswith(f"{each}.")), key=len, default=None
-        )
-        if found is None:
+        step = max((each for each in fields if f"{remaining}.".startswith(f"{each}.")), key=len, default=None)
+        if step is None:
             raise UnknownFieldError(field.path, remaining, tuple(fields))
-        field, remaining = fields[found], remaining[len(found) + 1 :]
+        field, remaining = fields[step], remaining[len(step) + 1 :]
     return field
 
 

@@ -326,8 +326,8 @@ class _File(Value):
             for part in split_documents(text.removeprefix(_BOM))
             for name in list_overrides(parse_layout(part))
         }
-        others = sorted(names.union(context.environments or ()).difference(context.scopes))
-        return _File(text, context, TextLoader(folder, context, tuple(others), path.parent))
+        other_scopes = sorted(names.union(context.environments or ()).difference(context.scopes))
+        return _File(text, context, TextLoader(folder, context, tuple(other_scopes), path.parent))
 
     def apply_edits(self, edits: Mapping[Edit, ManifestEdit]) -> tuple[str, Mapping[Edit, str]]:
         """Return the edited text, and the edits that were not made with their reasons."""
@@ -383,8 +383,8 @@ class _File(Value):
     def _propose_edits(
         self, text: str, current: Desired, edit: ManifestEdit, value: YamlValue
     ) -> Iterator[TextEdit]:
-        others = frozenset(self.reader.other_scopes)
-        manifest = Manifest(parse_layout(text), current.ref.kind, self.context.scopes, others)
+        other_scopes = frozenset(self.reader.other_scopes)
+        manifest = Manifest(parse_layout(text), current.ref.kind, self.context.scopes, other_scopes)
         if not isinstance(edit.value, ListItem):
             return manifest.propose_edits(edit.path, edit.value)
         items = cast("list[Mapping[str, object]]", get_declared(current, edit.path) or [])

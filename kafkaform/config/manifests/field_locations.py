@@ -60,8 +60,8 @@ class FieldLocations(Value):
     def __call__(self, path: str) -> Location:
         """Return the place of a field, or of the name of the resource if it is not set."""
         locations = (layer.find(path) for layer in self.layers)
-        found = next((location for location in locations if location is not None), None)
-        return found or self.document.locate(("metadata", "name"))
+        nearest = next((location for location in locations if location is not None), None)
+        return nearest or self.document.locate(("metadata", "name"))
 
     @property
     def layers(self) -> Iterator[FieldLocations]:

@@ -666,8 +666,8 @@ def check_environment(
         hint = suggest_names(
             name, [*dict.fromkeys((*known, *clusters))], "known names" if clusters else "environments"
         )
-        what = "environment or cluster" if clusters else "environment"
-        yield Problem(f"unknown {what} {quoted(name)}", document.locate(path, key=key), hint)
+        scope = "environment or cluster" if clusters else "environment"
+        yield Problem(f"unknown {scope} {quoted(name)}", document.locate(path, key=key), hint)
 
 
 def suggest_names(name: str, known: Collection[str], what: str) -> str:

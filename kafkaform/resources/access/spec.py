@@ -329,13 +329,13 @@ def describe_rights(observed: Observed, most_names: int | None = None) -> str:
         most_names: The names of each right that are listed before the others are counted; None for all.
     """
     names: dict[str, list[str]] = {}
-    others = denials = 0
+    further = denials = 0
     for acl in _find_hosts(parse_path(path, observed.ref.name) for path in observed.state):
         verb = _VERBS.get((acl.resource_type, acl.operation))
         if not acl.is_allowed:
             denials += 1
         elif verb is None:
-            others += 1
+            further += 1
         else:
             names.setdefault(verb, []).append(f"{acl.name}*" if acl.is_prefix else acl.name)
     clauses = [
@@ -343,7 +343,7 @@ def describe_rights(observed: Observed, most_names: int | None = None) -> str:
         for verb in _VERBS.values()
         if verb in names
     ]
-    clauses += [counted(others, "other right")] if others else []
+    clauses += [counted(further, "other right")] if further else []
     clauses += [counted(denials, "denial")] if denials else []
     return ("; " if any(len(each) > 1 for each in names.values()) else ", ").join(clauses)
 

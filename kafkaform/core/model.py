@@ -176,8 +176,8 @@ class Locations(Protocol):
     def nearest(self, keys: Sequence[str | int]) -> Location:
         """Return the location of the value below these keys, or of its nearest parent."""
 
-    def find_layer(self, path: str, /) -> str:
-        """Return the layer under the manifest that sets a field; empty if the manifest, or none, does."""
+    def find_layer(self, path: str, /) -> str | None:
+        """Return the layer under the manifest that sets a field; empty for the manifest, None for none."""
 
 
 class Desired(Value):

@@ -415,12 +415,15 @@ def _find_origin(proposal: Proposal) -> tuple[str, Location | None]:
     """Return the layer that all fields of a change come from, and its place; empty, and the manifest's."""
     desired = proposal.desired
     if isinstance(proposal.change, Update) and desired.locations is not None:
-        paths = [field.path for field in proposal.change.fields if field.deferred is None]
-        layers = {desired.locations.find_layer(path) for path in paths}
+        fields = [field for field in proposal.change.fields if field.deferred is None]
+        sources = [(field, desired.locations.find_layer(field.path)) for field in fields]
+        # What nothing declares was chosen for the change, as the brokers of new partitions are; but a value
+        # that is removed is removed because the manifest lacks it.
+        layers = {layer or "": field for field, layer in sources if layer is not None or field.after is None}
         # A change of a profile would otherwise be reported once for each of a thousand manifests, at lines
         # that do not have it.
-        if len(layers) == 1 and (layer := layers.pop()):
-            return layer, desired.locate(paths[0])
+        if len(layers) == 1 and (layer := next(iter(layers))):
+            return layer, desired.locate(layers[layer].path)
     return "", desired.location
 
 

@@ -256,11 +256,13 @@ _FORBIDDEN = "see `forbid:` in kafkaform.yaml (of every cluster, unless --cluste
 
 def _find_increased_risks(proposal: Proposal, policy: Policy) -> Iterator[Refusal]:
     """Yield the refusal of a change whose risks are higher than in the saved plan, without new consent."""
-    ref = proposal.ref
+    ref, planned = proposal.ref, proposal.planned
     unconsented = [
         each
         for each in proposal.riskier
-        if not all(policy.allows(ref, hazard) for hazard in (each.assessment.hazard, *each.assessment.also))
+        if not all(
+            policy.allows(planned, hazard) for hazard in (each.assessment.hazard, *each.assessment.also)
+        )
     ]
     if not unconsented:
         return

@@ -11,6 +11,7 @@ from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs, matches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kafkaform.core.plans import PlannedChange
     from kafkaform.resources.consent import Grant
 
 
@@ -42,9 +43,9 @@ class Policy(Value):
     blocked: Mapping[ResourceRef, tuple[Diagnostic, ...]] = field(default_factory=dict)
     brake: Diagnostic | None = None
 
-    def allows(self, ref: ResourceRef, hazard: str) -> bool:
-        """Return whether a consent of the command line covers that hazard of that resource."""
-        return any(grant.covers(ref, hazard) for grant in self.allow)
+    def allows(self, planned: PlannedChange, hazard: str) -> bool:
+        """Return whether a consent of the command line covers that hazard of that change."""
+        return any(grant.covers(planned.ref, hazard, planned.layer) for grant in self.allow)
 
     def refusing(self, findings: Iterable[Diagnostic]) -> Policy:
         """Return the policy that also refuses the resources of these findings, if they are errors."""

@@ -71,9 +71,9 @@ class FieldLocations(Value):
             yield layer
             layer = layer.under
 
-    def find_layer(self, path: str) -> str:
-        """Return the layer that sets a field; empty for the manifest, or if none sets it."""
-        return next((layer.layer for layer in self.layers if layer.keys(path) is not None), "")
+    def find_layer(self, path: str) -> str | None:
+        """Return the layer that sets a field; empty for the manifest, None if nothing sets it."""
+        return next((layer.layer for layer in self.layers if layer.keys(path) is not None), None)
 
     def list_settings(self, path: str) -> tuple[FieldSetting, ...]:
         """List the settings of a field, in the order of precedence."""

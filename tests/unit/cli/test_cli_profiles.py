@@ -90,6 +90,19 @@ def test_consent_to_a_profile_survives_in_a_saved_plan(project: Project) -> None
     project.run("plan", "--cluster", "eu", "--detailed-exitcode").needs(0)
 
 
+def test_consent_to_a_profile_covers_a_risk_that_has_grown(project: Project, memory: Connected) -> None:
+    configure(project)
+    write_topics(project, 1)
+    project.apply("--cluster", "eu").needs(0)
+    standard = {"Topic": {**PROFILES["standard"]["Topic"], "partitions": 6}}
+    configure(project, {**PROFILES, "standard": standard})
+    project.run("plan", "--cluster", "eu", "--out", "p.json").needs(0)
+    assert memory.execute([AlterConfigs(topic("t0"), {"cleanup.policy": "compact"})]) == [None]
+    refused = project.apply("p.json").needs(1)
+    assert "riskier than in the plan" in refused.out
+    project.apply("p.json", "--allow", "profile/standard:partition-increase-compacted").needs(0)
+
+
 def test_misspelt_profile_in_a_consent_is_an_error(project: Project) -> None:
     configure(project)
     write_topics(project, 2)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from datetime import datetime
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 import click
@@ -51,7 +51,7 @@ def repeat_on_change(run: Callable[[], int], list_paths: Callable[[], Iterable[P
                 f"{datetime.now().astimezone():%H:%M:%S}  watching {counted(len(state), 'file')}; Ctrl-C ends"
             )
             while _read_state(paths) == state:
-                time.sleep(PAUSE_S)
+                sleep(PAUSE_S)
     except KeyboardInterrupt:
         return code
 

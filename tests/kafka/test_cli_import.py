@@ -213,6 +213,7 @@ def test_file_names_are_unique_and_bounded(project: Project, prefix: str) -> Non
 
 def test_left_out_resources_are_counted(project: Project, prefix: str) -> None:
     create(project, [new(f"{prefix}{name}") for name in ("new", "known", "app-changelog")])
+    project.config()
     project.topic("known")
     call = project.run("import", "--match", f"{prefix}*", "--kind", "topic").needs(0)
     written, known, ignored, *next_steps = call.out.splitlines()

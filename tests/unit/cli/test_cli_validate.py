@@ -664,7 +664,7 @@ def test_watch_validates_again_when_a_file_changes(
         elif pauses == 1:
             (project.folder / path).unlink()
 
-    monkeypatch.setattr("kafkaform.cli.watching.time.sleep", sleep)
+    monkeypatch.setattr("kafkaform.cli.watching.sleep", sleep)
     call = validate("--watch").needs(code)
     assert call.out.startswith(("1 resource: valid.", "2 resources: valid."))
     assert said in call.both
@@ -683,7 +683,7 @@ def test_watch_ends_with_the_code_of_the_last_run(
             raise KeyboardInterrupt
         project.write("topics/a.yaml", text)
 
-    monkeypatch.setattr("kafkaform.cli.watching.time.sleep", sleep)
+    monkeypatch.setattr("kafkaform.cli.watching.sleep", sleep)
     call = validate("--watch").needs(0)
     assert "Topik" in call.err
     assert call.out == "1 resource: valid.\n"

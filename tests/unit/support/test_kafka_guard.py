@@ -48,7 +48,7 @@ def test_group_clusters_are_shared_and_ended(monkeypatch: pytest.MonkeyPatch) ->
         yield object()
         log.append(f"end {brokers}")
 
-    monkeypatch.setattr(kafka_fixtures, "guarded", note_start)
+    monkeypatch.setattr(kafka_fixtures, "start_guarded", note_start)
     clusters = kafka_fixtures.GroupClusters()
     first = clusters.running("kafka3", 3)
     assert clusters.running("kafka3", 3) is first

@@ -119,7 +119,11 @@ def doctor(
     """
     timeout_s = None if options.wait is None else options.wait / 1000
     examine = partial(
-        _examine, paths=paths, fail_on=Severity(options.fail_on), codes=options.codes, timeout_s=timeout_s
+        examine_cluster,
+        paths=paths,
+        fail_on=Severity(options.fail_on),
+        codes=options.codes,
+        timeout_s=timeout_s,
     )
     if options.clusters:
         require_files(paths, "--clusters reads the manifests once for each cluster")
@@ -143,16 +147,25 @@ def doctor(
     return _CODES[report.verdict]
 
 
-def _examine(
+def examine_cluster(
     session: Session,
     *,
-    paths: tuple[Path, ...],
-    fail_on: Severity,
-    codes: tuple[str, ...],
-    timeout_s: float | None,
-    animated: bool,
+    paths: tuple[Path, ...] = (),
+    fail_on: Severity = Severity.WARNING,
+    codes: tuple[str, ...] = (),
+    timeout_s: float | None = None,
+    animated: bool = False,
 ) -> HealthReport:
-    """Examine one cluster, once or until it is healthy."""
+    """Examine one cluster, once or until it is healthy.
+
+    Args:
+        session: The session of the cluster.
+        paths: The manifests that it is compared with; empty for those of the configuration.
+        fail_on: The lowest severity of a finding that makes it unhealthy.
+        codes: Only these rules; empty for all.
+        timeout_s: The seconds to wait until it is healthy; None to examine it once.
+        animated: Whether the wait is shown in one live line.
+    """
     target = session.require_cluster()
     examination = Examination(
         tuple(_read_declared(session, paths)),

@@ -25,7 +25,7 @@ from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import find_manifest_files
 from kafkaform.config.manifests.loader import load
-from kafkaform.config.starter import ensure_schemas, find_schemas
+from kafkaform.config.starter import find_schemas, list_missing_schemas
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
@@ -135,7 +135,7 @@ class ImportOptions(Value):
         help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics; "
         "with --clusters: clusters]",
     ),
-    clusters_option("Import every cluster of kafkaform.yaml, each into a folder of its name below --out."),
+    clusters_option("Import several clusters of kafkaform.yaml, each into a folder of its name below --out."),
     match_option,
     kinds_option,
     click.option(
@@ -285,9 +285,10 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     present = [path for path in manifests if _has_manifests(path)]
     declared = {resource.ref: resource.location for resource in load(present, context)}
     observation, selection = _observe(session, options)
-    # Written by itself in a repository without them: editors then help with what was imported.
-    find = find_schemas if options.dry_run else ensure_schemas
-    layout = ImportLayout(folder, options.by, find(session.settings.file), options.overwrite, options.labels)
+    # In a repository without them, so that editors help with what was imported.
+    schemas = list_missing_schemas(session.settings.file)
+    home = next((path.parent for path in schemas), find_schemas(session.settings.file))
+    layout = ImportLayout(folder, options.by, home, options.overwrite, options.labels)
     conversion = options.conversion
     additions = conversion.additions if conversion is not None else NOTHING_ADDED
     made = make_import(observation, selection, declared, context, layout, additions)
@@ -304,6 +305,8 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     _check_files(made.files, context, overwrite=options.overwrite)
     if not options.dry_run:
         write_files({file.path: file.text for file in made.files}, overwrite=options.overwrite)
+        # Replaced, as imports of several clusters at the same time write the same.
+        write_files(schemas, overwrite=True)
     return made
 
 

@@ -63,6 +63,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "json": Renderer("kafkaform.report.fleet:fleet_to_json"),
         "markdown": Renderer("kafkaform.report.fleet:fleet_to_markdown", "command", "limit"),
     },
+    "stages": {"text": Renderer("kafkaform.report.fleet:render_stages", "width")},
     "balance": {"text": Renderer("kafkaform.report.moves:render_balance", "width")},
     "apply": {
         "text": Renderer("kafkaform.report.apply:render_apply", "verbose", "width"),
@@ -149,7 +150,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
 }
 """The renderers of each report by format; the first format is the default."""
 
-_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "field", "grants", "status"})
+_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "field", "grants", "stages", "status"})
 """The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(
     {"access", "adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkaform.cli.doctor import examine_cluster
 from kafkaform.cli.error_handler import ErrorHandler
 from kafkaform.cli.fleet import check_selector, plan_path
-from kafkaform.cli.output import print_text, tell
+from kafkaform.cli.output import show, tell
 from kafkaform.cli.session import Session
 from kafkaform.cli.show import PLAN_SUFFIX
 from kafkaform.config.settings import ApplyStage, find_settings
 from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.units import format_duration
 from kafkaform.core.values import replace
-from kafkaform.inspect.health_check import Examination, HealthVerdict, await_health
-from kafkaform.report.stages import StageOutcome, render_stages
+from kafkaform.inspect.health_check import HealthVerdict
+from kafkaform.report.fleet import StageOutcome
+from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from kafkaform.cli.options import ClusterSelector
     from kafkaform.config.settings import Settings
-    from kafkaform.inspect.health_check import HealthReport
 
 
 def apply_in_stages(
@@ -57,7 +58,8 @@ def apply_in_stages(
             tell(f"stage {number} of {len(stages)}: cluster {name}")
             chosen = replace(where, cluster_name=name)
             own = [plan_path(path, name) if path.suffix == PLAN_SUFFIX else path for path in paths]
-            outcomes[name] = _run(partial(apply, chosen, own))
+            is_first = all(outcome is StageOutcome.NOT_STARTED for outcome in outcomes.values())
+            outcomes[name] = _run(partial(apply, chosen, own), is_first=is_first)
         failed = any(outcomes[name] is not StageOutcome.APPLIED for name in names)
         # Health is waited for between stages: after the last one, nothing depends on it.
         if not failed and stage.wait_ms is not None and number < len(stages):
@@ -67,7 +69,7 @@ def apply_in_stages(
         if failed:
             break
     numbered = [(number, name) for number, (_, names) in enumerate(stages, 1) for name in names]
-    print_text(render_stages([(number, name, outcomes[name]) for number, name in numbered]))
+    show("stages", "text", [(number, name, outcomes[name]) for number, name in numbered])
     return int(any(outcome is not StageOutcome.APPLIED for outcome in outcomes.values()))
 
 
@@ -85,10 +87,13 @@ def _divide(settings: Settings, selectors: Sequence[str]) -> Iterator[tuple[Appl
         )
 
 
-def _run(apply: Callable[[], int]) -> StageOutcome:
+def _run(apply: Callable[[], int], *, is_first: bool) -> StageOutcome:
     try:
         return StageOutcome.APPLIED if apply() == 0 else StageOutcome.INCOMPLETE
     except KafkaformError as error:
+        # A wrong option is wrong for every cluster.
+        if is_first and isinstance(error, UsageError):
+            raise
         # One cluster that is down stops no other of its stage.
         (click.get_current_context().find_object(ErrorHandler) or ErrorHandler()).tell(error)
         return StageOutcome.FAILED
@@ -96,16 +101,11 @@ def _run(apply: Callable[[], int]) -> StageOutcome:
 
 def _is_healthy(where: ClusterSelector, wait_ms: int) -> bool:
     session = Session.start(where)
-    target = session.require_cluster()
-    tell(f"waiting up to {format_duration(wait_ms)} until cluster {target.name} is healthy")
-    examination = Examination((), session.settings, target, session.environment, subset=True)
-
-    def examine() -> HealthReport:
-        with session.cluster() as cluster:
-            return examination.examine(cluster)
-
+    name = session.require_cluster().name
+    tell(f"waiting up to {format_duration(wait_ms)} until cluster {name} is healthy")
+    plugins.load()
     try:
-        return await_health(examine, wait_ms / 1000, lambda _: None).verdict is HealthVerdict.HEALTHY
+        return examine_cluster(session, timeout_s=wait_ms / 1000).verdict is HealthVerdict.HEALTHY
     except ClusterError as error:
-        tell(f"cluster {target.name} cannot be read: {error.message}")
+        tell(f"cluster {name} cannot be read: {error.message}")
         return False

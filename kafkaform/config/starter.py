@@ -93,17 +93,15 @@ def find_schemas(config_file: str | None) -> Path | None:
     return schemas if (schemas / f"{MANIFEST_SCHEMA}.schema.json").exists() else None
 
 
-def ensure_schemas(config_file: str | None) -> Path | None:
-    """Return the folder of schemas beside the configuration file, and write them if it has none.
+def list_missing_schemas(config_file: str | None) -> dict[Path, str]:
+    """Return the texts of the schemas that are missing beside a configuration file, by path.
 
-    None without a configuration file.
+    Empty if editors find a schema there; existing files are left as they are.
     """
-    present = find_schemas(config_file)
-    if config_file is None or present is not None:
-        return present
-    home = Path(config_file).parent
-    write_files({home / name: text for name, text in _render_schemas().items()}, overwrite=False)
-    return home / _FOLDER
+    if config_file is None or find_schemas(config_file) is not None:
+        return {}
+    texts = {Path(config_file).parent / name: text for name, text in _render_schemas().items()}
+    return {path: text for path, text in texts.items() if not os.path.lexists(path)}
 
 
 class EditorHelp(Value):

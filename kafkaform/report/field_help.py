@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from kafkaform.config.manifests.scalars import render_inline
 from kafkaform.core.config_values import ConfigType
 from kafkaform.core.schema_files import describe_type
 from kafkaform.core.values import Value
@@ -110,21 +111,8 @@ def _describe(field: FieldSchema, key: ConfigKey | None) -> dict[str, str]:
         "units": _UNITS.get(schema.get("x-unit", ""), ""),
         "values": ", ".join(map(str, values)),
         "bounds": join_words(bounds) if bounds else "",
-        "default": _to_flow(schema["default"]) if "default" in schema else "",
+        "default": render_inline(schema["default"]) if "default" in schema else "",
         "required": required,
-        "examples": " | ".join(map(_to_flow, examples)),
+        "examples": " | ".join(map(render_inline, examples)),
     }
     return {name: text for name, text in facts.items() if text or name in {"type", "description"}}
-
-
-def _to_flow(value: object) -> str:
-    """Write a value as a manifest would have it on one line."""
-    match value:
-        case dict():
-            return "{" + ", ".join(f"{name}: {_to_flow(below)}" for name, below in value.items()) + "}"
-        case list():
-            return f"[{', '.join(map(_to_flow, value))}]"
-        case str():
-            return value
-        case _:
-            return json.dumps(value)

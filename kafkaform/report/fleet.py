@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.core.values import Value
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from kafkaform.inspect.health_check import HealthReport
     from kafkaform.inspect.importing import Import
     from kafkaform.inspect.resource_status import StatusReport
-    from kafkaform.report.document import Block
+    from kafkaform.report.document import Block, Row
 
 _MAX_OUTCOME_LENGTH = 600
 _ROW_LENGTH = 1_000
@@ -315,3 +316,39 @@ SUMMARIES: Mapping[str, _Summary] = {
     "import": _Summary("import", "not imported", _import_verdict, _sum_imports, headed=False),
 }
 """The summary by command."""
+
+
+# --- an apply in stages ----------------------------------------------------------------------------------
+
+
+class StageOutcome(Enum):
+    """The outcome for one cluster, as reports word it."""
+
+    APPLIED = "complete"
+    INCOMPLETE = "not complete: see above"
+    FAILED = "failed: see above"
+    UNHEALTHY = "applied, but not healthy"
+    NOT_STARTED = "not started"
+
+
+_ROLES = {StageOutcome.APPLIED: Role.GOOD, StageOutcome.NOT_STARTED: Role.MUTED}
+
+
+def render_stages(outcomes: Sequence[tuple[int, str, StageOutcome]], *, width: int | None = None) -> Page:
+    """Render a table of stages and clusters, and what to do next.
+
+    Args:
+        outcomes: The number of the stage, the cluster and its outcome, in order.
+        width: The columns at which the table folds; None for no limit.
+    """
+    rows: list[Row] = [
+        [str(number), TextSpan(name, Role.NAME), TextSpan(outcome.value, _ROLES.get(outcome, Role.BAD))]
+        for number, name, outcome in outcomes
+    ]
+    stopped = [number for number, _, outcome in outcomes if outcome not in _ROLES]
+    complete = sum(outcome is StageOutcome.APPLIED for _, _, outcome in outcomes)
+    summary = f"{counted(complete, 'cluster')} of {len(outcomes)} complete."
+    if stopped:
+        summary += f" Stopped after stage {stopped[0]}: the same command goes on from there."
+    columns = [Column("Stage", right=True), Column("Cluster", least=16), Column("Result", least=16)]
+    return render_page(ReportDocument("", [Table(columns, rows)], summary=summary, indent=0), width=width)

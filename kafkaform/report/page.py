@@ -199,10 +199,10 @@ class _Cell(Value):
 
 
 def _lay_out(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> Iterator[list[Part]]:
-    """Yield the lines of a table: the header, and one or more for each row."""
+    """Yield the lines of a table: the header, if a column has one, and one or more for each row."""
     header = [_Cell(printable(column.header), "bold") for column in columns]
     cells = [[_to_cell(cell) for cell in row] for row in rows]
-    lines = [header, *cells]
+    lines = [header, *cells] if any(cell.text for cell in header) else cells
     widths = [max(cell_len(row[i].text) for row in lines) for i in range(len(columns))]
     usual = [_find_usual_width([row[i] for row in lines]) for i in range(len(columns))]
     if width is None:

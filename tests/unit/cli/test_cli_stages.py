@@ -119,6 +119,8 @@ def test_each_cluster_has_its_saved_plan(project: Project, fleet: dict[str, Conn
         ("plan --clusters region=uk", "matches no cluster"),
         ("apply --clusters '*' --format json --auto-approve", "--format json"),
         ("status --clusters 'eu' --watch", "--watch"),
+        # Wrong for every cluster, so it is one error of usage.
+        ("apply p.json --clusters eu --prune --auto-approve", "--prune cannot be used"),
     ],
 )
 @pytest.mark.usefixtures("fleet")

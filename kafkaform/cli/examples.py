@@ -46,6 +46,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "graph": ("graph --format mermaid", "graph --live"),
     "client-config": ("client-config billing", "client-config billing --format env"),
     "doctor": ("doctor", "doctor --wait 10m"),
+    "succession": ("succession", "succession orders.v2 --format json"),
     "skew": ("skew orders.v1 --cluster prod", "skew orders.v1 --what-if 24 --out skew.html --out skew.json"),
     "arrivals": ("arrivals", "arrivals 'orders.*' --since 24h"),
     "rules": ("rules", "rules KF109"),

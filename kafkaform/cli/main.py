@@ -85,6 +85,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "kafkaform.cli.revert",
             "Change manifests back to the values before an apply. Changes no cluster.",
         ),
+        "succession": (
+            "kafkaform.cli.succession",
+            "Show which groups have moved from a topic to the one that succeeds it.",
+        ),
         "skew": (
             "kafkaform.cli.skew",
             "Measure how evenly written records spread over partitions, why, and what would help.",

@@ -115,6 +115,11 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "json": Renderer("kafkaform.report.comparison:comparison_to_json"),
         "markdown": Renderer("kafkaform.report.comparison:comparison_to_markdown", "limit"),
     },
+    "succession": {
+        "text": Renderer("kafkaform.report.succession:render_successions", "width"),
+        "json": Renderer("kafkaform.report.succession:successions_to_json"),
+        "markdown": Renderer("kafkaform.report.succession:successions_to_markdown", "limit"),
+    },
     "access": {
         "text": Renderer("kafkaform.report.access:render_access", "width"),
         "json": Renderer("kafkaform.report.access:access_to_json"),
@@ -150,7 +155,9 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
 }
 """The renderers of each report by format; the first format is the default."""
 
-_TABLES = frozenset({"arrivals", "balance", "compare", "explanation", "field", "grants", "stages", "status"})
+_TABLES = frozenset(
+    {"arrivals", "balance", "compare", "explanation", "field", "grants", "stages", "status", "succession"}
+)
 """The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(
     {"access", "adoption", "apply", "doctor", "drift", "edits", "fleet", "history", "import", "plan", "skew"}

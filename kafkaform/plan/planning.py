@@ -21,6 +21,7 @@ from kafkaform.plan.measuring import measure
 from kafkaform.plan.placement_planning import add_placements
 from kafkaform.plan.policy import Policy, is_own
 from kafkaform.plan.risk_assessment import foresee, judge
+from kafkaform.plan.successions import add_successions, list_predecessors
 from kafkaform.plan.validation import read_hidden, validate_plan
 from kafkaform.resources import KINDS, is_topic, list_topics_read, topic_ref
 from kafkaform.resources.name_globs import ALL, NO_GLOBS
@@ -177,8 +178,9 @@ def _plan_reading(
         prune=request.prune,
         allow=request.allow,
     )
-    # 2. Place replicas.
+    # 2. Place replicas, and read the topics that others succeed.
     facts = add_placements(facts, desired, observation, cluster, waits=not request.reading)
+    facts = add_successions(facts, desired, observation, cluster, time.time_ns() // 1_000_000)
     # 3. Find the differences.
     wants = add_tombstones(desired, observation, policy)
     difference = diff(wants, observation, facts, unseen=not request.reading)
@@ -313,8 +315,9 @@ def move_options(settings: Settings, target: ClusterSettings | None) -> MoveOpti
 
 
 def list_resources_to_read(desired: Iterable[Desired]) -> frozenset[ResourceRef]:
-    """Return the resources to read: the declared ones, and the topics that declared groups read."""
-    refs = set()
+    """Return the resources to read: the declared ones, and the topics that they read or succeed."""
+    desired = [*desired]
+    refs = {*list_predecessors(desired)}
     for declared in desired:
         refs.add(declared.ref)
         refs.update(topic_ref(name) for name in list_topics_read(declared))

@@ -11,6 +11,7 @@ from kafkaform.rules import (
     health_declared,
     skew,
     subjects,
+    succession,
     topic_partitions,
     topic_replicas,
     topic_retention,
@@ -48,6 +49,7 @@ _REGISTERED = (
     skew,
     access,
     subjects,
+    succession,
 )
 
 

@@ -38,8 +38,9 @@ from kafkaform.resources.base import (
 from kafkaform.resources.consumer_group import operations as group_operations
 from kafkaform.resources.consumer_group import risk, spec
 from kafkaform.resources.consumer_group.client import client_keys
-from kafkaform.resources.consumer_group.fields import COMMITTED, OFFSETS_PREFIX, partition_of
+from kafkaform.resources.consumer_group.fields import COMMITTED, OFFSETS_PREFIX, partition_of, topic_path
 from kafkaform.resources.groups import Group, Position, get_group, protocol_of_configs
+from kafkaform.resources.succession import SuccessionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,12 +134,20 @@ class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
         """Return the topics that the manifest lists."""
         return tuple(cast("list[str]", intent.spec.get("topics", [])))
 
-    def reconcile(self, state: State, observed: Observed, _facts: Facts) -> State:
-        """Leave out the offsets of a group that has members, as these commit their own."""
+    def reconcile(self, state: State, observed: Observed, facts: Facts) -> State:
+        """Leave out the offsets of a group that has members, as these commit their own.
+
+        Those in a topic that succeeds another one wait until the group has read the other one.
+        """
         group = get_group(observed)
-        if group is None or not group.active:
+        if group is None:
             return state
-        return {path: value for path, value in state.items() if not path.startswith(OFFSETS_PREFIX)}
+        waits = {topic_path(name) for name in facts.get(SuccessionFacts).find_waits(group)}
+        return {
+            path: value
+            for path, value in state.items()
+            if not path.startswith(OFFSETS_PREFIX) or not (group.active or path in waits)
+        }
 
     def find_obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
         """Return why a live group prevents a change, and what to do; None if it does not.

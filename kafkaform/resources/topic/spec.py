@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, cast
 from kafkaform.core import kafka_configs
 from kafkaform.core.acls import parse_principal
 from kafkaform.core.model import CONFIG_PREFIX, FieldValue, Intent, State, Undeclared
-from kafkaform.core.units import format_duration
+from kafkaform.core.units import format_duration, parse_duration
 from kafkaform.core.wording import nearest, quoted, setting
 from kafkaform.resources.base import BAD, Shorthand, Written, canonical_value
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.placement import checked_placement, normal_placement
+from kafkaform.resources.succession import DURATIONS, SUCCEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ _SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor
 """Broker configs that are defaults of fields other than topic configs."""
 ACCESS = "access"
 """The limits of what Access manifests may give: principals and teams by `read` and `write`."""
-_COPIED_FIELDS = ("keyed", "state", "deletionProtection", "undeclared", "skew", ACCESS)
+_COPIED_FIELDS = ("keyed", "state", "deletionProtection", "undeclared", "skew", ACCESS, SUCCEEDS)
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
@@ -44,6 +45,11 @@ def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:
     """
     normal: Layer = {name: layer[name] for name in _COPIED_FIELDS if name in layer}
     normal.update({name: int(cast("float", layer[name])) for name in COUNTS if name in layer})
+    for name in DURATIONS.keys() & layer.keys():
+        try:
+            normal[name] = parse_duration(str(layer[name]))
+        except ValueError as error:
+            report((name,), f"{name}: {error}", None)
     if PLACEMENT in layer:
         normal[PLACEMENT] = normal_placement(cast("Mapping[str, object]", layer[PLACEMENT]), report)
     for right, names in cast("Mapping[str, list[str]]", layer.get(ACCESS, {})).items():

@@ -1,0 +1,51 @@
+"""`kafkaform succession`."""
+
+from __future__ import annotations
+
+import click
+
+from kafkaform.cli import completion
+from kafkaform.cli.options import ClusterSelector, SectionedCommand, where_options
+from kafkaform.cli.output import format_option, show
+from kafkaform.cli.session import Session
+from kafkaform.core.errors import UsageError
+from kafkaform.core.wording import nearest
+from kafkaform.inspect.successions import SuccessionVerdict, read_successions
+from kafkaform.plan.planning import check_identity
+from kafkaform.resources import is_topic
+from kafkaform.resources.succession import find_predecessor
+
+_CODES = {SuccessionVerdict.OVER: 0, SuccessionVerdict.UNDER_WAY: 2, SuccessionVerdict.STUCK: 1}
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
+@where_options
+@format_option("succession", "text for people, json for programs, markdown for an issue.")
+def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: str) -> int:
+    """Show which groups have moved from a topic to the one that succeeds it, and who is in the way.
+
+    TOPICs are topics whose manifests have `succeeds:`; the default is all of them. Changes nothing. Exits 0
+    if the successions are over, 2 if one is under way, 1 if one is stuck until somebody acts.
+    """
+    session = Session.start(where)
+    target = session.require_cluster()
+    if output_format == "text":
+        session.tell()
+    desired = session.manifests(())
+    known = {
+        declared.ref.name: name
+        for declared in desired
+        if is_topic(declared.ref) and (name := find_predecessor(declared)) is not None
+    }
+    for topic in topics:
+        if topic not in known:
+            near = nearest(topic, known)
+            hint = f"did you mean {near!r}?" if near else "write `succeeds: TOPIC` into its manifest"
+            raise UsageError(f"the manifest of {topic} succeeds no topic", hint=hint)
+    names = {name: known[name] for name in topics or known}
+    with session.cluster() as cluster:
+        check_identity(cluster.facts(), target)
+        successions = read_successions(cluster, desired, names) if names else []
+    show("succession", output_format, successions)
+    return max((_CODES[each.verdict] for each in successions), key=(0, 2, 1).index, default=0)

@@ -1,0 +1,129 @@
+"""Rules about topics that succeed others, and about the groups that move to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkaform.core.model import CONFIG_PREFIX, Delete, Severity
+from kafkaform.core.wording import command, counted, listed, nearest, setting
+from kafkaform.resources import is_topic, topic_ref
+from kafkaform.resources.succession import SUCCEEDS, SuccessionFacts, find_predecessor
+from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
+from kafkaform.rules.group_values import SHARE, DeclaredGroup, group_rule
+from kafkaform.rules.topic_values import DeclaredTopic, human, list_topics, topic_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@topic_rule("KF118", Severity.ERROR, SUCCEEDS)
+def invalid_predecessor(topic: DeclaredTopic) -> Iterator[Finding]:
+    """A topic cannot succeed the one that `succeeds` names.
+
+    That is itself, its own successor, one that another topic succeeds, or one that does not exist. The latter
+    is information if no name is similar: at the end of a succession, remove `succeeds`.
+    """
+    name, context = find_predecessor(topic.desired), topic.context
+    if name is None:
+        return
+    others = {each.name: find_predecessor(each.desired) for each in list_topics(context)}
+    rivals = [rival for rival, before in others.items() if before == name and rival != topic.name]
+    ref = topic_ref(name)
+    if name == topic.name or others.get(name) == topic.name:
+        yield Finding(
+            f"{topic.name} succeeds {'itself' if name == topic.name else 'its own successor'}", "remove it"
+        )
+    elif rivals:
+        yield Finding(f"{name} is also succeeded by {listed(rivals)}", "keep one successor")
+    elif ref not in context.declared and ref not in context.inventory and not context.invisible:
+        near = nearest(name, others.keys() - {topic.name})
+        hint = f"did you mean {near!r}?" if near else "remove it if the succession is over"
+        unknown = context.facts is None or context.subset
+        severity = Severity.INFO if near is None or unknown else None
+        yield Finding(f"there is no topic {name}{' in the manifests' if unknown else ''}", hint, severity)
+
+
+@topic_rule("KF119", Severity.WARNING, SUCCEEDS, stage=Stage.LIVE)
+def settings_left_behind(topic: DeclaredTopic) -> Iterator[Finding]:
+    """A topic does not declare a config that the topic which it succeeds has set.
+
+    Nothing is taken over from the predecessor: the manifest says all. Declare the config, or waive the rule.
+    """
+    name = find_predecessor(topic.desired)
+    observed = topic.context.live.get(topic_ref(name)) if name is not None else None
+    if observed is None:
+        return
+    declared = topic.desired.state or {}
+    for path, value in sorted(observed.state.items()):
+        if path.startswith(CONFIG_PREFIX) and value is not None and path not in declared:
+            config = path.removeprefix(CONFIG_PREFIX)
+            yield Finding(
+                f"{name} has {config} {human(config, value)}, and {topic.name} does not declare it",
+                f"write {setting(path, value)}",
+            )
+
+
+@group_rule("KF217", Severity.WARNING, "topics")
+def start_after_predecessor(group: DeclaredGroup) -> Iterator[Finding]:
+    """A group reads a topic that succeeds another one, and does not start at its first record.
+
+    What is written to the successor before the group moves would not be read. Write `offsets: {initial:
+    earliest}`: an apply commits it once the group has read the predecessor to its end.
+    """
+    initial = group.text("offsets", "initial")
+    successors = [
+        each.name for each in list_topics(group.context) if find_predecessor(each.desired) is not None
+    ]
+    moved = [topic for topic in group.topics if topic in successors]
+    if moved and group.protocol != SHARE and initial != "earliest":
+        start = "auto.offset.reset of its members" if initial is None else initial
+        yield Finding(
+            f"{listed(moved)} succeeds another topic, and the group starts there at {start}",
+            f"write {setting('offsets.initial', 'earliest')}",
+        )
+
+
+@group_rule("KF218", Severity.INFO, "topics", stage=Stage.LIVE)
+def wait_for_end(group: DeclaredGroup) -> Iterator[Finding]:
+    """A group gets its first offsets in a topic once it has read the topic that this one succeeds.
+
+    So the records of a key stay in order. `kafkaform succession` lists who is in the way.
+    """
+    live, facts = group.live, group.context.facts
+    waits = facts.get(SuccessionFacts).find_waits(live) if facts is not None and live is not None else {}
+    for topic in group.topics:
+        if topic in waits:
+            yield Finding(
+                f"the group does not start on {topic} yet: {waits[topic]}",
+                f"follow it: {command('succession', topic)}",
+            )
+
+
+@rule("KF120", Severity.ERROR, stage=Stage.CHANGES, waivable=False)
+def early_deletion(context: RuleContext) -> Iterator[Finding]:
+    """A topic would be deleted before the succession by another one is over.
+
+    A group would lose the records that it has not read, or the recovery window of the successor has not
+    passed. Wait, or remove `succeeds` from the manifest of the successor, which gives the records up.
+    """
+    predecessors = (
+        context.facts.get(SuccessionFacts).predecessors.values() if context.facts is not None else ()
+    )
+    by_name = {each.name: each for each in predecessors}
+    for planned in context.changes:
+        if not isinstance(planned.change, Delete) or not is_topic(planned.ref):
+            continue
+        predecessor = by_name.get(planned.ref.name)
+        if predecessor is None:
+            continue
+        reasons = [predecessor.recent] if predecessor.recent else []
+        for name, group in sorted(context.groups.items()):
+            remaining = predecessor.count_remaining(group)
+            if predecessor.name in group.topics and remaining:
+                reasons.append(f"{name} has not read {counted(remaining, 'record')}")
+        if reasons:
+            yield Finding(
+                f"{predecessor.successor} succeeds it, and that is not over: {listed(reasons)}",
+                f"see {command('succession', predecessor.successor)}",
+                subject=context.declared.get(planned.ref, planned.ref),
+            )

@@ -59,7 +59,7 @@ def settings_left_behind(topic: DeclaredTopic) -> Iterator[Finding]:
             config = path.removeprefix(CONFIG_PREFIX)
             yield Finding(
                 f"{name} has {config} {human(config, value)}, and {topic.name} does not declare it",
-                f"write {setting(path, value)}",
+                f"write {topic.rewrite(config, human(config, value) if config.endswith('.ms') else value)}",
             )
 
 

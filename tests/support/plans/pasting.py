@@ -66,6 +66,7 @@ WORDS = {
     "KF106": "which topics need fewer partitions is for their owners to say",
     "KF114": "which topics are merged is for their owners to say",
     "KF116": "how many are needed depends on the traffic",
+    "KF118": "which topic is meant is for its author to say",
     "KF117": "which of the two is meant is not known",
     "KF201": "members, partitions or a waiver: a choice",
     "KF202": "members or partitions: a choice",

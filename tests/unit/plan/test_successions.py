@@ -1,0 +1,158 @@
+"""Successions on a cluster in memory: groups wait, and the predecessor stays, until its records are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import pytest
+
+from kafkaform.core.errors import Unreachable
+from kafkaform.core.model import Intent, Status
+from kafkaform.core.plans import Plan
+from kafkaform.core.units import parse_duration
+from kafkaform.core.values import replace
+from kafkaform.inspect.successions import GroupStage, Succession, SuccessionVerdict, read_successions
+from kafkaform.report.succession import list_notes
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.scenes import absent, create_topic, declare_reader, declare_topic, plan_for, topic
+
+SUCCESSOR = replace(declare_topic("new", 1), intent=Intent(keyed=False, spec={"succeeds": "old"}))
+GROUP = declare_reader("new")
+READ_ALL = {("old", 0): 10, ("old", 1): 0}
+
+
+@pytest.fixture
+def cluster(memory: MemoryCluster) -> MemoryCluster:
+    """A predecessor of two partitions with ten records of 1970, of which a group has read four."""
+    create_topic(memory, "old", 2)
+    create_topic(memory, "new", 1)
+    memory.write("old", 0, 10)
+    memory.commit("g", {("old", 0): 4})
+    return memory
+
+
+def plan(cluster: MemoryCluster) -> Plan:
+    return plan_for(cluster, declare_topic("old", 2), SUCCESSOR, GROUP)
+
+
+def follow(cluster: MemoryCluster, *desired: object) -> Succession:
+    (succession,) = read_successions(
+        cluster,
+        [SUCCESSOR, GROUP, *desired],
+        {"new": "old"},
+        pause=lambda _: None,  # type: ignore[list-item]
+    )
+    return succession
+
+
+def write_now(cluster: MemoryCluster) -> None:
+    cluster.write("old", 1, 1, time.time_ns() // 1_000_000)
+
+
+def test_group_starts_on_successor_after_end_of_predecessor(cluster: MemoryCluster) -> None:
+    assert plan(cluster).changes == ()
+    assert "KF218" in {note.code for note in plan(cluster).diagnostics}
+    cluster.commit("g", READ_ALL)
+    (change,) = plan(cluster).changes
+    assert (str(change.ref), change.status) == ("ConsumerGroup/g", Status.PLANNED)
+
+
+def test_group_waits_for_quiet_predecessor(cluster: MemoryCluster) -> None:
+    write_now(cluster)
+    cluster.commit("g", {("old", 0): 10, ("old", 1): 1})
+    assert plan(cluster).changes == ()
+    with cluster.transaction("new"):
+        assert plan(cluster).changes == ()
+
+
+def test_group_waits_for_open_transaction(cluster: MemoryCluster) -> None:
+    cluster.commit("g", {("old", 0): 11, ("old", 1): 0})
+    with cluster.transaction("old", 0):
+        cluster.write("old", 0, 1)
+        assert plan(cluster).changes == ()
+        assert "transaction" in list_notes(follow(cluster))[0]
+
+
+def test_group_waits_if_predecessor_is_not_read(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.commit("g", READ_ALL)
+
+    def fail(*_: object, **__: object) -> Mapping[object, object]:
+        raise Unreachable("no leader answers")
+
+    monkeypatch.setattr(cluster, "log_spans", fail)
+    assert plan(cluster).changes == ()
+
+
+def test_new_reader_does_not_wait(memory: MemoryCluster) -> None:
+    create_topic(memory, "old", 2)
+    memory.write("old", 0, 10)
+    create_topic(memory, "new", 1)
+    assert [str(change.ref) for change in plan(memory).changes] == ["ConsumerGroup/g"]
+
+
+@pytest.mark.parametrize(
+    ("committed", "written_ago", "status"),
+    [
+        ({("old", 0): 4}, None, Status.REFUSED),
+        (READ_ALL, None, Status.PLANNED),
+        ({("old", 0): 10, ("old", 1): 1}, "6d", Status.REFUSED),
+        ({("old", 0): 10, ("old", 1): 1}, "8d", Status.PLANNED),
+    ],
+    ids=("unread", "over", "in the recovery window", "after it"),
+)
+def test_predecessor_is_deleted_after_succession(
+    cluster: MemoryCluster, committed: Mapping[tuple[str, int], int], written_ago: str | None, status: Status
+) -> None:
+    if written_ago is not None:
+        cluster.write("old", 1, 1, time.time_ns() // 1_000_000 - parse_duration(written_ago))
+    cluster.commit("g", {**committed, ("new", 0): 0})
+    changes = plan_for(cluster, absent("old"), SUCCESSOR, GROUP).changes
+    assert [(change.ref, change.status) for change in changes] == [(topic("old"), status)]
+
+
+@pytest.mark.parametrize(
+    ("committed", "joined", "stage", "verdict"),
+    [
+        ({("old", 0): 4}, None, GroupStage.STOPPED, SuccessionVerdict.STUCK),
+        ({("old", 0): 4}, "old", GroupStage.READING, SuccessionVerdict.UNDER_WAY),
+        (READ_ALL, None, GroupStage.READY, SuccessionVerdict.UNDER_WAY),
+        (READ_ALL, "old", GroupStage.READY, SuccessionVerdict.UNDER_WAY),
+        ({**READ_ALL, ("new", 0): 0}, None, GroupStage.MOVED, SuccessionVerdict.OVER),
+        ({("old", 0): 4, ("new", 0): 0}, None, GroupStage.MOVED_EARLY, SuccessionVerdict.STUCK),
+    ],
+)
+def test_group_has_this_stage(
+    cluster: MemoryCluster,
+    committed: Mapping[tuple[str, int], int],
+    joined: str | None,
+    stage: GroupStage,
+    verdict: SuccessionVerdict,
+) -> None:
+    cluster.commit("g", committed)
+    if joined is not None:
+        cluster.join("g", [joined])
+    succession = follow(cluster)
+    assert ([group.stage for group in succession.groups], succession.verdict) == ([stage], verdict)
+
+
+def test_late_producer_holds_succession(cluster: MemoryCluster) -> None:
+    cluster.commit("g", {**READ_ALL, ("new", 0): 0})
+    write_now(cluster)
+    (group,) = follow(cluster).groups
+    assert (group.stage, group.remaining) == (GroupStage.MOVED_EARLY, 1)
+
+
+def test_undeclared_group_is_named(cluster: MemoryCluster) -> None:
+    cluster.commit("other", READ_ALL)
+    stages = {group.name: group.stage for group in follow(cluster).groups}
+    assert stages == {"g": GroupStage.STOPPED, "other": GroupStage.UNDECLARED}
+
+
+def test_predecessor_that_is_gone_ends_succession(memory: MemoryCluster) -> None:
+    create_topic(memory, "new", 1)
+    succession = follow(memory)
+    assert succession.verdict is SuccessionVerdict.OVER
+    assert "is gone" in list_notes(succession)[0]

@@ -1,0 +1,83 @@
+"""KF118 to KF120, KF217 and KF218: topics that succeed others, and their groups."""
+
+from __future__ import annotations
+
+from kafkaform.core.model import Delete, Desired, Facts, Intent, Observed, Risk, RiskAssessment, Status
+from kafkaform.core.partitions import LogSpan
+from kafkaform.core.plans import PlannedChange
+from kafkaform.core.values import replace
+from kafkaform.resources.consumer_group.fields import observed_state
+from kafkaform.resources.groups import Group, Position
+from kafkaform.resources.succession import Predecessor, SuccessionFacts
+from kafkaform.rules import RuleContext
+from tests.support.plans.rules import Row, build_observed, inventory, is_quiet, living, scene, trips
+from tests.support.plans.scenes import absent, declare_reader, declare_topic, group_ref, topic
+
+
+def succeed(name: str, predecessor: str, **configs: str) -> Desired:
+    """Declare a topic that succeeds another one."""
+    return replace(declare_topic(name, **configs), intent=Intent(spec={"succeeds": predecessor}))
+
+
+OLD, NEW = declare_topic("orders.v1"), succeed("orders.v2", "orders.v1")
+READER = Group("g", "classic", "Empty", positions=(Position("orders.v1", 0, 4),))
+
+
+def read(*, committed: int = 4, **reasons: str) -> RuleContext:
+    """Build the context of a predecessor with ten records, its deletion, and a group that reads it."""
+    log = Predecessor("orders.v1", "orders.v2", {("orders.v1", 0): LogSpan(0, 10, 10)}, **reasons)
+    facts = Facts("c").add_part(SuccessionFacts({"orders.v2": log}))
+    group = replace(READER, positions=(Position("orders.v1", 0, committed),))
+    deletion = Delete(topic("orders.v1"), "id", {}, RiskAssessment(Risk.DESTRUCTIVE, "delete", "gone"))
+    return RuleContext(
+        (absent("orders.v1"), NEW, declare_reader("orders.v2")),
+        facts,
+        live={group_ref(): Observed(group_ref(), None, observed_state(group, {}), live=group)},
+        groups={"g": group},
+        changes=(PlannedChange(deletion, Status.PLANNED),),
+    )
+
+
+ROWS: list[Row] = [
+    trips("KF118 itself", scene(succeed("a", "a")), "a error succeeds"),
+    trips(
+        "KF118 two",
+        scene(OLD, NEW, succeed("b", "orders.v1")),
+        "orders.v2 error succeeds",
+        "b error succeeds",
+    ),
+    trips("KF118", scene(succeed("a", "b"), succeed("b", "a")), "a error succeeds", "b error succeeds"),
+    trips("KF118 a typing error", scene(OLD, succeed("b", "order.v1"), facts=Facts("c")), "b error succeeds"),
+    trips("KF118 gone", scene(NEW, facts=Facts("c")), "orders.v2 info succeeds"),
+    trips("KF118 offline", scene(OLD, succeed("b", "order.v1")), "b info succeeds"),
+    *is_quiet(
+        "KF118",
+        scene(OLD, NEW),
+        scene(absent("orders.v1"), NEW),
+        scene(NEW, facts=Facts("c"), inventory=inventory("orders.v1")),
+    ),
+    trips(
+        "KF119 a retention",
+        scene(OLD, NEW, live=living(build_observed("orders.v1", retention_ms="2592000000"))),
+        "orders.v2 warning succeeds",
+    ),
+    *is_quiet(
+        "KF119",
+        scene(OLD, NEW, live=living(build_observed("orders.v1"))),
+        scene(
+            succeed("orders.v2", "orders.v1", retention_ms="1000"),
+            live=living(build_observed("orders.v1", retention_ms="2592000000")),
+        ),
+        scene(OLD, live=living(build_observed("orders.v1", retention_ms="2592000000"))),
+    ),
+    trips("KF120 unread", read(), "orders.v1 error"),
+    trips("KF120 recent", read(committed=10, recent="it has records of the last 7d"), "orders.v1 error"),
+    *is_quiet("KF120", read(committed=10), replace(read(), changes=()), replace(read(), facts=None)),
+    trips("KF217 no start", scene(OLD, NEW, declare_reader("orders.v2", start=None)), "g warning topics"),
+    *is_quiet("KF217", scene(OLD, NEW, declare_reader("orders.v1", start=None))),
+    trips("KF218 records left", read(), "g info topics"),
+    trips("KF218 a producer", read(committed=10, obstacle="orders.v1 received records"), "g info topics"),
+    *is_quiet(
+        "KF218", read(committed=10), replace(read(), facts=Facts("c")), replace(read(), live={}, groups={})
+    ),
+]

@@ -47,8 +47,9 @@ from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.plan.planning import check_identity, judge_saved_plan
 from kafkaform.plan.summary import describe_extent
-from kafkaform.resources import suggest_reference
+from kafkaform.resources import GROUP, is_group, suggest_reference
 from kafkaform.resources.consent import Grant
+from kafkaform.resources.succession import find_predecessor
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
@@ -500,12 +501,14 @@ def _select_targets(plan: Plan, targets: tuple[str, ...]) -> Plan:
 def _read_intents(plan: Plan, about: PlanHeader, session: Session) -> Mapping[ResourceRef, Intent]:
     """Read the intents of a saved plan's resources where manifests can only make the plan stricter.
 
-    That is the deletionProtection of resources it deletes, and the keys of topics it takes for not keyed.
+    That is the deletionProtection of resources it deletes, the keys of topics it takes for not keyed, and the
+    successions that its deletions and first offsets have to wait for.
     """
     deleted = {planned.ref for planned in plan.changes if isinstance(planned.change, Delete)}
     refs = deleted.union(planned.ref for planned in plan.changes if planned.keyed is False)
+    starts = any(is_group(planned.ref) and GROUP.first_offsets(planned.change) for planned in plan.changes)
     # A saved plan is often applied by a job without a checkout, where there are no manifests to read.
-    if not refs or not any(path.exists() for path in session.paths(())):
+    if not (refs or starts) or not any(path.exists() for path in session.paths(())):
         return {}
     try:
         # In the environment of the plan, as an override may set deletionProtection for that one only.
@@ -514,7 +517,11 @@ def _read_intents(plan: Plan, about: PlanHeader, session: Session) -> Mapping[Re
     except KafkaformError as error:
         tell(f"the manifests cannot be read, so deletionProtection cannot be checked: {error.message}")
         return {}
-    return {declared.ref: declared.intent for declared in desired if declared.ref in refs}
+    return {
+        declared.ref: declared.intent
+        for declared in desired
+        if declared.ref in refs or find_predecessor(declared) is not None
+    }
 
 
 # --- verification ------------------------------------------------------------------------------------

@@ -236,10 +236,14 @@ def judge_saved_plan(
     read_at = time.monotonic()
     facts = facts or cluster.facts()
     check_identity(facts, target)
-    refs = saved.refs
     # A plan with nothing to apply needs no request.
-    observation = cluster.observe(refs, kinds=REPORTED, declared=saved.targets) if refs else Observation({})
+    observation = Observation({})
+    successors = [Desired(ref, {}, intent) for ref, intent in saved.intents.items() if is_topic(ref)]
+    if refs := saved.refs:
+        refs |= list_predecessors(successors)
+        observation = cluster.observe(refs, kinds=REPORTED, declared=saved.targets)
     facts = _add_known(facts, observation, target)
+    facts = add_successions(facts, successors, observation, cluster, time.time_ns() // 1_000_000)
     proposals = diff_saved(saved, observation, facts)
     options = move_options(settings, target)
     facts = measure(facts, proposals, observation, cluster, target, options)

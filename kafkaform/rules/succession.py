@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import CONFIG_PREFIX, Delete, Severity
 from kafkaform.core.wording import command, counted, listed, nearest, setting
-from kafkaform.resources import is_topic, topic_ref
+from kafkaform.resources import GROUP, is_group, is_topic, topic_ref
+from kafkaform.resources.groups import get_group
 from kafkaform.resources.succession import SUCCEEDS, SuccessionFacts, find_predecessor
 from kafkaform.rules.catalogue import Finding, RuleContext, Stage, rule
 from kafkaform.rules.group_values import SHARE, DeclaredGroup, group_rule
@@ -93,37 +94,44 @@ def wait_for_end(group: DeclaredGroup) -> Iterator[Finding]:
     waits = facts.get(SuccessionFacts).find_waits(live) if facts is not None and live is not None else {}
     for topic in group.topics:
         if topic in waits:
-            yield Finding(
-                f"the group does not start on {topic} yet: {waits[topic]}",
-                f"follow it: {command('succession', topic)}",
-            )
+            yield Finding(f"the group does not start on {topic} yet: {waits[topic]}", _follow(topic))
 
 
 @rule("KF120", Severity.ERROR, stage=Stage.CHANGES, waivable=False)
-def early_deletion(context: RuleContext) -> Iterator[Finding]:
-    """A topic would be deleted before the succession by another one is over.
+def premature_change(context: RuleContext) -> Iterator[Finding]:
+    """A topic would be deleted, or a group would move on, before the end of a succession.
 
-    A group would lose the records that it has not read, or the recovery window of the successor has not
-    passed. Wait, or remove `succeeds` from the manifest of the successor, which gives the records up.
+    A group would lose the records that it has not read, or read them out of order, or the recovery window of
+    the successor has not passed. Wait, or remove `succeeds` from the manifest of the successor, which gives
+    the records up.
     """
-    predecessors = (
-        context.facts.get(SuccessionFacts).predecessors.values() if context.facts is not None else ()
-    )
-    by_name = {each.name: each for each in predecessors}
+    facts = context.facts.get(SuccessionFacts) if context.facts is not None else SuccessionFacts()
+    by_name = {each.name: each for each in facts.predecessors.values()}
+    # The declared groups, too: the list of all groups may be denied to this account.
+    observed = [get_group(live) for live in context.live.values()]
+    groups = {**{group.name: group for group in observed if group is not None}, **context.groups}
     for planned in context.changes:
-        if not isinstance(planned.change, Delete) or not is_topic(planned.ref):
-            continue
-        predecessor = by_name.get(planned.ref.name)
-        if predecessor is None:
-            continue
-        reasons = [predecessor.recent] if predecessor.recent else []
-        for name, group in sorted(context.groups.items()):
-            remaining = predecessor.count_remaining(group)
-            if predecessor.name in group.topics and remaining:
-                reasons.append(f"{name} has not read {counted(remaining, 'record')}")
-        if reasons:
-            yield Finding(
-                f"{predecessor.successor} succeeds it, and that is not over: {listed(reasons)}",
-                f"see {command('succession', predecessor.successor)}",
-                subject=context.declared.get(planned.ref, planned.ref),
-            )
+        subject = context.declared.get(planned.ref, planned.ref)
+        if is_group(planned.ref):
+            live = context.live.get(planned.ref)
+            group = get_group(live) if live is not None else None
+            waits = facts.find_waits(group) if group is not None else {}
+            for topic in sorted(waits.keys() & {*GROUP.first_offsets(planned.change).values()}):
+                yield Finding(f"{waits[topic]}: {topic} comes after that", _follow(topic), subject=subject)
+        elif isinstance(planned.change, Delete) and planned.ref.name in by_name and is_topic(planned.ref):
+            predecessor = by_name[planned.ref.name]
+            reasons = [predecessor.recent] if predecessor.recent else []
+            for name, group in sorted(groups.items()):
+                remaining = predecessor.count_remaining(group)
+                if predecessor.name in group.topics and remaining:
+                    reasons.append(f"{name} has not read {counted(remaining, 'record')}")
+            if reasons:
+                yield Finding(
+                    f"{predecessor.successor} succeeds it, and that is not over: {listed(reasons)}",
+                    _follow(predecessor.successor),
+                    subject=subject,
+                )
+
+
+def _follow(topic: str) -> str:
+    return f"follow it: {command('succession', topic)}"

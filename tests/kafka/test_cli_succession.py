@@ -37,7 +37,7 @@ def consume(project: Project, group: str, topic: str, protocol: str, records: in
         }
     )
     consumer.subscribe([topic])
-    numbers = []
+    numbers: list[int] = []
     deadline = time.monotonic() + TIMEOUT_S
     while len(numbers) < records and time.monotonic() < deadline:
         message = consumer.poll(0.5)

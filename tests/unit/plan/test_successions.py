@@ -15,7 +15,15 @@ from kafkaform.core.values import replace
 from kafkaform.inspect.successions import GroupStage, Succession, SuccessionVerdict, read_successions
 from kafkaform.report.succession import list_notes
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.scenes import absent, create_topic, declare_reader, declare_topic, plan_for, topic
+from tests.support.plans.scenes import (
+    absent,
+    create_topic,
+    declare_reader,
+    declare_topic,
+    judge_saved,
+    plan_for,
+    topic,
+)
 
 SUCCESSOR = replace(declare_topic("new", 1), intent=Intent(keyed=False, spec={"succeeds": "old"}))
 GROUP = declare_reader("new")
@@ -36,13 +44,8 @@ def plan(cluster: MemoryCluster) -> Plan:
     return plan_for(cluster, declare_topic("old", 2), SUCCESSOR, GROUP)
 
 
-def follow(cluster: MemoryCluster, *desired: object) -> Succession:
-    (succession,) = read_successions(
-        cluster,
-        [SUCCESSOR, GROUP, *desired],
-        {"new": "old"},
-        pause=lambda _: None,  # type: ignore[list-item]
-    )
+def follow(cluster: MemoryCluster) -> Succession:
+    (succession,) = read_successions(cluster, [SUCCESSOR, GROUP], {"new": "old"}, pause=lambda _: None)
     return succession
 
 
@@ -156,3 +159,13 @@ def test_predecessor_that_is_gone_ends_succession(memory: MemoryCluster) -> None
     succession = follow(memory)
     assert succession.verdict is SuccessionVerdict.OVER
     assert "is gone" in list_notes(succession)[0]
+
+
+@pytest.mark.parametrize("change", ["start", "deletion"])
+def test_saved_plan_is_refused_if_records_came_since(cluster: MemoryCluster, change: str) -> None:
+    cluster.commit("g", READ_ALL)
+    saved = plan(cluster) if change == "start" else plan_for(cluster, absent("old"), SUCCESSOR)
+    assert [planned.status for planned in saved.changes] == [Status.PLANNED]
+    write_now(cluster)
+    judged = judge_saved(saved, cluster, intents={SUCCESSOR.ref: SUCCESSOR.intent}).plan
+    assert ["KF120" in str(planned.reason) for planned in judged.changes] == [True]

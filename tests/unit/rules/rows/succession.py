@@ -14,12 +14,13 @@ from tests.support.plans.rules import Row, build_observed, inventory, is_quiet, 
 from tests.support.plans.scenes import absent, declare_reader, declare_topic, group_ref, topic
 
 
-def succeed(name: str, predecessor: str, **configs: str) -> Desired:
+def declare_successor(name: str, predecessor: str, retention_ms: str | None = None) -> Desired:
     """Declare a topic that succeeds another one."""
-    return replace(declare_topic(name, **configs), intent=Intent(spec={"succeeds": predecessor}))
+    declared = declare_topic(name, retention_ms=retention_ms) if retention_ms else declare_topic(name)
+    return replace(declared, intent=Intent(spec={"succeeds": predecessor}))
 
 
-OLD, NEW = declare_topic("orders.v1"), succeed("orders.v2", "orders.v1")
+OLD, NEW = declare_topic("orders.v1"), declare_successor("orders.v2", "orders.v1")
 READER = Group("g", "classic", "Empty", positions=(Position("orders.v1", 0, 4),))
 
 
@@ -39,17 +40,26 @@ def read(*, committed: int = 4, **reasons: str) -> RuleContext:
 
 
 ROWS: list[Row] = [
-    trips("KF118 itself", scene(succeed("a", "a")), "a error succeeds"),
+    trips("KF118 itself", scene(declare_successor("a", "a")), "a error succeeds"),
     trips(
         "KF118 two",
-        scene(OLD, NEW, succeed("b", "orders.v1")),
+        scene(OLD, NEW, declare_successor("b", "orders.v1")),
         "orders.v2 error succeeds",
         "b error succeeds",
     ),
-    trips("KF118", scene(succeed("a", "b"), succeed("b", "a")), "a error succeeds", "b error succeeds"),
-    trips("KF118 a typing error", scene(OLD, succeed("b", "order.v1"), facts=Facts("c")), "b error succeeds"),
+    trips(
+        "KF118",
+        scene(declare_successor("a", "b"), declare_successor("b", "a")),
+        "a error succeeds",
+        "b error succeeds",
+    ),
+    trips(
+        "KF118 a typing error",
+        scene(OLD, declare_successor("b", "order.v1"), facts=Facts("c")),
+        "b error succeeds",
+    ),
     trips("KF118 gone", scene(NEW, facts=Facts("c")), "orders.v2 info succeeds"),
-    trips("KF118 offline", scene(OLD, succeed("b", "order.v1")), "b info succeeds"),
+    trips("KF118 offline", scene(OLD, declare_successor("b", "order.v1")), "b info succeeds"),
     *is_quiet(
         "KF118",
         scene(OLD, NEW),
@@ -65,7 +75,7 @@ ROWS: list[Row] = [
         "KF119",
         scene(OLD, NEW, live=living(build_observed("orders.v1"))),
         scene(
-            succeed("orders.v2", "orders.v1", retention_ms="1000"),
+            declare_successor("orders.v2", "orders.v1", retention_ms="1000"),
             live=living(build_observed("orders.v1", retention_ms="2592000000")),
         ),
         scene(OLD, live=living(build_observed("orders.v1", retention_ms="2592000000"))),

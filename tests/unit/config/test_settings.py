@@ -8,7 +8,6 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
-from kafkaform.config import client_properties
 from kafkaform.config.client_properties import resolve
 from kafkaform.config.manifests.loader import Context
 from kafkaform.config.settings import DEFAULT_IGNORE, AuditSettings, Settings, find_settings, read_settings
@@ -23,6 +22,7 @@ from tests.support.golden import list_texts
 
 HEAD = "apiVersion: kafkaform/v1\nkind: Config\n"
 CLUSTER = "client: {bootstrap.servers: 'h:9092'}"
+ONE_CLUSTER = f"clusters: {{a: {{{CLUSTER}}}}}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -147,31 +147,24 @@ def test_given_file_must_exist() -> None:
     assert [str(problem).split(": ")[0] for problem in caught.value.problems] == ["folder:1:1"]
 
 
-def test_paths_of_client_properties_start_at_the_file() -> None:
-    client = {
-        "bootstrap.servers": "h:1",
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": "certs/ca.pem",
-        "ssl.key.location": "/etc/key.pem",
-        "ssl.certificate.location": "certs/${env:WHO}.pem",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "${file:~/user}",
-        "sasl.password": "${file:secrets/password}",
-    }
+@pytest.mark.parametrize(
+    ("name", "written", "resolved"),
+    [
+        ("ssl.ca.location", "certs/ca.pem", "below/certs/ca.pem"),
+        ("ssl.ca.location", "probe", "probe"),
+        ("ssl.key.location", "/etc/key.pem", "/etc/key.pem"),
+        ("ssl.certificate.location", "certs/${env:WHO}.pem", "below/certs/me.pem"),
+        ("sasl.username", "${file:~/user}", "~/user"),
+        ("sasl.password", "${file:secrets/password}", "below/secrets/password"),
+    ],
+)
+def test_paths_of_client_properties_start_at_the_file(name: str, written: str, resolved: str) -> None:
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
+    certificate = {"ssl.key.location": "k", "ssl.certificate.location": "c"}
+    client = {"security.protocol": "SASL_SSL", **login, **certificate, name: written}
     Path("below").mkdir()
-    content = {"apiVersion": "kafkaform/v1", "kind": "Config", "clusters": {"a": {"client": client}}}
-    Path("below/kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    found = read_settings(Path("below/kafkaform.yaml")).clusters["a"].client
-    resolved = resolve(found, {"WHO": "me"}, lambda path: path)
-    assert resolved["ssl.ca.location"] == "below/certs/ca.pem"
-    assert resolved["ssl.key.location"] == "/etc/key.pem"
-    assert resolved["ssl.certificate.location"] == "below/certs/me.pem"
-    assert resolved["sasl.username"] == "~/user"
-    assert resolved["sasl.password"] == "below/secrets/password"
-    client["ssl.ca.location"] = "probe"
-    Path("below/kafkaform.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    found = read_settings(Path("below/kafkaform.yaml")).clusters["a"].client
-    assert resolve(found, {"WHO": "me"}, lambda path: path)["ssl.ca.location"] == "probe"
+    settings = write_settings(yaml.safe_dump({"clusters": {"a": {"client": client}}}), "below/kafkaform.yaml")
+    assert resolve(settings.clusters["a"].client, {"WHO": "me"}, lambda path: path)[name] == resolved
 
 
 BAD: dict[str, str | bytes] = {
@@ -256,34 +249,20 @@ def test_safeguards_of_a_cluster_are_read() -> None:
     assert not AuditSettings(topic=False).enabled
 
 
-def test_secret_is_read_at_use_and_only_then() -> None:
-    found = write_settings(
-        "clusters:\n  a:\n    client:\n      bootstrap.servers: h:9092\n      client.id: ${env:NOT_SET}\n"
-    )
-    client = found.clusters["a"].client
-    assert "NOT_SET" not in repr(client)
-    with pytest.raises(InvalidInput) as caught:
-        client_properties.resolve(client, {}, client_properties.read_secret_file)
-    (problem,) = caught.value.problems
-    assert "NOT_SET" in str(problem)
-    assert client_properties.resolve(client, {"NOT_SET": "me"}, client_properties.read_secret_file)
-
-
 @pytest.mark.parametrize(
     ("given", "share"), [("0.3", 0.3), ("1", 1), ("30%", 0.3), ("'2.5 %'", 0.025), ("100%", 1)]
 )
 def test_share_is_a_fraction_or_a_percentage(given: str, share: float) -> None:
-    assert write_settings(f"limits: {{blastRadius: {given}}}\n").limits.blast_radius == pytest.approx(share)
-
-
-@pytest.mark.parametrize(("given", "share"), [("0.3", 0.3), ("20%", 0.2), ("0", 0), ("0%", 0), ("1", 1)])
-def test_disk_reserve_is_that_of_the_moves_of_each_cluster(given: str, share: float) -> None:
-    found = write_settings(f"limits: {{diskReserve: {given}}}\nclusters: {{a: {{{CLUSTER}}}}}\n")
+    found = write_settings(f"limits: {{blastRadius: {given}, diskReserve: {given}}}\n{ONE_CLUSTER}")
+    assert found.limits.blast_radius == pytest.approx(share)
     assert found.limits.disk_reserve == found.clusters["a"].moves.disk_reserve == pytest.approx(share)
 
 
-def test_disk_reserve_has_a_default_and_is_a_share() -> None:
-    assert write_settings(f"clusters: {{a: {{{CLUSTER}}}}}\n").clusters["a"].moves.disk_reserve == 0.15
+def test_disk_reserve_has_a_default_and_may_be_none() -> None:
+    assert write_settings(ONE_CLUSTER).clusters["a"].moves.disk_reserve == 0.15
+    for given in ("0", "0%"):
+        found = write_settings(f"limits: {{diskReserve: {given}}}\n{ONE_CLUSTER}")
+        assert found.clusters["a"].moves.disk_reserve == 0
     (problem,) = list_problems("limits: {diskReserve: 15}\n")
     assert "limits.diskReserve: 15 is not a share" in problem
 

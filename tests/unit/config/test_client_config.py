@@ -46,9 +46,6 @@ def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[
     return [str(problem) for problem in caught.value.problems]
 
 
-# --- Java ------------------------------------------------------------------------------------------
-
-
 def test_names_of_members_come_first_and_follow_the_protocol() -> None:
     # What makes a member comes first and then the settings by name.
     settings = build_java_settings(build_group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
@@ -90,8 +87,6 @@ def test_settings_with_which_a_client_does_not_start_are_refused(protocol: str) 
             or name == "group.protocol"
         )
 
-
-# --- librdkafka ------------------------------------------------------------------------------------
 
 USUAL: dict[str, str] = {
     "allow.auto.create.topics": "false",
@@ -238,8 +233,6 @@ def test_librdkafka_has_no_clients_of_these_protocols(protocol: str) -> None:
         build_librdkafka_settings(build_group(protocol=protocol))
     assert f"cannot be a member of a {protocol} group" in str(caught.value.problems[0])
 
-
-# --- formats ---------------------------------------------------------------------------------------
 
 ODD = {"client.id": "é = : # ! \\ ' \" $x", "client.rack": "", "max.poll.records": "0200"}
 

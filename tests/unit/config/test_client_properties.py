@@ -461,7 +461,7 @@ def test_transport_gets_oauth_client_credentials(authority: Path) -> None:
         ("kafka.us-east-1.amazonaws.com.example:9098", "ap-south-1"),
     ],
 )
-def test_msk_iam_takes_the_region_of_the_brokers_names(
+def test_msk_iam_takes_the_region_of_brokers(
     monkeypatch: pytest.MonkeyPatch, servers: str, region: str
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
@@ -491,7 +491,7 @@ def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         ({"enable.ssl.certificate.verification": "false"}, False, ssl.CERT_NONE),
     ],
 )
-def test_verification_is_on_unless_written_otherwise(
+def test_verification_is_on_by_default(
     raw: dict[str, str], checks_name: bool, verifies: ssl.VerifyMode
 ) -> None:
     values = resolve_properties({"security.protocol": "SSL", **raw})
@@ -512,7 +512,7 @@ def open_files() -> list[str]:
     return sorted(target for target in targets if target.startswith("/") and "/fd" not in target)
 
 
-def test_certificates_and_keys_from_text_leave_no_file_behind(
+def test_certificates_from_text_leave_no_file_behind(
     authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_files(*_: object, **__: object) -> None:
@@ -566,7 +566,7 @@ UNUSABLE: list[tuple[dict[str, str | None], str]] = [
 
 
 @pytest.mark.parametrize(("changed", "reason"), UNUSABLE)
-def test_unusable_certificates_are_named_and_not_shown(
+def test_unusable_certificate_is_not_shown(
     authority: Path, changed: dict[str, str | None], reason: str
 ) -> None:
     with pytest.raises(KafkaformError, match=reason) as caught:

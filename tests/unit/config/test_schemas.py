@@ -67,9 +67,7 @@ def test_every_kind_has_defaults_in_the_schema_of_the_configuration() -> None:
         ("Topic", {"overrides": {"dev": {"state": "absent"}}}, False),
     ],
 )
-def test_defaults_of_a_configuration_are_checked_as_a_spec(
-    kind: str, spec: dict[str, object], is_valid: bool
-) -> None:
+def test_defaults_are_checked_as_a_spec(kind: str, spec: dict[str, object], is_valid: bool) -> None:
     assert count_errors(defaults={kind: spec}) == (0 if is_valid else 1)
 
 

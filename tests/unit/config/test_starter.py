@@ -129,7 +129,7 @@ def test_files_are_removed_if_one_cannot_be_written(tmp_path: Path) -> None:
     assert set(files_below(tmp_path)) == {"schemas"}
 
 
-def test_file_that_comes_into_being_meanwhile_is_not_overwritten(
+def test_file_that_appears_meanwhile_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "lexists", lambda _path: False)
@@ -163,9 +163,6 @@ def test_command_works_in_the_present_folder(tmp_path: Path, monkeypatch: pytest
     assert "cd " not in result.stdout
     assert "It should contain: .kafkaform/, plan.json" in result.stdout
     assert (tmp_path / "kafkaform.yaml").exists()
-
-
-# --- the help of editors in an existing repository ---------------------------------------------------
 
 
 def test_existing_repository_gets_schemas_and_the_lines_that_refer_to_them(tmp_path: Path) -> None:

@@ -277,7 +277,7 @@ def test_many_documents_are_refused_before_all_are_built(nodes_built: list[None]
 
 
 @pytest.mark.parametrize("anchor", ["", "&a "], ids=["without aliases", "with aliases"])
-def test_documents_of_a_file_have_a_limit_of_values(
+def test_file_has_a_limit_of_values(
     anchor: str, nodes_built: list[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 20_000

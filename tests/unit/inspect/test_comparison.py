@@ -133,9 +133,6 @@ def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, 
     assert "1 only in dev" in render_comparison(comparison).plain
 
 
-# --- what is compared ------------------------------------------------------------------------------
-
-
 def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() -> None:
     ref = ResourceRef("ConsumerGroup", "g")
 
@@ -178,9 +175,6 @@ def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
     assert declared_states(desired) == {topic("a"): {"partitions": 1}, group: {"protocol": "consumer"}}
 
 
-# --- laws ------------------------------------------------------------------------------------------
-
-
 def sides() -> st.SearchStrategy[dict[ResourceRef, ComparedResource]]:
     resources = builds(ComparedResource, states(), st.dictionaries(paths(), values(), max_size=4))
     return st.dictionaries(builds(ResourceRef, st.just("Topic"), names()), resources, max_size=4)
@@ -193,7 +187,7 @@ def test_nothing_differs_from_itself(things: dict[ResourceRef, ComparedResource]
 
 
 @given(sides(), sides())
-def test_other_way_round_the_same_differs(
+def test_comparison_is_symmetric(
     one: dict[ResourceRef, ComparedResource], other: dict[ResourceRef, ComparedResource]
 ) -> None:
     there = compare_sides(Side("a", one), Side("b", other))

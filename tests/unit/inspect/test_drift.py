@@ -37,9 +37,6 @@ def forms(drift: Drift) -> dict[str, Form]:
     return {drifted.ref.name: drifted.form for drifted in drift.resources}
 
 
-# --- what differs ----------------------------------------------------------------------------------
-
-
 def test_field_goes_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK)).resources
@@ -81,9 +78,7 @@ def test_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryClus
 @pytest.mark.parametrize(
     ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
 )
-def test_undeclared_configs_by_manifest(
-    memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
-) -> None:
+def test_undeclared_configs(memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict) -> None:
     create_topic(memory, "a", segment_ms=DAY)
     drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
     assert drift.verdict is verdict
@@ -115,8 +110,6 @@ def test_brokers_are_asked_for_readings_alone(memory: MemoryCluster) -> None:
     assert drift_in(watched, declare_topic("a", retention_ms=WEEK), declare_topic("b")).resources
     assert (watched.checks, watched.requests) == ([], [])
 
-
-# --- what a run comes to ---------------------------------------------------------------------------
 
 REF = ResourceRef("Topic", "x")
 
@@ -198,9 +191,6 @@ def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
     assert len(wanted.edits) <= fields
 
 
-# --- what the record knows -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("set_to", "cause", "source"),
     [
@@ -234,7 +224,7 @@ def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source:
         ("2-4", None, DriftCause.BOTH),
     ],
 )
-def test_what_an_interrupted_move_left_behind_is_put_down_to_its_apply(
+def test_interrupted_move_is_the_cause_of_what_is_left(
     live: str, result: str | None, cause: DriftCause
 ) -> None:
     story = Story()
@@ -264,7 +254,7 @@ def test_values_are_compared_as_kafka_does() -> None:
         ("create delete create", DriftCause.CLUSTER, DriftCause.MANIFEST),
     ],
 )
-def test_which_side_changed_of_a_whole_resource(
+def test_cause_of_a_whole_resource(
     memory: MemoryCluster, actions: str, missing: DriftCause, present: DriftCause
 ) -> None:
     story = Story()
@@ -277,9 +267,6 @@ def test_which_side_changed_of_a_whole_resource(
         assert drifted.history.cause is cause
         if desired.state is not None:
             create_topic(memory, "a")
-
-
-# --- adopting --------------------------------------------------------------------------------------
 
 
 def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryCluster) -> None:
@@ -319,9 +306,6 @@ def test_no_manifest_declares_what_differs_by_partition_or_is_committed(memory: 
     assert (topic_ref.name, group_ref.name) == ("a", "g")
     assert uneven.startswith("replicationFactor: it is 1-3 now")
     assert committed.startswith("offsets.orders: ")
-
-
-# --- replicas --------------------------------------------------------------------------------------
 
 
 def placing(desired: Desired, strategy: str, static: str | None = None) -> Desired:

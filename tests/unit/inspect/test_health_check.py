@@ -99,9 +99,6 @@ def test_verdict_is_that_of_the_worst_finding(
     assert HealthReport(Health(1, ()), findings, untold, fail_on=fail_on).verdict is verdict
 
 
-# --- reading ---------------------------------------------------------------------------------------
-
-
 def test_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.commit("g", {("orders", 0): 0})
     report = Examination((declare_topic("orders", 3, 3),), target=target(brokers=3)).examine(memory)
@@ -149,9 +146,6 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
     assert list(report.groups) == ["__mine", "g"]
 
 
-# --- what could not be read ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("part", "told"),
     [
@@ -164,7 +158,7 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
-def test_part_that_is_not_reported_matters_if_its_rule_would(
+def test_unread_part_matters_if_its_rule_does(
     memory: MemoryCluster, part: Part, told: dict[str, bool]
 ) -> None:
     cluster = Saying(memory, changes={"unread": {part: "denied"}})
@@ -244,9 +238,6 @@ def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCl
     assert cluster.readings == []
 
 
-# --- before an apply -------------------------------------------------------------------------------
-
-
 def test_critical_findings_need_one_reading_of_health_and_nothing_else(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=Unreachable("asked"))
     assert critical_findings(cluster, Settings(), target(3)) == []
@@ -278,8 +269,6 @@ def test_rules_about_health() -> None:
 def test_what_takes_long_is_read_only_if_it_is_asked_for(examination: Examination, runs: bool) -> None:
     assert (examination.severities.get("KF312") != "off") is runs
 
-
-# --- waiting ---------------------------------------------------------------------------------------
 
 WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))
 DOWN = Unreachable("no broker answered")

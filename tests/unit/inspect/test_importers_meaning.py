@@ -173,9 +173,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "token", "reason"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_meant_is_refused_at_its_place(
-    tmp_path: Path, text: str, token: str, reason: str
-) -> None:
+def test_invalid_value_is_refused_at_its_place(tmp_path: Path, text: str, token: str, reason: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         read(tmp_path, text)
     (problem,) = caught.value.problems
@@ -205,9 +203,7 @@ LEFT_OUT: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "token", "reason"), LEFT_OUT.values(), ids=LEFT_OUT)
-def test_what_is_not_known_is_left_out_at_its_place(
-    tmp_path: Path, text: str, token: str, reason: str
-) -> None:
+def test_unknown_value_is_left_out_at_its_place(tmp_path: Path, text: str, token: str, reason: str) -> None:
     conversion = read(tmp_path, text)
     (left_out,) = conversion.notes.left_out
     assert reason in left_out.message
@@ -368,9 +364,7 @@ CLUSTERS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "name"), CLUSTERS.values(), ids=CLUSTERS)
-def test_two_clusters_in_one_input_are_refused_until_one_is_chosen(
-    tmp_path: Path, text: str, name: str
-) -> None:
+def test_several_clusters_are_refused_until_one_is_chosen(tmp_path: Path, text: str, name: str) -> None:
     with pytest.raises(UsageError, match=name) as caught:
         read(tmp_path, text)
     assert "--source-cluster" in str(caught.value.hint)

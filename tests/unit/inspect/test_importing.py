@@ -256,9 +256,7 @@ UNDECLARABLE: list[tuple[str, str, dict[str, FieldValue]]] = [
 
 
 @pytest.mark.parametrize(("kind", "name", "state"), UNDECLARABLE)
-def test_undeclarable_resource_is_named_and_the_rest_is_written(
-    kind: str, name: str, state: dict[str, FieldValue]
-) -> None:
+def test_undeclarable_resource_is_named_alone(kind: str, name: str, state: dict[str, FieldValue]) -> None:
     ref = ResourceRef(kind, name)
     made = import_all(observation(Observed(ref, None, state), build_observed("sound")))
     assert (made.refs, [*made.undeclarable]) == ((topic("sound"),), [ref])

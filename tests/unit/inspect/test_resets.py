@@ -146,9 +146,7 @@ def test_records_of_an_open_transaction_that_a_reset_skips_are_named(cluster: Me
     assert list_skipped(reset(cluster, "latest")) == []
 
 
-def test_open_transaction_is_named_without_its_producer_where_that_cannot_be_read(
-    cluster: MemoryCluster,
-) -> None:
+def test_open_transaction_of_an_unreadable_producer_is_named(cluster: MemoryCluster) -> None:
     class Few(Watched):
         """A cluster that does not tell of transactions."""
 
@@ -217,7 +215,7 @@ def test_what_a_cluster_forbids_is_refused(cluster: MemoryCluster) -> None:
         ("g", "shift-by 1", ("a:2",), "no offset in a:2"),
     ],
 )
-def test_missing_resource_is_named(
+def test_missing_resource(
     cluster: MemoryCluster, group: str, place: str, topics: tuple[str, ...], problem: str
 ) -> None:
     request = ResetRequest(group, parse_offset(place), topics=parse_topics(topics))
@@ -277,9 +275,7 @@ def test_log_that_shrank_since_the_plan_stops_it(cluster: MemoryCluster) -> None
     assert cluster.groups(["g"]).groups["g"].committed[("a", 0)] == 50
 
 
-def test_offsets_that_move_during_planning_are_reported(
-    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offsets_that_move_are_reported(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def time_passes(_: float) -> None:
         cluster.commit("g", {("a", 0): 51})
 
@@ -289,7 +285,7 @@ def test_offsets_that_move_during_planning_are_reported(
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
-def test_reset_that_a_rule_has_as_an_error_is_refused(
+def test_reset_is_refused_by_an_error_of_a_rule(
     cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", lambda _: cluster.commit("g", {("a", 0): 51}))
@@ -310,9 +306,7 @@ def test_reset_that_a_rule_has_as_an_error_is_refused(
         (("a", "a:1"), {"a": None}),
     ],
 )
-def test_topics_as_kafkas_tool_takes_them(
-    texts: tuple[str, ...], topics: dict[str, frozenset[int] | None]
-) -> None:
+def test_topics_are_parsed(texts: tuple[str, ...], topics: dict[str, frozenset[int] | None]) -> None:
     assert parse_topics(texts) == topics
 
 

@@ -51,9 +51,6 @@ def group(name: str, *topics: str, **spec: object) -> Desired:
     return Desired(ResourceRef("ConsumerGroup", name), {}, Intent(spec={"topics": [*topics], **spec}))
 
 
-# --- which topics ----------------------------------------------------------------------------------
-
-
 def test_names_and_globs_choose_and_kafkas_own_only_in_full(cluster: MemoryCluster) -> None:
     ignore = ("_p*",)
     assert choose(cluster, ["orders"], [], ignore).topics == {"orders": 3}
@@ -108,9 +105,6 @@ def test_patterns_choose_the_same_topics_without_reading_their_configs(cluster: 
         choose_by_pattern(cluster, ["*", "x*"], ())
     with pytest.raises(KafkaformError, match="no topic matches 'ord"):
         choose_by_pattern(cluster, ["ord*"], ["orders"])
-
-
-# --- how far logs reach ----------------------------------------------------------------------------
 
 
 def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> None:
@@ -194,9 +188,6 @@ def test_offsets_are_known_without_sizes(kind: type[MemoryCluster], words: str) 
     assert reading.logs == {"orders": (PartitionLog(0, 0, 7, None, 0, WRITTEN),)}
     (note,) = reading.notes
     assert note.startswith(words)
-
-
-# --- what manifests say ----------------------------------------------------------------------------
 
 
 def test_limits_and_partitions_are_those_of_the_manifest() -> None:

@@ -402,9 +402,7 @@ def test_written_spec_means_the_same_acls(given_acls: set[Acl]) -> None:
         ({"name": "*"}, "Describe on topic a"),
     ],
 )
-def test_acl_that_another_one_includes_is_removed_without_consent(
-    tmp_path: Path, wide: dict[str, Any], narrow: str
-) -> None:
+def test_included_acl_is_removed_without_consent(tmp_path: Path, wide: dict[str, Any], narrow: str) -> None:
     spec = {"resource": "topic", "operations": ["Write"], **wide}
     declared = load_manifests(tmp_path, manifest("a", acls=[spec]))
     live = [acl(path) for path in (f"allow {narrow}", *(declared[0].state or ()))]
@@ -747,9 +745,7 @@ def test_plan_names_what_opens(tmp_path: Path, golden: SnapshotAssertion) -> Non
 @given(
     st.frozensets(_NEAR, max_size=5), st.frozensets(_NEAR, max_size=5), st.sampled_from([True, False, None])
 )
-def test_numbers_are_those_of_the_authorizer(
-    live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None
-) -> None:
+def test_numbers_of_reach(live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None) -> None:
     settings = AuthorizerSettings(frozenset({"User:b"}), allow_everyone, OWN)
     deleted = frozenset(sorted(live, key=str)[:2])
     names = sorted([RECORD_TOPIC, "__x", "orders", "other"])

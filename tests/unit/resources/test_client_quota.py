@@ -75,8 +75,6 @@ def set_by_hand(cluster: MemoryCluster, ref: ResourceRef = ALICE, **limits: str)
     assert cluster.execute([AlterQuota(ref, limits)]) == [None]
 
 
-# --- manifests ---------------------------------------------------------------------------------------
-
 PROBLEMS = {
     "unknown field": ("config:", "confg:", "7:3"),
     "unknown limit, like a known one": ("producer_byte_rate", "producer_byterate", "8:5"),
@@ -165,8 +163,6 @@ def test_quota_without_a_limit_may_be_absent(file: ManifestFile) -> None:
     (desired,) = file.edit("spec:", "spec:\n  state: absent")
     assert desired.state is None
 
-
-# --- risk ----------------------------------------------------------------------------------------------
 
 RATE, NO_RATE = "    producer_byte_rate: 1000000\n", "    producer_byte_rate: null\n"
 CUT, RAISED = (Risk.DISRUPTIVE, "quota-cut"), (Risk.SAFE, "")
@@ -259,9 +255,7 @@ def test_limit_that_protects_the_cluster_is_removed_with_consent(file: ManifestF
     assert file.cluster.observe([ref]).resources == {}
 
 
-def test_refusal_of_the_brokers_is_in_the_plan_and_in_the_result(
-    cluster: MemoryCluster, file: ManifestFile
-) -> None:
+def test_refusal_of_brokers_is_in_plan_and_result(cluster: MemoryCluster, file: ManifestFile) -> None:
     text = TEXT.replace("user=alice", "ip=nowhere").replace("producer_byte_rate", "connection_creation_rate")
     file.path.write_text(text.replace("    consumer_byte_rate: 2000000\n", ""))
     (refused,) = file.plan().changes
@@ -279,9 +273,7 @@ def test_refusal_of_the_brokers_is_in_the_plan_and_in_the_result(
     assert str(note.suggestion).endswith("--operation DescribeConfigs --cluster`")
 
 
-def test_saved_plan_that_was_changed_by_hand_is_still_judged(
-    cluster: MemoryCluster, file: ManifestFile
-) -> None:
+def test_plan_that_was_changed_by_hand_is_judged(cluster: MemoryCluster, file: ManifestFile) -> None:
     (planned,) = file.plan().changes
     assert isinstance(planned.change, Create)
     odd = replace(planned.change, ref=ResourceRef("ClientQuota", "alice"), state={"config.speed": "fast"})
@@ -358,9 +350,6 @@ def test_policy_reads_labels_and_limits(file: ManifestFile) -> None:
     label, limit = [finding.message for finding in findings if finding.code == "policy/rate"]
     assert "label tier" in label
     assert "producer_byte_rate is 1 MB" in limit
-
-
-# --- drift and revert: what only quotas have -----------------------------------------------------------
 
 
 def test_undeclared_limit_is_drift_of_its_own(cluster: MemoryCluster, file: ManifestFile) -> None:

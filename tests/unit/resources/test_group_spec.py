@@ -18,7 +18,6 @@ from kafkaform.resources.consumer_group.client import is_taken
 from kafkaform.resources.consumer_group.spec import normalise, resolve
 from tests.support.plans.specs import Reports, normalise_group, report_group, resolve_group
 
-# --- what rules read ---------------------------------------------------------------------------------
 
 WHOLE: Layer = {
     "topics": ["orders.v1", "payments.v1"],
@@ -89,9 +88,6 @@ def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
     assert GROUP.reads(intent) == ("t",)
 
 
-# --- what the cluster holds --------------------------------------------------------------------------
-
-
 def test_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> None:
     # The state is the configs and where to start in each topic.
     state, _ = resolve_group(WHOLE)
@@ -136,8 +132,6 @@ def test_every_group_config_of_kafka_can_be_declared_by_its_default(name: str) -
     key = kafka_configs.group_configs()[name]
     assert normalise_group({"config": {name: key.default}})["config"] == {name: key.default}
 
-
-# --- what is wrong -----------------------------------------------------------------------------------
 
 BELONG_TO_THE_APPLICATION = (
     "bootstrap.servers",
@@ -231,8 +225,6 @@ def test_no_property_that_loads_code_or_is_a_secret_is_taken() -> None:
             key.name
         )
 
-
-# --- from a file -------------------------------------------------------------------------------------
 
 HEAD = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec:\n  topics: [t]\n"
 

@@ -83,9 +83,7 @@ def test_file_is_the_schema(tmp_path: Path) -> None:
         pytest.param({"schema": AVRO, "references": [{"name": "a"}]}, "subject", id="reference"),
     ],
 )
-def test_invalid_subject_is_refused_at_its_place(
-    spec: dict[str, object], expected: str, tmp_path: Path
-) -> None:
+def test_invalid_subject_is_refused(spec: dict[str, object], expected: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "topics").mkdir(parents=True)
     (tmp_path / "outside.avsc").write_text(AVRO)
@@ -210,9 +208,7 @@ MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type"
         ),
     ],
 )
-def test_difference_is_described_by_field(
-    before: RegisteredSchema, after: RegisteredSchema, expected: str
-) -> None:
+def test_difference_of_schemas(before: RegisteredSchema, after: RegisteredSchema, expected: str) -> None:
     assert describe_difference(before, after) == expected
 
 
@@ -236,9 +232,7 @@ def test_difference_is_described_by_field(
         (RegisteredSchema("{}", references=(SchemaReference("a", "s"),)), RegisteredSchema("{}"), False),
     ],
 )
-def test_schemas_are_equal_by_meaning(
-    first: RegisteredSchema, second: RegisteredSchema, expected: bool
-) -> None:
+def test_equality_of_schemas(first: RegisteredSchema, second: RegisteredSchema, expected: bool) -> None:
     assert are_equal(first.to_value(), second.to_value()) == expected
 
 
@@ -324,9 +318,7 @@ def test_large_schema_is_recorded_by_its_digest(project: Project, monkeypatch: p
     assert "schema registry no longer has" in lost.both
 
 
-def test_subject_is_deleted_permanently_after_its_deletion(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_subject_is_purged_after_its_deletion(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: cluster)
     dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
@@ -364,9 +356,7 @@ def test_topic_of_a_subject() -> None:
     assert [find_topic(name) for name in names] == ["orders", "orders", None, None]
 
 
-def test_branch_that_changes_a_named_file_changes_the_subject(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_schema_file_changes_the_subject(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: cluster)
     work = Work(project.folder)
@@ -435,9 +425,7 @@ def test_example_of_the_documentation_is_applied(project: Project, monkeypatch: 
     assert "upgrade the consumers first: billing" in run("plan").needs(0).out
 
 
-def test_import_without_an_answer_of_the_registry_is_not_complete(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_import_without_the_registry_is_incomplete(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Connected()
     monkeypatch.setattr(Session, "cluster", lambda _: cluster)
     monkeypatch.setattr(cluster.registry, "handle", lambda *_: RegistryResponse(500, None))

@@ -58,8 +58,6 @@ def judge_topic_deletion(
     )
 
 
-# --- changes -------------------------------------------------------------------------------------------
-
 DELETE: Values = {"cleanup.policy": "delete"}
 COMPACT: Values = {"cleanup.policy": "compact"}
 BOTH: Values = {"cleanup.policy": "compact,delete"}
@@ -294,8 +292,6 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
 
-# --- partitions and deletions ------------------------------------------------------------------------
-
 PAIRS = [(a, b) for a in range(1, 25) for b in range(1, 25)] + [(6, 12), (7, 11), (100, 101), (12, 30)]
 
 
@@ -318,9 +314,7 @@ def test_share_of_keys_that_move_by_brute_force() -> None:
         ("delete", 3, False, "partition-decrease"),
     ],
 )
-def test_partitions_are_judged_by_whether_records_have_keys(
-    policy: str, after: int, keyed: bool, hazard: str
-) -> None:
+def test_partitions_are_judged_by_keys(policy: str, after: int, keyed: bool, hazard: str) -> None:
     before: Values = {"partitions": 6, "cleanup.policy": policy}
     assessment = judge_topic_change(before, {"partitions": after}, keyed=keyed)
     assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
@@ -343,9 +337,6 @@ def test_deletion_of_unread_data_needs_consent_to_that() -> None:
     assessment = judge_topic_deletion(None, size=DataSize(0, 12, unread=12, silent=(3,)))
     assert assessment.hazard == "delete-by-name"
     assert hazards.to_consent(assessment) == (UNREAD_DATA,)
-
-
-# --- every config is classified ----------------------------------------------------------------------
 
 
 def test_every_topic_config_is_judged_or_harmless_for_a_reason() -> None:
@@ -377,8 +368,6 @@ def test_harmless_config_is_safe_whatever_is_known(name: str) -> None:
     assert judge_topic_change({}, {name: None}) == judge_topic_change({name: "1"}, {name: "2"}) == SAFE
 
 
-# --- what is shown and not carried out ---------------------------------------------------------------
-
 MIN_ISR = "config.min.insync.replicas"
 
 
@@ -397,7 +386,7 @@ MIN_ISR = "config.min.insync.replicas"
         (1, {}, "config.retention.ms", False),
     ],
 )
-def test_field_is_deferred_until_its_replicas_are_there(
+def test_field_is_deferred_until_replicas_exist(
     before: FieldValue, after: Values, path: str, deferred: bool
 ) -> None:
     replicas: Values = {} if before is None else {"replicationFactor": before}

@@ -166,8 +166,6 @@ TOPIC = KINDS["Topic"]
         ("replicationFactor", "1-3", 3, False),
     ],
 )
-def test_values_that_mean_the_same_are_equal(
-    path: str, a: int | str | None, b: int | str | None, same: bool
-) -> None:
+def test_values_are_equal_by_meaning(path: str, a: int | str | None, b: int | str | None, same: bool) -> None:
     assert TOPIC.field(path).equal(a, b) is same
     assert TOPIC.field(path).equal(b, a) is same

@@ -96,8 +96,6 @@ def set_by_hand(cluster: MemoryCluster, password: str, path: str = P512, iterati
         assert cluster.execute([SetCredentials(CHECKOUT, {path: value})]) == [None]
 
 
-# --- manifests -----------------------------------------------------------------------------------------
-
 PROBLEMS = {
     "a password in the manifest": ("${env:CHECKOUT}", "hunter2", "10:17"),
     "a reference and more": ("${env:CHECKOUT}", "${env:CHECKOUT}hunter2", "10:17"),
@@ -125,7 +123,7 @@ def test_problem_of_a_manifest_has_a_place(file: ManifestFile, before: str, afte
     assert [each[0] for each in file.list_problems(TEXT.replace(before, after))] == [place]
 
 
-def test_messages_of_manifest_problems_never_have_the_password(
+def test_messages_of_manifest_problems_have_no_password(
     file: ManifestFile, golden: SnapshotAssertion
 ) -> None:
     texts = {name: TEXT.replace(before, after) for name, (before, after, _) in PROBLEMS.items()}
@@ -152,8 +150,6 @@ def test_topic_may_not_have_references(tmp_path: Path) -> None:
     state: State = {"partitions": 1, "replicationFactor": 1, "config.confluent.x": "${env:A}"}
     assert "${" not in build_live_manifest(Observed(topic("a"), None, state)).to_yaml()
 
-
-# --- plan and apply -------------------------------------------------------------------------------------
 
 ROTATION = (Risk.DESTRUCTIVE, "password-change")
 
@@ -184,9 +180,7 @@ def test_plan_shows_iterations_and_whether_the_password_stays(applied: ManifestF
     assert "8192 → 16384 iterations, password same" in render_plan(applied.plan()).plain
 
 
-def test_consented_rotation_is_applied_once(
-    applied: ManifestFile, set_password: Callable[[str | None], None]
-) -> None:
+def test_rotation_is_applied_once(applied: ManifestFile, set_password: Callable[[str | None], None]) -> None:
     set_password(SECOND)
     applied.consent(CONSENT)
     applied.apply()
@@ -366,9 +360,6 @@ def test_plan_that_was_changed_by_hand_is_still_judged(cluster: MemoryCluster) -
     observed = Observed(CHECKOUT, None, {P512: "hunter2"})
     assert kind.write(observed, {}, {}).spec == {"scram": []}
     assert judge_deletion(observed, cluster.facts()).risk is Risk.DESTRUCTIVE
-
-
-# --- drift, comparison, import and revert: what only users have -------------------------------------------
 
 
 def test_cause_of_a_refused_login_is_undecided(cluster: MemoryCluster, applied: ManifestFile) -> None:

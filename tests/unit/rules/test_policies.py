@@ -237,8 +237,6 @@ def test_policy_of_topics_is_not_about_groups() -> None:
     assert check_policies("- {name: p, message: No, require: {labels: [owner]}}\n", GROUP) == []
 
 
-# --- each ACL, fields that select, and names that are exempt -----------------------------------------
-
 ACCESS = """\
 apiVersion: kafkaform/v1
 kind: Access
@@ -277,9 +275,6 @@ def test_policy_is_about_fields_that_it_matches() -> None:
         check_policies("- {name: p, message: No., match: {except: ['checkout.*']}, require: {labels: [x]}}\n")
         == []
     )
-
-
-# --- policies that are wrong -----------------------------------------------------------------------
 
 
 def policy(rest: str) -> str:

@@ -104,7 +104,7 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(acls=[{"resource": "group", "name": "g", "operations": ["Delete", "All"]}])], (), {"KF605"}),
     ],
 )
-def test_access_has_these_findings(
+def test_findings_of_access(
     tmp_path: Path, declared: list[Any], live: tuple[str, ...], expected: set[str]
 ) -> None:
     found = find(tmp_path, *declared, live=live)
@@ -124,9 +124,7 @@ def test_access_has_these_findings(
         ({"consumes": [{"group": "misspelt"}]}, False),  # KF210 reports it at the group
     ],
 )
-def test_misspelt_topic_is_found_without_a_cluster(
-    tmp_path: Path, spec: dict[str, Any], is_found: bool
-) -> None:
+def test_misspelt_topic_is_found_offline(tmp_path: Path, spec: dict[str, Any], is_found: bool) -> None:
     declared = [
         access(**spec),
         ("orders.v1", "Topic", {"partitions": 1, "replicationFactor": 1}),
@@ -158,7 +156,7 @@ def test_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
         ({"acls": [{**READ, "name": "orders"}]}, "checkout", False),
     ],
 )
-def test_owner_of_a_topic_declares_its_rights(
+def test_rights_are_declared_by_the_owner(
     tmp_path: Path, right: dict[str, Any], team: str, found: bool
 ) -> None:
     labels = {"orders": "sales", "second": team, "access": "first-team"}

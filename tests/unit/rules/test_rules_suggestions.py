@@ -99,8 +99,6 @@ def test_suggested_setting_replaces_the_one_that_is_there(tmp_path: Path, line: 
             file.write_text(MANIFEST.format(line=pasted[1]))
 
 
-# --- remedies of risky changes -----------------------------------------------------------------------
-
 ON = {"remote.storage.enable": "true"}
 DELETE = "remote.log.delete.on.disable"
 
@@ -138,8 +136,6 @@ def test_pasted_text_is_on_one_line_of_a_narrow_terminal(pasted: str) -> None:
         page.note("safer: ", f"stop its members, then: {pasted}, and then wait")
         assert pasted in page.text.plain, page.text.plain
 
-
-# --- consents ----------------------------------------------------------------------------------------
 
 CUT = """\
 apiVersion: kafkaform/v1
@@ -195,9 +191,6 @@ def test_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
     plan = build_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
     (change,) = plan.changes
     assert write_annotation(change) == f'{ANNOTATION}: "retention-cut from 1d: <why>"'
-
-
-# --- notes -------------------------------------------------------------------------------------------
 
 
 def test_suggestion_for_an_idle_consent_can_be_pasted(tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[
 
 
 def test_names_of_members_come_first_and_follow_the_protocol() -> None:
-    # What makes a member comes first and then the settings by name.
     settings = build_java_settings(build_group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
     assert list(settings.items()) == [
         ("group.id", "g"),
@@ -146,7 +145,6 @@ def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: s
 
 
 def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
-    # Librdkafka takes all settings together.
     client = {n: v for n, v in EVERYTHING.items() if n in LIBRDKAFKA_SETTINGS} | {
         ASSIGNMENT: "range,roundrobin",
         "auto.offset.reset": "earliest",
@@ -163,7 +161,6 @@ def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
         build_group({"max.poll.records": "200"}), without=["max.poll.records"]
     )
     assert left_out == {"group.id": "g", "group.protocol": "classic"}
-    # Every setting of a manifest is translated or refused.
     taken = {name for name in consumer_configs() if is_taken(name)}
     assert LIBRDKAFKA_SETTINGS.keys() <= taken
     assert ALTERNATIVES.keys() <= taken

@@ -250,7 +250,6 @@ def test_references_in_text_are_resolved_and_no_representation_shows_them() -> N
     raw = {"client.id": "$$a-${env:ONE}-${file:/two}-$b", "bootstrap.servers": "${env:ONE}:1"}
     values = cp.resolve(parse_properties(raw), {"ONE": "1"}, {"/two": "2\n"}.__getitem__)
     assert dict(values) == {"client.id": "$a-1-2-$b", "bootstrap.servers": "1:1"}
-    # No representation shows a secret.
     raw = {**SASL, "ssl.key.password": "written-out", "client.id": "${env:ID}", "ssl.ca.pem": "CA"}
     properties = parse_properties(raw)
     values = cp.resolve(properties, {"PW": "hunter2", "ID": "from-env"}, no_file)
@@ -304,7 +303,6 @@ def test_sensitive_names_addresses_redaction_and_merging() -> None:
     assert {"sasl.password", "ssl.key.pem", "ssl.key.password", "ssl.keystore.password"} <= cp.SENSITIVE
     assert "sasl.oauthbearer.client.secret" in cp.SENSITIVE
     assert "bootstrap.servers" not in cp.SENSITIVE
-    # Bootstrap servers are addresses.
     for good in ("broker:9092", "a:1,b.example.com:65535, [::1]:9092", "SSL://kafka-1:9093", "broker"):
         assert parse_properties({"bootstrap.servers": good}).describe()["bootstrap.servers"] == good
     for bad in ("host:port", ",", "a b:9092", "http://x/y", "broker:"):
@@ -384,7 +382,6 @@ def test_every_row_of_the_table_is_carried_out(property_: Property) -> None:
 
 
 def test_librdkafka_gets_values_as_they_are_and_the_transport_its_own() -> None:
-    # Librdkafka gets the values as they are.
     assert cp.to_librdkafka(resolve_properties(SASL)) == {
         **SASL,
         "security.protocol": "SASL_SSL",

@@ -350,7 +350,6 @@ def test_line_breaks_and_other_documents_stay_as_they_are() -> None:
     assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\n    segment.ms: 12h")
     text = text.replace("\r\n", "\n").replace("true\n", "true\r\n")
     assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\r\n    segment.ms: 12h")
-    # Other documents stay as they are.
     odd = "%YAML 1.2\n---   # first\n" + topic(COUNTS.replace(": ", ":    "), "a") + "\n\n...\n# between\n"
     last = "--- # last\n" + topic(COUNTS + "config: { segment.ms :   12h }", "c") + "# end\n---\n# nothing\n"
     middle = "---\n" + topic(COUNTS, "b")
@@ -375,13 +374,11 @@ def test_edits_of_several_files_and_documents() -> None:
 
 
 def test_edit_to_the_declared_value_is_none() -> None:
-    # One of the resources of a file may be all that is given.
     path = Path("t/m.yaml")
     path.write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
     (_, chosen) = load([path], Context())
     (file,) = edit_manifests([Edit(chosen.ref, "partitions", 5)], [chosen], Context()).files
     assert file.after == topic(COUNTS, "a") + "---\n" + topic(COUNTS.replace("3", "5"), "b")
-    # An edit to what is said already is none.
     same: Edits = [
         ("partitions", 12),
         (RETENTION, WEEK),

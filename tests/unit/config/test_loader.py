@@ -531,7 +531,6 @@ def test_layers_go_from_the_least_to_the_most_specific() -> None:
 
 
 def test_overrides_need_their_environment_and_problems_are_listed_once() -> None:
-    # Overrides need an environment that exists.
     manifest = topic(f"{{{COUNTS}, overrides: {{dev: {{}}, prd: {{}}}}}}")
     (problem,) = list_problems({"a.yaml": manifest})
     assert problem.startswith("t/a.yaml:4:45: ")
@@ -542,7 +541,6 @@ def test_overrides_need_their_environment_and_problems_are_listed_once() -> None
     assert list_places(list_problems({}, Context((), "dev"))) == ["a.yaml:4:57", "a.yaml:4:66"]
     # Without a configuration file there is no closed list.
     assert load([Path("t")], Context(None, "dev"))
-    # A problem of all environments is said once.
     write_files({"a.yaml": topic("{partitions: 1, config: {retention.ms: x}}")})
     with pytest.raises(InvalidInput) as caught:
         load_all([Path("t")], [Context(ENVIRONMENTS, name) for name in ENVIRONMENTS])

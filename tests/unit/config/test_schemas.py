@@ -92,7 +92,6 @@ def test_stale_file_is_found_and_written_anew(
 
 
 def test_editors_know_every_config_its_default_and_every_client_property() -> None:
-    # Editors know every config that a manifest may set.
     config = read("topic")["$defs"]["config"]["properties"]
     known = {key.name for key in kafka_configs.topic_configs().values() if not key.internal}
     assert (
@@ -102,7 +101,6 @@ def test_editors_know_every_config_its_default_and_every_client_property() -> No
     assert config["retention.ms"]["default"] == "7d"
     assert "discard old log segments" in config["retention.ms"]["description"]
     assert config["cleanup.policy"]["examples"] == ["compact", "delete"]
-    # Every default that editors offer means the default.
     for name, key in kafka_configs.topic_configs().items():
         if "default" in config.get(name, {}):
             offered = config[name]["default"]

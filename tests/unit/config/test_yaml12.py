@@ -96,7 +96,6 @@ def test_below_a_verbatim_key_scalars_keep_their_text(text: str) -> None:
 def test_null_and_keys_are_text_below_a_verbatim_key() -> None:
     data = parse_one("config: {a: null, b: ~, c: , d: 'null', e: ''}", frozenset({"config"}))
     assert data == {"config": {"a": None, "b": None, "c": None, "d": "null", "e": ""}}
-    # Keys are text whatever they look like.
     assert parse_one("1: a\ntrue: b\nnull: c\n0.50: d\n? e\n: f") == {
         "1": "a",
         "true": "b",
@@ -111,7 +110,6 @@ def test_documents_line_breaks_and_places() -> None:
     documents, _ = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  - 2\r\n")
     assert documents[0].locate(["a"]) == Location("f", 1, 4)
     assert documents[0].locate(["b", 0]) == Location("f", 3, 5)
-    # Documents and places.
     documents, problems = read("---\na: {b: [x, {c: é}]}\n---\n# nothing\n---\n- 1\n")
     assert problems == []
     assert [d.data for d in documents] == [{"a": {"b": ["x", {"c": "é"}]}}, None, [1]]
@@ -202,7 +200,6 @@ def bomb(levels: int) -> str:
 
 
 def test_aliases_and_nesting_are_bounded() -> None:
-    # Alias bombs.
     (problem,) = list_problems(bomb(30))
     assert problem.startswith("f:1:1: aliases expand to ")
     assert isinstance(parse_one(bomb(4)), dict)
@@ -218,7 +215,6 @@ def test_aliases_and_nesting_are_bounded() -> None:
     assert isinstance(parse_one(chain(MAX_DEPTH - 2)), dict)
     (problem,) = list_problems(chain(600))
     assert f"nested more than {MAX_DEPTH} deep" in problem
-    # The depth that is allowed.
     assert parse_one("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH)
     over = MAX_DEPTH + 1
     (problem,) = list_problems("[" * over + "1" + "]" * over)

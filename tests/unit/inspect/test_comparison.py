@@ -46,7 +46,6 @@ def fields(comparison: Comparison) -> dict[str, FieldDifference]:
 
 
 def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
-    # The same written in two ways is the same.
     comparison = compare_sides(
         side(
             "dev",
@@ -58,14 +57,12 @@ def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
         ),
     )
     assert (comparison.differences, comparison.same, comparison.unexpected) == ((), 1, False)
-    # Fields come in the order of plans with what is in force.
     a = ComparedResource(state(3, retention_ms=DAY), {"config.retention.ms": DAY, "config.segment.ms": WEEK})
     b = ComparedResource(state(6, segment_ms=WEEK), {"config.retention.ms": WEEK, "config.segment.ms": WEEK})
     found = fields(compare_sides(side("dev", t=a), side("prod", t=b)))
     assert [*found] == ["partitions", "config.retention.ms", "config.segment.ms"]
     assert found["config.retention.ms"] == FieldDifference("config.retention.ms", DAY, None, DAY, WEEK)
     assert found["config.segment.ms"].same_effect
-    # An effect that is not known is not the same.
     found = fields(
         compare_sides(
             side("dev", t=ComparedResource(state(retention_ms=DAY))),
@@ -76,13 +73,11 @@ def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
 
 
 def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
-    # What differs by the brokers defaults alone is said once.
     a = {topic(name): ComparedResource(state(), {"config.retention.ms": DAY}) for name in "xyz"}
     b = {topic(name): ComparedResource(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
     comparison = compare_sides(Side("dev", a), Side("prod", b))
     assert comparison.inherited == (InheritedDifference("Topic", "config.retention.ms", DAY, WEEK, 3),)
     assert (comparison.same, comparison.unexpected) == (3, True)
-    # What the manifests declare to differ is marked and not counted.
     comparison = compare_sides(
         side("dev", wanted={"t": state(3, retention_ms=DAY)}, t=ComparedResource(state(3, retention_ms=DAY))),
         side("prod", wanted={"t": state(12)}, t=ComparedResource(state(12))),
@@ -93,21 +88,18 @@ def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
 
 
 def test_what_was_not_applied_set_or_reported_is_marked() -> None:
-    # What was not applied yet is said.
     comparison = compare_sides(
         side("dev", wanted={"t": state(12)}, t=ComparedResource(state(12))),
         side("prod", wanted={"t": state(12)}, t=ComparedResource(state(3))),
     )
     assert fields(comparison)["partitions"].note == "prod not as declared"
     assert comparison.unexpected
-    # A field that no manifest sets is not remarked on.
     comparison = compare_sides(
         side("dev", wanted={"t": state(3)}, t=ComparedResource(state(3, retention_ms=DAY))),
         side("prod", wanted={"t": state(3)}, t=ComparedResource(state(3))),
     )
     found = fields(comparison)["config.retention.ms"]
     assert (found.as_declared, found.note) == (False, "")
-    # What cannot be told is neither the same nor missing.
     hidden = Side("prod", {}, {topic("t"): "no right to see it"})
     comparison = compare_sides(side("dev", t=ComparedResource(state())), hidden)
     assert (comparison.differences, comparison.same) == ((), 0)
@@ -152,7 +144,6 @@ def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() 
 
 
 def test_what_has_no_protocol_or_was_not_chosen_is_not_compared() -> None:
-    # A group that has only configs has no protocol to compare.
     ref = ResourceRef("ConsumerGroup", "g")
     configs: State = {"config.consumer.session.timeout.ms": "50000"}
     comparison = compare_sides(

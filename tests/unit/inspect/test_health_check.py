@@ -294,7 +294,6 @@ def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
     last, progress, clock = wait_for_cluster(ILL, DOWN, ILL, WELL)
     assert (last, progress) == (WELL, [ILL, DOWN, ILL])
     assert clock.naps == [1.0, 1.5, 2.25]
-    # Waiting ends with the last reading.
     last, _, clock = wait_for_cluster(ILL, timeout_s=30)
     assert last is ILL
     assert sum(clock.naps) == pytest.approx(30)
@@ -307,7 +306,6 @@ def test_no_time_is_one_reading_and_other_errors_are_raised() -> None:
     last, progress, clock = wait_for_cluster(ILL, timeout_s=0)
     assert (last, progress, clock.naps) == (ILL, [], [])
 
-    # Another error is not waited out.
     def examine() -> HealthReport:
         raise KafkaformError("another cluster")
 

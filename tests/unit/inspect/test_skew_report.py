@@ -223,14 +223,12 @@ def test_topic_fails_where_a_limit_is_surely_broken(ratio: Estimate, status: str
 
 
 def test_worst_limit_decides_by_the_severities_of_the_project() -> None:
-    # The worst limit decides and every limit that is not surely kept is told.
     topic = declare_policy(maxPartitionRatio=2.0, maxKeyShare=0.05, minDistinctKeys=1)
     keys = [hot("a", Estimate(0.05, 0.04, 0.06))]
     found = verdict(topic, report(build_result(ratio=SURE, hot_keys=keys)))
     assert found is not None
     assert found.status == "fail"
     assert [reason.split()[1] for reason in found.reasons] == ["partition", "the"]
-    # Severities and waivers of the project decide.
     broken = report(build_result(ratio=SURE))
     assert verdict(LIMITED, broken, {"KF501": "off"}) == SkewVerdict("pass")
     softened = verdict(LIMITED, broken, {"KF501": "warning"})
@@ -243,7 +241,6 @@ def test_worst_limit_decides_by_the_severities_of_the_project() -> None:
 
 
 def test_without_a_limit_or_records_there_is_no_verdict() -> None:
-    # Without a policy there is no verdict but there are findings.
     made = judge_report(
         report(build_result(diagnosis="repartitioned", evidence="Keys moved.")), [], Settings()
     )
@@ -270,7 +267,6 @@ def test_findings_are_of_this_judgement_and_topic() -> None:
     )
     (topic,) = judge_report(report(stale), [LIMITED], Settings()).topics
     assert (topic.findings, topic.policy) == ((), SkewVerdict("pass"))
-    # Each topic has its own findings.
     made = report(build_result("a", ratio=SURE), build_result("b", ratio=SURE))
     desired = [LIMITED, declare_policy("b", maxPartitionRatio=3.0)]
     assert [len(topic.findings) for topic in judge_report(made, desired, Settings()).topics] == [1, 0]

@@ -18,7 +18,6 @@ TIMEOUT, BEAT = "config.consumer.session.timeout.ms", "config.consumer.heartbeat
 
 
 def test_create_commits_after_its_configs_and_asks_for_nothing_else() -> None:
-    # A create sets configs and then commits.
     change = Create(REF, {TIMEOUT: "50000", BEAT: None, "offsets.a": "earliest", "offsets.b.c": "6h ago"})
     assert operations(change) == (
         AlterConfigs(REF, {"consumer.session.timeout.ms": "50000"}),
@@ -60,7 +59,6 @@ def test_reset_moves_single_partitions() -> None:
 
 
 def test_delete_takes_configs_along_even_without_offsets() -> None:
-    # A delete takes the configs along.
     group = Group("g", "consumer", "Empty", positions=(Position("a", 0, 5),))
     configs = {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "2"}
     change = Delete(REF, None, observed_state(group, configs), SAFE)

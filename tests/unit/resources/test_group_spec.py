@@ -60,7 +60,6 @@ def test_durations_are_milliseconds_and_the_default_protocol_is_classic() -> Non
 
 
 def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
-    # Layers are merged setting by setting and topics are replaced.
     default: Layer = {"members": {"max": 3}, "client": {"max.poll.records": "10"}, "lag": {"maxTime": "1h"}}
     over: Layer = {"topics": ["other"], "members": {"expected": 1}, "client": {"fetch.min.bytes": "1KiB"}}
     spec = resolve_group(default, WHOLE, over)[1].spec
@@ -89,7 +88,6 @@ def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
 
 
 def test_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> None:
-    # The state is the configs and where to start in each topic.
     state, _ = resolve_group(WHOLE)
     assert state == {
         "config.consumer.session.timeout.ms": "50000",

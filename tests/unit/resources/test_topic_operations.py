@@ -56,7 +56,6 @@ def test_update_alters_configs_before_it_adds_partitions() -> None:
 
 
 def test_deferred_fields_are_left_out_and_a_delete_goes_by_id() -> None:
-    # Deferred fields are left out.
     change = Update(
         A,
         "id",
@@ -72,7 +71,6 @@ def test_deferred_fields_are_left_out_and_a_delete_goes_by_id() -> None:
 
 
 def test_every_operation_has_a_writer_a_reader_and_its_words() -> None:
-    # Every operation has a writer and an effect in memory.
     packages = [name for _, name, is_package in iter_modules(resources.__path__) if is_package]
     modules = [import_module(f"{resources.__name__}.{name}.operations") for name in packages]
     classes = [found for module in modules for found in vars(module).values() if isinstance(found, type)]

@@ -69,7 +69,6 @@ def test_settings_given_twice_and_bad_ones_are_reported() -> None:
         reports = Reports()
         normalise({"retention": "7d", "config": {"retention.ms": value}}, reports)
         assert (("config", "retention.ms"), True) in [(path, key) for path, _, _, key in reports]
-    # What is bad is left out and reported.
     reports = Reports()
     layer: Layer = {
         "config": {"retention.ms": "x", "segment.ms": "1h", "nope": "1"},

@@ -18,7 +18,6 @@ from kafkaform.resources.consumer_group.client import is_taken
 from kafkaform.resources.consumer_group.spec import normalise, resolve
 from tests.support.plans.specs import Reports, normalise_group, report_group, resolve_group
 
-
 WHOLE: Layer = {
     "topics": ["orders.v1", "payments.v1"],
     "protocol": "consumer",

@@ -307,7 +307,9 @@ DIFFS: dict[str, tuple[str, Edits, Context]] = {
         for own in ("7d", "{time: 7d}", "{time: 7d, bytes: 1GiB}")
     },
     "first override": (
-        topic(COUNTS + "config:\n  segment.ms: 12h\nskew: {maxKeyShare: 0.1}"), FIRST, Context(DEV_PROD, "prod")
+        topic(COUNTS + "config:\n  segment.ms: 12h\nskew: {maxKeyShare: 0.1}"),
+        FIRST,
+        Context(DEV_PROD, "prod"),
     ),
     "the only environment": (topic(COUNTS), [("partitions", 6)], Context(("prod",), "prod")),
     "environments that are not listed": (topic(COUNTS), [("partitions", 6)], Context(None, "prod")),

@@ -73,72 +73,61 @@ def test_messages_of_invalid_documents(golden: SnapshotAssertion) -> None:
 
 OTHER_NAMES = {
     "topic": {
-        "replicationFactor": [
-            "replicas: 3",
-            "replication_factor: 3",
-            "replication.factor: 3",
-            "replicaCount: 3",
-        ],
-        "partitions": ["partitionCount: 3", "partitions_count: 3", "num.partitions: 3", "partitons: 3"],
-        "spec.config": [
-            "retention.ms: 1",
-            "retentionMs: 1",
-            "cleanupPolicy: compact",
-            "min-insync-replicas: 2",
-        ],
-        "config": ["configs: {a: 1}", "settings: {a: 1}", "topicConfig: {a: 1}"],
-        "metadata.name": ["topicName: x"],
-        "metadata": ["name: x", "labels: {a: b}"],
-        "labels": ["owner: a", "team: a"],
-        "retention": ["retentionMinutes: 3", "retention_time: 3"],
+        "replicationFactor": "replicas replication_factor replication.factor replicaCount",
+        "partitions": "partitionCount partitions_count num.partitions partitons",
+        "spec.config": "retention.ms retentionMs cleanupPolicy min-insync-replicas",
+        "config": "configs settings topicConfig",
+        "metadata.name": "topicName",
+        "metadata": "name labels",
+        "labels": "owner team",
+        "retention": "retentionMinutes retention_time",
     },
     "consumergroup": {
-        "metadata.name": ["groupId: x", "group.id: x", "group: x"],
-        "spec.client": ["max.poll.records: 3", "maxPollRecords: 3", "auto_offset_reset: latest"],
-        "topics": ["topic: [a]"],
+        "metadata.name": "groupId group.id group",
+        "spec.client": "max.poll.records maxPollRecords auto_offset_reset",
+        "topics": "topic",
     },
     "clientquota": {
-        "spec.config": ["producer_byte_rate: 1", "producerByteRate: 1", "requestPercentage: 1"],
-        "config": ["quotas: {a: 1}", "limits: {a: 1}"],
-        "spec.entity": ["user: a", "client-id: a"],
+        "spec.config": "producer_byte_rate producerByteRate requestPercentage",
+        "config": "quotas limits",
+        "spec.entity": "user client-id",
     },
     "user": {
-        "scram: [": ["authentication: {type: scram-sha-512}"],
-        "spec.scram": ["password: x", "mechanism: x"],
-        "Access manifest": ["authorization: {type: simple}", "acls: []"],
-        "ClientQuota manifest": ["quotas: {}"],
+        "scram: [": "authentication",
+        "spec.scram": "password mechanism",
+        "Access manifest": "authorization acls",
+        "ClientQuota manifest": "quotas",
     },
     "access": {
-        "principals": ["principal: User:a", "user: a", "acl_principal: User:a"],
-        "produces": ["producer: [a]", "producers: [a]"],
-        "consumes": ["consumer: [a]", "consumers: [a]"],
-        "hosts": ["host: '*'", "acl_host: '*'", "acls: [{host: '*'}]"],
-        "operations": ["acls: [{operation: Read}]", "acls: [{acl_operation: Read}]"],
-        "prefix": ["acls: [{patternType: prefix}]", "acls: [{resource_pattern_type_filter: Prefixed}]"],
-        "permission": ["acls: [{type: allow}]", "acls: [{acl_permission_type: Allow}]"],
-        "name": ["acls: [{resourceName: a}]", "acls: [{resource_name: a}]"],
-        "resource": ["acls: [{resource_type: topic}]", "acls: [{resourceType: topic}]"],
+        "principals": "principal user acl_principal",
+        "produces": "producer producers",
+        "consumes": "consumer consumers",
+        "hosts": "host acl_host acls.host",
+        "operations": "acls.operation acls.acl_operation",
+        "prefix": "acls.patternType acls.resource_pattern_type_filter",
+        "permission": "acls.type acls.acl_permission_type",
+        "name": "acls.resourceName acls.resource_name",
+        "resource": "acls.resource_type acls.resourceType",
     },
 }
+"""By the schema and the field that is meant, fields of other tools; `acls.x` is one of an ACL."""
 
 
 @pytest.mark.parametrize(
-    ("schema", "meant", "line"),
+    ("schema", "meant", "name"),
     [
-        (schema, meant, line)
+        (schema, meant, name)
         for schema, fields in OTHER_NAMES.items()
-        for meant, lines in fields.items()
-        for line in lines
+        for meant, names in fields.items()
+        for name in names.split()
     ],
 )
-def test_names_of_other_tools_are_translated(schema: str, meant: str, line: str) -> None:
-    kinds = {kind.schema: name for name, kind in KINDS.items()}
-    text = f"apiVersion: kafkaform/v1\nkind: {kinds[schema]}\nmetadata: {{name: t}}\nspec:\n  {line}\n"
-    (found,) = [
-        problem
-        for problem in check_structure(parse_document(text), schema)[0]
-        if problem.message.startswith("unknown field")
-    ]
+def test_names_of_other_tools_are_translated(schema: str, meant: str, name: str) -> None:
+    (kind,) = [kind for kind in KINDS.values() if kind.schema == schema]
+    field = f"acls: [{{{name.removeprefix('acls.')}: a}}]" if name.startswith("acls.") else f"{name}: a"
+    text = f"apiVersion: kafkaform/v1\nkind: {kind.name}\nmetadata: {{name: t}}\nspec:\n  {field}\n"
+    problems, _ = check_structure(parse_document(text), schema)
+    (found,) = [problem for problem in problems if problem.message.startswith("unknown field")]
     assert re.search(rf"(?<![\w.]){re.escape(meant)}(?!\w)", found.hint or ""), found
 
 

@@ -34,20 +34,14 @@ WHOLE: Layer = {
 
 def test_rules_get_the_keys_of_the_manifest_with_numbers_and_canonical_texts() -> None:
     _, intent = resolve_group(WHOLE)
+    interval = {"max.poll.interval.ms": "300000"}
     assert intent.spec == {
-        "topics": ["orders.v1", "payments.v1"],
-        "protocol": "consumer",
+        **WHOLE,
         "members": {"expected": 6, "max": 12},
         "config": {"consumer.session.timeout.ms": "50000"},
-        "client": {
-            "max.poll.records": "200",
-            "max.poll.interval.ms": "300000",
-            "enable.auto.commit": "false",
-        },
+        "client": {"max.poll.records": "200", "enable.auto.commit": "false", **interval},
         "processing": {"maxTimePerRecord": 200},
-        "offsets": {"initial": "earliest"},
         "lag": {"maxRecords": 100_000, "maxTime": 600_000},
-        "guarantees": {"delivery": "at-least-once"},
         "downtime": {"max": 172_800_000},
     }
 
@@ -131,15 +125,8 @@ def test_every_group_config_of_kafka_can_be_declared_by_its_default(name: str) -
 
 
 BELONG_TO_THE_APPLICATION = (
-    "bootstrap.servers",
-    "config.providers",
-    "interceptor.classes",
-    "key.deserializer",
-    "metric.reporters",
-    "sasl.jaas.config",
-    "security.protocol",
-    "ssl.keystore.location",
-    "ssl.not.known.yet",
+    *("bootstrap.servers", "config.providers", "interceptor.classes", "key.deserializer", "metric.reporters"),
+    *("sasl.jaas.config", "security.protocol", "ssl.keystore.location", "ssl.not.known.yet"),
     "value.deserializer",
 )
 SHARE: Layer = {"protocol": "share", "offsets": {"initial": "earliest"}}
@@ -216,21 +203,19 @@ def test_limit_that_is_met_is_no_problem(layer: Layer) -> None:
 
 
 def test_no_property_that_loads_code_or_is_a_secret_is_taken() -> None:
+    forbidden = (".class", ".classes", ".reporters", ".providers", ".password")
     for key in filter(lambda key: is_taken(key.name), kafka_configs.consumer_configs().values()):
         assert key.type not in {kafka_configs.ConfigType.CLASS, kafka_configs.ConfigType.PASSWORD}, key.name
-        assert not key.name.endswith((".class", ".classes", ".reporters", ".providers", ".password")), (
-            key.name
-        )
+        assert not key.name.endswith(forbidden), key.name
 
 
 HEAD = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec:\n  topics: [t]\n"
 
 
-def load_group(text: str, folder: Path, environment: str | None = None, **defaults: Layer) -> Desired:
+def load_group(text: str, folder: Path) -> Desired:
     path = folder / "g.yaml"
     path.write_text(HEAD + text, "utf-8")
-    layers = {"ConsumerGroup": tuple(defaults.values())}
-    (desired,) = load([path], Context(("dev", "prod"), environment, layers))
+    (desired,) = load([path], Context())
     return desired
 
 
@@ -243,27 +228,6 @@ def test_time_needs_no_quotes(tmp_path: Path, quote: str) -> None:
 def test_values_mean_what_is_written(tmp_path: Path) -> None:
     desired = load_group("  client: {group.instance.id: 010, enable.auto.commit: false}\n", tmp_path)
     assert desired.intent.spec["client"] == {"group.instance.id": "010", "enable.auto.commit": "false"}
-
-
-def test_overrides_reach_single_settings(tmp_path: Path) -> None:
-    text = (
-        "  members: {expected: 4, max: 8}\n  config: {consumer.session.timeout.ms: 50s}\n"
-        "  overrides:\n    dev: {members: {expected: 1}, config: {consumer.session.timeout.ms: null}}\n"
-    )
-    prod, dev = (load_group(text, tmp_path, name) for name in ("prod", "dev"))
-    assert (prod.intent.spec["members"], dev.intent.spec["members"]) == (
-        {"expected": 4, "max": 8},
-        {"expected": 1, "max": 8},
-    )
-    assert prod.state == {"config.consumer.session.timeout.ms": "50000"}
-    assert dev.state == {"config.consumer.session.timeout.ms": None}
-
-
-def test_defaults_lie_under_every_manifest(tmp_path: Path) -> None:
-    desired = load_group(
-        "  lag: {maxRecords: 5}\n", tmp_path, base={"lag": {"maxRecords": 1, "maxTime": 60_000}}
-    )
-    assert desired.intent.spec["lag"] == {"maxRecords": 5, "maxTime": 60_000}
 
 
 def test_every_mistake_of_a_file_is_reported_in_one_run_with_its_place(tmp_path: Path) -> None:

@@ -45,16 +45,19 @@ def fields(comparison: Comparison) -> dict[str, FieldDifference]:
     return {field.path: field for field in difference.fields}
 
 
+def compare(dev: State, prod: State, *, wanted: tuple[State, State] | None = None) -> Comparison:
+    """Compare a topic by its own values on two clusters, and by those that are declared."""
+    of_dev, of_prod = wanted or (None, None)
+    return compare_sides(
+        side("dev", wanted=None if of_dev is None else {"t": of_dev}, t=ComparedResource(dev)),
+        side("prod", wanted=None if of_prod is None else {"t": of_prod}, t=ComparedResource(prod)),
+    )
+
+
 def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
-    comparison = compare_sides(
-        side(
-            "dev",
-            t=ComparedResource(state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete")),
-        ),
-        side(
-            "prod",
-            t=ComparedResource(state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact")),
-        ),
+    comparison = compare(
+        state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete"),
+        state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact"),
     )
     assert (comparison.differences, comparison.same, comparison.unexpected) == ((), 1, False)
     a = ComparedResource(state(3, retention_ms=DAY), {"config.retention.ms": DAY, "config.segment.ms": WEEK})
@@ -63,13 +66,7 @@ def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
     assert [*found] == ["partitions", "config.retention.ms", "config.segment.ms"]
     assert found["config.retention.ms"] == FieldDifference("config.retention.ms", DAY, None, DAY, WEEK)
     assert found["config.segment.ms"].same_effect
-    found = fields(
-        compare_sides(
-            side("dev", t=ComparedResource(state(retention_ms=DAY))),
-            side("prod", t=ComparedResource(state())),
-        )
-    )
-    assert not found["config.retention.ms"].same_effect
+    assert not fields(compare(state(retention_ms=DAY), state()))["config.retention.ms"].same_effect
 
 
 def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
@@ -78,26 +75,18 @@ def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
     comparison = compare_sides(Side("dev", a), Side("prod", b))
     assert comparison.inherited == (InheritedDifference("Topic", "config.retention.ms", DAY, WEEK, 3),)
     assert (comparison.same, comparison.unexpected) == (3, True)
-    comparison = compare_sides(
-        side("dev", wanted={"t": state(3, retention_ms=DAY)}, t=ComparedResource(state(3, retention_ms=DAY))),
-        side("prod", wanted={"t": state(12)}, t=ComparedResource(state(12))),
-    )
+    dev, prod = state(3, retention_ms=DAY), state(12)
+    comparison = compare(dev, prod, wanted=(dev, prod))
     assert all(field.as_declared for field in fields(comparison).values())
     assert not comparison.unexpected
     assert render_comparison(comparison).plain.count("as declared\n") == 2
 
 
 def test_what_was_not_applied_set_or_reported_is_marked() -> None:
-    comparison = compare_sides(
-        side("dev", wanted={"t": state(12)}, t=ComparedResource(state(12))),
-        side("prod", wanted={"t": state(12)}, t=ComparedResource(state(3))),
-    )
+    comparison = compare(state(12), state(3), wanted=(state(12), state(12)))
     assert fields(comparison)["partitions"].note == "prod not as declared"
     assert comparison.unexpected
-    comparison = compare_sides(
-        side("dev", wanted={"t": state(3)}, t=ComparedResource(state(3, retention_ms=DAY))),
-        side("prod", wanted={"t": state(3)}, t=ComparedResource(state(3))),
-    )
+    comparison = compare(state(3, retention_ms=DAY), state(3), wanted=(state(3), state(3)))
     found = fields(comparison)["config.retention.ms"]
     assert (found.as_declared, found.note) == (False, "")
     hidden = Side("prod", {}, {topic("t"): "no right to see it"})

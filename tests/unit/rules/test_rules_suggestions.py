@@ -25,7 +25,8 @@ from kafkaform.rules.waivers import find_idle_waivers
 from tests.support.golden import ROOT
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.pasting import check_suggestion, find_commands, find_lines, parse_command
-from tests.support.plans.rules import check_rule, judge_update
+from tests.support.plans.risk import judge_topic_change
+from tests.support.plans.rules import check_rule
 from tests.support.plans.scenes import create_topic, declare_topic
 
 DAY = 86_400_000
@@ -106,11 +107,13 @@ DELETE = "remote.log.delete.on.disable"
 @pytest.mark.parametrize(
     "assessment",
     [
-        judge_update({"partitions": 12}, {"partitions": 6}),
-        judge_update({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),
-        judge_update({"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}),
-        judge_update({**ON, DELETE: "true"}, {"remote.storage.enable": "false"}),
-        judge_update(
+        judge_topic_change({"partitions": 12}, {"partitions": 6}),
+        judge_topic_change({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),
+        judge_topic_change(
+            {"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}
+        ),
+        judge_topic_change({**ON, DELETE: "true"}, {"remote.storage.enable": "false"}),
+        judge_topic_change(
             {**ON, "remote.log.delete.on.disable": "false"}, {"remote.log.delete.on.disable": "true"}
         ),
         judge_delete(ResourceRef("ConsumerGroup", "g"), {"offsets.a:0": 5}, Facts("c")),

@@ -29,7 +29,8 @@ from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.replicas.layout import Layout, Reassignment
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
-from tests.support.plans.rules import Row, inventory, is_quiet, judge_update, scene, trips
+from tests.support.plans.risk import judge_topic_change
+from tests.support.plans.rules import Row, inventory, is_quiet, scene, trips
 from tests.support.plans.scenes import declare_topic, group_ref, topic
 
 RISKY = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
@@ -53,9 +54,9 @@ def changing(*changes: PlannedChange) -> RuleContext:
 
 RETENTION = "config.retention.ms"
 UNJUDGED = (changing(build_delete(topic("a"))), changing(build_update("a", assessment=RiskAssessment())))
-INCREASED = judge_update({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12})
-COMPACTED = judge_update({"partitions": 6, "cleanup.policy": "compact"}, {"partitions": 12})
-SHORTENED = judge_update(
+INCREASED = judge_topic_change({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12})
+COMPACTED = judge_topic_change({"partitions": 6, "cleanup.policy": "compact"}, {"partitions": 12})
+SHORTENED = judge_topic_change(
     {"retention.ms": "86400000", "cleanup.policy": "delete"}, {"retention.ms": "3600000"}
 )
 

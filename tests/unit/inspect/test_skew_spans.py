@@ -7,6 +7,7 @@ import pytest
 from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.partitions import Broker, TopicPartition
+from kafkaform.core.values import replace
 from kafkaform.inspect.skew_input import (
     PartitionLog,
     TopicLogs,
@@ -189,23 +190,18 @@ def test_limits_and_partitions_are_those_of_the_manifest() -> None:
 
 
 def test_readers_are_groups_whose_members_are_known() -> None:
-    client = "partition.assignment.strategy"
+    sticky = {"partition.assignment.strategy": "sticky,range"}
+    ranged = {"client": {"group.remote.assignor": "range"}, "protocol": "consumer"}
     desired = [
         group("classic", "orders", members={"expected": 3}),
-        group("sticky", "a", "orders", members={"expected": 4}, client={client: "sticky,range"}),
+        group("sticky", "a", "orders", members={"expected": 4}, client=sticky),
         group("next", "orders", protocol="consumer", members={"expected": 2}),
-        group(
-            "ranged",
-            "orders",
-            protocol="consumer",
-            members={"expected": 5},
-            client={"group.remote.assignor": "range"},
-        ),
+        group("ranged", "orders", members={"expected": 5}, **ranged),
         group("elsewhere", "payments", members={"expected": 3}),
         group("unsaid", "orders"),
         group("most", "orders", members={"max": 3}),
         group("shared", "orders", protocol="share", members={"expected": 3}),
-        Desired(ResourceRef("ConsumerGroup", "gone"), None, Intent(spec={"topics": ["orders"]})),
+        replace(group("gone", "orders"), state=None),
     ]
     assert find_reader_groups(desired, "orders") == (
         ReaderGroup("classic", "range", 3),

@@ -273,18 +273,14 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 # What brokers keep: tests/kafka/test_access.py asks one.
 def draw_acls(names: st.SearchStrategy[str], allowed: st.SearchStrategy[bool]) -> st.SearchStrategy[Acl]:
-    return st.sampled_from(ResourceType).flatmap(
-        lambda resource_type: builds(
-            Acl,
-            st.just(resource_type),
-            st.just(CLUSTER_NAME) if resource_type is ResourceType.CLUSTER else names,
-            st.booleans(),
-            st.just(USER),
-            st.sampled_from(["*", "10.0.0.1", "::1", "", '""', "from"]),
-            st.sampled_from([*ALL_OPERATIONS, *OPERATIONS[resource_type] * 3]),
-            allowed,
-        )
-    )
+    hosts = st.sampled_from(["*", "10.0.0.1", "::1", "", '""', "from"])
+
+    def draw_of_type(type_: ResourceType) -> st.SearchStrategy[Acl]:
+        name = st.just(CLUSTER_NAME) if type_ is ResourceType.CLUSTER else names
+        operations = st.sampled_from([*ALL_OPERATIONS, *OPERATIONS[type_] * 3])
+        return builds(Acl, st.just(type_), name, st.booleans(), st.just(USER), hosts, operations, allowed)
+
+    return st.sampled_from(ResourceType).flatmap(draw_of_type)
 
 
 ACLS = draw_acls(NAMES, st.booleans())
@@ -748,6 +744,11 @@ def test_plan_names_what_opens(tmp_path: Path, golden: SnapshotAssertion) -> Non
 def test_numbers_of_reach(live: frozenset[Acl], created: frozenset[Acl], allow_everyone: bool | None) -> None:
     settings = AuthorizerSettings(frozenset({"User:b"}), allow_everyone, OWN)
     deleted = frozenset(sorted(live, key=str)[:2])
+
+    def decide(acls: frozenset[Acl], *request: str) -> bool | None:
+        principal, operation, name = request
+        return Authorizer(acls, settings).decide(AccessRequest(principal, operation, TOPIC, name)).is_allowed
+
     names = sorted([RECORD_TOPIC, "__x", "orders", "other"])
     facts = AccessFacts(AccessReading(tuple(live), settings), created, deleted)
     shown = {
@@ -760,13 +761,7 @@ def test_numbers_of_reach(live: frozenset[Acl], created: frozenset[Acl], allow_e
     for principal in (changed - {"User:b"}) | {"User:nobody"} if changed else ():
         for operation in ("Read", "Write", "Delete", "Alter", "AlterConfigs"):
             before, after = (
-                sum(
-                    Authorizer(acls, settings)
-                    .decide(AccessRequest(principal, operation, TOPIC, name))
-                    .is_allowed
-                    is not False
-                    for name in names
-                )
+                sum(decide(acls, principal, operation, name) is not False for name in names)
                 for acls in (live, (live - deleted) | created)
             )
             if before != after:

@@ -62,10 +62,7 @@ def resolve_placement(
 
 def test_placement_is_state_and_is_replaced_as_a_whole() -> None:
     state, reports = resolve_placement({"strategy": "static", "replicas": [[1, 2.0], [2, 3]]})
-    assert reports == []
-    assert state == {"partitions": 2, "replicationFactor": 2, "placement": "1:2,2:3"}
-    # A layer above replaces the whole placement.
-    reports = Reports()
+    assert (state, reports) == ({"partitions": 2, "replicationFactor": 2, "placement": "1:2,2:3"}, [])
     static = normalise({"placement": {"strategy": "static", "replicas": [[1], [2]]}}, reports)
     balanced = normalise({"placement": {"strategy": "balanced"}}, reports)
     assert static["placement"] == {"strategy": "static", "replicas": "1,2"}

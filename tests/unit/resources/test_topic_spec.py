@@ -6,6 +6,7 @@ import pytest
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Intent, Undeclared
+from kafkaform.core.values import replace
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import Layer, field_order
 from kafkaform.resources.topic.spec import normalise, resolve
@@ -113,15 +114,8 @@ def test_state_and_intent() -> None:
     assert reports == []
     assert state == {"partitions": 3, "replicationFactor": 2, "config.a": None, "config.b": "2"}
     assert intent == Intent(keyed=True, deletion_protection=True, undeclared=Undeclared.RESET, spec=layer)
-    assert resolve({**layer, "state": "absent"}, reports) == (
-        None,
-        Intent(
-            keyed=True,
-            deletion_protection=True,
-            undeclared=Undeclared.RESET,
-            spec={**layer, "state": "absent"},
-        ),
-    )
+    tombstone = {**layer, "state": "absent"}
+    assert resolve(tombstone, reports) == (None, replace(intent, spec=tombstone))
 
 
 def test_counts_are_required() -> None:
@@ -133,13 +127,8 @@ def test_counts_are_required() -> None:
 
 
 def test_fields_have_an_order() -> None:
-    paths = ["config.b", "replicationFactor", "config.a", "partitions"]
-    assert sorted(paths, key=field_order(TOPIC)) == [
-        "partitions",
-        "replicationFactor",
-        "config.a",
-        "config.b",
-    ]
+    paths = ["partitions", "replicationFactor", "config.a", "config.b"]
+    assert sorted(paths[::-1], key=field_order(TOPIC)) == paths
     assert kind_order("Topic") == 0
 
 

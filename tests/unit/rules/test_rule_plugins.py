@@ -1,4 +1,4 @@
-"""Rules of other distributions, with real ones on the path of a process of their own."""
+"""Rules of other distributions, with real ones on the path."""
 
 from __future__ import annotations
 

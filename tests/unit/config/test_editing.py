@@ -375,21 +375,12 @@ def test_edits_of_several_files_and_documents() -> None:
     assert [d.state["partitions"] for d in load([Path("t")], Context()) if d.state] == [5, 5, 5, 3]
 
 
-def test_edit_to_the_declared_value_is_none() -> None:
+def test_given_resource_of_a_file_is_edited_alone() -> None:
     path = Path("t/m.yaml")
     path.write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
     (_, chosen) = load([path], Context())
     (file,) = edit_manifests([Edit(chosen.ref, "partitions", 5)], [chosen], Context()).files
     assert file.after == topic(COUNTS, "a") + "---\n" + topic(COUNTS.replace("3", "5"), "b")
-    same: Edits = [
-        ("partitions", 12),
-        (RETENTION, WEEK),
-        (SEGMENT, HALF_DAY),
-        (PREALLOCATE, None),
-        (CLEANUP, "delete"),
-        ("state", None),
-    ]
-    assert try_edits(ORDERS, same) == EditResult((), ())
 
 
 # --- what is left to people ---------------------------------------------------------------------------------

@@ -204,14 +204,6 @@ def test_limit_of_a_default_is_in_force_where_there_is_no_other(
     assert limit in join_reasons(plan)
 
 
-def test_limit_set_above_that_of_a_default_is_a_raise(cluster: MemoryCluster, applied: ManifestFile) -> None:
-    set_by_hand(cluster, DEFAULT, producer_byte_rate="524288")
-    applied.edit(RATE, NO_RATE)
-    applied.apply()
-    applied.edit("producer_byte_rate: null", "producer_byte_rate: 600000")
-    assert list_assessments(applied.plan()) == [RAISED]
-
-
 def test_plan_shows_limits_per_broker_and_of_all(file: ManifestFile) -> None:
     text = " ".join(render_plan(file.plan()).plain.split())
     assert "1 MB (1000000)" in text

@@ -103,6 +103,12 @@ def sasl_of(values: Mapping[str, str]) -> SaslSettings:
 # --- the allow-list --------------------------------------------------------------------------------
 
 
+def test_values_become_text() -> None:
+    raw = {"security.protocol": "ssl", "socket.timeout.ms": 5000, "socket.keepalive.enable": True}
+    expected = {"security.protocol": "SSL", "socket.timeout.ms": "5000", "socket.keepalive.enable": "true"}
+    assert dict(resolve_properties(raw)) == expected
+
+
 def test_invalid_names_and_values_are_errors_without_secrets() -> None:
     (problem,) = list_problems({"client.id": "x", "bootstrap.server": "a:9092"})
     assert problem.location == Location("kafkaform.yaml", 2)

@@ -107,8 +107,8 @@ def describe_problem(text: str, problem: Problem) -> str:
     """Return the message of a problem, and the text at its place."""
     place = problem.location
     assert place is not None
-    rest = text.splitlines()[place.line - 1][place.column - 1 :]
-    return f"{place.line}:{place.column} {rest[:30]!r}: {problem.message}"
+    remainder = text.splitlines()[place.line - 1][place.column - 1 :]
+    return f"{place.line}:{place.column} {remainder[:30]!r}: {problem.message}"
 
 
 TEMPLATE = "this is a template"

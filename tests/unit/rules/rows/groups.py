@@ -45,7 +45,7 @@ def sharing(topics: list[Desired], expected: int, **spec: Any) -> RuleContext:
     return scene(*topics, members(expected, topics=[item.ref.name for item in topics], **spec))
 
 
-def named(expected: int, instance: str, most: int | None = None) -> RuleContext:
+def build_instances(expected: int, instance: str, most: int | None = None) -> RuleContext:
     """Build the context of members with an instance id."""
     return scene(members(expected, most, client={"group.instance.id": instance}))
 
@@ -87,15 +87,15 @@ MEMBERS: list[Row] = [
     trips("KF205", scene(members(6, 6, protocol="consumer")), "g info members.expected"),
     trips("KF205", scene(SIX, live=index_live(live_group(members=0))), "g info members.expected"),
     trips("KF205", scene(SIX, live=index_live(live_group(members=6))), "g info members.expected"),
-    trips("KF205 one id", named(6, "worker"), "g warning client.group.instance.id"),
+    trips("KF205 one id", build_instances(6, "worker"), "g warning client.group.instance.id"),
     *is_quiet(
         "KF205",
         scene(SIX, live=index_live(live_group(members=6, instances=True))),
         scene(SIX, groups={"g": live_group(members=6, instances=True)}),
-        named(1, "worker"),
+        build_instances(1, "worker"),
     ),
     *is_quiet("KF205", *(scene(members(*n)) for n in ((6,), (None, 6), (6, 7), (1, 1)))),
-    *is_quiet("KF205", *(named(6, text, 6) for text in ("worker-{pod}", "<pod>", "%i", "$POD"))),
+    *is_quiet("KF205", *(build_instances(6, text, 6) for text in ("worker-{pod}", "<pod>", "%i", "$POD"))),
     *is_quiet("KF205", *(scene(members(6, 6, protocol=protocol)) for protocol in ("share", "streams"))),
 ]
 
@@ -296,11 +296,11 @@ def build_offered(declared: Desired, *protocols: str) -> RuleContext:
     return scene(declared, facts=Facts("id", group_protocols=frozenset({"classic", *protocols})))
 
 
-def configured(protocol: str, name: str, value: str) -> RuleContext:
+def build_configured(protocol: str, name: str, value: str) -> RuleContext:
     return scene(group(protocol=protocol, config={name: value}))
 
 
-def with_session(protocol: str) -> Desired:
+def declare_session(protocol: str) -> Desired:
     return group(protocol=protocol, config=WITH_SESSION)
 
 
@@ -386,18 +386,20 @@ SETTINGS: list[Row] = [
     ),
     # Each protocol has its own configs.
     *(
-        trips("KF214", configured(protocol, name, "1"), f"g warning config.{name}")
+        trips("KF214", build_configured(protocol, name, "1"), f"g warning config.{name}")
         for name in kafka_configs.group_configs()
         for protocol in PROTOCOLS
         if protocol != name.partition(".")[0]
     ),
     *is_quiet(
         "KF214",
-        *(configured(name.partition(".")[0], name, "1") for name in kafka_configs.group_configs()),
-        configured("classic", "confluent.own", "1"),
+        *(build_configured(name.partition(".")[0], name, "1") for name in kafka_configs.group_configs()),
+        build_configured("classic", "confluent.own", "1"),
     ),
     *(
-        trips(f"KF214 {name} of {protocol}", configured(protocol, name, value), f"g warning config.{name}")
+        trips(
+            f"KF214 {name} of {protocol}", build_configured(protocol, name, value), f"g warning config.{name}"
+        )
         for protocol, name, value in (
             ("classic", "consumer.session.timeout.ms", "50000"),
             ("share", "consumer.session.timeout.ms", "50000"),
@@ -408,7 +410,7 @@ SETTINGS: list[Row] = [
         )
     ),
     *(
-        trips(f"KF216 {own}", build_offered(with_session(own), *protocols), "g error protocol")
+        trips(f"KF216 {own}", build_offered(declare_session(own), *protocols), "g error protocol")
         for own, protocols in (("consumer", ()), ("share", ("consumer",)), ("streams", ("consumer", "share")))
     ),
     trips("KF216 configs", build_offered(group(config=WITH_SESSION)), "g error config"),
@@ -418,7 +420,7 @@ SETTINGS: list[Row] = [
         *(
             context
             for protocol in ("consumer", "share", "streams")
-            for own in (with_session(protocol),)
+            for own in (declare_session(protocol),)
             for context in (
                 build_offered(own, protocol, "consumer"),
                 scene(own),

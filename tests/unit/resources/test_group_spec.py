@@ -138,10 +138,16 @@ PROPERTIES = (
     "internal.throw.on.fetch.stable.offset.unsupported",
     *BELONG_TO_THE_APPLICATION,
 )
+
+
+def build_layer(section: str, value: object) -> Layer:
+    return {section: value}
+
+
 PROBLEMS: list[Layer] = [
     {"members": {"expected": 3, "max": 2}},
     SHARE,
-    *({"topics": ["fine", name]} for name in TOPICS),
+    *(build_layer("topics", ["fine", name]) for name in TOPICS),
     # values
     {"config": {"consumer.session.timeout.ms": "x"}},
     {"config": {"share.delivery.count.limit": "1"}},
@@ -160,7 +166,7 @@ PROBLEMS: list[Layer] = [
     {"config": {"consumer.session.timout.ms": "1"}},
     {"config": {"max.poll.records": "1"}},
     {"config": {"zzz": "1"}},
-    *({"client": {name: "hunter2"}} for name in PROPERTIES),
+    *(build_layer("client", {name: "hunter2"}) for name in PROPERTIES),
 ]
 
 

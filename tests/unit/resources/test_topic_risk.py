@@ -72,7 +72,7 @@ APPENDED: Values = {**STAMPED, "message.timestamp.type": "LogAppendTime"}
 SIX: Values = {"partitions": 6, **DELETE}
 
 # A config, its value before and after, and the hazard of the change, or none.
-CONFIGS: list[tuple[str, str, str | None, str]] = [
+CONFIGS: list[tuple[str, FieldValue, FieldValue, str]] = [
     ("unclean.leader.election.enable", "false", "true", "unclean-election"),
     ("unclean.leader.election.enable", "false", None, "unclean-election"),
     ("remote.log.delete.on.disable", "false", "true", "remote-storage-delete"),

@@ -173,7 +173,7 @@ GROUPS: list[Row] = [
         build_increased(build_group("elsewhere", 0, of="b", members=1)),
         build_increased(build_group("shared", 0, members=1, protocol="share")),
     ),
-    trips("KF406 running", build_gaps(*running("g")), "g warning topics"),
+    trips("KF406 running", build_gaps(running("g")[0]), "g warning topics"),
     trips("KF406 earliest", build_gaps(build_group("g", 0), FROM_EARLIEST), "g warning topics"),
     trips("KF406 one left", build_gaps(build_group("g", 0, 1)), "g warning topics"),
     *is_quiet(

@@ -26,7 +26,7 @@ def build_ratio(ratio: Estimate, **result: Any) -> RuleContext:
     return of_records(TWICE, build_result(ratio=ratio, **result))
 
 
-def build_now(**limits: float) -> RuleContext:
+def build_now(**limits: Any) -> RuleContext:
     return of_records(declare_policy(of="now", **limits), build_result())
 
 

@@ -54,18 +54,9 @@ class ManifestFile:
         assert report.complete, report
         return run
 
-    def list_problems(self, text: str) -> list[tuple[str, str, str | None]]:
-        """Return what is wrong with another text in the file: line and column, message and hint."""
+    def describe_problems(self, text: str) -> str:
+        """Return what is wrong with another text in the file, on one line: places, messages and hints."""
         self.path.write_text(text)
         with pytest.raises(InvalidManifests) as error:
             self.load()
-        return [
-            (f"{each.location.line}:{each.location.column}", each.message, each.hint)
-            for each in error.value.problems
-            if each.location is not None
-        ]
-
-    def describe_problems(self, text: str) -> str:
-        """Return the messages and the hints of another text in the file, on one line."""
-        problems = self.list_problems(text)
-        return "; ".join(f"{message} ({hint})" if hint else message for _, message, hint in problems)
+        return "; ".join(str(problem).removeprefix(f"{self.path}:") for problem in error.value.problems)

@@ -17,11 +17,8 @@ from kafkaform.core.model import (
     Location,
     Observed,
     ResourceRef,
-    RiskAssessment,
 )
 from kafkaform.core.values import replace
-from kafkaform.resources.base import UpdateContext
-from kafkaform.resources.topic.risk import judge
 from kafkaform.rules import RuleContext, Stage
 from tests.support.plans.scenes import declare_topic, topic
 
@@ -183,19 +180,3 @@ def group(
     return Desired(
         ResourceRef("ConsumerGroup", name), {}, Intent(spec={"topics": list(topics), **own, **spec})
     )
-
-
-def judge_update(before: Mapping[str, FieldValue], after: Mapping[str, FieldValue]) -> RiskAssessment:
-    """Judge the first field of `after` for a topic; names of configs without their prefix."""
-
-    def name_fields(values: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
-        return {
-            name if name in {"partitions", "replicationFactor"} else CONFIG_PREFIX + name: value
-            for name, value in values.items()
-        }
-
-    first = next(iter(name_fields(after)))
-    context = UpdateContext(
-        topic("a"), name_fields(before), name_fields({**before, **after}), Intent(), Facts("c")
-    )
-    return judge(first, context)

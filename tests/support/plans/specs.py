@@ -19,6 +19,13 @@ class Reports(list[Report]):
     ) -> None:
         self.append((path, message, hint, key))
 
+    def describe(self) -> str:
+        """Return a line for each report: the path, what of it is wrong, the message and the hint."""
+        return "".join(
+            f"{'.'.join(map(str, path))} {'key' if key else 'value'}: {message} ({hint})\n"
+            for path, message, hint, key in self
+        )
+
 
 def normalise_group(layer: Layer) -> Layer:
     """Return the normal form of a layer of a group in which nothing is wrong."""

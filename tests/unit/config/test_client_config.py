@@ -46,11 +46,7 @@ def list_refusals(client: Mapping[str, str], protocol: str = "classic") -> list[
     return [str(problem) for problem in caught.value.problems]
 
 
-# --- Java ------------------------------------------------------------------------------------------
-
-
 def test_names_of_members_come_first_and_follow_the_protocol() -> None:
-    # What makes a member comes first and then the settings by name.
     settings = build_java_settings(build_group({"max.poll.records": "200", "fetch.max.wait.ms": "1000"}))
     assert list(settings.items()) == [
         ("group.id", "g"),
@@ -90,8 +86,6 @@ def test_settings_with_which_a_client_does_not_start_are_refused(protocol: str) 
             or name == "group.protocol"
         )
 
-
-# --- librdkafka ------------------------------------------------------------------------------------
 
 USUAL: dict[str, str] = {
     "allow.auto.create.topics": "false",
@@ -151,7 +145,6 @@ def test_librdkafka_takes_every_setting_at_its_limits_and_nothing_beyond(name: s
 
 
 def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
-    # Librdkafka takes all settings together.
     client = {n: v for n, v in EVERYTHING.items() if n in LIBRDKAFKA_SETTINGS} | {
         ASSIGNMENT: "range,roundrobin",
         "auto.offset.reset": "earliest",
@@ -168,7 +161,6 @@ def test_librdkafka_takes_or_refuses_every_setting_by_name() -> None:
         build_group({"max.poll.records": "200"}), without=["max.poll.records"]
     )
     assert left_out == {"group.id": "g", "group.protocol": "classic"}
-    # Every setting of a manifest is translated or refused.
     taken = {name for name in consumer_configs() if is_taken(name)}
     assert LIBRDKAFKA_SETTINGS.keys() <= taken
     assert ALTERNATIVES.keys() <= taken
@@ -238,8 +230,6 @@ def test_librdkafka_has_no_clients_of_these_protocols(protocol: str) -> None:
         build_librdkafka_settings(build_group(protocol=protocol))
     assert f"cannot be a member of a {protocol} group" in str(caught.value.problems[0])
 
-
-# --- formats ---------------------------------------------------------------------------------------
 
 ODD = {"client.id": "é = : # ! \\ ' \" $x", "client.rack": "", "max.poll.records": "0200"}
 

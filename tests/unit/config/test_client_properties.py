@@ -7,6 +7,7 @@ import ssl
 import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import javaproperties
@@ -104,11 +105,8 @@ def sasl_of(values: Mapping[str, str]) -> SaslSettings:
 
 def test_values_become_text() -> None:
     raw = {"security.protocol": "ssl", "socket.timeout.ms": 5000, "socket.keepalive.enable": True}
-    assert dict(resolve_properties(raw)) == {
-        "security.protocol": "SSL",
-        "socket.timeout.ms": "5000",
-        "socket.keepalive.enable": "true",
-    }
+    expected = {"security.protocol": "SSL", "socket.timeout.ms": "5000", "socket.keepalive.enable": "true"}
+    assert dict(resolve_properties(raw)) == expected
 
 
 def test_invalid_names_and_values_are_errors_without_secrets() -> None:
@@ -126,57 +124,26 @@ def test_invalid_names_and_values_are_errors_without_secrets() -> None:
     assert parse_properties({"metadata.broker.list": "a:9092"}).describe() == {"bootstrap.servers": "a:9092"}
 
 
+FORBIDDEN = {
+    "loads code": (
+        "plugin.library.paths ssl.engine.location ssl.engine.anything ssl.providers interceptors "
+        "config.providers.env.class ssl_engine_callback_data"
+    ),
+    "runs a command": "sasl.kerberos.kinit.cmd",
+    "credentials": "debug",
+    "set by a program": "error_cb ssl.certificate.verify_cb opaque",
+    "create a topic": "allow.auto.create.topics",
+    "tunes producers, consumers": "group.id fetch.min.bytes",
+    "Java client": "ssl.truststore.location sasl.jaas.config",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("plugin.library.paths", "loads code"),
-        ("ssl.engine.location", "loads code"),
-        ("ssl.engine.anything", "loads code"),
-        ("ssl.providers", "loads code"),
-        ("interceptors", "loads code"),
-        ("config.providers.env.class", "loads code"),
-        ("sasl.kerberos.kinit.cmd", "runs a command"),
-        ("debug", "credentials"),
-        ("error_cb", "set by a program"),
-        ("ssl.certificate.verify_cb", "set by a program"),
-        ("opaque", "set by a program"),
-        ("ssl_engine_callback_data", "loads code"),
-        ("allow.auto.create.topics", "create a topic"),
-        ("group.id", "tunes producers, consumers"),
-        ("fetch.min.bytes", "tunes producers, consumers"),
-        ("ssl.truststore.location", "Java client"),
-        ("sasl.jaas.config", "Java client"),
-    ],
+    ("name", "why"), [(name, why) for why, names in FORBIDDEN.items() for name in names.split()]
 )
 def test_forbidden_name_is_refused_with_its_reason(name: str, why: str) -> None:
     (problem,) = list_problems({name: "x"})
-    assert name in problem.message
-    assert "not allowed" in problem.message
-    assert why in problem.message
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("socket.timeout.ms", 5, "from 10 to 300000"),
-        ("socket.timeout.ms", "5s", "whole number"),
-        ("socket.timeout.ms", True, "whole number"),
-        ("security.protocol", "TLS", "be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
-        ("socket.keepalive.enable", "yes", "true or false"),
-        ("bootstrap.servers", ["a:9092"], "must be text"),
-        ("bootstrap.servers", "  ", "empty"),
-        ("client.id", None, "must be text"),
-        ("client.id", 1.5, "must be text"),
-        ("client.id", "a\0b", "NUL"),
-        ("client.id", "${sys:user}", "neither ${env:NAME} nor ${file:PATH}"),
-        ("client.id", "${env:X", "closing"),
-    ],
-)
-def test_invalid_value_is_an_error_at_its_place(name: str, value: object, said: str) -> None:
-    (problem,) = list_problems({name: value})
-    assert problem.message.startswith(f"{name}: ")
-    assert said in problem.message
-    assert problem.location is not None
+    assert all(text in problem.message for text in (name, "not allowed", why))
 
 
 @pytest.mark.parametrize("name", ["sasl.kerberos.principal", "sasl.kerberos.keytab"])
@@ -198,16 +165,9 @@ def test_oauth_endpoint_is_a_url_of_the_web_or_of_a_file(url: str) -> None:
 ALLOW_HTTP = "sasl.oauthbearer.token.endpoint.allow.http"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://idp.example/token",
-        "http://10.0.0.1:80/t",
-        "http://127.0.0.1@idp.example/t",
-        "http://[fe80::1]/t",
-    ],
-)
-def test_plain_http_endpoint_needs_permission(url: str) -> None:
+@pytest.mark.parametrize("host", ["idp.example", "10.0.0.1:80", "127.0.0.1@idp.example", "[fe80::1]"])
+def test_plain_http_endpoint_needs_permission(host: str) -> None:
+    url = f"http://{host}/t"
     (problem,) = list_problems({**OAUTH, TOKEN_URL: url})
     assert problem.location == Location("kafkaform.yaml", 6)
     assert f"{TOKEN_URL} is plain http" in problem.message
@@ -250,14 +210,7 @@ INCOHERENT: dict[str, dict[str, object]] = {
     "ssl.keystore.password": {"security.protocol": "SSL", "ssl.keystore.location": "a"},
     "sasl.oauthbearer.client.secret": {k: v for k, v in OAUTH.items() if not k.endswith("secret")},
 }
-"""Properties that cannot be meant together, by the one that is missing or has no effect."""
-
-
-@pytest.mark.parametrize(("name", "raw"), INCOHERENT.items(), ids=INCOHERENT)
-def test_incoherent_properties_are_an_error(name: str, raw: dict[str, object]) -> None:
-    (problem,) = list_problems(raw)
-    assert name in problem.message
-    assert problem.hint
+"""Properties that cannot be meant together, by the one that is missing or has no effect: messages.txt."""
 
 
 def test_incoherence_behind_a_reference_is_found_at_use() -> None:
@@ -280,7 +233,6 @@ def test_references_in_text_are_resolved_and_no_representation_shows_them() -> N
     raw = {"client.id": "$$a-${env:ONE}-${file:/two}-$b", "bootstrap.servers": "${env:ONE}:1"}
     values = cp.resolve(parse_properties(raw), {"ONE": "1"}, {"/two": "2\n"}.__getitem__)
     assert dict(values) == {"client.id": "$a-1-2-$b", "bootstrap.servers": "1:1"}
-    # No representation shows a secret.
     raw = {**SASL, "ssl.key.password": "written-out", "client.id": "${env:ID}", "ssl.ca.pem": "CA"}
     properties = parse_properties(raw)
     values = cp.resolve(properties, {"PW": "hunter2", "ID": "from-env"}, no_file)
@@ -334,7 +286,6 @@ def test_sensitive_names_addresses_redaction_and_merging() -> None:
     assert {"sasl.password", "ssl.key.pem", "ssl.key.password", "ssl.keystore.password"} <= cp.SENSITIVE
     assert "sasl.oauthbearer.client.secret" in cp.SENSITIVE
     assert "bootstrap.servers" not in cp.SENSITIVE
-    # Bootstrap servers are addresses.
     for good in ("broker:9092", "a:1,b.example.com:65535, [::1]:9092", "SSL://kafka-1:9093", "broker"):
         assert parse_properties({"bootstrap.servers": good}).describe()["bootstrap.servers"] == good
     for bad in ("host:port", ",", "a b:9092", "http://x/y", "broker:"):
@@ -414,7 +365,6 @@ def test_every_row_of_the_table_is_carried_out(property_: Property) -> None:
 
 
 def test_librdkafka_gets_values_as_they_are_and_the_transport_its_own() -> None:
-    # Librdkafka gets the values as they are.
     assert cp.to_librdkafka(resolve_properties(SASL)) == {
         **SASL,
         "security.protocol": "SASL_SSL",
@@ -461,7 +411,7 @@ def test_addresses_of_bootstrap_servers(server: str, read: tuple[str, int]) -> N
     assert parse_address(server) == read
 
 
-def test_transport_gets_oauth_client_credentials(pki: Path) -> None:
+def test_transport_gets_oauth_client_credentials(authority: Path) -> None:
     raw = {**OAUTH, "sasl.oauthbearer.scope": "kafka", "sasl.oauthbearer.extensions": "a=1, b=2,"}
     settings = sasl_of(resolve_properties(raw))
     assert settings.mechanism == "OAUTHBEARER"
@@ -469,12 +419,10 @@ def test_transport_gets_oauth_client_credentials(pki: Path) -> None:
     endpoint = "https://idp.example/token"
     assert settings.tokens == OidcSettings(endpoint, "svc", "hunter2", "kafka", None)
     assert "hunter2" not in repr(settings) + repr(settings.tokens)
-    certificate = pki / "cert.pem"
-    for authority in (
-        {"https.ca.location": str(certificate)},
-        {"https.ca.pem": escape(certificate.read_text())},
-    ):
-        tokens = sasl_of(resolve_properties({**OAUTH, **authority})).tokens
+    certificate = authority / "ca.pem"
+    texts = {"https.ca.location": str(certificate), "https.ca.pem": escape(certificate.read_text())}
+    for name, text in texts.items():
+        tokens = sasl_of(resolve_properties({**OAUTH, name: text})).tokens
         assert isinstance(tokens, OidcSettings)
         assert tokens.tls is not None
         assert (tokens.tls.verify_mode, tokens.tls.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -493,7 +441,7 @@ def test_transport_gets_oauth_client_credentials(pki: Path) -> None:
         ("kafka.us-east-1.amazonaws.com.example:9098", "ap-south-1"),
     ],
 )
-def test_msk_iam_takes_the_region_of_the_brokers_names(
+def test_msk_iam_takes_the_region_of_brokers(
     monkeypatch: pytest.MonkeyPatch, servers: str, region: str
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
@@ -523,7 +471,7 @@ def test_msk_iam_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         ({"enable.ssl.certificate.verification": "false"}, False, ssl.CERT_NONE),
     ],
 )
-def test_verification_is_on_unless_written_otherwise(
+def test_verification_is_on_by_default(
     raw: dict[str, str], checks_name: bool, verifies: ssl.VerifyMode
 ) -> None:
     values = resolve_properties({"security.protocol": "SSL", **raw})
@@ -535,20 +483,6 @@ def test_verification_is_on_unless_written_otherwise(
 # --- TLS through Python ----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate, its key, and both encrypted with the password `secret`."""
-    directory = tmp_path_factory.mktemp("pki")
-    for command in (
-        "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost",
-        "pkcs8 -topk8 -in key.pem -out encrypted.pem -passout pass:secret",
-        "pkcs12 -export -in cert.pem -inkey key.pem -out client.p12 -passout pass:secret",
-        "pkcs12 -export -in cert.pem -nokeys -out no-key.p12 -passout pass:secret",
-    ):
-        subprocess.run(["openssl", *command.split()], cwd=directory, check=True, capture_output=True)
-    return directory
-
-
 def open_files() -> list[str]:
     """The files that this process has open; not the sockets, which clients of other tests may be closing."""
     targets = []
@@ -558,104 +492,83 @@ def open_files() -> list[str]:
     return sorted(target for target in targets if target.startswith("/") and "/fd" not in target)
 
 
-def test_certificates_and_keys_from_text_leave_no_file_behind(
-    pki: Path, monkeypatch: pytest.MonkeyPatch
+def test_certificates_from_text_leave_no_file_behind(
+    authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_files(*_: object, **__: object) -> None:
         raise AssertionError("a temporary file")
 
     monkeypatch.setattr("tempfile.mkstemp", no_files)
     before = open_files()
-    values = {
-        "security.protocol": "SSL",
-        "ssl.ca.pem": (pki / "cert.pem").read_text(),
-        "ssl.certificate.pem": (pki / "cert.pem").read_text(),
-        "ssl.key.pem": (pki / "encrypted.pem").read_text(),
-        "ssl.key.password": "secret",
-    }
-    context = tls_of(values)
-    assert context.cert_store_stats()["x509"] == 1
+    assert tls_of(build_tls(authority)).cert_store_stats()["x509"] == 1
     assert open_files() == before
 
 
-def test_certificates_from_files_and_directories(pki: Path) -> None:
-    values = {
-        "security.protocol": "SSL",
-        "ssl.ca.location": str(pki / "cert.pem"),
-        "ssl.certificate.location": str(pki / "cert.pem"),
-        "ssl.key.location": str(pki / "key.pem"),
-        "ssl.cipher.suites": "ECDHE+AESGCM",
-    }
-    context = tls_of(values)
-    assert context.cert_store_stats()["x509"] == 1
-    assert cp.to_transport({"security.protocol": "SSL", "ssl.ca.location": str(pki)}).tls
-
-
-def test_pkcs12_store_leaves_no_key_behind(pki: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {
-        "security.protocol": "SSL",
-        "ssl.keystore.location": str(pki / "client.p12"),
-        "ssl.keystore.password": "secret",
-    }
+def test_pkcs12_store_leaves_no_key_behind(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"ssl.keystore.location": str(authority / "client.p12"), "ssl.keystore.password": "other"}
     loaded: list[tuple[str, str]] = []
 
     def load(_: ssl.SSLContext, certificate: str, key: str, *__: object) -> None:
         loaded.append((Path(certificate).read_text(), Path(key).read_text()))
 
-    assert tls_of(values)  # OpenSSL takes the certificate and finds that the key fits
-    with monkeypatch.context() as patch:
-        patch.setattr(ssl.SSLContext, "load_cert_chain", load)
-        before = open_files()
-        tls_of(values)
-        assert open_files() == before
-    assert loaded == [((pki / "cert.pem").read_text(), (pki / "key.pem").read_text())]
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load)
+    before = open_files()
+    tls_of({"security.protocol": "SSL", **values})
+    assert open_files() == before
+    ((certificate, key),) = loaded
+    assert certificate == (authority / "client.pem").read_text()
+    assert "PRIVATE KEY" in key
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"ssl.keystore.password": "wrong"}, "or ssl.keystore.password is not its password"),
-        ({"ssl.keystore.location": "/no/such/client.p12"}, "no such file"),
-        ({"ssl.keystore.location": "cert.pem"}, "PKCS#12"),
-        ({"ssl.keystore.location": "no-key.p12"}, "has no certificate with a private key"),
-    ],
-)
-def test_unusable_pkcs12_store_is_named(pki: Path, changed: dict[str, str], said: str) -> None:
-    values = {"ssl.keystore.location": "client.p12", "ssl.keystore.password": "secret", **changed}
-    values["ssl.keystore.location"] = str(pki / values["ssl.keystore.location"])
-    with pytest.raises(KafkaformError, match=r"ssl\.keystore\.location") as caught:
-        cp.to_transport({"security.protocol": "SSL", **values})
-    assert said in str(caught.value)
+def build_tls(authority: Path, **changed: str | None) -> dict[str, str]:
+    """Build properties with certificates as text, some of them changed or without a value."""
+    values: dict[str, str | None] = {
+        "security.protocol": "SSL",
+        "ssl.ca.pem": (authority / "ca.pem").read_text(),
+        "ssl.certificate.pem": (authority / "client.pem").read_text(),
+        "ssl.key.pem": (authority / "client.key").read_text(),
+        "ssl.key.password": "secret",
+        **changed,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+UNUSABLE: list[tuple[dict[str, str | None], str]] = [
+    ({"ssl.key.password": "wrong"}, "ssl.key"),
+    ({"ssl.key.password": None}, "encrypted"),
+    ({"ssl.key.pem": "hunter2"}, "ssl.key"),
+    ({"ssl.certificate.pem": "hunter2" * 30_000}, "ssl.certificate"),
+    ({"ssl.ca.pem": "hunter2"}, "ssl.ca.pem"),
+    ({"ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"}, "ssl.ca.location.*no such file"),
+    ({"ssl.crl.location": "/no/such/crl.pem"}, "ssl.crl.location"),
+    ({"ssl.cipher.suites": "NONSENSE"}, "ssl.cipher.suites"),
+]
+
+
+@pytest.mark.parametrize(("changed", "reason"), UNUSABLE)
+def test_unusable_certificate_is_not_shown(
+    authority: Path, changed: dict[str, str | None], reason: str
+) -> None:
+    with pytest.raises(KafkaformError, match=reason) as caught:
+        cp.to_transport(build_tls(authority, **changed))
+    assert "hunter2" not in str(caught.value)
     assert caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("store", "password", "reason"),
     [
-        ({"ssl.key.password": "wrong"}, "ssl.key"),
-        ({"ssl.key.password": None}, "encrypted"),
-        ({"ssl.key.pem": "hunter2"}, "ssl.key"),
-        ({"ssl.certificate.pem": "hunter2" * 30_000}, "ssl.certificate"),
-        ({"ssl.ca.pem": "hunter2"}, "ssl.ca.pem"),
-        ({"ssl.ca.pem": None, "ssl.ca.location": "/no/such/ca.pem"}, "ssl.ca.location.*no such file"),
-        ({"ssl.crl.location": "/no/such/crl.pem"}, "ssl.crl.location"),
-        ({"ssl.cipher.suites": "NONSENSE"}, "ssl.cipher.suites"),
+        ("client.p12", "wrong", "or ssl.keystore.password is not its password"),
+        ("no-such.p12", "other", "no such file"),
+        ("ca.pem", "other", "PKCS#12"),
+        ("no-key.p12", "other", "has no certificate with a private key"),
     ],
 )
-def test_unusable_certificates_are_named_and_not_shown(
-    pki: Path, changed: dict[str, str | None], said: str
-) -> None:
-    values: dict[str, str | None] = {
-        "security.protocol": "SSL",
-        "ssl.ca.pem": (pki / "cert.pem").read_text(),
-        "ssl.certificate.pem": (pki / "cert.pem").read_text(),
-        "ssl.key.pem": (pki / "encrypted.pem").read_text(),
-        "ssl.key.password": "secret",
-        **changed,
-    }
-    with pytest.raises(KafkaformError, match=said) as caught:
-        cp.to_transport({name: value for name, value in values.items() if value is not None})
-    assert "hunter2" not in str(caught.value)
+def test_unusable_pkcs12_store_is_named(authority: Path, store: str, password: str, reason: str) -> None:
+    values = {"ssl.keystore.location": str(authority / store), "ssl.keystore.password": password}
+    with pytest.raises(KafkaformError, match=r"ssl\.keystore\.location") as caught:
+        cp.to_transport({"security.protocol": "SSL", **values})
+    assert reason in str(caught.value)
     assert caught.value.hint
 
 
@@ -666,19 +579,19 @@ PLACES = {
 }
 
 
-MISUSED: list[tuple[str, str | None, str]] = [
-    ("ssl.ca.location", "no.pem", "no such file"),
-    ("ssl.ca.location", "client.key", "no certificate"),
-    ("ssl.crl.location", "no.crl", "no such file"),
-    ("ssl.certificate.location", "no.pem", "no such file"),
-    ("ssl.certificate.location", "client.key", "not a certificate"),
-    ("ssl.key.location", "no.key", "no such file"),
-    ("ssl.key.location", "client.pem", "not a private key"),
-    ("ssl.key.location", "broker.example.key", "not the key of ssl.certificate.location"),
-    ("ssl.key.password", None, "is encrypted"),
-    ("ssl.key.password", "hunter2", "does not decrypt"),
+MISUSED: list[tuple[str, str | None]] = [
+    ("ssl.ca.location", "no.pem"),
+    ("ssl.ca.location", "client.key"),
+    ("ssl.crl.location", "no.crl"),
+    ("ssl.certificate.location", "no.pem"),
+    ("ssl.certificate.location", "client.key"),
+    ("ssl.key.location", "no.key"),
+    ("ssl.key.location", "client.pem"),
+    ("ssl.key.location", "broker.example.key"),
+    ("ssl.key.password", None),
+    ("ssl.key.password", "hunter2"),
 ]
-"""A property, its value, and the reason why it cannot be used."""
+"""A property, and a value that cannot be used: messages.txt has the file and the reason."""
 
 
 def use_certificate(authority: Path, name: str, value: str | None) -> str:
@@ -690,16 +603,6 @@ def use_certificate(authority: Path, name: str, value: str | None) -> str:
         cp.to_transport({each: text for each, text in values.items() if text is not None})
     assert caught.value.hint
     return caught.value.message.replace(str(authority), "FOLDER")
-
-
-@pytest.mark.parametrize(("name", "value", "reason"), MISUSED)
-def test_unusable_certificate_is_named_with_its_property_and_the_reason(
-    authority: Path, name: str, value: str | None, reason: str
-) -> None:
-    message = use_certificate(authority, name, value)
-    assert (str(value) if name.endswith(".location") else "client.key") in message
-    assert reason in message
-    assert "hunter2" not in message
 
 
 def test_certificate_is_checked_before_settings_of_librdkafka_alone(authority: Path) -> None:
@@ -720,11 +623,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.issue("broker.example")
     made.revoke(made.issue("revoked.example"))
     made.issue("client", "secret")
+    for options in ("-inkey client.key -passin pass:secret -out client.p12", "-nokeys -out no-key.p12"):
+        command = f"openssl pkcs12 -export -in client.pem -passout pass:other {options}"
+        subprocess.run(command.split(), cwd=made.folder, check=True, capture_output=True)
     return made.folder
 
 
 def handshake(folder: Path, given: Mapping[str, str], host: str, asked: str | None = None) -> bytes | None:
-    """Let the transport's TLS meet a broker that asks for a client's certificate; returns what it gets.
+    """Let the transport's TLS meet a broker that asks for a client's certificate; return what it gets.
 
     Args:
         folder: The authority's.
@@ -766,42 +672,35 @@ def test_authorities_are_a_file_a_directory_text_or_the_system(
         assert handshake(authority, properties, "broker.example") is None
 
 
-def test_another_host_is_refused_unless_its_name_does_not_matter(authority: Path) -> None:
-    properties = {"ssl.ca.location": str(authority / "ca.pem")}
-    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        handshake(authority, properties, "broker.example", asked="other.example")
-    properties["ssl.endpoint.identification.algorithm"] = "none"
-    handshake(authority, properties, "broker.example", asked="other.example")
+def test_broker_is_refused_unless_its_check_is_off(authority: Path) -> None:
+    """Another host, an unknown authority, and a revoked certificate."""
+    trusted = {"ssl.ca.location": str(authority / "ca.pem")}
+    any_host = {"ssl.endpoint.identification.algorithm": "none"}
+    revocations = {**trusted, "ssl.crl.location": str(authority / "crl.pem")}
+    for host, asked, properties, lenient, reason in (
+        ("broker.example", "other.example", trusted, {**trusted, **any_host}, "Hostname mismatch"),
+        (
+            *("broker.example", "x", any_host),
+            *({"enable.ssl.certificate.verification": "false"}, "self-signed certificate"),
+        ),
+        ("revoked.example", None, revocations, trusted, "certificate revoked"),
+    ):
+        with pytest.raises(ssl.SSLCertVerificationError, match=reason):
+            handshake(authority, properties, host, asked)
+        assert handshake(authority, lenient, host, asked) is None
+    assert handshake(authority, revocations, "broker.example") is None
 
 
-def test_unknown_authority_is_refused_unless_verification_is_off(authority: Path) -> None:
-    properties = {"ssl.endpoint.identification.algorithm": "none"}
-    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
-        handshake(authority, properties, "broker.example")
-    handshake(authority, {"enable.ssl.certificate.verification": "false"}, "broker.example", asked="x")
-
-
-def test_revoked_broker_is_refused(authority: Path) -> None:
-    properties = {"ssl.ca.location": str(authority / "ca.pem")}
-    assert handshake(authority, properties, "revoked.example") is None
-    properties["ssl.crl.location"] = str(authority / "crl.pem")
-    assert handshake(authority, properties, "broker.example") is None
-    with pytest.raises(ssl.SSLCertVerificationError, match="certificate revoked"):
-        handshake(authority, properties, "revoked.example")
-
-
-def test_client_shows_its_certificate(authority: Path, tmp_path: Path) -> None:
+def test_client_shows_its_certificate(authority: Path) -> None:
     certificate, key = authority / "client.pem", authority / "client.key"
-    pkcs12 = f"pkcs12 -export -in {certificate} -inkey {key} -passin pass:secret -passout pass:other"
-    store = tmp_path / "client.p12"
-    subprocess.run(["openssl", *pkcs12.split(), "-out", store], check=True, capture_output=True)
     shown = ssl.PEM_cert_to_DER_cert(certificate.read_text())
     for properties in (
         {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key)},
         {"ssl.certificate.pem": certificate.read_text(), "ssl.key.pem": key.read_text()},
-        {"ssl.keystore.location": str(store), "ssl.keystore.password": "other"},
+        {"ssl.keystore.location": str(authority / "client.p12"), "ssl.keystore.password": "other"},
     ):
         login = {"ssl.ca.location": str(authority / "ca.pem"), "ssl.key.password": "secret", **properties}
+        login["ssl.cipher.suites"] = "ECDHE+AESGCM"
         assert handshake(authority, login, "broker.example") == shown
 
 
@@ -815,155 +714,192 @@ def from_java(text: str) -> tuple[dict[str, str], list[str]]:
     return dict(cp.resolve(properties, {}, no_file)), []
 
 
-def test_java_file_in_our_words() -> None:
-    values, problems = from_java(
-        "# the tools' file\n"
-        "bootstrap.servers=a:9092\n"
-        "security.protocol=SASL_SSL\n"
-        "sasl.mechanism=SCRAM-SHA-256\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
-        '    username="al ice" password="p\\\\"w${x};$$";\n'
-        "ssl.truststore.type=PEM\n"
-        "ssl.truststore.location=/etc/ca.pem\n"
-        "ssl.endpoint.identification.algorithm=\n"
-        "request.timeout.ms=7000\n"
-        "send.buffer.bytes=-1\n"
-        "key.serializer=x\n"
-        "retries=3\n"
-    )
-    assert problems == []
-    assert values == {
-        "bootstrap.servers": "a:9092",
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": "al ice",
-        "sasl.password": 'p"w${x};$$',
-        "ssl.ca.location": "/etc/ca.pem",
-        "ssl.endpoint.identification.algorithm": "none",
-        "socket.timeout.ms": "7000",
-        "socket.send.buffer.bytes": "0",
-    }
-
-
 IAM = "software.amazon.msk.auth.iam"
 MSK_IAM_FILE = "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+JAVA_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
+OAUTH_FILE = "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url="
+SSL_FILE = "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
+TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
+    "a login": (
+        (
+            "# the tools' file\n"
+            "bootstrap.servers=a:9092\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
+            "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+            '    username="al ice" password="p\\\\"w${x};$$";\n'
+            "ssl.truststore.type=PEM\nssl.truststore.location=/etc/ca.pem\n"
+            "ssl.endpoint.identification.algorithm=\nrequest.timeout.ms=7000\nsend.buffer.bytes=-1\n"
+            "key.serializer=x\nretries=3\n"
+        ),
+        {
+            "bootstrap.servers": "a:9092",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "al ice",
+            "sasl.password": 'p"w${x};$$',
+            "ssl.ca.location": "/etc/ca.pem",
+            "ssl.endpoint.identification.algorithm": "none",
+            "socket.timeout.ms": "7000",
+            "socket.send.buffer.bytes": "0",
+        },
+    ),
+    "MSK IAM": (
         (
             f"{MSK_IAM_FILE}sasl.jaas.config={IAM}.IAMLoginModule required;\n"
             f"sasl.client.callback.handler.class={IAM}.IAMClientCallbackHandler\n"
         ),
+        MSK_IAM,
+    ),
+    "MSK IAM by OAuth": (
         (
-            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
-            "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+            f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+            f"sasl.jaas.config={JAVA_OAUTH}LoginModule required;\n"
             f"sasl.login.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
             f"sasl.client.callback.handler.class={IAM}.IAMOAuthBearerLoginCallbackHandler\n"
         ),
-    ],
-)
-def test_both_java_logins_of_msk_iam(text: str) -> None:
-    assert from_java(text) == (MSK_IAM, [])
-
-
-def test_java_reads_tokens_from_a_file_and_key_stores_of_their_kind() -> None:
-    # Java takes its token from a file.
-    values, problems = from_java(
-        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
-        "sasl.oauthbearer.token.endpoint.url=file:///run/secrets/token\n"
-        "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.FileJwtRetriever\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
-    )
-    assert problems == []
-    assert sasl_of(values).tokens == TokenFileSettings(Path("/run/secrets/token"))
-    # Java key store kinds.
-    head = "security.protocol=SSL\nssl.keystore.location=k\n"
-    assert from_java(f"{head}ssl.keystore.type=PEM")[0]["ssl.key.location"] == "k"
-    values, _ = from_java(f"{head}ssl.keystore.type=PKCS12\nssl.keystore.password=pw")
-    assert values["ssl.keystore.password"] == "pw"
-    inline = "ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T"
-    values, _ = from_java(f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n{inline}")
-    assert (values["ssl.certificate.pem"], values["ssl.key.pem"], values["ssl.ca.pem"]) == ("C", "K", "T")
-
-
-JAVA_FILES: dict[str, tuple[str, str]] = {
-    "unknown": ("a=b", "1:1"),
-    "misspelt": ("\n# x\nreqest.timeout.ms=1", "3:1"),
-    "escape": ("request.timeout.ms=\\\n 500\nclient.id=\\u00zz", "3:1"),
-    "out of range": ("request.timeout.ms=5", "1:1"),
-    "twice": ("client.id=a\nclient.id=b", "2:1"),
-    "config providers": ("config.providers=env", "1:1"),
-    "a config provider": ("config.providers.env.class=x", "1:1"),
-    "a login": ("sasl.login.class=x", "1:1"),
-    "a command": ("sasl.kerberos.kinit.cmd=x", "1:1"),
-    "a login handler": ("sasl.login.callback.handler.class=com.example.Handler", "1:1"),
-    "controllers": ("bootstrap.controllers=a:9093", "1:1"),
-    "JKS trust store": ("security.protocol=SSL\nssl.truststore.location=t.jks", "2:1"),
-    "PKCS12 trust store": (
-        "security.protocol=SSL\nssl.truststore.location=t\nssl.truststore.type=PKCS12",
-        "2:1",
+        MSK_IAM,
     ),
-    "JKS key store": ("security.protocol=SSL\nssl.keystore.location=k.jks", "2:1"),
-    "versions of TLS": ("security.protocol=SSL\nssl.enabled.protocols=TLSv1.3", "2:1"),
-    "cipher suites": ("security.protocol=SSL\nssl.cipher.suites=TLS_AES_256_GCM_SHA384", "2:1"),
-    "mechanism": ("security.protocol=SASL_SSL\nsasl.mechanism=X", "2:1"),
-    "a client handler": ("\nsasl.client.callback.handler.class=com.example.Handler", "2:1"),
-    "an option of IAM": (
-        f"{MSK_IAM_FILE}sasl.jaas.config={IAM}.IAMLoginModule required awsProfileName=ops;",
-        "3:1",
+    "Kerberos and its default mechanism": (
+        (
+            "security.protocol=SASL_PLAINTEXT\nsasl.kerberos.service.name=kafka\n"
+            "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+            'storeKey=true keyTab="/etc/k.keytab" principal="svc@REALM";\n'
+        ),
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.service.name": "kafka",
+            "sasl.kerberos.keytab": "/etc/k.keytab",
+            "sasl.kerberos.principal": "svc@REALM",
+        },
+    ),
+    "OAuth": (
+        (
+            f"{OAUTH_FILE}https://idp.example/token\n"
+            f"sasl.login.callback.handler.class={JAVA_OAUTH}LoginCallbackHandler\n"
+            f"sasl.jaas.config={JAVA_OAUTH}LoginModule required "
+            'clientId="svc" clientSecret="hunter2" scope="s" extension_a="1" '
+            'ssl.truststore.type="PEM" ssl.truststore.certificates="PEM";\n'
+        ),
+        {
+            **OAUTH,
+            "sasl.oauthbearer.client.secret": "hunter2",
+            "sasl.oauthbearer.scope": "s",
+            "sasl.oauthbearer.extensions": "a=1",
+            "https.ca.pem": "PEM",
+        },
+    ),
+    "a PEM key store": (
+        "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PEM",
+        {"security.protocol": "SSL", "ssl.certificate.location": "k", "ssl.key.location": "k"},
+    ),
+    "a PKCS12 key store": (
+        "security.protocol=SSL\nssl.keystore.location=k\nssl.keystore.type=PKCS12\nssl.keystore.password=pw",
+        {"security.protocol": "SSL", "ssl.keystore.location": "k", "ssl.keystore.password": "pw"},
+    ),
+    "certificates as text": (
+        f"{SSL_FILE}ssl.keystore.certificate.chain=C\nssl.keystore.key=K\nssl.truststore.certificates=T",
+        {"security.protocol": "SSL", "ssl.certificate.pem": "C", "ssl.key.pem": "K", "ssl.ca.pem": "T"},
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "place"), JAVA_FILES.values(), ids=JAVA_FILES)
-def test_java_file_that_cannot_be_translated_is_an_error_at_its_place(text: str, place: str) -> None:
-    _, problems = from_java(text)
-    assert [problem.split(": ")[0] for problem in problems] == [f"client.properties:{place}"]
+@pytest.mark.parametrize(("text", "values"), TRANSLATED.values(), ids=TRANSLATED)
+def test_java_file_is_translated(text: str, values: dict[str, str]) -> None:
+    assert from_java(text) == (values, [])
+
+
+def test_java_takes_its_token_from_a_file() -> None:
+    values, problems = from_java(
+        f"{OAUTH_FILE}file:///run/secrets/token\nsasl.jaas.config={JAVA_OAUTH}LoginModule required;\n"
+        "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.FileJwtRetriever\n"
+    )
+    assert problems == []
+    assert sasl_of(values).tokens == TokenFileSettings(Path("/run/secrets/token"))
+
+
+JAVA_FILES = {
+    "unknown": "a=b",
+    "misspelt": "\n# x\nreqest.timeout.ms=1",
+    "escape": "request.timeout.ms=\\\n 500\nclient.id=\\u00zz",
+    "out of range": "request.timeout.ms=5",
+    "twice": "client.id=a\nclient.id=b",
+    "config providers": "config.providers=env",
+    "a config provider": "config.providers.env.class=x",
+    "a login": "sasl.login.class=x",
+    "a command": "sasl.kerberos.kinit.cmd=x",
+    "a login handler": "sasl.login.callback.handler.class=com.example.Handler",
+    "controllers": "bootstrap.controllers=a:9093",
+    "JKS trust store": "security.protocol=SSL\nssl.truststore.location=t.jks",
+    "PKCS12 trust store": "security.protocol=SSL\nssl.truststore.location=t\nssl.truststore.type=PKCS12",
+    "JKS key store": "security.protocol=SSL\nssl.keystore.location=k.jks",
+    "versions of TLS": "security.protocol=SSL\nssl.enabled.protocols=TLSv1.3",
+    "cipher suites": "security.protocol=SSL\nssl.cipher.suites=TLS_AES_256_GCM_SHA384",
+    "mechanism": "security.protocol=SASL_SSL\nsasl.mechanism=X",
+    "a client handler": "\nsasl.client.callback.handler.class=com.example.Handler",
+    "an option of IAM": f"{MSK_IAM_FILE}sasl.jaas.config={IAM}.IAMLoginModule required awsProfileName=ops;",
+}
+"""Files that cannot be translated: messages.txt has the places."""
+
+
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+JAAS = {
+    "class": 'com.example.Login required username="a";',
+    "end": f"{_PLAIN} required password=hunter2",
+    "quote": f'{_PLAIN} required password="hunter2;',
+    "two modules": "a.B required; a.C required password=hunter2;",
+    "option": f"{_PLAIN} required secret=hunter2;",
+}
+JAAS_FILE = "client.id=x\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config="
+JAVA_IN_CLIENT: dict[str, dict[str, object]] = {
+    "plain": {"sasl.jaas.config": f'{_PLAIN} required username="a" password="hunter2";'},
+    "scram, with a reference": {
+        "sasl.jaas.config": f'{_SCRAM} required username="a" password="${{env:P}}";',
+        "sasl.mechanism": "SCRAM-SHA-256",
+    },
+    "iam": {"sasl.jaas.config": f"{IAM}.IAMLoginModule required;"},
+    "malformed": {"sasl.jaas.config": "hunter2"},
+    "JKS trust store": {"ssl.truststore.location": "t.jks"},
+    "PKCS12 trust store": {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
+    "PEM trust store": {"ssl.truststore.location": "t.pem", "ssl.truststore.type": "PEM"},
+    "trust store's password": {"ssl.truststore.password": "hunter2"},
+    "text": {"ssl.truststore.certificates": "-----BEGIN\nhunter2"},
+    "key": {"ssl.keystore.key": "hunter2"},
+    "JKS key store": {"ssl.keystore.type": "JKS", "ssl.keystore.location": "k.jks"},
+    "renamed": {"request.timeout.ms": 3000},
+    "of the cluster": {"environment": "dev"},
+}
+"""Properties of Java in a client's: their hints have our words."""
+INVALID: list[tuple[str, object]] = [
+    ("socket.timeout.ms", 5),
+    ("socket.timeout.ms", "5s"),
+    ("socket.timeout.ms", True),
+    ("security.protocol", "TLS"),
+    ("socket.keepalive.enable", "yes"),
+    ("bootstrap.servers", ["a:9092"]),
+    ("bootstrap.servers", "  "),
+    ("client.id", None),
+    ("client.id", 1.5),
+    ("client.id", "a\0b"),
+    ("client.id", "${sys:user}"),
+    ("client.id", "${env:X"),
+]
 
 
 def test_messages_of_client_properties(authority: Path, golden: SnapshotAssertion) -> None:
+    store = {"bootstrap.servers": "a:1", "ssl.keystore.password": "${env:P}"}
+    translated = {name: list_problems({**store, **raw}) for name, raw in JAVA_IN_CLIENT.items()}
+    logins = {name: from_java(JAAS_FILE + jaas)[1] for name, jaas in JAAS.items()}
     texts: dict[str, Iterable[object]] = {
         **{name: list_problems(raw) for name, raw in INCOHERENT.items()},
-        **{f"java, {name}": from_java(text)[1] for name, (text, _) in JAVA_FILES.items()},
-        **{f"{n}, {value}": [use_certificate(authority, n, value)] for n, value, _ in MISUSED},
+        **{f"java, {name}": from_java(text)[1] for name, text in JAVA_FILES.items()},
+        **{f"{n}, {value}": [use_certificate(authority, n, value)] for n, value in MISUSED},
+        **{f"value {value!r} of {name}": list_problems({name: value}) for name, value in INVALID},
+        **{f"login, {name}": found for name, found in logins.items()},
+        **{f"java in client, {name}": found for name, found in translated.items()},
     }
+    assert "hunter2" not in str([*map(str, chain(*translated.values())), *logins.values()])
     assert list_texts(texts) == golden(name="messages.txt")
-
-
-@pytest.mark.parametrize(
-    ("jaas", "said"),
-    [
-        ('com.example.Login required username="a";', "com.example.Login is Java code"),
-        ("org.apache.kafka.common.security.plain.PlainLoginModule required password=hunter2", "end with ;"),
-        ('org.apache.kafka.common.security.plain.PlainLoginModule required password="hunter2;', "not closed"),
-        ("a.B required; a.C required password=hunter2;", "exactly one"),
-        ("org.apache.kafka.common.security.plain.PlainLoginModule required secret=hunter2;", "option secret"),
-    ],
-)
-def test_login_that_cannot_be_translated_is_named_without_its_password(jaas: str, said: str) -> None:
-    _, problems = from_java(
-        f"client.id=x\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}"
-    )
-    assert any(said in problem and ":4:1" in problem for problem in problems)
-    assert "hunter2" not in "".join(problems)
-
-
-def test_java_kerberos_and_its_default_mechanism() -> None:
-    values, problems = from_java(
-        "security.protocol=SASL_PLAINTEXT\nsasl.kerberos.service.name=kafka\n"
-        "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
-        'storeKey=true keyTab="/etc/k.keytab" principal="svc@REALM";\n'
-    )
-    assert problems == []
-    assert values == {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "GSSAPI",
-        "sasl.kerberos.service.name": "kafka",
-        "sasl.kerberos.keytab": "/etc/k.keytab",
-        "sasl.kerberos.principal": "svc@REALM",
-    }
 
 
 SAFE_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(str.strip)
@@ -988,26 +924,6 @@ def test_login_written_for_java_is_read_back(username: str, password: str) -> No
     values, problems = from_java(javaproperties.dumps(written, timestamp=None))
     assert problems == []
     assert (values["sasl.username"], values["sasl.password"]) == (username, password)
-
-
-def test_java_oauth_client_credentials() -> None:
-    values, problems = from_java(
-        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
-        "sasl.oauthbearer.token.endpoint.url=https://idp.example/token\n"
-        "sasl.login.callback.handler.class="
-        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
-        'clientId="svc" clientSecret="hunter2" scope="s" extension_a="1" '
-        'ssl.truststore.type="PEM" ssl.truststore.certificates="PEM";\n'
-    )
-    assert problems == []
-    assert values == {
-        **OAUTH,
-        "sasl.oauthbearer.client.secret": "hunter2",
-        "sasl.oauthbearer.scope": "s",
-        "sasl.oauthbearer.extensions": "a=1",
-        "https.ca.pem": "PEM",
-    }
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z][A-Za-z0-9_.]*", fullmatch=True), st.text()))
@@ -1035,56 +951,6 @@ def test_java_login_is_read_as_stream_tokenizer_reads_it(text: str, options: dic
 def test_malformed_java_login_is_an_error(text: str) -> None:
     with pytest.raises(MalformedJaas):
         parse_jaas(text)
-
-
-_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-JAVA_IN_CLIENT = {
-    "plain": (
-        {"sasl.jaas.config": f'{_PLAIN} required username="a" password="hunter2";'},
-        "`sasl.mechanism: PLAIN`, `sasl.username: a`, `sasl.password: ${env:NAME}`",
-    ),
-    "scram, with a reference": (
-        {
-            "sasl.jaas.config": f'{_SCRAM} required username="a" password="${{env:P}}";',
-            "sasl.mechanism": "SCRAM-SHA-256",
-        },
-        "write `sasl.username: a`, `sasl.password: ${env:P}`",
-    ),
-    "iam": ({"sasl.jaas.config": f"{IAM}.IAMLoginModule required;"}, "write `sasl.mechanism: AWS_MSK_IAM`"),
-    "malformed": ({"sasl.jaas.config": "hunter2"}, "one module: "),
-    "JKS trust store": (
-        {"ssl.truststore.location": "t.jks"},
-        "-keystore t.jks -file ca.pem`; then write `ssl.ca.location",
-    ),
-    "PKCS12 trust store": (
-        {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
-        "`openssl pkcs12 -in t.p12 -nokeys -out ca.pem`; then write `ssl.ca.location: ca.pem`",
-    ),
-    "PEM trust store": (
-        {"ssl.truststore.location": "t.pem", "ssl.truststore.type": "PEM"},
-        "write `ssl.ca.location: t.pem`",
-    ),
-    "trust store's password": ({"ssl.truststore.password": "hunter2"}, "ssl.ca.location"),
-    "text": ({"ssl.truststore.certificates": "-----BEGIN\nhunter2"}, "write `ssl.ca.pem"),
-    "key": ({"ssl.keystore.key": "hunter2"}, "write `ssl.key.pem: ${env:NAME}`"),
-    "JKS key store": ({"ssl.keystore.type": "JKS", "ssl.keystore.location": "k.jks"}, "-srckeystore k.jks"),
-    "renamed": ({"request.timeout.ms": 3000}, "write `socket.timeout.ms"),
-    "of the cluster": ({"environment": "dev"}, "write it beside client"),
-}
-
-
-@pytest.mark.parametrize(("raw", "meant"), JAVA_IN_CLIENT.values(), ids=JAVA_IN_CLIENT)
-def test_java_property_is_translated_in_the_hint(raw: dict[str, object], meant: str) -> None:
-    _, problems = cp.parse(
-        {"bootstrap.servers": "a:1", "ssl.keystore.password": "${env:P}", **raw}, lambda _: None
-    )
-    name = next(iter(raw))
-    (problem,) = [
-        each for each in problems if re.search(rf"(property |^){re.escape(name)} is ", each.message)
-    ]
-    assert meant in (problem.hint or ""), problem
-    assert "hunter2" not in str(problems)
 
 
 def test_matrix_of_the_documentation_has_every_property() -> None:

@@ -212,54 +212,6 @@ def test_order_of_edits_does_not_matter() -> None:
     assert edit_text(ORDERS, MANY[::-1]) == edit_text(ORDERS, MANY)
 
 
-def test_new_fields_have_their_documented_place_and_an_empty_spec_stays() -> None:
-    # New fields stand where the documentation has them.
-    text = (
-        "kind: ConsumerGroup\napiVersion: kafkaform/v1\nmetadata: {name: g}\n"
-        "spec:\n    topics: [t]\n    client: {max.poll.records: 1}\n"
-    )
-    assert diff_edits(text, [("config.consumer.session.timeout.ms", "50000")]) == [
-        "+    config:",
-        "+        consumer.session.timeout.ms: 50s",
-    ]
-    # A spec that is left empty stays.
-    context = Context(defaults={"Topic": ({"partitions": 1, "replicationFactor": 1},)})
-    for spec, expected in {
-        "spec:\n  config:  # c\n    segment.ms: 12h\n": "spec: {}\n  # c\n",
-        "spec: {config: {segment.ms: 12h}}\n": "spec: {}\n",
-        "spec: # s\n  state: absent": "spec: {} # s",
-    }.items():
-        head = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
-        path = "state" if "state" in spec else SEGMENT
-        assert edit_text(head + spec, [(path, None)], context) == head + expected
-
-
-def test_defaults_are_overruled_in_the_manifest() -> None:
-    context = Context(defaults={"Topic": ({"config": {"segment.ms": "43200000"}, "replicationFactor": 1},)})
-    bare = topic("partitions: 3")
-    with_own = topic("partitions: 3\nconfig: {segment.ms: 1d}")
-    assert diff_edits(bare, [("replicationFactor", 3)], context) == ["+  replicationFactor: 3"]
-    assert diff_edits(bare, [(SEGMENT, DAY)], context) == ["+  config:", "+    segment.ms: 1d"]
-    assert diff_edits(bare, [(SEGMENT, None)], context) == ["+  config:", "+    segment.ms: null"]
-    assert diff_edits(with_own, [(SEGMENT, None)], context) == [
-        "-  config: {segment.ms: 1d}",
-        "+  config: {segment.ms: null}",
-    ]
-    # Gone would be the same as what is wanted, but a value is what was asked for.
-    assert diff_edits(with_own, [(SEGMENT, HALF_DAY)], context) == [
-        "-  config: {segment.ms: 1d}",
-        "+  config: {segment.ms: 12h}",
-    ]
-
-
-@pytest.mark.parametrize("retention", ["7d", "{time: 7d}", "{time: 7d, bytes: 1GiB}"])
-def test_default_retention_is_unset(retention: str) -> None:
-    context = Context(defaults={"Topic": ({"config": {"retention.ms": DAY}},)})
-    after = edit_text(topic(f"{COUNTS}retention: {retention}"), [(RETENTION, None)], context)
-    unset = "{time: null}" if retention == "7d" else retention.replace("7d", "null")
-    assert after == topic(f"{COUNTS}retention: {unset}")
-
-
 # --- several environments: one of them changes ------------------------------------------------------------
 
 OVERRIDDEN = topic(
@@ -286,70 +238,90 @@ ENVIRONMENTS: dict[str, tuple[str, str, FieldValue]] = {
 }
 
 
-def test_first_override_has_its_block() -> None:
-    edits: Edits = [("partitions", 6), (SEGMENT, None), (PREALLOCATE, "true")]
-    text = topic(COUNTS + "config:\n  segment.ms: 12h\nskew: {maxKeyShare: 0.1}")
-    assert diff_edits(text, edits, Context(DEV_PROD, "prod")) == [
-        "+  overrides:",
-        "+    prod:",
-        "+      partitions: 6",
-        "+      config:",
-        "+        preallocate: true",
-        "+        segment.ms: null",
-    ]
-
-
-def test_override_is_created_only_where_there_are_environments() -> None:
-    text = topic(COUNTS)
-    for context in (Context(("prod",), "prod"), Context(None, "prod"), Context((), None)):
-        assert diff_edits(text, [("partitions", 6)], context) == ["-  partitions: 3", "+  partitions: 6"]
-    # Environments that nobody lists count where there are overrides for them.
-    text = topic(COUNTS + "overrides:\n  dev:\n    replicationFactor: 2")
-    assert diff_edits(text, [("partitions", 6)], Context(None, "prod")) == [
-        "+    prod:",
-        "+      partitions: 6",
-    ]
-    assert diff_edits(text, [("replicationFactor", 3)], Context(None, "prod")) == [
-        "-  replicationFactor: 1",
-        "+  replicationFactor: 3",
-    ]
-
-
-def test_empty_overrides_go_and_shared_values_need_a_chosen_environment() -> None:
-    # An override that is left empty goes.
-    text = topic(COUNTS + "overrides:\n  dev:\n    config:\n      segment.ms: 1h # soon\nkeyed: true")
-    assert diff_edits(text, [(SEGMENT, None)], Context(DEV_PROD, "dev")) == [
-        "-  overrides:",
-        "-    dev:",
-        "-      config:",
-        "-        segment.ms: 1h # soon",
-        "+  # soon",
-    ]
+def test_shared_value_needs_a_chosen_environment() -> None:
     assert "environment dev too" in read_refusal(topic(COUNTS), "partitions", 6, Context(DEV_PROD, None))
+
+
+REVERTED: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]
 
 
 def test_deletion_is_reverted_with_required_fields() -> None:
     tombstone = topic("state: absent # gone")
     assert read_refusal(tombstone, "state", None).startswith("spec.partitions is missing")
-    edits: Edits = [("state", None), ("replicationFactor", 3), ("partitions", 6), (RETENTION, DAY)]
-    assert diff_edits(tombstone, edits) == [
-        "-  state: absent # gone",
-        "+  partitions: 6",
-        "+  replicationFactor: 3",
-        "+  config:",
-        "+    retention.ms: 1d",
-        "+  # gone",
-    ]
     # All or nothing: half of a manifest helps nobody.
-    result = try_edits(tombstone, edits[:2])
+    result = try_edits(tombstone, REVERTED[:2])
     assert result.files == ()
     assert [value.path for value, _ in result.refused] == ["state", "replicationFactor"]
-    shared = Context(DEV_PROD, "dev")
-    assert diff_edits(topic(COUNTS + "state: absent"), [("state", None)], shared) == [
-        "+  overrides:",
-        "+    dev:",
-        "+      state: present",
-    ]
+
+
+SEGMENT_BY_DEFAULT = Context(
+    defaults={"Topic": ({"config": {"segment.ms": "43200000"}, "replicationFactor": 1},)}
+)
+RETENTION_BY_DEFAULT = Context(defaults={"Topic": ({"config": {"retention.ms": DAY}},)})
+COUNTS_BY_DEFAULT = Context(defaults={"Topic": ({"partitions": 1, "replicationFactor": 1},)})
+BARE_TOPIC, OWN_SEGMENT = topic("partitions: 3"), topic("partitions: 3\nconfig: {segment.ms: 1d}")
+OVERRIDE = topic(COUNTS + "overrides:\n  dev:\n    replicationFactor: 2")
+EMPTIED = topic(COUNTS + "overrides:\n  dev:\n    config:\n      segment.ms: 1h # soon\nkeyed: true")
+FIRST: Edits = [("partitions", 6), (SEGMENT, None), (PREALLOCATE, "true")]
+HEAD = "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: t}\n"
+GROUP = """\
+kind: ConsumerGroup
+apiVersion: kafkaform/v1
+metadata: {name: g}
+spec:
+    topics: [t]
+    client: {max.poll.records: 1}
+"""
+IN_JSON = """\
+{
+  "apiVersion": "kafkaform/v1", "kind": "Topic",
+  "metadata": {"name": "t"},
+  "spec": {
+    "partitions": 3,
+    "replicationFactor": 1,
+    "config": {}
+  }
+}
+"""
+DIFFS: dict[str, tuple[str, Edits, Context]] = {
+    "where the documentation has it": (GROUP, [("config.consumer.session.timeout.ms", "50000")], Context()),
+    "spec that is left empty": (
+        HEAD + "spec:\n  config:  # c\n    segment.ms: 12h\n", [(SEGMENT, None)], COUNTS_BY_DEFAULT
+    ),
+    "spec that is left empty, in flow": (
+        HEAD + "spec: {config: {segment.ms: 12h}}\n", [(SEGMENT, None)], COUNTS_BY_DEFAULT
+    ),
+    "spec that is left empty, a tombstone": (
+        HEAD + "spec: # s\n  state: absent", [("state", None)], COUNTS_BY_DEFAULT
+    ),
+    "count over a default": (BARE_TOPIC, [("replicationFactor", 3)], SEGMENT_BY_DEFAULT),
+    "config over a default": (BARE_TOPIC, [(SEGMENT, DAY)], SEGMENT_BY_DEFAULT),
+    "unset default": (BARE_TOPIC, [(SEGMENT, None)], SEGMENT_BY_DEFAULT),
+    "unset default, own value": (OWN_SEGMENT, [(SEGMENT, None)], SEGMENT_BY_DEFAULT),
+    # Gone would be the same as what is wanted, but a value is what was asked for.
+    "value of a default": (OWN_SEGMENT, [(SEGMENT, HALF_DAY)], SEGMENT_BY_DEFAULT),
+    **{
+        f"default retention, {own}": (
+            topic(f"{COUNTS}retention: {own}"), [(RETENTION, None)], RETENTION_BY_DEFAULT
+        )
+        for own in ("7d", "{time: 7d}", "{time: 7d, bytes: 1GiB}")
+    },
+    "first override": (
+        topic(COUNTS + "config:\n  segment.ms: 12h\nskew: {maxKeyShare: 0.1}"),
+        FIRST,
+        Context(DEV_PROD, "prod"),
+    ),
+    "the only environment": (topic(COUNTS), [("partitions", 6)], Context(("prod",), "prod")),
+    "environments that are not listed": (topic(COUNTS), [("partitions", 6)], Context(None, "prod")),
+    "no environments": (topic(COUNTS), [("partitions", 6)], Context((), None)),
+    # Environments that nobody lists count where there are overrides for them.
+    "override of another environment": (OVERRIDE, [("partitions", 6)], Context(None, "prod")),
+    "field that others override": (OVERRIDE, [("replicationFactor", 3)], Context(None, "prod")),
+    "override that is left empty": (EMPTIED, [(SEGMENT, None)], Context(DEV_PROD, "dev")),
+    "reverted deletion": (topic("state: absent # gone"), REVERTED, Context()),
+    "present in one": (topic(COUNTS + "state: absent"), [("state", None)], Context(DEV_PROD, "dev")),
+    "JSON": (IN_JSON, [("partitions", 6), (SEGMENT, DAY), (MIN_ISR, "2")], Context()),
+}  # fmt: skip
 
 
 # --- form: line breaks, marks, documents, JSON -------------------------------------------------------------
@@ -380,7 +352,6 @@ def test_line_breaks_and_other_documents_stay_as_they_are() -> None:
     assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\n    segment.ms: 12h")
     text = text.replace("\r\n", "\n").replace("true\n", "true\r\n")
     assert edit_text(text, [(SEGMENT, None)]) == text.removesuffix("\r\n    segment.ms: 12h")
-    # Other documents stay as they are.
     odd = "%YAML 1.2\n---   # first\n" + topic(COUNTS.replace(": ", ":    "), "a") + "\n\n...\n# between\n"
     last = "--- # last\n" + topic(COUNTS + "config: { segment.ms :   12h }", "c") + "# end\n---\n# nothing\n"
     middle = "---\n" + topic(COUNTS, "b")
@@ -404,44 +375,12 @@ def test_edits_of_several_files_and_documents() -> None:
     assert [d.state["partitions"] for d in load([Path("t")], Context()) if d.state] == [5, 5, 5, 3]
 
 
-def test_json_stays_json() -> None:
-    text = """\
-{
-  "apiVersion": "kafkaform/v1", "kind": "Topic",
-  "metadata": {"name": "t"},
-  "spec": {
-    "partitions": 3,
-    "replicationFactor": 1,
-    "config": {}
-  }
-}
-"""
-    edits: Edits = [("partitions", 6), (SEGMENT, DAY), (MIN_ISR, "2")]
-    assert diff_edits(text, edits) == [
-        '-    "partitions": 3,',
-        '+    "partitions": 6,',
-        '-    "config": {}',
-        '+    "config": {"min.insync.replicas": 2, "segment.ms": "1d"}',
-    ]
-
-
-def test_edit_to_the_declared_value_is_none() -> None:
-    # One of the resources of a file may be all that is given.
+def test_given_resource_of_a_file_is_edited_alone() -> None:
     path = Path("t/m.yaml")
     path.write_text(topic(COUNTS, "a") + "---\n" + topic(COUNTS, "b"))
     (_, chosen) = load([path], Context())
     (file,) = edit_manifests([Edit(chosen.ref, "partitions", 5)], [chosen], Context()).files
     assert file.after == topic(COUNTS, "a") + "---\n" + topic(COUNTS.replace("3", "5"), "b")
-    # An edit to what is said already is none.
-    same: Edits = [
-        ("partitions", 12),
-        (RETENTION, WEEK),
-        (SEGMENT, HALF_DAY),
-        (PREALLOCATE, None),
-        (CLEANUP, "delete"),
-        ("state", None),
-    ]
-    assert try_edits(ORDERS, same) == EditResult((), ())
 
 
 # --- what is left to people ---------------------------------------------------------------------------------
@@ -587,18 +526,29 @@ def test_root_takes_no_file_over() -> None:
 
 
 def test_changed_or_missing_file_stops_every_edit() -> None:
-    # A file that changed since stops all.
+    unchanged = {"a.yaml": "a 1\n", "b.yaml": "b 1\n"}
     result = files()
     Path("t/c.yaml").write_text("c 1 \n")
     with pytest.raises(KafkaformError, match=r"t/c\.yaml has changed"):
         write_edits(result)
-    assert contents() == {"a.yaml": "a 1\n", "b.yaml": "b 1\n", "c.yaml": "c 1 \n"}
-    # A file that is gone stops all.
-    result = files()
+    assert contents() == unchanged | {"c.yaml": "c 1 \n"}
     Path("t/c.yaml").unlink()
     with pytest.raises(KafkaformError, match=r"cannot read t/c\.yaml"):
         write_edits(result)
-    assert contents() == {"a.yaml": "a 1\n", "b.yaml": "b 1\n"}
+    assert contents() == unchanged
+
+
+def fail_after(patch: pytest.MonkeyPatch, call: str, count: int, *, again: bool) -> None:
+    """Let a method of paths fail after so many calls, and again or not."""
+    real, left = getattr(Path, call), [count]
+
+    def failing(path: Path, *arguments: object) -> object:
+        left[0] -= 1
+        if left[0] == -1 or (again and left[0] < 0):
+            raise OSError(28, "No space left on device")
+        return real(path, *arguments)
+
+    patch.setattr(Path, call, failing)
 
 
 @pytest.mark.parametrize("broken", [0, 1, 2])
@@ -606,16 +556,7 @@ def test_changed_or_missing_file_stops_every_edit() -> None:
 def test_failed_write_is_rolled_back(call: str, broken: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Whether the third cannot be replaced or not even be prepared, the first two are as they were.
     result = files()
-    real = getattr(Path, call)
-    left = [broken]
-
-    def failing(path: Path, *arguments: object) -> object:
-        left[0] -= 1
-        if left[0] == -1:
-            raise OSError(28, "No space left on device")
-        return real(path, *arguments)
-
-    monkeypatch.setattr(Path, call, failing)
+    fail_after(monkeypatch, call, broken, again=False)
     with pytest.raises(KafkaformError) as caught:
         write_edits(result)
     assert caught.value.message == f"cannot write t/{'abc'[broken]}.yaml: No space left on device"
@@ -623,24 +564,14 @@ def test_failed_write_is_rolled_back(call: str, broken: int, monkeypatch: pytest
     assert contents() == {"a.yaml": "a 1\n", "b.yaml": "b 1\n", "c.yaml": "c 1\n"}
 
 
-@pytest.mark.usefixtures("folder")
 def test_files_that_cannot_be_rolled_back_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     result = files()
-    real, left = Path.replace, [2]
-
-    def failing(path: Path, target: Path) -> Path:
-        left[0] -= 1
-        if left[0] < 0:
-            raise OSError(28, "No space left on device")
-        return real(path, target)
-
-    monkeypatch.setattr(Path, "replace", failing)
+    fail_after(monkeypatch, "replace", 2, again=True)
     with pytest.raises(KafkaformError) as caught:
         write_edits(result)
     assert caught.value.message == "cannot write t/c.yaml: No space left on device"
-    assert str(caught.value.hint).endswith(
-        "cannot be restored: " + ", ".join(f"{Path.cwd()}/t/{n}.yaml" for n in "ab")
-    )
+    paths = ", ".join(f"{Path.cwd()}/t/{n}.yaml" for n in "ab")
+    assert str(caught.value.hint).endswith(f"cannot be restored: {paths}")
 
 
 def test_link_inside_is_followed() -> None:
@@ -734,7 +665,6 @@ NOT_ALONE: dict[str, tuple[str, str, FieldValue]] = {
 }
 
 
-@pytest.mark.usefixtures("folder")
 def test_other_files_of_a_principal_and_its_groups_are_no_part_of_an_edit() -> None:
     Path("t/group.yaml").write_text(
         "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec: {topics: [t]}\n"
@@ -755,6 +685,7 @@ def test_edits_change_only_the_lines_of_the_field(golden: SnapshotAssertion) -> 
         name: diff_edits(topic(COUNTS + spec), [(path, value)]) for name, (spec, path, value) in SPECS.items()
     }
     texts["many at once"] = diff_edits(ORDERS, MANY)
+    texts |= {name: diff_edits(text, edits, context) for name, (text, edits, context) in DIFFS.items()}
     for name, (environment, path, value) in ENVIRONMENTS.items():
         context = Context(DEV_PROD, environment)
         texts[f"{environment}: {name}"] = diff_edits(OVERRIDDEN, [(path, value)], context)

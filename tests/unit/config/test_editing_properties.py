@@ -24,18 +24,12 @@ MARK = re.compile(r"#~[0-9]+")
 ENVIRONMENTS = ("dev", "prod", "test")
 
 # Ways to write values of configs, by name; and values as a broker tells them.
+POLICIES = ("delete", "compact", "compact,delete", "'delete, compact'", "[delete]", "[compact, delete]")
 SPELLINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "Topic": {
         "retention.ms": ("7d", "168h", "604800000", "'7d'", '"3600000"', "unlimited", "-1", "1h30m", "0"),
         "retention.bytes": ("50GiB", "1.5MB", "1073741824", '"2 GiB"', "-1", "unlimited"),
-        "cleanup.policy": (
-            "delete",
-            "compact",
-            "compact,delete",
-            "'delete, compact'",
-            "[delete]",
-            "[compact, delete]",
-        ),
+        "cleanup.policy": POLICIES,
         "min.insync.replicas": ("2", "1", "'2'"),
         "segment.ms": ("12h", "43200000", "null", "~"),
         "max.message.bytes": ("2MiB", "1000012", "1MB"),
@@ -51,6 +45,7 @@ SPELLINGS: dict[str, dict[str, tuple[str, ...]]] = {
         "share.isolation.level": ("read_committed", '"read_uncommitted"'),
     },
 }
+ODD = ("true", "060000", "a: b # c", 'say "it\'s"', "null", "é☃", "x,y", "- z", "[", "")
 VALUES: dict[str, tuple[str, ...]] = {
     "retention.ms": ("604800000", "86400000", "3600000", "1", "-1", "9223372036854775807", "5400000"),
     "retention.bytes": ("1073741824", "-1", "1000000", "123456789"),
@@ -61,18 +56,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "preallocate": ("true", "false"),
     "min.cleanable.dirty.ratio": ("0.5", "0", "1", "0.25"),
     "compression.type": ("zstd", "producer", "lz4"),
-    "confluent.tier.enable": (
-        "true",
-        "060000",
-        "a: b # c",
-        'say "it\'s"',
-        "null",
-        "é☃",
-        "x,y",
-        "- z",
-        "[",
-        "",
-    ),
+    "confluent.tier.enable": ODD,
     "consumer.session.timeout.ms": ("45000", "60000", "50001"),
     "consumer.heartbeat.interval.ms": ("5000", "15000"),
     "share.auto.offset.reset": ("latest", "by_duration:PT1H"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,68 +21,68 @@ from tests.support.kinds import KIND_CASES
 from tests.support.required import program
 
 HEAD = "apiVersion: kafkaform/v1\nkind: {}\nmetadata: {{name: a}}\nspec:\n"
-MISTAKES: Mapping[str, tuple[str, Sequence[str]]] = {
-    # Each line that is listed has one mistake; `…` stands for the head of a manifest of the kind.
-    "names": (
-        "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {name: bad name}\nspec: {partitons: 3}\n",
-        ["metadata: {name: bad name}", "spec: {partitons: 3}"],
-    ),
-    "counts": (
-        HEAD.format("Topic") + "  partitions: '3'\n  replicationFactor: 0\n  keyed: maybe\n",
-        ["  partitions: '3'", "  replicationFactor: 0", "  keyed: maybe"],
-    ),
-    "units": (
-        HEAD.format("Topic")
-        + "  retention: 7 days\n  config:\n    retention.bytes: 50G\n    segment.ms: 1y\n",
-        ["  retention: 7 days", "    retention.bytes: 50G", "    segment.ms: 1y"],
-    ),
-    "configs": (
-        HEAD.format("Topic") + "  config:\n    cleanup.policy: compacted\n    min.isr: 2\n"
-        "    min.insync.replicas: two\n    preallocate: sometimes\n    compression.type: zip\n",
-        [
-            "    cleanup.policy: compacted",
-            "    min.isr: 2",
-            "    min.insync.replicas: two",
-            "    preallocate: sometimes",
-            "    compression.type: zip",
-        ],
-    ),
-    "overrides": (
-        HEAD.format("Topic") + "  overrides:\n    dev: {partitions: 1.5, config: {cleanup.policy: remove}}\n"
-        "    prod: {retention: a week}\n",
-        ["    dev: {partitions: 1.5, config: {cleanup.policy: remove}}", "    prod: {retention: a week}"],
-    ),
-    "groups": (
-        HEAD.format("ConsumerGroup") + "  topics: orders.v1\n  protocol: share-group\n"
-        "  offsets: {initial: newest}\n  lag: {maxTime: 5 min}\n  members: {expected: '2'}\n",
-        [
-            "  topics: orders.v1",
-            "  protocol: share-group",
-            "  offsets: {initial: newest}",
-            "  lag: {maxTime: 5 min}",
-            "  members: {expected: '2'}",
-        ],
-    ),
-    "clients": (
-        HEAD.format("ConsumerGroup") + "  topics: [a]\n  client:\n    max.poll.interval.ms: 5 minutes\n"
-        "    max.poll.records: many\n    isolation.level: committed\n",
-        [
-            "    max.poll.interval.ms: 5 minutes",
-            "    max.poll.records: many",
-            "    isolation.level: committed",
-        ],
-    ),
-    "rights": (
-        HEAD.format("Access") + "  principals: [checkout]\n  produce: [x]\n",
-        ["  principals: [checkout]", "  produce: [x]"],
-    ),
-    "schemas": (
-        HEAD.format("Subject") + "  schema: '{}'\n  schemaType: avro\n  compatibility: BACK\n",
-        ["  schemaType: avro", "  compatibility: BACK"],
-    ),
-    "kinds": ("apiVersion: kafkaform/v2\nkind: Topik\nmetadata: {name: a}\nspec: {}\n", ["kind: Topik"]),
-}
-"""Files with typical mistakes, and the lines that have one."""
+MISTAKES = {
+    "names": """\
+apiVersion: kafkaform/v1
+kind: Topic
+metadata: {name: bad name}  # wrong
+spec: {partitons: 3}  # wrong
+""",
+    "counts": HEAD.format("Topic") + """\
+  partitions: '3'  # wrong
+  replicationFactor: 0  # wrong
+  keyed: maybe  # wrong
+""",
+    "units": HEAD.format("Topic") + """\
+  retention: 7 days  # wrong
+  config:
+    retention.bytes: 50G  # wrong
+    segment.ms: 1y  # wrong
+""",
+    "configs": HEAD.format("Topic") + """\
+  config:
+    cleanup.policy: compacted  # wrong
+    min.isr: 2  # unknown
+    min.insync.replicas: two  # wrong
+    preallocate: sometimes  # wrong
+    compression.type: zip  # wrong
+""",
+    "overrides": HEAD.format("Topic") + """\
+  overrides:
+    dev: {partitions: 1.5, config: {cleanup.policy: remove}}  # wrong
+    prod: {retention: a week}  # wrong
+""",
+    "groups": HEAD.format("ConsumerGroup") + """\
+  topics: orders.v1  # wrong
+  protocol: share-group  # wrong
+  offsets: {initial: newest}  # wrong
+  lag: {maxTime: 5 min}  # wrong
+  members: {expected: '2'}  # wrong
+""",
+    "clients": HEAD.format("ConsumerGroup") + """\
+  topics: [a]
+  client:
+    max.poll.interval.ms: 5 minutes  # wrong
+    max.poll.records: many  # wrong
+    isolation.level: committed  # wrong
+""",
+    "rights": HEAD.format("Access") + """\
+  principals: [checkout]  # wrong
+  produce: [x]  # wrong
+""",
+    "schemas": HEAD.format("Subject") + """\
+  schema: '{}'
+  schemaType: avro  # wrong
+  compatibility: BACK  # wrong
+""",
+    "kinds": """\
+apiVersion: kafkaform/v2
+kind: Topik  # wrong
+metadata: {name: a}
+spec: {}
+""",
+}  # fmt: skip
+"""Files with typical mistakes; only editors show an unknown config, by `deprecationMessage`."""
 
 
 def list_lines(text: str) -> set[int]:
@@ -113,14 +113,15 @@ def _list_error_lines(error: Any, document: Any) -> set[int]:
     return {document.locate(path).line}
 
 
+def list_marked(text: str, *marks: str) -> set[int]:
+    return {number for number, line in enumerate(text.splitlines(), 1) if line.endswith(marks)}
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_typical_mistake_is_found_in_its_line(name: str) -> None:
-    text, wrong = MISTAKES[name]
-    lines = text.splitlines()
-    expected = {lines.index(line) + 1 for line in wrong}
-    # An unknown config is a warning by `deprecationMessage`, which only editors show.
-    expected -= {number for number in expected if "min.isr" in lines[number - 1]}
-    assert expected <= list_lines(text)
+    expected = list_marked(MISTAKES[name], "# wrong")
+    assert expected
+    assert expected <= list_lines(MISTAKES[name])
 
 
 def test_valid_manifests_have_no_finding() -> None:
@@ -139,16 +140,13 @@ def test_language_server_of_editors_shows_the_mistakes(tmp_path: Path) -> None:
     server = program("yaml-language-server")
     write_starter(tmp_path)
     # One file with several documents, as a service has them.
-    text = "---\n".join(text for text, _ in MISTAKES.values())
+    text = "---\n".join(MISTAKES.values())
     (tmp_path / "topics/mistakes.yaml").write_text(text)
     settings = json.loads((tmp_path / ".vscode/settings.json").read_text())["yaml.schemas"]
-    lines = text.splitlines()
-    expected = {
-        number for number, line in enumerate(lines, 1) if any(line in wrong for _, wrong in MISTAKES.values())
-    }
+    expected = list_marked(text, "# wrong", "# unknown")
     shown = read_diagnostics(server, tmp_path, "topics/mistakes.yaml", settings)
     assert len(expected) == 28
-    assert sorted(lines[number - 1] for number in expected - shown) == []
+    assert [text.splitlines()[number - 1] for number in sorted(expected - shown)] == []
     assert read_diagnostics(server, tmp_path, "topics/example.yaml", settings) == set()
 
 

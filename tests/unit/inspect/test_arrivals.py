@@ -180,7 +180,6 @@ def test_period_begins_when_partitions_were_added_and_not_in_the_future() -> Non
         ("made", True, None),
     ], "it hides the last hour's start"
     assert "1,001 records" in (periods[1].unknown or "")
-    # The period begins when partitions were added.
     before, after = every(10_000, 100 * HOUR), every(20_000, 20 * HOUR)
     logs = {0: Log(before), 1: Log(before), 2: Log(after), 3: Log(after)}
     found = arrivals(logs)

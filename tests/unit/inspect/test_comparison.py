@@ -45,69 +45,50 @@ def fields(comparison: Comparison) -> dict[str, FieldDifference]:
     return {field.path: field for field in difference.fields}
 
 
+def compare(dev: State, prod: State, *, wanted: tuple[State, State] | None = None) -> Comparison:
+    """Compare a topic by its own values on two clusters, and by those that are declared."""
+    of_dev, of_prod = wanted or (None, None)
+    return compare_sides(
+        side("dev", wanted=None if of_dev is None else {"t": of_dev}, t=ComparedResource(dev)),
+        side("prod", wanted=None if of_prod is None else {"t": of_prod}, t=ComparedResource(prod)),
+    )
+
+
 def test_equal_values_are_the_same_and_unknown_ones_are_not() -> None:
-    # The same written in two ways is the same.
-    comparison = compare_sides(
-        side(
-            "dev",
-            t=ComparedResource(state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete")),
-        ),
-        side(
-            "prod",
-            t=ComparedResource(state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact")),
-        ),
+    comparison = compare(
+        state(min_cleanable_dirty_ratio="0.50", cleanup_policy="compact,delete"),
+        state(min_cleanable_dirty_ratio="0.5", cleanup_policy="delete,compact"),
     )
     assert (comparison.differences, comparison.same, comparison.unexpected) == ((), 1, False)
-    # Fields come in the order of plans with what is in force.
     a = ComparedResource(state(3, retention_ms=DAY), {"config.retention.ms": DAY, "config.segment.ms": WEEK})
     b = ComparedResource(state(6, segment_ms=WEEK), {"config.retention.ms": WEEK, "config.segment.ms": WEEK})
     found = fields(compare_sides(side("dev", t=a), side("prod", t=b)))
     assert [*found] == ["partitions", "config.retention.ms", "config.segment.ms"]
     assert found["config.retention.ms"] == FieldDifference("config.retention.ms", DAY, None, DAY, WEEK)
     assert found["config.segment.ms"].same_effect
-    # An effect that is not known is not the same.
-    found = fields(
-        compare_sides(
-            side("dev", t=ComparedResource(state(retention_ms=DAY))),
-            side("prod", t=ComparedResource(state())),
-        )
-    )
-    assert not found["config.retention.ms"].same_effect
+    assert not fields(compare(state(retention_ms=DAY), state()))["config.retention.ms"].same_effect
 
 
 def test_differences_by_default_or_by_declaration_are_not_counted() -> None:
-    # What differs by the brokers defaults alone is said once.
     a = {topic(name): ComparedResource(state(), {"config.retention.ms": DAY}) for name in "xyz"}
     b = {topic(name): ComparedResource(state(), {"config.retention.ms": WEEK}) for name in "xyz"}
     comparison = compare_sides(Side("dev", a), Side("prod", b))
     assert comparison.inherited == (InheritedDifference("Topic", "config.retention.ms", DAY, WEEK, 3),)
     assert (comparison.same, comparison.unexpected) == (3, True)
-    # What the manifests declare to differ is marked and not counted.
-    comparison = compare_sides(
-        side("dev", wanted={"t": state(3, retention_ms=DAY)}, t=ComparedResource(state(3, retention_ms=DAY))),
-        side("prod", wanted={"t": state(12)}, t=ComparedResource(state(12))),
-    )
+    dev, prod = state(3, retention_ms=DAY), state(12)
+    comparison = compare(dev, prod, wanted=(dev, prod))
     assert all(field.as_declared for field in fields(comparison).values())
     assert not comparison.unexpected
     assert render_comparison(comparison).plain.count("as declared\n") == 2
 
 
 def test_what_was_not_applied_set_or_reported_is_marked() -> None:
-    # What was not applied yet is said.
-    comparison = compare_sides(
-        side("dev", wanted={"t": state(12)}, t=ComparedResource(state(12))),
-        side("prod", wanted={"t": state(12)}, t=ComparedResource(state(3))),
-    )
+    comparison = compare(state(12), state(3), wanted=(state(12), state(12)))
     assert fields(comparison)["partitions"].note == "prod not as declared"
     assert comparison.unexpected
-    # A field that no manifest sets is not remarked on.
-    comparison = compare_sides(
-        side("dev", wanted={"t": state(3)}, t=ComparedResource(state(3, retention_ms=DAY))),
-        side("prod", wanted={"t": state(3)}, t=ComparedResource(state(3))),
-    )
+    comparison = compare(state(3, retention_ms=DAY), state(3), wanted=(state(3), state(3)))
     found = fields(comparison)["config.retention.ms"]
     assert (found.as_declared, found.note) == (False, "")
-    # What cannot be told is neither the same nor missing.
     hidden = Side("prod", {}, {topic("t"): "no right to see it"})
     comparison = compare_sides(side("dev", t=ComparedResource(state())), hidden)
     assert (comparison.differences, comparison.same) == ((), 0)
@@ -133,9 +114,6 @@ def test_what_only_one_side_has(on_dev: bool, on_prod: bool, as_declared: bool, 
     assert "1 only in dev" in render_comparison(comparison).plain
 
 
-# --- what is compared ------------------------------------------------------------------------------
-
-
 def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() -> None:
     ref = ResourceRef("ConsumerGroup", "g")
 
@@ -155,7 +133,6 @@ def test_of_a_group_its_protocol_and_configs_are_compared_and_not_its_offsets() 
 
 
 def test_what_has_no_protocol_or_was_not_chosen_is_not_compared() -> None:
-    # A group that has only configs has no protocol to compare.
     ref = ResourceRef("ConsumerGroup", "g")
     configs: State = {"config.consumer.session.timeout.ms": "50000"}
     comparison = compare_sides(
@@ -178,9 +155,6 @@ def test_declared_states_have_no_tombstones_and_no_nulls() -> None:
     assert declared_states(desired) == {topic("a"): {"partitions": 1}, group: {"protocol": "consumer"}}
 
 
-# --- laws ------------------------------------------------------------------------------------------
-
-
 def sides() -> st.SearchStrategy[dict[ResourceRef, ComparedResource]]:
     resources = builds(ComparedResource, states(), st.dictionaries(paths(), values(), max_size=4))
     return st.dictionaries(builds(ResourceRef, st.just("Topic"), names()), resources, max_size=4)
@@ -193,7 +167,7 @@ def test_nothing_differs_from_itself(things: dict[ResourceRef, ComparedResource]
 
 
 @given(sides(), sides())
-def test_other_way_round_the_same_differs(
+def test_comparison_is_symmetric(
     one: dict[ResourceRef, ComparedResource], other: dict[ResourceRef, ComparedResource]
 ) -> None:
     there = compare_sides(Side("a", one), Side("b", other))

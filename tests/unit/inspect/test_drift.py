@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,16 +35,6 @@ MONTH = "2592000000"
 
 def forms(drift: Drift) -> dict[str, Form]:
     return {drifted.ref.name: drifted.form for drifted in drift.resources}
-
-
-# --- what differs ----------------------------------------------------------------------------------
-
-
-def test_what_is_as_declared_is_no_drift(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=WEEK)
-    drift = drift_in(memory, declare_topic("a", retention_ms=WEEK), absent("b"))
-    assert (drift.resources, drift.unchanged, drift.verdict) == ((), 2, DriftVerdict.CLEAN)
-    assert drift.unrecorded is None
 
 
 def test_field_goes_from_the_live_value_to_the_declared_one(memory: MemoryCluster) -> None:
@@ -86,9 +78,7 @@ def test_config_that_nothing_declares_is_drift_and_left_alone(memory: MemoryClus
 @pytest.mark.parametrize(
     ("undeclared", "verdict"), [(Undeclared.RESET, DriftVerdict.DRIFT), (Undeclared.KEEP, DriftVerdict.CLEAN)]
 )
-def test_undeclared_configs_by_manifest(
-    memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict
-) -> None:
+def test_undeclared_configs(memory: MemoryCluster, undeclared: Undeclared, verdict: DriftVerdict) -> None:
     create_topic(memory, "a", segment_ms=DAY)
     drift = drift_in(memory, declare_topic("a", undeclared=undeclared))
     assert drift.verdict is verdict
@@ -121,32 +111,18 @@ def test_brokers_are_asked_for_readings_alone(memory: MemoryCluster) -> None:
     assert (watched.checks, watched.requests) == ([], [])
 
 
-# --- what a run comes to ---------------------------------------------------------------------------
-
 REF = ResourceRef("Topic", "x")
 
 
-@pytest.mark.parametrize("drifted", [False, True])
-@pytest.mark.parametrize("unknown", [False, True])
-@pytest.mark.parametrize("unmanaged", [None, (), (REF,)])
 @pytest.mark.parametrize("counts", [False, True])
-def test_what_could_not_be_read_comes_before_what_drifted(
-    memory: MemoryCluster,
-    drifted: bool,
-    unknown: bool,
-    unmanaged: tuple[ResourceRef, ...] | None,
-    counts: bool,
-) -> None:
+def test_unread_resource_comes_before_what_drifted(memory: MemoryCluster, counts: bool) -> None:
     """A reading that failed comes first: it may have drifted, whatever else did."""
-    resources = drift_in(memory, declare_topic("a")).resources if drifted else ()
-    plan = Plan("memory", unknown=(REF,) if unknown else ())
-    verdict = Drift(plan, resources, unmanaged, counts).verdict
-    if unknown:
-        assert verdict is DriftVerdict.UNKNOWN
-    elif drifted or (counts and unmanaged):
-        assert verdict is DriftVerdict.DRIFT
-    else:
-        assert verdict is DriftVerdict.CLEAN
+    resources = drift_in(memory, declare_topic("a")).resources
+    unmanaged: tuple[tuple[ResourceRef, ...] | None, ...] = (None, (), (REF,))
+    for drifted, listed in product(((), resources), unmanaged):
+        assert Drift(Plan("memory", unknown=(REF,)), drifted, listed, counts).verdict is DriftVerdict.UNKNOWN
+        expected = DriftVerdict.DRIFT if drifted or (counts and listed) else DriftVerdict.CLEAN
+        assert Drift(Plan("memory"), drifted, listed, counts).verdict is expected
 
 
 @pytest.mark.parametrize(
@@ -215,9 +191,6 @@ def test_all_that_drifted_is_adopted_or_refused(drift: Drift) -> None:
     assert len(wanted.edits) <= fields
 
 
-# --- what the record knows -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("set_to", "cause", "source"),
     [
@@ -251,7 +224,7 @@ def test_which_side_changed(set_to: list[str | None], cause: DriftCause, source:
         ("2-4", None, DriftCause.BOTH),
     ],
 )
-def test_what_an_interrupted_move_left_behind_is_put_down_to_its_apply(
+def test_interrupted_move_is_the_cause_of_what_is_left(
     live: str, result: str | None, cause: DriftCause
 ) -> None:
     story = Story()
@@ -273,33 +246,27 @@ def test_values_are_compared_as_kafka_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("actions", "live", "cause"),
+    ("actions", "missing", "present"),
     [
-        ([], False, DriftCause.UNRECORDED),
-        (["create"], False, DriftCause.CLUSTER),
-        (["create", "delete"], False, DriftCause.MANIFEST),
-        (["create", "delete", "create"], False, DriftCause.CLUSTER),
-        ([], True, DriftCause.UNRECORDED),
-        (["create"], True, DriftCause.MANIFEST),
-        (["create", "delete"], True, DriftCause.CLUSTER),
+        ("", DriftCause.UNRECORDED, DriftCause.UNRECORDED),
+        ("create", DriftCause.CLUSTER, DriftCause.MANIFEST),
+        ("create delete", DriftCause.MANIFEST, DriftCause.CLUSTER),
+        ("create delete create", DriftCause.CLUSTER, DriftCause.MANIFEST),
     ],
 )
-def test_which_side_changed_of_a_whole_resource(
-    memory: MemoryCluster, actions: list[str], live: bool, cause: DriftCause
+def test_cause_of_a_whole_resource(
+    memory: MemoryCluster, actions: str, missing: DriftCause, present: DriftCause
 ) -> None:
     story = Story()
-    for action in actions:
+    for action in actions.split():
         values = (None, 3) if action == "create" else (3, None)
         story.add(action, "a", {"partitions": values, "replicationFactor": (None, 1)})
-    if live:
-        create_topic(memory, "a")
-    desired: Desired = absent("a") if live else declare_topic("a")
-    (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
-    assert drifted.history is not None
-    assert drifted.history.cause is cause
-
-
-# --- adopting --------------------------------------------------------------------------------------
+    for desired, cause in ((declare_topic("a"), missing), (absent("a"), present)):
+        (drifted,) = drift_in(memory, desired, trail=Trail(story.entries)).resources
+        assert drifted.history is not None
+        assert drifted.history.cause is cause
+        if desired.state is not None:
+            create_topic(memory, "a")
 
 
 def test_adopting_takes_live_values_and_leaves_what_has_none(memory: MemoryCluster) -> None:
@@ -339,9 +306,6 @@ def test_no_manifest_declares_what_differs_by_partition_or_is_committed(memory: 
     assert (topic_ref.name, group_ref.name) == ("a", "g")
     assert uneven.startswith("replicationFactor: it is 1-3 now")
     assert committed.startswith("offsets.orders: ")
-
-
-# --- replicas --------------------------------------------------------------------------------------
 
 
 def placing(desired: Desired, strategy: str, static: str | None = None) -> Desired:

@@ -99,9 +99,6 @@ def test_verdict_is_that_of_the_worst_finding(
     assert HealthReport(Health(1, ()), findings, untold, fail_on=fail_on).verdict is verdict
 
 
-# --- reading ---------------------------------------------------------------------------------------
-
-
 def test_sound_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.commit("g", {("orders", 0): 0})
     report = Examination((declare_topic("orders", 3, 3),), target=target(brokers=3)).examine(memory)
@@ -149,9 +146,6 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
     assert list(report.groups) == ["__mine", "g"]
 
 
-# --- what could not be read ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("part", "told"),
     [
@@ -164,7 +158,7 @@ def test_groups_that_nobody_declares_may_be_ignored(memory: MemoryCluster) -> No
         (Part.PARTITIONS, {"KF303": True, "KF304": True, "KF305": True, "KF308": False}),
     ],
 )
-def test_part_that_is_not_reported_matters_if_its_rule_would(
+def test_unread_part_matters_if_its_rule_does(
     memory: MemoryCluster, part: Part, told: dict[str, bool]
 ) -> None:
     cluster = Saying(memory, changes={"unread": {part: "denied"}})
@@ -244,9 +238,6 @@ def test_nobody_is_asked_for_groups_while_no_controller_answers(memory: MemoryCl
     assert cluster.readings == []
 
 
-# --- before an apply -------------------------------------------------------------------------------
-
-
 def test_critical_findings_need_one_reading_of_health_and_nothing_else(memory: MemoryCluster) -> None:
     cluster = Saying(memory, groupless=Unreachable("asked"))
     assert critical_findings(cluster, Settings(), target(3)) == []
@@ -279,8 +270,6 @@ def test_what_takes_long_is_read_only_if_it_is_asked_for(examination: Examinatio
     assert (examination.severities.get("KF312") != "off") is runs
 
 
-# --- waiting ---------------------------------------------------------------------------------------
-
 WELL, ILL = HealthReport(Health(1, ())), HealthReport(Health(1, ()), (SICK,))
 DOWN = Unreachable("no broker answered")
 
@@ -305,7 +294,6 @@ def test_waiting_ends_with_health_or_with_the_last_reading() -> None:
     last, progress, clock = wait_for_cluster(ILL, DOWN, ILL, WELL)
     assert (last, progress) == (WELL, [ILL, DOWN, ILL])
     assert clock.naps == [1.0, 1.5, 2.25]
-    # Waiting ends with the last reading.
     last, _, clock = wait_for_cluster(ILL, timeout_s=30)
     assert last is ILL
     assert sum(clock.naps) == pytest.approx(30)
@@ -318,7 +306,6 @@ def test_no_time_is_one_reading_and_other_errors_are_raised() -> None:
     last, progress, clock = wait_for_cluster(ILL, timeout_s=0)
     assert (last, progress, clock.naps) == (ILL, [], [])
 
-    # Another error is not waited out.
     def examine() -> HealthReport:
         raise KafkaformError("another cluster")
 

@@ -10,11 +10,13 @@ import json
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.core.acl_fields import parse_path
 from kafkaform.core.errors import InvalidInput, Problem, UsageError
 from kafkaform.inspect.importers import AUTO, read_foreign
 from kafkaform.inspect.importers.conversion import Conversion
+from tests.support.golden import list_texts
 
 
 def strimzi(kind: str, metadata: str, spec: str) -> str:
@@ -77,9 +79,13 @@ def late(type_: str, **unknown: object) -> dict[str, object]:
 
 QUOTA: dict[str, object] = {"entity_type": "user", "config": {"producer_byte_rate": 1}}
 ACL: dict[str, object] = {
-    "resource_type": "Topic", "resource_name": "t", "acl_principal": "User:a", "acl_host": "*",
-    "acl_operation": "Read", "acl_permission_type": "Allow",
-}  # fmt: skip
+    "resource_type": "Topic",
+    "resource_name": "t",
+    "acl_principal": "User:a",
+    "acl_host": "*",
+    "acl_operation": "Read",
+    "acl_permission_type": "Allow",
+}
 
 
 def read(folder: Path, text: str, tool: str = AUTO, source: str | None = None) -> Conversion:
@@ -97,123 +103,102 @@ def rights(conversion: Conversion) -> list[str]:
     )
 
 
-def get_rest(text: str, problem: Problem) -> str:
-    """Return the text from the place of a problem."""
+def describe_problem(text: str, problem: Problem) -> str:
+    """Return the message of a problem, and the text at its place."""
     place = problem.location
     assert place is not None
-    return "\n".join(text.splitlines()[place.line - 1 :])[place.column - 1 :]
+    remainder = text.splitlines()[place.line - 1][place.column - 1 :]
+    return f"{place.line}:{place.column} {remainder[:30]!r}: {problem.message}"
 
 
 TEMPLATE = "this is a template"
-EMPTY, MISSING, FLAG, TWICE = "is empty", "is missing", "must be true or false", "is declared twice"
-COUNT, NUMBER, TEXT = "must be a whole number", "must be a number", "must be a text"
-REFUSED: dict[str, tuple[str, str, str]] = {
+REFUSED = {
     # Templates, as a name that gets rights, elsewhere, and as a statement of their own.
-    "go, group": (gitops("consumes: [a], group-id: '{{ .Values.g }}'"), "'{{ .Values.g", TEMPLATE),
-    "go, unquoted": (gitops("consumes: [{{ .Values.t }}]"), "{{ .Values.t", TEMPLATE),
-    "go, range": ("{{- range .t }}\n---\n" + topicctl("name: a") + "{{- end }}", "{{- range", TEMPLATE),
-    "go, include": (strimzi_user("\n  name: a\n  {{- include 'l' . }}"), "{{- include", TEMPLATE),
-    "go, key": ("topics: {'{{ .Values.t }}': {partitions: 1, replication: 1}}", "'{{ .Values.t", TEMPLATE),
-    "jinja, item": (julie("topics: [{name: '{{ t }}'}]"), "'{{ t }}'", TEMPLATE),
-    "jinja, loop": (jikkou("KafkaTopic", "{name: a}", "\n  {% if x %}\n  partitions: 1"), "{% if", TEMPLATE),
-    "erb": (topicctl_acl("name: x", ", host: '<%= h %>'"), "'<%=", TEMPLATE),
-    "envsubst": (strimzi_user("{name: '${TEAM}-app'}"), "'${TEAM}", TEMPLATE),
-    "envsubst, short": (jikkou_acl("'User:$APP'"), "'User:$APP'", TEMPLATE),
-    "openshift": (strimzi_user("{name: a}", "type: group, name: '${{GROUP}}'"), "'${{GROUP}}'", TEMPLATE),
-    "placeholder": (gitops("produces: [{team}-orders]"), "{team}-orders", TEMPLATE),
-    "placeholder, quoted": (gitops("produces: ['{team}-orders']"), "'{team}-orders'", TEMPLATE),
-    "placeholder, whole": (gitops("produces: [{team}]"), "{team}]", TEMPLATE),
-    "terraform": ('resource "kafka_topic" "a" {\n  name = "a"\n}\n', "resource", TEMPLATE),
-    "terraform, json": ('{"resource": {"kafka_topic": {"a": {"name": "a"}}}}', '{"resource', TEMPLATE),
+    "go, group": gitops("consumes: [a], group-id: '{{ .Values.g }}'"),
+    "go, unquoted": gitops("consumes: [{{ .Values.t }}]"),
+    "go, range": "{{- range .t }}\n---\n" + topicctl("name: a") + "{{- end }}",
+    "go, include": strimzi_user("\n  name: a\n  {{- include 'l' . }}"),
+    "go, key": "topics: {'{{ .Values.t }}': {partitions: 1, replication: 1}}",
+    "jinja, item": julie("topics: [{name: '{{ t }}'}]"),
+    "jinja, loop": jikkou("KafkaTopic", "{name: a}", "\n  {% if x %}\n  partitions: 1"),
+    "erb": topicctl_acl("name: x", ", host: '<%= h %>'"),
+    "envsubst": strimzi_user("{name: '${TEAM}-app'}"),
+    "envsubst, short": jikkou_acl("'User:$APP'"),
+    "openshift": strimzi_user("{name: a}", "type: group, name: '${{GROUP}}'"),
+    "placeholder": gitops("produces: [{team}-orders]"),
+    "placeholder, quoted": gitops("produces: ['{team}-orders']"),
+    "placeholder, whole": gitops("produces: [{team}]"),
+    "terraform": 'resource "kafka_topic" "a" {\n  name = "a"\n}\n',
+    "terraform, json": '{"resource": {"kafka_topic": {"a": {"name": "a"}}}}',
     # Empty items.
-    "empty topic": (gitops("consumes: [a, ~]"), "~", EMPTY),
-    "empty operation": (strimzi_user("{name: a}", rest="operations: [Read, '']"), "''", EMPTY),
-    "empty rule": (topicctl("name: a", "acls: [~]"), "~", EMPTY),
-    "empty user": (julie("consumers: [~]"), "~", EMPTY),
-    "empty role": (jikkou("KafkaPrincipalAuthorization", "{name: 'User:a'}", "{roles: [~]}"), "~", EMPTY),
-    "empty part of a config": (strimzi_config("cleanup.policy: [compact, ~]"), "~", EMPTY),
-    "empty context": ("context:\nprojects: []\n", "\n", EMPTY),
+    "empty topic": gitops("consumes: [a, ~]"),
+    "empty operation": strimzi_user("{name: a}", rest="operations: [Read, '']"),
+    "empty rule": topicctl("name: a", "acls: [~]"),
+    "empty user": julie("consumers: [~]"),
+    "empty role": jikkou("KafkaPrincipalAuthorization", "{name: 'User:a'}", "{roles: [~]}"),
+    "empty part of a config": strimzi_config("cleanup.policy: [compact, ~]"),
+    "empty context": "context:\nprojects: []\n",
     # Missing fields.
-    "user without a name": (strimzi_user("{}"), "{}", MISSING),
-    "topic without a name": (topicctl("cluster: c"), "{cluster", MISSING),
-    "principal without a name": (jikkou_acl("''"), "''", EMPTY),
-    "quota without a user": (jikkou_quota("type: USER, entity: {}"), "{}", MISSING),
-    "quota without a client": (jikkou_quota("type: USER_CLIENT, entity: {user: a}"), "{user", MISSING),
-    "consumer without a principal": (julie("consumers: [{group: g}]"), "{group", MISSING),
-    "julie quota without a principal": (
-        "context: c\nplatform: {kafka: {quotas: [{producer_byte_rate: 1}]}}\n", "{producer", MISSING
-    ),
+    "user without a name": strimzi_user("{}"),
+    "topic without a name": topicctl("cluster: c"),
+    "principal without a name": jikkou_acl("''"),
+    "quota without a user": jikkou_quota("type: USER, entity: {}"),
+    "quota without a client": jikkou_quota("type: USER_CLIENT, entity: {user: a}"),
+    "consumer without a principal": julie("consumers: [{group: g}]"),
+    "julie quota without a principal": "context: c\nplatform: {kafka: {quotas: [{producer_byte_rate: 1}]}}\n",
     # Booleans and numbers that the tool itself refuses, or that readers take for different ones.
-    "flag of julie": (julie_app("exactlyOnce: 'yes'"), "'yes'", FLAG),
-    "flag of gitops": ("settings: {ccloud: {enabled: maybe}}\n", "maybe", FLAG),
-    "flag of jikkou": (
-        jikkou("KafkaTopic", "{name: a, annotations: {jikkou.io/delete: 'on'}}", "{}"), "'on'", FLAG
-    ),
-    "flag of strimzi": (
-        strimzi("KafkaTopic", "{name: a, annotations: {strimzi.io/managed: 'no'}}", "{}"), "'no'", FLAG
-    ),
-    "octal count": ("topics: {a: {partitions: 010}}", "010", COUNT),
-    "count with an exponent": (strimzi("KafkaTopic", "{name: a}", "{partitions: 1e1}"), "1e1", COUNT),
-    "octal config": (strimzi_config("retention.ms: 0100"), "0100", "not the same number"),
-    "quota without an end": (
-        jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: .inf}"), "spec", NUMBER
-    ),
-    "octal quota": (
-        jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: 010}"), "spec", NUMBER
-    ),
-    "mapping as a name": (strimzi_user("{name: {a: b}}"), "{a: b}", TEXT),
+    "flag of julie": julie_app("exactlyOnce: 'yes'"),
+    "flag of gitops": "settings: {ccloud: {enabled: maybe}}\n",
+    "flag of jikkou": jikkou("KafkaTopic", "{name: a, annotations: {jikkou.io/delete: 'on'}}", "{}"),
+    "flag of strimzi": strimzi("KafkaTopic", "{name: a, annotations: {strimzi.io/managed: 'no'}}", "{}"),
+    "octal count": "topics: {a: {partitions: 010}}",
+    "count with an exponent": strimzi("KafkaTopic", "{name: a}", "{partitions: 1e1}"),
+    "octal config": strimzi_config("retention.ms: 0100"),
+    "quota without an end": jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: .inf}"),
+    "octal quota": jikkou_quota("type: CLIENTS_DEFAULT, configs: {producerByteRate: 010}"),
+    "mapping as a name": strimzi_user("{name: {a: b}}"),
     # What is declared twice would get the rights of both.
-    "two users": (strimzi_user("{name: a}") + "---\n" + strimzi_user("{name: a}"), "apiVersion", TWICE),
-    "two authorizations": (jikkou_acl("'User:a'") + "---\n" + jikkou_acl("'User:a'"), "apiVersion", TWICE),
-    "two services": (gitops("produces: [a]") + "---\n" + gitops("produces: [b]"), "s:", TWICE),
-    "two settings": ("settings: {ccloud: {}}\n---\nsettings: {topics: {}}\n", "settings", TWICE),
-    "two custom ACLs": ("customUserAcls: {a: {x: {}}}\n---\ncustomUserAcls: {a: {x: {}}}\n", "x:", TWICE),
-    "two projects": (julie("topics: []") + "---\n" + julie("topics: []"), "{name: p", TWICE),
-}  # fmt: skip
+    "two users": strimzi_user("{name: a}") + "---\n" + strimzi_user("{name: a}"),
+    "two authorizations": jikkou_acl("'User:a'") + "---\n" + jikkou_acl("'User:a'"),
+    "two services": gitops("produces: [a]") + "---\n" + gitops("produces: [b]"),
+    "two settings": "settings: {ccloud: {}}\n---\nsettings: {topics: {}}\n",
+    "two custom ACLs": "customUserAcls: {a: {x: {}}}\n---\ncustomUserAcls: {a: {x: {}}}\n",
+    "two projects": julie("topics: []") + "---\n" + julie("topics: []"),
+}
 
 
-@pytest.mark.parametrize(("text", "token", "reason"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_meant_is_refused_at_its_place(
-    tmp_path: Path, text: str, token: str, reason: str
-) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        read(tmp_path, text)
-    (problem,) = caught.value.problems
-    assert reason in problem.message
-    assert get_rest(text, problem).startswith(token)
+def test_invalid_values_are_refused_at_their_places(tmp_path: Path, golden: SnapshotAssertion) -> None:
+    messages = {}
+    for name, text in REFUSED.items():
+        with pytest.raises(InvalidInput) as caught:
+            read(tmp_path, text)
+        messages[name] = [describe_problem(text, problem) for problem in caught.value.problems]
+    assert list_texts(messages) == golden(name="refused.txt")
 
 
-LEFT_OUT: dict[str, tuple[str, str, str]] = {
-    "host": (strimzi_user("{name: a}", rest="host: '', operations: [Read]"), "{resource", "has no host"),
-    "operations": (strimzi_user("{name: a}", rest="operations: []"), "{resource", "has no operation"),
-    "name of a group": (strimzi_user("{name: a}", "type: group"), "{resource", "has no name"),
-    "type of a service": ("services: {s: {principal: 'User:s', produces: [a]}}\n", "s:", "has no type"),
-    "name of a quota": (
-        terraform("kafka_quota", QUOTA, **late("kafka_quota", entity_name=True)), '{"addr', "r: entity_name"
+LEFT_OUT = {
+    "host": strimzi_user("{name: a}", rest="host: '', operations: [Read]"),
+    "operations": strimzi_user("{name: a}", rest="operations: []"),
+    "name of a group": strimzi_user("{name: a}", "type: group"),
+    "type of a service": "services: {s: {principal: 'User:s', produces: [a]}}\n",
+    "name of a quota": terraform("kafka_quota", QUOTA, **late("kafka_quota", entity_name=True)),
+    "name that no plan mentions": terraform("kafka_quota", QUOTA),
+    "host of a plan": terraform("kafka_acl", ACL, **late("kafka_acl", acl_host=True)),
+    "one config of a plan": terraform(
+        "kafka_topic", {"name": "a"}, **late("kafka_topic", config={"a": True})
     ),
-    "name that no plan mentions": (terraform("kafka_quota", QUOTA), '{"address', "entity_name"),
-    "host of a plan": (
-        terraform("kafka_acl", ACL, **late("kafka_acl", acl_host=True)), '{"address', "acl_host"
-    ),
-    "one config of a plan": (
-        terraform("kafka_topic", {"name": "a"}, **late("kafka_topic", config={"a": True})), '{"addr', "config"
-    ),
-    "throttle": (
-        topicctl("name: a", "settings: {leader.replication.throttled.replicas: ['1']}"), "lead", "throttled"
-    ),
-}  # fmt: skip
+    "throttle": topicctl("name: a", "settings: {leader.replication.throttled.replicas: ['1']}"),
+}
 
 
-@pytest.mark.parametrize(("text", "token", "reason"), LEFT_OUT.values(), ids=LEFT_OUT)
-def test_what_is_not_known_is_left_out_at_its_place(
-    tmp_path: Path, text: str, token: str, reason: str
-) -> None:
-    conversion = read(tmp_path, text)
-    (left_out,) = conversion.notes.left_out
-    assert reason in left_out.message
-    assert get_rest(text, left_out).startswith(token)
-    assert rights(conversion) == []
-    assert not any(ref.kind == "ClientQuota" for ref in conversion.observation.resources)
+def test_unknown_values_are_left_out_at_their_places(tmp_path: Path, golden: SnapshotAssertion) -> None:
+    messages = {}
+    for name, text in LEFT_OUT.items():
+        conversion = read(tmp_path, text)
+        messages[name] = [describe_problem(text, problem) for problem in conversion.notes.left_out]
+        assert rights(conversion) == []
+        assert not any(ref.kind == "ClientQuota" for ref in conversion.observation.resources)
+    assert list_texts(messages) == golden(name="left_out.txt")
 
 
 NAMES = ("1.10", "010", "1e3", "0x1F", "1_000", "2024-01-01", "12:30", "yes", "True", "+5")
@@ -368,9 +353,7 @@ CLUSTERS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "name"), CLUSTERS.values(), ids=CLUSTERS)
-def test_two_clusters_in_one_input_are_refused_until_one_is_chosen(
-    tmp_path: Path, text: str, name: str
-) -> None:
+def test_several_clusters_are_refused_until_one_is_chosen(tmp_path: Path, text: str, name: str) -> None:
     with pytest.raises(UsageError, match=name) as caught:
         read(tmp_path, text)
     assert "--source-cluster" in str(caught.value.hint)

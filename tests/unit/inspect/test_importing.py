@@ -54,6 +54,17 @@ def plan_of(made: Import, observation: Observation, context: Context, cluster: M
     return plan_from(load([file.path for file in made.files], context), observation, cluster.facts())
 
 
+def import_all(read: Observation, context: Context | None = None, folder: Path = Path("live")) -> Import:
+    return make_import(read, EVERYTHING, {}, context or Context(), ImportLayout(folder))
+
+
+def import_and_plan(read: Observation, context: Context, folder: Path) -> tuple[Import, Plan]:
+    """Import all that was read, and plan the files."""
+    made = import_all(read, context, folder)
+    with MemoryCluster() as cluster:
+        return made, plan_of(made, read, context, cluster)
+
+
 def build_observed(name: str, **fields: FieldValue) -> Observed:
     state: dict[str, FieldValue] = {"partitions": 1, "replicationFactor": 1}
     return Observed(topic(name), "id", state | {k.replace("_", "."): v for k, v in fields.items()})
@@ -140,26 +151,21 @@ def test_share_group_takes_the_default_start_away(tmp_path: Path) -> None:
     context = Context(defaults={"ConsumerGroup": (layer("ConsumerGroup", offsets={"initial": "latest"}),)})
     share = Group("g", "share", "Empty", positions=(Position("t", 0, 5),))
     read = observation(Observed(group("g"), None, {}, live=share))
-    made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
-    with MemoryCluster() as cluster:
-        assert plan_of(made, read, context, cluster).unchanged == 1
+    made, plan = import_and_plan(read, context, tmp_path)
+    assert plan.unchanged == 1
     assert "initial: null" in made.files[0].text
 
 
 def test_default_tombstone_does_not_delete_what_was_imported(tmp_path: Path) -> None:
     context = Context(defaults={"Topic": (layer("Topic", state="absent"),)})
-    read = observation(build_observed("a"))
-    made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
-    with MemoryCluster() as cluster:
-        assert plan_of(made, read, context, cluster).unchanged == 1
+    _, plan = import_and_plan(observation(build_observed("a")), context, tmp_path)
+    assert plan.unchanged == 1
 
 
 def test_what_a_manifest_cannot_declare_is_reported_and_survives_a_reset(tmp_path: Path) -> None:
     context = Context(undeclared=Undeclared.RESET)
     read = observation(build_observed("a", config_future_config="7", config_retention_ms="5"))
-    made = make_import(read, EVERYTHING, {}, context, ImportLayout(tmp_path))
-    with MemoryCluster() as cluster:
-        plan = plan_of(made, read, context, cluster)
+    made, plan = import_and_plan(read, context, tmp_path)
     assert (plan.changes, [item.path for item in plan.undeclared]) == ((), ["config.future.config"])
     assert [(str(ref), line.partition(":")[0]) for ref, line in made.partial] == [
         ("Topic/a", "future.config = 7")
@@ -172,7 +178,7 @@ def test_what_a_plan_will_change_all_the_same_is_reported() -> None:
     context = Context(defaults={"Topic": (hidden,)})
     uneven = Observed(topic("uneven"), "id", {"partitions": 2, "replicationFactor": "1-3"})
     read = observation(build_observed("secret", config_segment_ms=None), uneven, build_observed("plain"))
-    made = make_import(read, EVERYTHING, {}, context, ImportLayout(Path("live")))
+    made = import_all(read, context)
     assert {ref.name: why for ref, why in made.not_converged.items()} == {
         "secret": "a plan will change segment.ms",
         "uneven": "a plan will change replicationFactor",
@@ -207,12 +213,12 @@ def test_what_several_resources_lack_is_one_line() -> None:
 def test_acl_that_a_manifest_would_lack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     acls = {"allow Read on topic a": "granted", "allow Write on topic b": "granted"}
     read = observation(Observed(ResourceRef("Access", "User:a"), None, acls))
-    assert make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).not_converged == {}
+    assert import_all(read).not_converged == {}
     monkeypatch.setattr(
         "kafkaform.resources.access.spec.write_spec",
         lambda principal, _: {"principals": [principal], "produces": ["a"]},
     )
-    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live")))
+    made = import_all(read)
     assert [*made.not_converged] == [ResourceRef("Access", "User:a")]
 
 
@@ -222,41 +228,37 @@ def test_group_that_could_not_be_read_in_full_is_not_written() -> None:
     read = observation(
         Observed(group("g"), None, {}, live=half), Observed(group(""), None, {}, live=nameless)
     )
-    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live")))
+    made = import_all(read)
     assert made.files == ()
     assert {ref.name: why for ref, why in made.unread.items()} == {"g": "no committed offsets"}
     assert made.undeclarable == {group(""): "metadata.name: must not be empty"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "state"),
-    [
-        *(("Access", name, {"allow Read on topic x": "granted"}) for name in ("User:", ":", ":a")),
-        ("Access", "User:a", {'allow Read on topic x from ""': "granted"}),
-        ("Access", "User:a", {"deny Alter on cluster prefix kafka-cluster": "denied"}),
-        *(
-            ("ClientQuota", "user=a", {"config.producer_byte_rate": each})
-            for each in ("nan", "inf", "5e-324")
-        ),
-        ("ClientQuota", "user=a", {"config.request_percentage": "nan"}),
-        ("ClientQuota", "ip=10.0.0.1", {"config.connection_creation_rate": "nan"}),
-        ("ClientQuota", "user=a", {"config.limit_of_a_later_kafka": "1"}),
-        ("User", "User:a", {"scram.SCRAM-SHA-256": "iterations=4096,password=unknown"}),
-        ("User", "a", {"scram.SCRAM-SHA-256": "iterations=100,password=unknown"}),
-        ("User", "a", {}),
-        ("Topic", "t", {"partitions": 200_000, "replicationFactor": 1}),
-        ("ConsumerGroup", "", {}),
-    ],
-)
-def test_what_no_manifest_can_declare_is_named_and_the_rest_is_written(
-    kind: str, name: str, state: dict[str, FieldValue], tmp_path: Path
-) -> None:
+READ_X = {"allow Read on topic x": "granted"}
+RATE, SCRAM = "config.producer_byte_rate", "scram.SCRAM-SHA-256"
+UNDECLARABLE: list[tuple[str, str, dict[str, FieldValue]]] = [
+    ("Access", "User:", {**READ_X}),
+    ("Access", ":", {**READ_X}),
+    ("Access", ":a", {**READ_X}),
+    ("Access", "User:a", {'allow Read on topic x from ""': "granted"}),
+    ("Access", "User:a", {"deny Alter on cluster prefix kafka-cluster": "denied"}),
+    ("ClientQuota", "user=a", {RATE: "nan"}),
+    ("ClientQuota", "user=a", {RATE: "inf"}),
+    ("ClientQuota", "user=a", {RATE: "5e-324"}),
+    ("ClientQuota", "user=a", {"config.request_percentage": "nan"}),
+    ("ClientQuota", "ip=10.0.0.1", {"config.connection_creation_rate": "nan"}),
+    ("ClientQuota", "user=a", {"config.limit_of_a_later_kafka": "1"}),
+    ("User", "User:a", {SCRAM: "iterations=4096,password=unknown"}),
+    ("User", "a", {SCRAM: "iterations=100,password=unknown"}),
+    ("User", "a", {}),
+    ("Topic", "t", {"partitions": 200_000, "replicationFactor": 1}),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "state"), UNDECLARABLE)
+def test_undeclarable_resource_is_named_alone(kind: str, name: str, state: dict[str, FieldValue]) -> None:
     ref = ResourceRef(kind, name)
-    live = (
-        Group(name, "classic", "Empty", positions=(Position("t", 0, 5),)) if kind == "ConsumerGroup" else None
-    )
-    read = observation(Observed(ref, None, state, live=live), build_observed("sound"))
-    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
+    made = import_all(observation(Observed(ref, None, state), build_observed("sound")))
     assert (made.refs, [*made.undeclarable]) == ((topic("sound"),), [ref])
     assert [line for line in list_problems(made) if line.startswith(f"not imported: {ref}: ")]
 
@@ -266,10 +268,8 @@ def test_value_that_no_manifest_can_declare_is_left_out_alone(tmp_path: Path) ->
     read = observation(
         Observed(ref, None, {"config.producer_byte_rate": "nan", "config.consumer_byte_rate": "5000000"})
     )
-    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
+    made, plan = import_and_plan(read, Context(), tmp_path)
     assert (made.refs, [*made.not_converged], made.undeclarable) == ((ref,), [ref], {})
-    with MemoryCluster() as cluster:
-        plan = plan_of(made, read, Context(), cluster)
     assert (plan.changes, [each.path for each in plan.undeclared]) == ((), ["config.producer_byte_rate"])
 
 
@@ -304,9 +304,7 @@ def test_what_is_declared_is_written_anew_only_in_its_own_file() -> None:
 
 
 def test_topic_that_is_deleted_meanwhile_is_no_problem() -> None:
-    made = make_import(
-        observation(also=[topic("gone")]), EVERYTHING, {}, Context(), ImportLayout(Path("live"))
-    )
+    made = import_all(observation(also=[topic("gone")]))
     assert (made.files, made.unread) == ((), {})
 
 
@@ -314,7 +312,7 @@ def test_file_is_not_larger_than_can_be_read_back(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("kafkaform.inspect.importing.MAX_BYTES", 300)
     assert yaml12.MAX_BYTES > 300
     read = observation(*(build_observed(f"orders.v{n}") for n in range(5)))
-    assert len(make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"))).files) == 5
+    assert len(import_all(read).files) == 5
     with pytest.raises(KafkaformError, match=r"live/orders\.yaml would exceed .* with 5 resources"):
         make_import(read, EVERYTHING, {}, Context(), ImportLayout(Path("live"), FileGrouping.PREFIX))
 
@@ -325,6 +323,6 @@ def test_acls_are_imported_exactly(tmp_path: Path) -> None:
     granted = GrantAccess(ref, tuple(parse_path(path, ref.name) for path in paths))
     assert cluster.execute([granted]) == [None]
     read = reading(cluster)
-    made = make_import(read, EVERYTHING, {}, Context(), ImportLayout(tmp_path))
+    made = import_all(read, folder=tmp_path)
     assert (made.refs, made.not_converged) == ((ref,), {})
     assert plan_of(made, read, Context(), cluster).changes == ()

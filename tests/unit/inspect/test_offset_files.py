@@ -22,7 +22,6 @@ def test_offset_files_are_kafkas_and_every_bad_line_is_reported_at_once() -> Non
     assert write_offsets({("b", 0): 7, ("a", 10): 1, ("a", 2): 0}) == "a,2,0\na,10,1\nb,0,7\n"
     assert read_offsets("g,a,0,5\nh,a,0,9\n\n", "f.csv", "g") == {("a", 0): 5}
     assert read_offsets('"a", 0 ,5\r\n', "f.csv", "g") == {("a", 0): 5}
-    # Every bad line is told at once.
     assert problems("topic,partition,offset\na,0,5\na,0,6\na,-1,5\na,1\n") == [
         "f.csv:1:1: is not an offset",
         "f.csv:3:1: another offset for a:0",

@@ -164,7 +164,6 @@ def test_what_is_declared_is_distinguished_from_the_live_state() -> None:
     made = assemble(live("__mine", "__other"), reading(), {}, desired, Selection(ignore=IGNORED))
     assert [item.name for item in made.topics] == ["__mine"]
     assert made.hidden == 1
-    # What is declared and not there is told from what is there and not declared.
     desired = [build_desired(topic("gone")), build_desired(group("none"), members={"expected": 3})]
     made = assemble(live("found", "@some"), reading(("some", "found")), {}, desired, Selection())
     assert [(t.name, t.observed is not None, t.declared, t.team) for t in made.topics] == [
@@ -220,7 +219,6 @@ def test_what_could_not_be_read_is_reported_in_a_line_for_each_reason() -> None:
 
 
 def test_what_cannot_be_read_is_reported_and_does_not_stop_the_rest() -> None:
-    # Sizes that nobody tells are said and do not stop the reading.
     seen = live("a", "b")
     made = read_status(Answers(seen, reading(), PermissionDenied("not authorised")), None, Selection())
     assert made.unread == ("the sizes of topics: not authorised",)

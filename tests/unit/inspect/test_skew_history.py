@@ -78,9 +78,7 @@ def test_folder_that_is_not_there_has_no_reports(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, _: str) -> None:
         raise KafkaformError(f"cannot write {path}: no space")
 

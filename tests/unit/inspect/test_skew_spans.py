@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
 import pytest
 
 from kafkaform.core.errors import KafkaformError, PermissionDenied
 from kafkaform.core.model import Desired, Intent, ResourceRef
 from kafkaform.core.partitions import Broker, TopicPartition
+from kafkaform.core.values import replace
 from kafkaform.inspect.skew_input import (
     PartitionLog,
     TopicLogs,
@@ -49,9 +48,6 @@ def declare_policy(name: str, **policy: object) -> Desired:
 
 def group(name: str, *topics: str, **spec: object) -> Desired:
     return Desired(ResourceRef("ConsumerGroup", name), {}, Intent(spec={"topics": [*topics], **spec}))
-
-
-# --- which topics ----------------------------------------------------------------------------------
 
 
 def test_names_and_globs_choose_and_kafkas_own_only_in_full(cluster: MemoryCluster) -> None:
@@ -110,9 +106,6 @@ def test_patterns_choose_the_same_topics_without_reading_their_configs(cluster: 
         choose_by_pattern(cluster, ["ord*"], ["orders"])
 
 
-# --- how far logs reach ----------------------------------------------------------------------------
-
-
 def test_spans_have_every_partition_and_its_bytes(cluster: MemoryCluster) -> None:
     for number in range(40):
         cluster.write("orders", 0, 1, WRITTEN + number)
@@ -162,41 +155,24 @@ def test_partition_without_a_leader_fails_its_topic_alone() -> None:
     assert {*reading.logs} | {*reading.failed} == {"orders", "payments"}
 
 
-class Untold(MemoryCluster):
-    """Log folders are for others."""
-
-    def partition_sizes(
-        self,
-        partitions: Collection[TopicPartition],  # noqa: ARG002 - as the protocol has it
-    ) -> Mapping[TopicPartition, int]:
-        raise PermissionDenied("this account may not DESCRIBE the cluster")
-
-
-class Silent(MemoryCluster):
-    """Brokers leave out what the account may not know."""
-
-    def partition_sizes(
-        self,
-        partitions: Collection[TopicPartition],  # noqa: ARG002 - as the protocol has it
-    ) -> Mapping[TopicPartition, int]:
-        return {}
-
-
 @pytest.mark.parametrize(
-    ("kind", "words"),
-    [(Untold, "the bytes of partitions: "), (Silent, "the bytes of all partitions of orders: ")],
+    ("is_denied", "words"),
+    [(True, "the bytes of partitions: "), (False, "the bytes of all partitions of orders: ")],
 )
-def test_offsets_are_known_without_sizes(kind: type[MemoryCluster], words: str) -> None:
-    cluster = kind()
-    create_topic(cluster, "orders", 1)
-    cluster.write("orders", 0, 7, WRITTEN)
-    reading = read_logs(cluster, {"orders": 1}, NOW)
-    assert reading.logs == {"orders": (PartitionLog(0, 0, 7, None, 0, WRITTEN),)}
+def test_offsets_are_known_without_sizes(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch, is_denied: bool, words: str
+) -> None:
+    def read_sizes(*_: object) -> dict[TopicPartition, int]:
+        if is_denied:
+            raise PermissionDenied("this account may not DESCRIBE the cluster")
+        return {}  # brokers leave out what the account may not know
+
+    monkeypatch.setattr(cluster, "partition_sizes", read_sizes)
+    cluster.write("payments", 0, 7, WRITTEN)
+    reading = read_logs(cluster, {"payments": 1}, NOW)
+    assert reading.logs == {"payments": (PartitionLog(0, 0, 7, None, 0, WRITTEN),)}
     (note,) = reading.notes
-    assert note.startswith(words)
-
-
-# --- what manifests say ----------------------------------------------------------------------------
+    assert note.startswith(words.replace("orders", "payments"))
 
 
 def test_limits_and_partitions_are_those_of_the_manifest() -> None:
@@ -214,23 +190,18 @@ def test_limits_and_partitions_are_those_of_the_manifest() -> None:
 
 
 def test_readers_are_groups_whose_members_are_known() -> None:
-    client = "partition.assignment.strategy"
+    sticky = {"partition.assignment.strategy": "sticky,range"}
+    ranged = {"client": {"group.remote.assignor": "range"}, "protocol": "consumer"}
     desired = [
         group("classic", "orders", members={"expected": 3}),
-        group("sticky", "a", "orders", members={"expected": 4}, client={client: "sticky,range"}),
+        group("sticky", "a", "orders", members={"expected": 4}, client=sticky),
         group("next", "orders", protocol="consumer", members={"expected": 2}),
-        group(
-            "ranged",
-            "orders",
-            protocol="consumer",
-            members={"expected": 5},
-            client={"group.remote.assignor": "range"},
-        ),
+        group("ranged", "orders", members={"expected": 5}, **ranged),
         group("elsewhere", "payments", members={"expected": 3}),
         group("unsaid", "orders"),
         group("most", "orders", members={"max": 3}),
         group("shared", "orders", protocol="share", members={"expected": 3}),
-        Desired(ResourceRef("ConsumerGroup", "gone"), None, Intent(spec={"topics": ["orders"]})),
+        replace(group("gone", "orders"), state=None),
     ]
     assert find_reader_groups(desired, "orders") == (
         ReaderGroup("classic", "range", 3),

@@ -53,7 +53,6 @@ def test_replica_lies_in_one_directory_of_a_volume_that_is_online() -> None:
 
 
 def test_what_is_not_known_of_disks_is_doubted_and_not_refused() -> None:
-    # What is not known is doubted not refused.
     unknown = build_space(b3="not authorised")
     assert unknown.shortage(3, build_copies(10_000)) is None
     assert "not authorised" in str(unknown.doubt(3, build_copies(1)))

@@ -34,7 +34,6 @@ def test_other_fields_are_of_no_partition(path: str) -> None:
 
 
 def test_state_has_own_configs_and_committed_offsets() -> None:
-    # The state has own configs and committed offsets.
     positions = (Position("orders.v1", 0, 4), Position("orders.v1", 1, 0), Position("unread", 0, None))
     group = Group("g", "classic", "Empty", positions=positions)
     assert observed_state(group, {"consumer.session.timeout.ms": "50000", "share.secret": None}) == {

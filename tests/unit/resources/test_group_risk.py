@@ -92,8 +92,6 @@ def judge_group_deletion(
     return judge_deletion(build_observed(group, configs), facts)
 
 
-# --- configs -----------------------------------------------------------------------------------------
-
 SESSIONS = [f"{protocol}.session.timeout.ms" for protocol in ("consumer", "share", "streams")]
 HEARTBEATS = [f"{protocol}.heartbeat.interval.ms" for protocol in ("consumer", "share", "streams")]
 LONG_SESSIONS = dict.fromkeys(SESSIONS, "45000")
@@ -171,8 +169,6 @@ def test_config_that_nobody_classified_is_not_safe(monkeypatch: pytest.MonkeyPat
     assert (assessment.risk, assessment.hazard) == (Risk.DISRUPTIVE, "unknown-config")
 
 
-# --- offsets and deletions ---------------------------------------------------------------------------
-
 RESETS: list[tuple[FieldValue, FieldValue]] = [
     (0, 1_234_567),
     (1_234_567, 1_234_566),
@@ -226,9 +222,6 @@ def test_deletion_is_destructive_and_shows_how_to_keep_offsets() -> None:
     assert DELETIONS["configs"].remedy is None
 
 
-# --- fields ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("path", "one", "other", "is_equal"),
     [
@@ -243,7 +236,7 @@ def test_deletion_is_destructive_and_shows_how_to_keep_offsets() -> None:
         (f"config.{TIMEOUT}", None, "45000", False),
     ],
 )
-def test_values_are_compared_by_what_they_mean(
+def test_values_are_compared_by_meaning(
     path: str, one: FieldValue, other: FieldValue, is_equal: bool
 ) -> None:
     assert KIND.field(path).equal(one, other) is is_equal
@@ -256,8 +249,6 @@ def test_defaults_and_order_of_fields() -> None:
     paths = ["offsets.a:10", "offsets.a:9", "offsets.a", "config.share.isolation.level"]
     assert sorted(paths, key=field_order(KIND)) == paths[::-1]
 
-
-# --- plans -------------------------------------------------------------------------------------------
 
 START: Values = {f"config.{TIMEOUT}": "50000", "offsets.orders": "earliest"}
 CONFIGURED = {TIMEOUT: "50000"}
@@ -319,8 +310,6 @@ def test_deletion_of_a_group(live: Group, intent: Intent, status: Status) -> Non
     assert (change.remedy == "stop its members first") is bool(live.members)
 
 
-# --- what stands against a change --------------------------------------------------------------------
-
 INITIAL = Update(REF, None, (FieldChange("offsets.orders", None, "earliest"),))
 RESET = Update(REF, None, (FieldChange("offsets.orders:0", 5, 0),))
 CREATION, DELETION = Create(REF, {"offsets.orders": "latest"}), Delete(REF, None, {}, SAFE)
@@ -354,9 +343,6 @@ def test_members_do_not_stand_against_configs() -> None:
     config = Update(REF, None, (FieldChange(f"config.{TIMEOUT}", None, "50000"),))
     assert GROUP.find_obstacle(config, in_use) is None
     assert GROUP.find_obstacle(Create(REF, {"config.share.isolation.level": "x"}), in_use) is None
-
-
-# --- how it reads ------------------------------------------------------------------------------------
 
 
 def test_plans_of_groups_read_well(golden: SnapshotAssertion) -> None:

@@ -18,8 +18,6 @@ from kafkaform.resources.consumer_group.client import is_taken
 from kafkaform.resources.consumer_group.spec import normalise, resolve
 from tests.support.plans.specs import Reports, normalise_group, report_group, resolve_group
 
-# --- what rules read ---------------------------------------------------------------------------------
-
 WHOLE: Layer = {
     "topics": ["orders.v1", "payments.v1"],
     "protocol": "consumer",
@@ -36,20 +34,14 @@ WHOLE: Layer = {
 
 def test_rules_get_the_keys_of_the_manifest_with_numbers_and_canonical_texts() -> None:
     _, intent = resolve_group(WHOLE)
+    interval = {"max.poll.interval.ms": "300000"}
     assert intent.spec == {
-        "topics": ["orders.v1", "payments.v1"],
-        "protocol": "consumer",
+        **WHOLE,
         "members": {"expected": 6, "max": 12},
         "config": {"consumer.session.timeout.ms": "50000"},
-        "client": {
-            "max.poll.records": "200",
-            "max.poll.interval.ms": "300000",
-            "enable.auto.commit": "false",
-        },
+        "client": {"max.poll.records": "200", "enable.auto.commit": "false", **interval},
         "processing": {"maxTimePerRecord": 200},
-        "offsets": {"initial": "earliest"},
         "lag": {"maxRecords": 100_000, "maxTime": 600_000},
-        "guarantees": {"delivery": "at-least-once"},
         "downtime": {"max": 172_800_000},
     }
 
@@ -61,7 +53,6 @@ def test_durations_are_milliseconds_and_the_default_protocol_is_classic() -> Non
 
 
 def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
-    # Layers are merged setting by setting and topics are replaced.
     default: Layer = {"members": {"max": 3}, "client": {"max.poll.records": "10"}, "lag": {"maxTime": "1h"}}
     over: Layer = {"topics": ["other"], "members": {"expected": 1}, "client": {"fetch.min.bytes": "1KiB"}}
     spec = resolve_group(default, WHOLE, over)[1].spec
@@ -89,11 +80,7 @@ def test_layers_are_merged_setting_by_setting_and_null_takes_away() -> None:
     assert GROUP.reads(intent) == ("t",)
 
 
-# --- what the cluster holds --------------------------------------------------------------------------
-
-
 def test_group_has_configs_and_starts_in_each_topic_if_brokers_hold_any() -> None:
-    # The state is the configs and where to start in each topic.
     state, _ = resolve_group(WHOLE)
     assert state == {
         "config.consumer.session.timeout.ms": "50000",
@@ -137,77 +124,61 @@ def test_every_group_config_of_kafka_can_be_declared_by_its_default(name: str) -
     assert normalise_group({"config": {name: key.default}})["config"] == {name: key.default}
 
 
-# --- what is wrong -----------------------------------------------------------------------------------
-
 BELONG_TO_THE_APPLICATION = (
-    "bootstrap.servers",
-    "config.providers",
-    "interceptor.classes",
-    "key.deserializer",
-    "metric.reporters",
-    "sasl.jaas.config",
-    "security.protocol",
-    "ssl.keystore.location",
-    "ssl.not.known.yet",
+    *("bootstrap.servers", "config.providers", "interceptor.classes", "key.deserializer", "metric.reporters"),
+    *("sasl.jaas.config", "security.protocol", "ssl.keystore.location", "ssl.not.known.yet"),
     "value.deserializer",
 )
 SHARE: Layer = {"protocol": "share", "offsets": {"initial": "earliest"}}
 ASSIGNOR = "partition.assignment.strategy"
 
-Problem = tuple[Layer, tuple[str | int, ...], bool]
-"""A layer, the path of what is wrong in it, and whether the key is, and not its value."""
+TOPICS = ("orders.*", "", ".", "..", "a:1", "a b", "x" * 250)
+PROPERTIES = (
+    *("max.poll.record", "consumer.session.timeout.ms", "zzz", "group.id", "group.protocol"),
+    "internal.throw.on.fetch.stable.offset.unsupported",
+    *BELONG_TO_THE_APPLICATION,
+)
 
 
-def refuse_topic(name: str) -> Problem:
-    return {"topics": ["fine", name]}, ("topics", 1), False
+def build_layer(section: str, value: object) -> Layer:
+    return {section: value}
 
 
-def refuse_property(name: str) -> Problem:
-    return {"client": {name: "hunter2"}}, ("client", name), True
-
-
-PROBLEMS: list[Problem] = [
-    ({"members": {"expected": 3, "max": 2}}, ("members", "expected"), False),
-    (SHARE, ("offsets", "initial"), False),
-    *map(refuse_topic, ("orders.*", "", ".", "..", "a:1", "a b", "x" * 250)),
+PROBLEMS: list[Layer] = [
+    {"members": {"expected": 3, "max": 2}},
+    SHARE,
+    *(build_layer("topics", ["fine", name]) for name in TOPICS),
     # values
-    ({"config": {"consumer.session.timeout.ms": "x"}}, ("config", "consumer.session.timeout.ms"), False),
-    ({"config": {"share.delivery.count.limit": "1"}}, ("config", "share.delivery.count.limit"), False),
-    ({"client": {"max.poll.records": "many"}}, ("client", "max.poll.records"), False),
-    ({"client": {"max.poll.records": ["1"]}}, ("client", "max.poll.records"), False),
-    ({"client": {"auto.offset.reset": "oldest"}}, ("client", "auto.offset.reset"), False),
-    ({"client": {ASSIGNOR: "cooperative_sticky"}}, ("client", ASSIGNOR), False),
-    ({"client": {ASSIGNOR: "zzz"}}, ("client", ASSIGNOR), False),
-    ({"processing": {"maxTimePerRecord": "soon"}}, ("processing", "maxTimePerRecord"), False),
-    ({"lag": {"maxTime": -1}}, ("lag", "maxTime"), False),
-    ({"downtime": {"max": "2 months"}}, ("downtime", "max"), False),
-    ({"offsets": {"initial": "erliest"}}, ("offsets", "initial"), False),
-    ({"offsets": {"initial": "17"}}, ("offsets", "initial"), False),
-    ({"offsets": {"initial": "2026-11-01T00:00:00"}}, ("offsets", "initial"), False),
+    {"config": {"consumer.session.timeout.ms": "x"}},
+    {"config": {"share.delivery.count.limit": "1"}},
+    {"client": {"max.poll.records": "many"}},
+    {"client": {"max.poll.records": ["1"]}},
+    {"client": {"auto.offset.reset": "oldest"}},
+    {"client": {ASSIGNOR: "cooperative_sticky"}},
+    {"client": {ASSIGNOR: "zzz"}},
+    {"processing": {"maxTimePerRecord": "soon"}},
+    {"lag": {"maxTime": -1}},
+    {"downtime": {"max": "2 months"}},
+    {"offsets": {"initial": "erliest"}},
+    {"offsets": {"initial": "17"}},
+    {"offsets": {"initial": "2026-11-01T00:00:00"}},
     # names that do not belong there
-    ({"config": {"consumer.session.timout.ms": "1"}}, ("config", "consumer.session.timout.ms"), True),
-    ({"config": {"max.poll.records": "1"}}, ("config", "max.poll.records"), True),
-    ({"config": {"zzz": "1"}}, ("config", "zzz"), True),
-    *map(refuse_property, ("max.poll.record", "consumer.session.timeout.ms", "zzz")),
-    *map(refuse_property, ("group.id", "group.protocol")),
-    refuse_property("internal.throw.on.fetch.stable.offset.unsupported"),
-    *map(refuse_property, BELONG_TO_THE_APPLICATION),
+    {"config": {"consumer.session.timout.ms": "1"}},
+    {"config": {"max.poll.records": "1"}},
+    {"config": {"zzz": "1"}},
+    *(build_layer("client", {name: "hunter2"}) for name in PROPERTIES),
 ]
 
 
-@pytest.mark.parametrize(("layer", "path", "is_key"), PROBLEMS, ids=[str(layer) for layer, *_ in PROBLEMS])
-def test_problem_of_a_spec_has_a_place(layer: Layer, path: tuple[str | int, ...], is_key: bool) -> None:
-    assert [(place, key) for place, _, _, key in report_group(layer)] == [(path, is_key)]
-
-
-def test_messages_of_problems(golden: SnapshotAssertion) -> None:
+def test_problems_of_a_spec(golden: SnapshotAssertion) -> None:
+    """Each with its path, and whether the key is wrong or its value."""
     reports = Reports()
     resolve({}, reports)
-    for layer, *_ in PROBLEMS:
-        reports += report_group(layer)
-    messages = {f"{message} ({hint})" if hint else message: "" for _, message, hint, _ in reports}
-    assert "hunter2" not in str(messages)
-    assert "\n".join(messages) == golden(name="problems.txt")
+    for layer in PROBLEMS:
+        (report,) = report_group(layer)
+        reports.append(report)
+    assert "hunter2" not in str(reports)
+    assert reports.describe() == golden(name="problems.txt")
 
 
 def test_bad_value_is_left_out() -> None:
@@ -225,23 +196,19 @@ def test_limit_that_is_met_is_no_problem(layer: Layer) -> None:
 
 
 def test_no_property_that_loads_code_or_is_a_secret_is_taken() -> None:
+    forbidden = (".class", ".classes", ".reporters", ".providers", ".password")
     for key in filter(lambda key: is_taken(key.name), kafka_configs.consumer_configs().values()):
         assert key.type not in {kafka_configs.ConfigType.CLASS, kafka_configs.ConfigType.PASSWORD}, key.name
-        assert not key.name.endswith((".class", ".classes", ".reporters", ".providers", ".password")), (
-            key.name
-        )
+        assert not key.name.endswith(forbidden), key.name
 
-
-# --- from a file -------------------------------------------------------------------------------------
 
 HEAD = "apiVersion: kafkaform/v1\nkind: ConsumerGroup\nmetadata: {name: g}\nspec:\n  topics: [t]\n"
 
 
-def load_group(text: str, folder: Path, environment: str | None = None, **defaults: Layer) -> Desired:
+def load_group(text: str, folder: Path) -> Desired:
     path = folder / "g.yaml"
     path.write_text(HEAD + text, "utf-8")
-    layers = {"ConsumerGroup": tuple(defaults.values())}
-    (desired,) = load([path], Context(("dev", "prod"), environment, layers))
+    (desired,) = load([path], Context())
     return desired
 
 
@@ -254,27 +221,6 @@ def test_time_needs_no_quotes(tmp_path: Path, quote: str) -> None:
 def test_values_mean_what_is_written(tmp_path: Path) -> None:
     desired = load_group("  client: {group.instance.id: 010, enable.auto.commit: false}\n", tmp_path)
     assert desired.intent.spec["client"] == {"group.instance.id": "010", "enable.auto.commit": "false"}
-
-
-def test_overrides_reach_single_settings(tmp_path: Path) -> None:
-    text = (
-        "  members: {expected: 4, max: 8}\n  config: {consumer.session.timeout.ms: 50s}\n"
-        "  overrides:\n    dev: {members: {expected: 1}, config: {consumer.session.timeout.ms: null}}\n"
-    )
-    prod, dev = (load_group(text, tmp_path, name) for name in ("prod", "dev"))
-    assert (prod.intent.spec["members"], dev.intent.spec["members"]) == (
-        {"expected": 4, "max": 8},
-        {"expected": 1, "max": 8},
-    )
-    assert prod.state == {"config.consumer.session.timeout.ms": "50000"}
-    assert dev.state == {"config.consumer.session.timeout.ms": None}
-
-
-def test_defaults_lie_under_every_manifest(tmp_path: Path) -> None:
-    desired = load_group(
-        "  lag: {maxRecords: 5}\n", tmp_path, base={"lag": {"maxRecords": 1, "maxTime": 60_000}}
-    )
-    assert desired.intent.spec["lag"] == {"maxRecords": 5, "maxTime": 60_000}
 
 
 def test_every_mistake_of_a_file_is_reported_in_one_run_with_its_place(tmp_path: Path) -> None:

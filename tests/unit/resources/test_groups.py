@@ -14,14 +14,11 @@ IDLE = Member("b")
     ("committed", "end", "lag"),
     [(4, 9, 5), (9, 9, 0), (0, 0, 0), (12, 9, 0), (None, 9, None), (4, None, None), (None, None, None)],
 )
-def test_lag_is_what_is_left_to_read_and_never_negative(
-    committed: int | None, end: int | None, lag: int | None
-) -> None:
+def test_lag_is_never_negative(committed: int | None, end: int | None, lag: int | None) -> None:
     assert Position("t", 0, committed, end=end).lag == lag
 
 
 def test_lag_idle_members_and_topics_are_what_is_known() -> None:
-    # The lag of a group is the sum over what is known.
     positions = (Position("t", 0, 4, end=9), Position("t", 1, None, end=9), Position("u", 0, 2, end=3))
     assert Group("g", "classic", "Empty", positions=positions).lag == 6
     assert Group("g", "classic", "Empty", positions=positions[:1]).lag == 5
@@ -47,7 +44,5 @@ def test_lag_idle_members_and_topics_are_what_is_known() -> None:
         ("NotReady", (), True),
     ],
 )
-def test_group_is_active_while_it_has_members_or_is_about_to(
-    state: str, members: tuple[Member, ...], active: bool
-) -> None:
+def test_group_with_members_is_active(state: str, members: tuple[Member, ...], active: bool) -> None:
     assert Group("g", "classic", state, members=members).active is active

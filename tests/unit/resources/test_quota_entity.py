@@ -111,28 +111,27 @@ def test_other_names_are_refused_with_the_right_one(name: str, snapshot: Snapsho
     assert str(refused.value) == snapshot
 
 
-def test_where_an_entity_has_no_limit_that_of_the_next_one_holds() -> None:
+BOTH, CLIENTS = "user=<default>,client-id=<default>", "client-id=<default>"
+
+
+@pytest.mark.parametrize(
+    ("name", "fallbacks"),
+    [
+        (
+            "user=a,client-id=b",
+            f"user=a,{CLIENTS} user=a user=<default>,client-id=b {BOTH} user=<default> client-id=b {CLIENTS}",
+        ),
+        ("user=a,client-id=<default>", f"user=a {BOTH} user=<default> client-id=<default>"),
+        ("user=a", f"{BOTH} user=<default> client-id=<default>"),
+        ("user=<default>,client-id=b", f"{BOTH} user=<default> client-id=b client-id=<default>"),
+        (BOTH, "user=<default> client-id=<default>"),
+        ("user=<default>", "client-id=<default>"),
+        ("client-id=b", "client-id=<default>"),
+        ("client-id=<default>", ""),
+        ("ip=::1", "ip=<default>"),
+        ("ip=<default>", ""),
+    ],
+)
+def test_limit_of_the_next_entity_holds(name: str, fallbacks: str) -> None:
     """The order of Kafka's documentation, of those that hold for all clients of an entity."""
-
-    def fallbacks(name: str) -> list[str]:
-        return [entity.name for entity in parse_entity(name).fallbacks()]
-
-    both, user, client = "user=<default>,client-id=<default>", "user=<default>", "client-id=<default>"
-    assert fallbacks("user=a,client-id=b") == [
-        "user=a,client-id=<default>",
-        "user=a",
-        "user=<default>,client-id=b",
-        both,
-        user,
-        "client-id=b",
-        client,
-    ]
-    assert fallbacks("user=a,client-id=<default>") == ["user=a", both, user, client]
-    assert fallbacks("user=a") == [both, user, client]
-    assert fallbacks("user=<default>,client-id=b") == [both, user, "client-id=b", client]
-    assert fallbacks(both) == [user, client]
-    assert fallbacks(user) == [client]
-    assert fallbacks("client-id=b") == [client]
-    assert fallbacks(client) == []
-    assert fallbacks("ip=::1") == ["ip=<default>"]
-    assert fallbacks("ip=<default>") == []
+    assert [entity.name for entity in parse_entity(name).fallbacks()] == fallbacks.split()

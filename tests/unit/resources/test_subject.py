@@ -61,31 +61,25 @@ def test_file_is_the_schema(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        pytest.param({}, "spec.schema is missing", id="none"),
-        pytest.param({"schema": "{nonsense"}, "not JSON", id="not-json"),
-        pytest.param({"schema": '{"fields": []}'}, "a type is missing", id="no-type"),
-        pytest.param({"schema": '{"type": "record", "fields": []}'}, "has no name", id="no-name"),
-        pytest.param({"schema": '{"type": "record", "name": "A"}'}, "no list of fields", id="no-fields"),
-        pytest.param(
-            {"schema": '{"type": "object", "properties": {}}'}, "schemaType: JSON", id="json-schema"
-        ),
-        pytest.param(
-            {"schema": AVRO.replace("}]", '}, {"name": "id", "type": "int"}]')}, "twice", id="twice"
-        ),
-        pytest.param({"schema": {"file": "none.avsc"}}, "No such file", id="no-file"),
-        pytest.param({"schema": {"file": "../../outside.avsc"}}, "outside", id="outside"),
-        pytest.param({"schema": {"file": "/etc/hostname"}}, "outside", id="absolute"),
-        pytest.param({"schema": {"file": "link.avsc"}}, "outside", id="link"),
-        pytest.param({"schema": {"file": "large.avsc"}}, "larger than 1 MiB", id="large"),
-        pytest.param({"schema": {"file": "binary.avsc"}}, "UTF-8", id="binary"),
-        pytest.param({"schema": {"path": "a"}}, "unknown field", id="no-such-key"),
-        pytest.param({"schema": AVRO, "compatibility": "BACKWARDS"}, "BACKWARD", id="level"),
-        pytest.param({"schema": AVRO, "references": [{"name": "a"}]}, "subject", id="reference"),
+        ({}, "spec.schema is missing"),
+        ({"schema": "{nonsense"}, "not JSON"),
+        ({"schema": '{"fields": []}'}, "a type is missing"),
+        ({"schema": '{"type": "record", "fields": []}'}, "has no name"),
+        ({"schema": '{"type": "record", "name": "A"}'}, "no list of fields"),
+        ({"schema": '{"type": "object", "properties": {}}'}, "schemaType: JSON"),
+        ({"schema": AVRO.replace("}]", '}, {"name": "id", "type": "int"}]')}, "twice"),
+        ({"schema": {"file": "none.avsc"}}, "No such file"),
+        ({"schema": {"file": "../../outside.avsc"}}, "outside"),
+        ({"schema": {"file": "/etc/hostname"}}, "outside"),
+        ({"schema": {"file": "link.avsc"}}, "outside"),
+        ({"schema": {"file": "large.avsc"}}, "larger than 1 MiB"),
+        ({"schema": {"file": "binary.avsc"}}, "UTF-8"),
+        ({"schema": {"path": "a"}}, "unknown field"),
+        ({"schema": AVRO, "compatibility": "BACKWARDS"}, "BACKWARD"),
+        ({"schema": AVRO, "references": [{"name": "a"}]}, "subject"),
     ],
 )
-def test_invalid_subject_is_refused_at_its_place(
-    spec: dict[str, object], expected: str, tmp_path: Path
-) -> None:
+def test_invalid_subject_is_refused(spec: dict[str, object], expected: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "topics").mkdir(parents=True)
     (tmp_path / "outside.avsc").write_text(AVRO)
@@ -110,9 +104,7 @@ def test_files_of_a_branch_stay_inside_its_checkout(tmp_path: Path) -> None:
     assert "outside" in error.value.problems[0].message
 
 
-def avro(
-    *fields: str, schema_type: str = "AVRO", reference: SchemaReference | None = None
-) -> RegisteredSchema:
+def avro(*fields: str, reference: SchemaReference | None = None) -> RegisteredSchema:
     """Return a record of fields such as `id: "string" = "x"`, in Avro's terms."""
     listed = []
     for each in fields:
@@ -122,98 +114,76 @@ def avro(
             {"name": name, "type": json.loads(type_)} | ({"default": json.loads(default)} if default else {})
         )
     text = json.dumps({"type": "record", "name": "Order", "fields": listed})
-    return RegisteredSchema(text, schema_type, () if reference is None else (reference,))
+    return RegisteredSchema(text, references=() if reference is None else (reference,))
 
 
 MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}'
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        pytest.param(
-            avro('id: "string"'),
-            avro('id: "string"', 'total: "int"'),
-            "field total added: int, no default",
-            id="added",
-        ),
-        pytest.param(avro('id: "string"', 'a: "int"'), avro('id: "string"'), "field a removed", id="removed"),
-        pytest.param(
-            avro('a: "int"'), avro('a: "long"'), "field a: int, no default → long, no default", id="type"
-        ),
-        pytest.param(
-            avro('a: ["null", "int"]'),
-            avro('a: ["null", "int"] = null'),
-            "field a: null or int, no default → null or int, default null",
-            id="default",
-        ),
-        pytest.param(
-            avro(f"a: {MONEY}"),
-            avro(f"a: {MONEY.replace('long', 'int')}"),
-            "field a.cents: long, no default → int, no default",
-            id="nested",
-        ),
-        pytest.param(
-            avro('a: {"type": "array", "items": "string"}'),
-            avro('a: {"type": "map", "values": "string"}'),
-            "field a: array of string, no default → map of string, no default",
-            id="container",
-        ),
-        pytest.param(
-            avro('a: {"type": "enum", "name": "E", "symbols": ["X"]}'),
-            avro('a: {"type": "enum", "name": "E", "symbols": ["X", "Y"]}'),
-            "field a: enum of X, no default → enum of X, Y, no default",
-            id="enum",
-        ),
-        pytest.param(
-            avro('a: {"type": "long", "logicalType": "timestamp-millis"}'),
-            avro('a: "long"'),
-            "field a: long (timestamp-millis), no default → long, no default",
-            id="logical-type",
-        ),
-        pytest.param(
-            RegisteredSchema('"string"'),
-            RegisteredSchema('"bytes"'),
-            "schema: string → bytes",
-            id="primitive",
-        ),
-        pytest.param(
-            avro('a: "int"'),
-            avro('a: "int"', reference=SchemaReference("Money", "money", 2)),
-            "references changed",
-            id="references",
-        ),
-        pytest.param(
-            RegisteredSchema('{"properties": {"a": {"type": "string"}}}', "JSON"),
-            RegisteredSchema('{"properties": {"a": {"type": "string"}}, "required": ["a"]}', "JSON"),
-            "field a: string, optional → string, required",
-            id="json-schema",
-        ),
-        pytest.param(
-            RegisteredSchema("message A {\n}\n", "PROTOBUF"),
-            RegisteredSchema("message A {\n  int32 b = 1;\n}\n", "PROTOBUF"),
-            "1 line added, 0 removed",
-            id="protobuf",
-        ),
-        pytest.param(
-            avro('a: "int"'),
-            RegisteredSchema("message A {}", "PROTOBUF"),
-            "schemaType AVRO → PROTOBUF",
-            id="other-type",
-        ),
-        pytest.param(
-            avro(*(f'f{n}: "int"' for n in range(7))),
-            avro(),
-            "field f0 removed; field f1 removed; field f2 removed; field f3 removed; field f4 removed; "
-            "and 2 further differences",
-            id="many",
-        ),
-    ],
-)
-def test_difference_is_described_by_field(
-    before: RegisteredSchema, after: RegisteredSchema, expected: str
-) -> None:
+CENTS = MONEY.replace("long", "int")
+ARRAY, MAP = '{"type": "array", "items": "string"}', '{"type": "map", "values": "string"}'
+ENUM = '{"type": "enum", "name": "E", "symbols": ["X"]}'
+TIMESTAMP = '{"type": "long", "logicalType": "timestamp-millis"}'
+BY_JSON = '{"properties": {"a": {"type": "string"}}}'
+A_INT = avro('a: "int"')
+SEVEN = avro(*(f'f{n}: "int"' for n in range(7)))
+DIFFERENCES: dict[str, tuple[RegisteredSchema, RegisteredSchema, str]] = {
+    "added": (A_INT, avro('a: "int"', 'total: "int"'), "field total added: int, no default"),
+    "removed": (A_INT, avro(), "field a removed"),
+    "type": (A_INT, avro('a: "long"'), "field a: int, no default → long, no default"),
+    "default": (
+        avro('a: ["null", "int"]'),
+        avro('a: ["null", "int"] = null'),
+        "field a: null or int, no default → null or int, default null",
+    ),
+    "nested": (avro(f"a: {MONEY}"), avro(f"a: {CENTS}"), "field a.cents: long, no default → int, no default"),
+    "container": (
+        avro(f"a: {ARRAY}"),
+        avro(f"a: {MAP}"),
+        "field a: array of string, no default → map of string, no default",
+    ),
+    "enum": (
+        avro(f"a: {ENUM}"),
+        avro(f"a: {ENUM}".replace('"X"', '"X", "Y"')),
+        "field a: enum of X, no default → enum of X, Y, no default",
+    ),
+    "logical type": (
+        avro(f"a: {TIMESTAMP}"),
+        avro('a: "long"'),
+        "field a: long (timestamp-millis), no default → long, no default",
+    ),
+    "primitive": (RegisteredSchema('"string"'), RegisteredSchema('"bytes"'), "schema: string → bytes"),
+    "references": (
+        A_INT,
+        avro('a: "int"', reference=SchemaReference("Money", "money", 2)),
+        "references changed",
+    ),
+    "JSON schema": (
+        RegisteredSchema(BY_JSON, "JSON"),
+        RegisteredSchema(f'{BY_JSON[:-1]}, "required": ["a"]}}', "JSON"),
+        "field a: string, optional → string, required",
+    ),
+    "Protobuf": (
+        RegisteredSchema("message A {\n}\n", "PROTOBUF"),
+        RegisteredSchema("message A {\n  int32 b = 1;\n}\n", "PROTOBUF"),
+        "1 line added, 0 removed",
+    ),
+    "other type": (A_INT, RegisteredSchema("message A {}", "PROTOBUF"), "schemaType AVRO → PROTOBUF"),
+    "many": (
+        SEVEN,
+        avro(),
+        f"{'; '.join(f'field f{n} removed' for n in range(5))}; and 2 further differences",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), DIFFERENCES.values(), ids=DIFFERENCES)
+def test_difference_of_schemas(before: RegisteredSchema, after: RegisteredSchema, expected: str) -> None:
     assert describe_difference(before, after) == expected
+
+
+def refer(*references: SchemaReference) -> RegisteredSchema:
+    return RegisteredSchema("{}", references=references)
 
 
 @pytest.mark.parametrize(
@@ -223,22 +193,13 @@ def test_difference_is_described_by_field(
         (RegisteredSchema('["a", "b"]'), RegisteredSchema('["b", "a"]'), False),
         (RegisteredSchema("{}", "JSON"), RegisteredSchema("{}"), False),
         (RegisteredSchema("a", "PROTOBUF"), RegisteredSchema("b", "PROTOBUF"), False),
-        (
-            RegisteredSchema("{}", references=(SchemaReference("a", "s"),)),
-            RegisteredSchema("{}", references=(SchemaReference("a", "s", 3),)),
-            True,  # the latest version, whichever that is
-        ),
-        (
-            RegisteredSchema("{}", references=(SchemaReference("a", "s", 2),)),
-            RegisteredSchema("{}", references=(SchemaReference("a", "s", 3),)),
-            False,
-        ),
-        (RegisteredSchema("{}", references=(SchemaReference("a", "s"),)), RegisteredSchema("{}"), False),
+        # The latest version, whichever that is.
+        (refer(SchemaReference("a", "s")), refer(SchemaReference("a", "s", 3)), True),
+        (refer(SchemaReference("a", "s", 2)), refer(SchemaReference("a", "s", 3)), False),
+        (refer(SchemaReference("a", "s")), refer(), False),
     ],
 )
-def test_schemas_are_equal_by_meaning(
-    first: RegisteredSchema, second: RegisteredSchema, expected: bool
-) -> None:
+def test_equality_of_schemas(first: RegisteredSchema, second: RegisteredSchema, expected: bool) -> None:
     assert are_equal(first.to_value(), second.to_value()) == expected
 
 
@@ -291,11 +252,20 @@ def test_value_that_others_wrote_into_the_record_is_no_schema(value: str) -> Non
     assert not field.equal(value, RegisteredSchema(AVRO).to_value())
 
 
-def test_large_schema_is_recorded_by_its_digest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
-    dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
-    project.config(clusters={"dev": dev}, rules=QUIET)
+CLIENT = {"client": {"bootstrap.servers": "broker:9092"}}
+RECORDED = {**CLIENT, "audit": {"topic": False, "file": "record.jsonl"}}
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    """The cluster and the registry of the commands."""
+    memory = Connected()
+    monkeypatch.setattr(Session, "cluster", lambda _: memory)
+    return memory
+
+
+def test_large_schema_is_recorded_by_its_digest(project: Project, cluster: Connected) -> None:
+    project.config(clusters={"dev": RECORDED}, rules=QUIET)
     spec = {"schema": {"file": "../order.avsc"}, "compatibility": "FULL"}
     project.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
     file = project.folder / "order.avsc"
@@ -324,13 +294,8 @@ def test_large_schema_is_recorded_by_its_digest(project: Project, monkeypatch: p
     assert "schema registry no longer has" in lost.both
 
 
-def test_subject_is_deleted_permanently_after_its_deletion(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
-    dev = {"client": {"bootstrap.servers": "broker:9092"}, "audit": {"topic": False, "file": "record.jsonl"}}
-    project.config(clusters={"dev": dev}, rules=QUIET)
+def test_subject_is_purged_after_its_deletion(project: Project) -> None:
+    project.config(clusters={"dev": RECORDED}, rules=QUIET)
     run = partial(project.run, env={"KAFKAFORM_AUDIT": "true"})
 
     def declare(**spec: object) -> None:
@@ -364,13 +329,9 @@ def test_topic_of_a_subject() -> None:
     assert [find_topic(name) for name in names] == ["orders", "orders", None, None]
 
 
-def test_branch_that_changes_a_named_file_changes_the_subject(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+def test_changed_schema_file_changes_the_subject(project: Project) -> None:
     work = Work(project.folder)
-    project.config(clusters={"dev": {"client": {"bootstrap.servers": "broker:9092"}}}, rules=QUIET)
+    project.config(clusters={"dev": CLIENT}, rules=QUIET)
     spec = {"schema": {"file": "../schemas/order.avsc"}, "compatibility": "BACKWARD"}
     work.write("topics/orders.yaml", manifest("orders-value", spec, kind="Subject"))
     work.commit(**{"schemas/order.avsc": AVRO})
@@ -388,15 +349,11 @@ def test_branch_that_changes_a_named_file_changes_the_subject(
     ("environments", "is_shared"), [((), False), (("dev",), False), (("dev", "prod"), False), ((), True)]
 )
 def test_adoption_writes_the_named_file(
-    environments: tuple[str, ...], is_shared: bool, project: Project, monkeypatch: pytest.MonkeyPatch
+    environments: tuple[str, ...], is_shared: bool, project: Project, cluster: Connected
 ) -> None:
-    cluster = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
     settings = {"environments": [*environments]} if environments else {}
     where = {"environment": "dev"} if environments else {}
-    project.config(
-        clusters={"dev": {"client": {"bootstrap.servers": "b:9092"}, **where}}, rules=QUIET, **settings
-    )
+    project.config(clusters={"dev": {**CLIENT, **where}}, rules=QUIET, **settings)
     file = project.folder / "schemas" / "order.avsc"
     file.parent.mkdir()
     file.write_text(AVRO)
@@ -420,9 +377,7 @@ def test_adoption_writes_the_named_file(
     project.run("drift").needs(2 if is_shared else 0)
 
 
-def test_example_of_the_documentation_is_applied(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
+def test_example_of_the_documentation_is_applied(project: Project) -> None:
     shutil.copytree(ROOT / "docs" / "examples" / "subjects", project.folder, dirs_exist_ok=True)
     run = partial(project.run, env={"REGISTRY_URL": "http://memory"})
     assert "KF7" not in run("validate").needs(0).both
@@ -435,11 +390,9 @@ def test_example_of_the_documentation_is_applied(project: Project, monkeypatch: 
     assert "upgrade the consumers first: billing" in run("plan").needs(0).out
 
 
-def test_import_without_an_answer_of_the_registry_is_not_complete(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+def test_import_without_the_registry_is_incomplete(
+    project: Project, cluster: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: cluster)
     monkeypatch.setattr(cluster.registry, "handle", lambda *_: RegistryResponse(500, None))
     call = project.run("import", "--kind", "subject").needs(1)
     assert "could not list subjects" in call.both

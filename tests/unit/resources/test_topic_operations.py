@@ -12,7 +12,7 @@ from kafkaform import resources
 from kafkaform.cluster.kafka import readers
 from kafkaform.cluster.kafka.writer import WRITERS, UnvalidatedWriter
 from kafkaform.cluster.services import SERVICES
-from kafkaform.core.model import SAFE, Create, Delete, FieldChange, FieldValue, Update
+from kafkaform.core.model import SAFE, Create, Delete, FieldChange, State, Update
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.resources import KINDS
 from kafkaform.resources.replicas.operations import Reassign
@@ -25,64 +25,41 @@ from tests.support.plans.scenes import topic
 A = topic("a")
 
 
+RETENTION, SEGMENT, CLEANUP = "config.retention.ms", "config.segment.ms", "config.cleanup.policy"
+MIN_ISR = "config.min.insync.replicas"
+
+
 def test_create_sets_what_is_set() -> None:
-    state: dict[str, FieldValue] = {
-        "partitions": 6,
-        "replicationFactor": 3,
-        "config.retention.ms": "1000",
-        "config.cleanup.policy": "",
-        "config.segment.ms": None,
-    }
-    assert operations(Create(A, state)) == (
-        CreateTopic(A, 6, 3, {"retention.ms": "1000", "cleanup.policy": ""}),
-    )
+    counts: State = {"partitions": 6, "replicationFactor": 3}
+    change = Create(A, {**counts, RETENTION: "1000", CLEANUP: "", SEGMENT: None})
+    assert operations(change) == (CreateTopic(A, 6, 3, {"retention.ms": "1000", "cleanup.policy": ""}),)
 
 
 def test_update_alters_configs_before_it_adds_partitions() -> None:
-    change = Update(
-        A,
-        "id",
-        (
-            FieldChange("partitions", 3, 6),
-            FieldChange("config.retention.ms", "1", "2"),
-            FieldChange("config.segment.ms", "1", None),
-            FieldChange("config.cleanup.policy", None, ""),
-        ),
-    )
-    assert operations(change) == (
+    configs = ((RETENTION, "1", "2"), (SEGMENT, "1", None), (CLEANUP, None, ""))
+    fields = (FieldChange("partitions", 3, 6), *(FieldChange(*config) for config in configs))
+    assert operations(Update(A, "id", fields)) == (
         AlterConfigs(A, {"retention.ms": "2", "cleanup.policy": ""}, ("segment.ms",)),
         AddPartitions(A, 3, 6),
     )
 
 
 def test_deferred_fields_are_left_out_and_a_delete_goes_by_id() -> None:
-    # Deferred fields are left out.
-    change = Update(
-        A,
-        "id",
-        (
-            FieldChange("replicationFactor", 1, 3, deferred="later"),
-            FieldChange("config.min.insync.replicas", "1", "2", deferred="later"),
-            FieldChange("config.retention.ms", "1", "2"),
-        ),
-    )
-    assert operations(change) == (AlterConfigs(A, {"retention.ms": "2"}),)
-    assert operations(Update(A, "id", change.fields[:2])) == ()
+    replicas = FieldChange("replicationFactor", 1, 3, deferred="later")
+    min_isr = FieldChange(MIN_ISR, "1", "2", deferred="later")
+    retention = FieldChange(RETENTION, "1", "2")
+    altered = (AlterConfigs(A, {"retention.ms": "2"}),)
+    assert operations(Update(A, "id", (replicas, min_isr, retention))) == altered
+    assert operations(Update(A, "id", (replicas, min_isr))) == ()
     assert operations(Delete(A, "id", {"partitions": 3}, SAFE)) == (DeleteTopic(A, "id"),)
 
 
 def test_every_operation_has_a_writer_a_reader_and_its_words() -> None:
-    # Every operation has a writer and an effect in memory.
     packages = [name for _, name, is_package in iter_modules(resources.__path__) if is_package]
     modules = [import_module(f"{resources.__name__}.{name}.operations") for name in packages]
     classes = [found for module in modules for found in vars(module).values() if isinstance(found, type)]
     known = {found for found in classes if issubclass(found, Operation) and not isabstract(found)}
-    elsewhere = {
-        Reassign,
-        AlterSubject,
-        DeleteSubject,
-        PurgeSubject,
-    }  # by the reassigner, and by a schema registry
+    elsewhere = {Reassign, AlterSubject, DeleteSubject, PurgeSubject}  # by the reassigner and the registry
     assert {*WRITERS} == {*EFFECTS} == known - elsewhere
     # The brokers in memory are asked for a check where real ones are, and in the same order.
     checked = [sort for sort, writer in WRITERS.items() if not isinstance(writer, UnvalidatedWriter)]

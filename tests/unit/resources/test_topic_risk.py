@@ -36,42 +36,17 @@ NEVER = str(2**63 - 1)
 
 Values = dict[str, FieldValue]
 
-HAZARDS_BY_RISK = {
-    Risk.DISRUPTIVE: {
-        "cleanup-policy-removed",
-        "compaction-sooner",
-        "down-conversion-off",
-        "flush-interval",
-        "local-retention-cut",
-        "message-format",
-        "message-size-cut",
-        "min-isr-raise",
-        "partition-increase",
-        "recompression",
-        "remote-storage-off",
-        "replication-factor",
-        "segment-cut",
-        "timestamp-bound-cut",
-        "timestamp-type",
-        "tombstone-retention-cut",
-        "unknown-config",
-    },
-    Risk.DESTRUCTIVE: {
-        "cleanup-policy",
-        "compaction-lag-cut",
-        "compaction-start",
-        "delete",
-        "delete-by-name",
-        "min-isr-cut",
-        "partition-increase-compacted",
-        "remote-storage-delete",
-        "replication-factor-cut",
-        "retention-cut",
-        "unclean-election",
-    },
-    Risk.IMPOSSIBLE: {"partition-decrease"},
+DESTRUCTIVE = {
+    *("cleanup-policy", "compaction-lag-cut", "compaction-start", "delete", "delete-by-name", "min-isr-cut"),
+    *("partition-increase-compacted", "remote-storage-delete", "replication-factor-cut", "retention-cut"),
+    "unclean-election",
 }
-RISKS = {hazard: risk for risk, hazards in HAZARDS_BY_RISK.items() for hazard in hazards} | {"": Risk.SAFE}
+RISKS = {
+    **dict.fromkeys(HAZARDS, Risk.DISRUPTIVE),
+    **dict.fromkeys(DESTRUCTIVE, Risk.DESTRUCTIVE),
+    "partition-decrease": Risk.IMPOSSIBLE,
+    "": Risk.SAFE,
+}
 
 
 def judge_topic_deletion(
@@ -83,19 +58,33 @@ def judge_topic_deletion(
     )
 
 
-# --- changes -------------------------------------------------------------------------------------------
-
 DELETE: Values = {"cleanup.policy": "delete"}
 COMPACT: Values = {"cleanup.policy": "compact"}
+BOTH: Values = {"cleanup.policy": "compact,delete"}
 REMOTE: Values = {"remote.storage.enable": "true"}
+LOCAL: Values = {"remote.storage.enable": "false"}
+KEPT: Values = {**REMOTE, "remote.log.delete.on.disable": "false"}
+TIERED: Values = {**REMOTE, "retention.ms": "9", "local.retention.ms": "-2"}
 NEVER_COMPACTED: Values = {**COMPACT, "min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": NEVER}
 USUAL: Values = {**COMPACT, "min.cleanable.dirty.ratio": "0.5", "max.compaction.lag.ms": NEVER}
 STAMPED: Values = {**DELETE, "retention.ms": WEEK, "message.timestamp.type": "CreateTime"}
 APPENDED: Values = {**STAMPED, "message.timestamp.type": "LogAppendTime"}
 SIX: Values = {"partitions": 6, **DELETE}
 
+# A config, its value before and after, and the hazard of the change, or none.
+CONFIGS: list[tuple[str, FieldValue, FieldValue, str]] = [
+    ("unclean.leader.election.enable", "false", "true", "unclean-election"),
+    ("unclean.leader.election.enable", "false", None, "unclean-election"),
+    ("remote.log.delete.on.disable", "false", "true", "remote-storage-delete"),
+    ("message.timestamp.before.max.ms", "2", "1", "timestamp-bound-cut"),
+    ("message.timestamp.after.max.ms", "060000", "1", "timestamp-bound-cut"),
+    ("message.timestamp.difference.max.ms", "2", "1", "timestamp-bound-cut"),
+    ("message.downconversion.enable", "true", "False", "down-conversion-off"),
+]
+
 # What comes before, what is changed, and the hazard of the first changed field, or none.
 CASES: list[tuple[Values, Values, str]] = [
+    *(({name: before}, {name: after}, hazard) for name, before, after, hazard in CONFIGS),
     # partitions
     (SIX, {"partitions": 7}, "partition-increase"),
     (SIX, {"partitions": 12}, "partition-increase"),
@@ -123,11 +112,7 @@ CASES: list[tuple[Values, Values, str]] = [
     ({**DELETE, "retention.bytes": "-1"}, {"retention.bytes": str(2**30)}, "retention-cut"),
     ({"max.message.bytes": "10000"}, {"max.message.bytes": "9999"}, "message-size-cut"),
     ({**COMPACT, "min.compaction.lag.ms": WEEK}, {"min.compaction.lag.ms": DAY}, "compaction-lag-cut"),
-    (
-        {"cleanup.policy": "compact,delete", "retention.ms": DAY, "segment.ms": WEEK},
-        {"segment.ms": "3600000"},
-        "segment-cut",
-    ),
+    ({**BOTH, "retention.ms": DAY, "segment.ms": WEEK}, {"segment.ms": "3600000"}, "segment-cut"),
     (
         {"compression.type": "producer", "max.message.bytes": "1048588"},
         {"compression.type": "uncompressed"},
@@ -156,20 +141,20 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"retention.ms": "2"}, {"retention.ms": "1"}, "retention-cut"),  # nor is the policy
     ({**COMPACT, "retention.ms": "2"}, {"retention.ms": "1"}, ""),
     ({"cleanup.policy": "", "retention.ms": "2"}, {"retention.ms": "1"}, ""),
-    ({"cleanup.policy": "compact,delete", "retention.ms": "2"}, {"retention.ms": "1"}, "retention-cut"),
+    ({**BOTH, "retention.ms": "2"}, {"retention.ms": "1"}, "retention-cut"),
     ({**COMPACT, "retention.ms": "2"}, {"retention.ms": "1", **DELETE}, "retention-cut"),
     ({**DELETE, "retention.ms": "2"}, {"retention.ms": "1", **COMPACT}, "retention-cut"),
     # cleanup.policy
     (DELETE, COMPACT, "cleanup-policy"),
     (COMPACT, DELETE, "cleanup-policy"),
-    (DELETE, {"cleanup.policy": "compact,delete"}, "cleanup-policy"),
+    (DELETE, BOTH, "cleanup-policy"),
     ({"cleanup.policy": ""}, DELETE, "cleanup-policy"),
     ({}, DELETE, "cleanup-policy"),
     (DELETE, {"cleanup.policy": None}, "cleanup-policy"),
-    ({"cleanup.policy": "compact,delete"}, DELETE, "cleanup-policy-removed"),
+    (BOTH, DELETE, "cleanup-policy-removed"),
     (DELETE, {"cleanup.policy": ""}, "cleanup-policy-removed"),
     ({"cleanup.policy": "delete "}, DELETE, ""),
-    ({"cleanup.policy": "delete, compact"}, {"cleanup.policy": "compact,delete"}, ""),
+    ({"cleanup.policy": "delete, compact"}, BOTH, ""),
     # min.insync.replicas
     ({"min.insync.replicas": "2"}, {"min.insync.replicas": "1"}, "min-isr-cut"),
     ({"min.insync.replicas": "3"}, {"min.insync.replicas": "1"}, "min-isr-cut"),
@@ -180,43 +165,16 @@ CASES: list[tuple[Values, Values, str]] = [
     ({}, {"min.insync.replicas": "1"}, "min-isr-cut"),
     ({}, {"min.insync.replicas": "2"}, "min-isr-raise"),
     # unclean election
-    (
-        {"unclean.leader.election.enable": "false"},
-        {"unclean.leader.election.enable": "true"},
-        "unclean-election",
-    ),
-    (
-        {"unclean.leader.election.enable": "false"},
-        {"unclean.leader.election.enable": None},
-        "unclean-election",
-    ),
     ({}, {"unclean.leader.election.enable": "true"}, "unclean-election"),
     ({"unclean.leader.election.enable": "true"}, {"unclean.leader.election.enable": "false"}, ""),
     ({"unclean.leader.election.enable": "TRUE"}, {"unclean.leader.election.enable": "true"}, ""),
     # remote storage
-    (
-        {**REMOTE, "remote.log.delete.on.disable": "true"},
-        {"remote.storage.enable": "false"},
-        "remote-storage-delete",
-    ),
-    (REMOTE, {"remote.storage.enable": "false"}, "remote-storage-delete"),
-    (
-        {**REMOTE, "remote.log.delete.on.disable": "false"},
-        {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"},
-        "remote-storage-delete",
-    ),
-    (
-        {**REMOTE, "remote.log.delete.on.disable": "false"},
-        {"remote.storage.enable": "false"},
-        "remote-storage-off",
-    ),
-    ({"remote.storage.enable": "false"}, {"remote.storage.enable": "true"}, ""),
-    ({"remote.storage.enable": "false"}, {"remote.storage.enable": None}, ""),
-    (
-        {"remote.log.delete.on.disable": "false"},
-        {"remote.log.delete.on.disable": "true"},
-        "remote-storage-delete",
-    ),
+    ({**REMOTE, "remote.log.delete.on.disable": "true"}, LOCAL, "remote-storage-delete"),
+    (REMOTE, LOCAL, "remote-storage-delete"),
+    (KEPT, {**LOCAL, "remote.log.delete.on.disable": "true"}, "remote-storage-delete"),
+    (KEPT, LOCAL, "remote-storage-off"),
+    (LOCAL, {"remote.storage.enable": "true"}, ""),
+    (LOCAL, {"remote.storage.enable": None}, ""),
     ({"remote.log.delete.on.disable": "true"}, {"remote.log.delete.on.disable": "false"}, ""),
     # what is refused, or missed, from now on
     ({"max.message.bytes": "2"}, {"max.message.bytes": "1"}, "message-size-cut"),
@@ -225,34 +183,14 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"delete.retention.ms": "2"}, {"delete.retention.ms": "1"}, "tombstone-retention-cut"),
     ({"delete.retention.ms": "1"}, {"delete.retention.ms": "2"}, ""),
     ({**DELETE, "delete.retention.ms": "2"}, {"delete.retention.ms": "1"}, ""),
-    (
-        {"message.timestamp.before.max.ms": "2"},
-        {"message.timestamp.before.max.ms": "1"},
-        "timestamp-bound-cut",
-    ),
     ({"message.timestamp.before.max.ms": "1"}, {"message.timestamp.before.max.ms": "2"}, ""),
-    (
-        {"message.timestamp.after.max.ms": "060000"},
-        {"message.timestamp.after.max.ms": "1"},
-        "timestamp-bound-cut",
-    ),
     ({"message.timestamp.after.max.ms": "1"}, {"message.timestamp.after.max.ms": "1"}, ""),
     # what Kafka knows nothing of, and what cannot hurt
     ({}, {"confluent.tier.enable": "true"}, "unknown-config"),
     # what Kafka retired
-    (
-        {"message.timestamp.difference.max.ms": "2"},
-        {"message.timestamp.difference.max.ms": "1"},
-        "timestamp-bound-cut",
-    ),
     ({"message.timestamp.difference.max.ms": "1"}, {"message.timestamp.difference.max.ms": "2"}, ""),
     ({"message.format.version": "3.0"}, {"message.format.version": None}, "message-format"),
     ({"message.format.version": "2.8"}, {"message.format.version": "3.0"}, "message-format"),
-    (
-        {"message.downconversion.enable": "true"},
-        {"message.downconversion.enable": "False"},
-        "down-conversion-off",
-    ),
     ({"message.downconversion.enable": "false"}, {"message.downconversion.enable": "true"}, ""),
     # what brokers recompress
     ({"compression.type": "producer"}, {"compression.type": "zstd"}, "recompression"),
@@ -272,11 +210,7 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"preallocate": "false"}, {"preallocate": "true"}, ""),
     # what compaction deletes
     ({**COMPACT, "min.compaction.lag.ms": WEEK}, {"min.compaction.lag.ms": "0"}, "compaction-lag-cut"),
-    (
-        {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": "2"},
-        {"min.compaction.lag.ms": None},
-        "compaction-lag-cut",
-    ),
+    ({**BOTH, "min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": None}, "compaction-lag-cut"),
     ({"min.compaction.lag.ms": "2"}, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
     (COMPACT, {"min.compaction.lag.ms": "1"}, "compaction-lag-cut"),
     (
@@ -324,30 +258,22 @@ CASES: list[tuple[Values, Values, str]] = [
     ({"flush.messages": NEVER}, {"flush.messages": "1"}, "flush-interval"),
     ({"flush.messages": "1"}, {"flush.messages": "01"}, ""),
     # what brokers keep beside remote storage
-    (
-        {**REMOTE, "retention.ms": "9", "local.retention.ms": "-2"},
-        {"local.retention.ms": "8"},
-        "local-retention-cut",
-    ),
-    ({**REMOTE, "retention.ms": "9", "local.retention.ms": "-2"}, {"local.retention.ms": "9"}, ""),
+    (TIERED, {"local.retention.ms": "8"}, "local-retention-cut"),
+    (TIERED, {"local.retention.ms": "9"}, ""),
     ({**REMOTE, "retention.ms": "9", "local.retention.ms": "8"}, {"local.retention.ms": "-2"}, ""),
     (
         {"retention.bytes": "-1", "local.retention.bytes": "-2"},
         {"local.retention.bytes": "8"},
         "local-retention-cut",
     ),
-    ({"remote.storage.enable": "false", "local.retention.ms": "9"}, {"local.retention.ms": "1"}, ""),
+    ({**LOCAL, "local.retention.ms": "9"}, {"local.retention.ms": "1"}, ""),
     (
         {**REMOTE, "remote.log.copy.disable": "false"},
         {"remote.log.copy.disable": "true"},
         "remote-storage-off",
     ),
     ({**REMOTE, "remote.log.copy.disable": "true"}, {"remote.log.copy.disable": "false"}, ""),
-    (
-        {"remote.storage.enable": "false", "remote.log.copy.disable": "false"},
-        {"remote.log.copy.disable": "true"},
-        "",
-    ),
+    ({**LOCAL, "remote.log.copy.disable": "false"}, {"remote.log.copy.disable": "true"}, ""),
 ]
 
 
@@ -365,8 +291,6 @@ def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     assert find_unreadable_misuse(assessments) == []
     assert render_assessments(assessments) == golden(name="hazards.txt")
 
-
-# --- partitions and deletions ------------------------------------------------------------------------
 
 PAIRS = [(a, b) for a in range(1, 25) for b in range(1, 25)] + [(6, 12), (7, 11), (100, 101), (12, 30)]
 
@@ -390,24 +314,21 @@ def test_share_of_keys_that_move_by_brute_force() -> None:
         ("delete", 3, False, "partition-decrease"),
     ],
 )
-def test_partitions_are_judged_by_whether_records_have_keys(
-    policy: str, after: int, keyed: bool, hazard: str
-) -> None:
+def test_partitions_are_judged_by_keys(policy: str, after: int, keyed: bool, hazard: str) -> None:
     before: Values = {"partitions": 6, "cleanup.policy": policy}
     assessment = judge_topic_change(before, {"partitions": after}, keyed=keyed)
     assert (assessment.risk, assessment.hazard) == (RISKS[hazard], hazard)
     assert "(if records have keys)" not in assessment.reason
 
 
-@pytest.mark.parametrize(
-    ("uid", "partitions", "hazard"),
-    [("id", 12, "delete"), ("id", None, "delete"), (None, 12, "delete-by-name")],
-)
-def test_deletion_is_judged_by_whether_topics_have_ids(
-    uid: str | None, partitions: int | None, hazard: str
-) -> None:
-    assessment = judge_topic_deletion(uid, partitions)
-    assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, hazard)
+def test_deletion_is_judged_by_whether_topics_have_ids() -> None:
+    for uid, partitions, hazard in (
+        ("id", 12, "delete"),
+        ("id", None, "delete"),
+        (None, 12, "delete-by-name"),
+    ):
+        assessment = judge_topic_deletion(uid, partitions)
+        assert (assessment.risk, assessment.hazard) == (Risk.DESTRUCTIVE, hazard)
 
 
 def test_deletion_of_unread_data_needs_consent_to_that() -> None:
@@ -416,9 +337,6 @@ def test_deletion_of_unread_data_needs_consent_to_that() -> None:
     assessment = judge_topic_deletion(None, size=DataSize(0, 12, unread=12, silent=(3,)))
     assert assessment.hazard == "delete-by-name"
     assert hazards.to_consent(assessment) == (UNREAD_DATA,)
-
-
-# --- every config is classified ----------------------------------------------------------------------
 
 
 def test_every_topic_config_is_judged_or_harmless_for_a_reason() -> None:
@@ -450,8 +368,6 @@ def test_harmless_config_is_safe_whatever_is_known(name: str) -> None:
     assert judge_topic_change({}, {name: None}) == judge_topic_change({name: "1"}, {name: "2"}) == SAFE
 
 
-# --- what is shown and not carried out ---------------------------------------------------------------
-
 MIN_ISR = "config.min.insync.replicas"
 
 
@@ -470,7 +386,7 @@ MIN_ISR = "config.min.insync.replicas"
         (1, {}, "config.retention.ms", False),
     ],
 )
-def test_field_is_deferred_until_its_replicas_are_there(
+def test_field_is_deferred_until_replicas_exist(
     before: FieldValue, after: Values, path: str, deferred: bool
 ) -> None:
     replicas: Values = {} if before is None else {"replicationFactor": before}

@@ -6,6 +6,7 @@ import pytest
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import Intent, Undeclared
+from kafkaform.core.values import replace
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import Layer, field_order
 from kafkaform.resources.topic.spec import normalise, resolve
@@ -69,7 +70,6 @@ def test_settings_given_twice_and_bad_ones_are_reported() -> None:
         reports = Reports()
         normalise({"retention": "7d", "config": {"retention.ms": value}}, reports)
         assert (("config", "retention.ms"), True) in [(path, key) for path, _, _, key in reports]
-    # What is bad is left out and reported.
     reports = Reports()
     layer: Layer = {
         "config": {"retention.ms": "x", "segment.ms": "1h", "nope": "1"},
@@ -114,15 +114,8 @@ def test_state_and_intent() -> None:
     assert reports == []
     assert state == {"partitions": 3, "replicationFactor": 2, "config.a": None, "config.b": "2"}
     assert intent == Intent(keyed=True, deletion_protection=True, undeclared=Undeclared.RESET, spec=layer)
-    assert resolve({**layer, "state": "absent"}, reports) == (
-        None,
-        Intent(
-            keyed=True,
-            deletion_protection=True,
-            undeclared=Undeclared.RESET,
-            spec={**layer, "state": "absent"},
-        ),
-    )
+    tombstone = {**layer, "state": "absent"}
+    assert resolve(tombstone, reports) == (None, replace(intent, spec=tombstone))
 
 
 def test_counts_are_required() -> None:
@@ -134,13 +127,8 @@ def test_counts_are_required() -> None:
 
 
 def test_fields_have_an_order() -> None:
-    paths = ["config.b", "replicationFactor", "config.a", "partitions"]
-    assert sorted(paths, key=field_order(TOPIC)) == [
-        "partitions",
-        "replicationFactor",
-        "config.a",
-        "config.b",
-    ]
+    paths = sorted(["config.b", "replicationFactor", "config.a", "partitions"], key=field_order(TOPIC))
+    assert paths == ["partitions", "replicationFactor", "config.a", "config.b"]
     assert kind_order("Topic") == 0
 
 
@@ -166,8 +154,6 @@ TOPIC = KINDS["Topic"]
         ("replicationFactor", "1-3", 3, False),
     ],
 )
-def test_values_that_mean_the_same_are_equal(
-    path: str, a: int | str | None, b: int | str | None, same: bool
-) -> None:
+def test_values_are_equal_by_meaning(path: str, a: int | str | None, b: int | str | None, same: bool) -> None:
     assert TOPIC.field(path).equal(a, b) is same
     assert TOPIC.field(path).equal(b, a) is same

@@ -54,8 +54,15 @@ def access(principal: str = "User:a", name: str = "access", **spec: Any) -> tupl
     return (name, "Access", {"principals": [principal], **spec})
 
 
-WRITE = {"resource": "topic", "operations": ["Write"]}
+def consume(group: object, *topics: object, principal: str = "User:a") -> tuple[str, str, dict[str, Any]]:
+    return access(principal, consumes=[{"group": group, "topics": [*topics]}])
+
+
+ORDERS = {"resource": "topic", "name": "orders"}
+NO_WRITE = {"operations": ["Write"], "permission": "deny"}
 READ = {"resource": "topic", "operations": ["Read"]}
+READ_ALL = {**READ, "name": "*"}
+GROUP, USER = {"resource": "group", "name": "g"}, {"resource": "user", "name": "u"}
 DENIED = {"resource": "topic", "prefix": "g", "operations": ["All"], "permission": "deny"}
 BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
 
@@ -64,11 +71,7 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
     ("declared", "live", "expected"),
     [
         ([access("User:*", produces=["orders"])], ("orders",), {"KF601"}),
-        (
-            [access("User:*", acls=[{**READ, "name": "orders", "operations": ["Describe"]}])],
-            ("orders",),
-            set(),
-        ),
+        ([access("User:*", acls=[{**ORDERS, "operations": ["Describe"]}])], ("orders",), set()),
         ([access(produces=[{"prefix": "orders"}])], ("orders.v1", "orders-internal"), {"KF602"}),
         ([access(produces=[{"prefix": "orders"}])], ("orders2",), {"KF602"}),
         ([access(produces=[{"prefix": "orders"}])], ("orders", "orders.v1"), set()),
@@ -78,33 +81,21 @@ BILLING = ("billing", "ConsumerGroup", {"topics": ["orders"]})
         ([access(kafkaform="apply", manages=[])], ("orders",), set()),
         ([access(produces=["*", {"prefix": "x."}])], ("orders",), {"KF605"}),
         ([access(produces=["orders"], acls=[{**READ, "name": "orders"}])], ("orders",), set()),
-        (
-            [BILLING, access(consumes=[{"group": "billing", "topics": ["orders", "x"]}])],
-            ("orders", "x"),
-            {"KF606"},
-        ),
-        (
-            [BILLING, access(consumes=[{"group": "billing"}], acls=[{**READ, "name": "*"}])],
-            ("orders",),
-            {"KF605"},
-        ),
-        ([BILLING, access(consumes=[{"group": {"prefix": "bill."}, "topics": ["x"]}])], ("x",), set()),
+        ([BILLING, consume("billing", "orders", "x")], ("orders", "x"), {"KF606"}),
+        ([BILLING, access(consumes=[{"group": "billing"}], acls=[READ_ALL])], ("orders",), {"KF605"}),
+        ([BILLING, consume({"prefix": "bill."}, "x")], ("x",), set()),
         ([access(produces=["gone"]), ("gone", "Topic", {"state": "absent"})], ("gone",), {"KF608"}),
         ([access(acls=[DENIED], produces=["gone"])], ("gone",), {"KF609"}),
         ([access(produces=["gone"]), access("User:*", "all", acls=[DENIED])], ("gone",), {"KF609"}),
         ([access(acls=[{**DENIED, "operations": ["Read"]}], produces=["gone"])], ("gone",), set()),
         ([access(produces=[{"prefix": "orders."}])], ("orders_v1",), {"KF610"}),
         ([access(produces=[{"prefix": "orders_"}])], ("orders_v1", "invoices.v1"), set()),
-        ([access(acls=[{"resource": "group", "name": "g", "operations": ["Write"]}])], (), {"KF612"}),
-        (
-            [access(acls=[{"resource": "user", "name": "u", "operations": ["Read", "All"]}])],
-            (),
-            {"KF605", "KF612"},
-        ),
-        ([access(acls=[{"resource": "group", "name": "g", "operations": ["Delete", "All"]}])], (), {"KF605"}),
+        ([access(acls=[{**GROUP, "operations": ["Write"]}])], (), {"KF612"}),
+        ([access(acls=[{**USER, "operations": ["Read", "All"]}])], (), {"KF605", "KF612"}),
+        ([access(acls=[{**GROUP, "operations": ["Delete", "All"]}])], (), {"KF605"}),
     ],
 )
-def test_access_has_these_findings(
+def test_findings_of_access(
     tmp_path: Path, declared: list[Any], live: tuple[str, ...], expected: set[str]
 ) -> None:
     found = find(tmp_path, *declared, live=live)
@@ -124,9 +115,7 @@ def test_access_has_these_findings(
         ({"consumes": [{"group": "misspelt"}]}, False),  # KF210 reports it at the group
     ],
 )
-def test_misspelt_topic_is_found_without_a_cluster(
-    tmp_path: Path, spec: dict[str, Any], is_found: bool
-) -> None:
+def test_misspelt_topic_is_found_offline(tmp_path: Path, spec: dict[str, Any], is_found: bool) -> None:
     declared = [
         access(**spec),
         ("orders.v1", "Topic", {"partitions": 1, "replicationFactor": 1}),
@@ -158,7 +147,7 @@ def test_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
         ({"acls": [{**READ, "name": "orders"}]}, "checkout", False),
     ],
 )
-def test_owner_of_a_topic_declares_its_rights(
+def test_rights_are_declared_by_the_owner(
     tmp_path: Path, right: dict[str, Any], team: str, found: bool
 ) -> None:
     labels = {"orders": "sales", "second": team, "access": "first-team"}
@@ -194,23 +183,15 @@ def test_acls_of_undeclared_principals_outlive_a_topic(tmp_path: Path) -> None:
         ({"read": ["User:b"]}, access(produces=["orders"]), False),
         ({"read": ["User:b"]}, access("User:b", consumes=[{"group": "g", "topics": ["orders"]}]), False),
         ({"read": ["User:b"]}, access(consumes=[{"group": "g", "topics": ["orders"]}]), True),
-        ({"read": ["team:shop"]}, access(consumes=[{"group": "g", "topics": [{"prefix": "ord"}]}]), False),
-        ({"read": ["team:other"]}, access(consumes=[{"group": "g", "topics": [{"prefix": "ord"}]}]), True),
+        ({"read": ["team:shop"]}, consume("g", {"prefix": "ord"}), False),
+        ({"read": ["team:other"]}, consume("g", {"prefix": "ord"}), True),
         ({"write": []}, access(produces=["*"]), True),
         ({"write": ["User:*"]}, access(produces=["*"]), False),
         ({"write": ["User:a"]}, access("User:*", produces=["orders"]), True),
-        ({"write": []}, access(acls=[{"resource": "topic", "name": "orders", "operations": ["All"]}]), True),
-        (
-            {"write": []},
-            access(acls=[{"resource": "topic", "name": "orders", "operations": ["Alter"]}]),
-            False,
-        ),
-        (
-            {"write": []},
-            access(produces=["*"], acls=[{**WRITE, "name": "orders", "permission": "deny"}]),
-            False,
-        ),
-        ({"write": []}, access(produces=["*"], acls=[{**WRITE, "name": "x", "permission": "deny"}]), True),
+        ({"write": []}, access(acls=[{**ORDERS, "operations": ["All"]}]), True),
+        ({"write": []}, access(acls=[{**ORDERS, "operations": ["Alter"]}]), False),
+        ({"write": []}, access(produces=["*"], acls=[{**ORDERS, **NO_WRITE}]), False),
+        ({"write": []}, access(produces=["*"], acls=[{**ORDERS, **NO_WRITE, "name": "x"}]), True),
     ],
 )
 def test_topic_limits_its_access(tmp_path: Path, limits: Any, declared: Any, is_beyond: bool) -> None:

@@ -74,9 +74,7 @@ spec:
     ("environment", "expected", "line"),
     [("dev", SkewLimits(2.0, 0.05, 9), 8), ("prod", SkewLimits(1.5, 0.05, 9, "bytes"), 14)],
 )
-def test_policies_are_merged_limit_by_limit(
-    tmp_path: Path, environment: str, expected: SkewLimits, line: int
-) -> None:
+def test_policies_merge_by_limit(tmp_path: Path, environment: str, expected: SkewLimits, line: int) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(ORDERS)
     defaults: dict[str, tuple[Layer, ...]] = {
@@ -100,9 +98,7 @@ def test_policies_are_merged_limit_by_limit(
         ("now", FINE, FINE, None),
     ],
 )
-def test_policy_is_about_the_period_or_about_now(
-    of: str, ratio: Estimate, newest: Estimate, severity: str | None
-) -> None:
+def test_policy_of_period_or_now(of: str, ratio: Estimate, newest: Estimate, severity: str | None) -> None:
     share = Estimate.exact(1 / 3)
     part = NewestPart(0, 1, (share,) * 3, (share,) * 3, newest, newest)
     result = replace(build_result(ratio=ratio), now=part)

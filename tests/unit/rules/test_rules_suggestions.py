@@ -25,7 +25,8 @@ from kafkaform.rules.waivers import find_idle_waivers
 from tests.support.golden import ROOT
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.pasting import check_suggestion, find_commands, find_lines, parse_command
-from tests.support.plans.rules import check_rule, judge_update
+from tests.support.plans.risk import judge_topic_change
+from tests.support.plans.rules import check_rule
 from tests.support.plans.scenes import create_topic, declare_topic
 
 DAY = 86_400_000
@@ -99,8 +100,6 @@ def test_suggested_setting_replaces_the_one_that_is_there(tmp_path: Path, line: 
             file.write_text(MANIFEST.format(line=pasted[1]))
 
 
-# --- remedies of risky changes -----------------------------------------------------------------------
-
 ON = {"remote.storage.enable": "true"}
 DELETE = "remote.log.delete.on.disable"
 
@@ -108,11 +107,13 @@ DELETE = "remote.log.delete.on.disable"
 @pytest.mark.parametrize(
     "assessment",
     [
-        judge_update({"partitions": 12}, {"partitions": 6}),
-        judge_update({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),
-        judge_update({"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}),
-        judge_update({**ON, DELETE: "true"}, {"remote.storage.enable": "false"}),
-        judge_update(
+        judge_topic_change({"partitions": 12}, {"partitions": 6}),
+        judge_topic_change({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12}),
+        judge_topic_change(
+            {"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}
+        ),
+        judge_topic_change({**ON, DELETE: "true"}, {"remote.storage.enable": "false"}),
+        judge_topic_change(
             {**ON, "remote.log.delete.on.disable": "false"}, {"remote.log.delete.on.disable": "true"}
         ),
         judge_delete(ResourceRef("ConsumerGroup", "g"), {"offsets.a:0": 5}, Facts("c")),
@@ -138,8 +139,6 @@ def test_pasted_text_is_on_one_line_of_a_narrow_terminal(pasted: str) -> None:
         page.note("safer: ", f"stop its members, then: {pasted}, and then wait")
         assert pasted in page.text.plain, page.text.plain
 
-
-# --- consents ----------------------------------------------------------------------------------------
 
 CUT = """\
 apiVersion: kafkaform/v1
@@ -195,9 +194,6 @@ def test_consent_of_the_command_line_is_no_reason_for_a_manifest() -> None:
     plan = build_plan(request, memory, Settings(rules=dict.fromkeys(rules.RULES, "off")), None)
     (change,) = plan.changes
     assert write_annotation(change) == f'{ANNOTATION}: "retention-cut from 1d: <why>"'
-
-
-# --- notes -------------------------------------------------------------------------------------------
 
 
 def test_suggestion_for_an_idle_consent_can_be_pasted(tmp_path: Path) -> None:

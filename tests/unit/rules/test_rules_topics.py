@@ -139,9 +139,7 @@ def test_nearest_count_with_many_divisors_is_suggested(partitions: int, better: 
 @pytest.mark.parametrize(
     ("partitions", "brokers", "better"), [(7, 3, 6), (15, 4, 12), (10, 5, None), (25, 5, 30), (10, 0, 12)]
 )
-def test_suggested_count_spreads_evenly_over_brokers(
-    partitions: int, brokers: int, better: int | None
-) -> None:
+def test_suggested_count_spreads_over_brokers(partitions: int, brokers: int, better: int | None) -> None:
     assert suggest_partitions(partitions, brokers=brokers) == better
 
 

@@ -11,66 +11,37 @@ ORDERS = declare_topic("orders", 12)
 LIMITED = replace(ORDERS, intent=replace(ORDERS.intent, spec={"access": {"write": []}}))
 
 
-def access(principal: str, *paths: str, team: str | None = None) -> Desired:
-    labels = {} if team is None else {"team": team}
-    return Desired(ResourceRef("Access", principal), dict.fromkeys(paths, "granted"), Intent(labels=labels))
+def access(principal: str, *paths: str) -> Desired:
+    return Desired(ResourceRef("Access", principal), dict.fromkeys(paths, "granted"))
 
 
-WRITER = access("User:a", "allow Write on topic orders")
-OWNED = (
-    replace(WRITER, intent=Intent(labels={"team": "a"})),
-    replace(ORDERS, intent=Intent(labels={"team": "b"})),
-)
+WRITE = "allow Write on topic orders"
+PREFIX, DOTTED = "allow Write on topic prefix order", "allow Write on topic prefix orders."
+WRITE_ALL, READ_X = "allow Write on topic *", "allow Read on topic x"
+MEMBER, ODD = "allow Read on group g", "allow Write on group g"
+READS = access("User:a", MEMBER)
+UNDERSCORED = declare_topic("orders_v1")
+WRITER = access("User:a", WRITE)
+OF_TEAM_A = replace(WRITER, intent=Intent(labels={"team": "a"}))
+OF_TEAM_B = replace(ORDERS, intent=Intent(labels={"team": "b"}))
+
+
+def trips_access(rule: str, severity: str, right: str, declared: Desired, *others: Desired) -> Row:
+    """Build a row of declared access with a finding about one right."""
+    return trips(rule, scene(declared, *others), f"{declared.ref.name} {severity} {right}")
+
 
 ROWS: list[Row] = [
-    trips(
-        "KF601 everyone",
-        scene(access("User:*", "allow Write on topic orders")),
-        "User:* warning allow Write on topic orders",
-    ),
-    trips(
-        "KF602 order",
-        scene(access("User:a", "allow Write on topic prefix order"), ORDERS),
-        "User:a warning allow Write on topic prefix order",
-    ),
-    trips(
-        "KF603 no topic",
-        scene(access("User:a", "allow Read on group g"), group(), ORDERS),
-        "User:a warning allow Read on group g",
-    ),
-    trips(
-        "KF604 order",
-        scene(access("User:a", "allow Write on topic order"), ORDERS),
-        "User:a warning allow Write on topic order",
-    ),
-    trips(
-        "KF605 every topic",
-        scene(access("User:a", "allow Write on topic orders", "allow Write on topic *"), ORDERS),
-        "User:a info allow Write on topic orders",
-    ),
-    trips(
-        "KF606 another topic",
-        scene(access("User:a", "allow Read on group g", "allow Read on topic x"), group()),
-        "User:a info allow Read on topic x",
-    ),
-    trips("KF607 another team", scene(*OWNED), "User:a warning allow Write on topic orders"),
-    trips(
-        "KF608 a deleted topic", scene(WRITER, absent("orders")), "User:a warning allow Write on topic orders"
-    ),
-    trips(
-        "KF609 denied",
-        scene(access("User:a", "allow Write on topic orders", "deny All on topic *"), ORDERS),
-        "User:a warning allow Write on topic orders",
-    ),
-    trips(
-        "KF610 another delimiter",
-        scene(access("User:a", "allow Write on topic prefix orders."), declare_topic("orders_v1")),
-        "User:a warning allow Write on topic prefix orders.",
-    ),
-    trips("KF611 beyond the limit", scene(WRITER, LIMITED), "User:a error allow Write on topic orders"),
-    trips(
-        "KF612 no such operation",
-        scene(access("User:a", "allow Write on group g")),
-        "User:a warning allow Write on group g",
-    ),
+    trips_access("KF601 everyone", "warning", WRITE, access("User:*", WRITE)),
+    trips_access("KF602 order", "warning", PREFIX, access("User:a", PREFIX), ORDERS),
+    trips_access("KF603 no topic", "warning", MEMBER, READS, group(), ORDERS),
+    trips_access("KF604 order", "warning", WRITE[:-1], access("User:a", WRITE[:-1]), ORDERS),
+    trips_access("KF605 every topic", "info", WRITE, access("User:a", WRITE, WRITE_ALL), ORDERS),
+    trips_access("KF606 another topic", "info", READ_X, access("User:a", MEMBER, READ_X), group()),
+    trips_access("KF607 another team", "warning", WRITE, OF_TEAM_A, OF_TEAM_B),
+    trips_access("KF608 a deleted topic", "warning", WRITE, WRITER, absent("orders")),
+    trips_access("KF609 denied", "warning", WRITE, access("User:a", WRITE, "deny All on topic *"), ORDERS),
+    trips_access("KF610 another delimiter", "warning", DOTTED, access("User:a", DOTTED), UNDERSCORED),
+    trips_access("KF611 beyond the limit", "error", WRITE, WRITER, LIMITED),
+    trips_access("KF612 no such operation", "warning", ODD, access("User:a", ODD)),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kafkaform.core.model import (
     Create,
@@ -28,7 +29,8 @@ from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.replicas.layout import Layout, Reassignment
 from kafkaform.rules import RuleContext
 from kafkaform.rules.catalogue import ProjectLimits
-from tests.support.plans.rules import Row, inventory, is_quiet, judge_update, scene, trips
+from tests.support.plans.risk import judge_topic_change
+from tests.support.plans.rules import Row, inventory, is_quiet, scene, trips
 from tests.support.plans.scenes import declare_topic, group_ref, topic
 
 RISKY = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "declare keyed: false")
@@ -50,27 +52,19 @@ def changing(*changes: PlannedChange) -> RuleContext:
     return scene(declare_topic("a"), changes=changes)
 
 
-INCREASED = judge_update({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12})
-COMPACTED = judge_update({"partitions": 6, "cleanup.policy": "compact"}, {"partitions": 12})
-SHORTENED = judge_update(
+RETENTION = "config.retention.ms"
+UNJUDGED = (changing(build_delete(topic("a"))), changing(build_update("a", assessment=RiskAssessment())))
+INCREASED = judge_topic_change({"partitions": 6, "cleanup.policy": "delete"}, {"partitions": 12})
+COMPACTED = judge_topic_change({"partitions": 6, "cleanup.policy": "compact"}, {"partitions": 12})
+SHORTENED = judge_topic_change(
     {"retention.ms": "86400000", "cleanup.policy": "delete"}, {"retention.ms": "3600000"}
 )
 
 JUDGEMENTS: list[Row] = [
     trips("KF401 an increase", changing(build_update("a", assessment=INCREASED)), "a info partitions"),
     trips("KF402 an increase", changing(build_update("a", assessment=COMPACTED)), "a info partitions"),
-    trips(
-        "KF403 a cut",
-        changing(build_update("a", "config.retention.ms", SHORTENED)),
-        "a info config.retention.ms",
-    ),
-    *(
-        row
-        for code in ("KF401", "KF402", "KF403")
-        for row in is_quiet(
-            code, changing(build_delete(topic("a"))), changing(build_update("a", assessment=RiskAssessment()))
-        )
-    ),
+    trips("KF403 a cut", changing(build_update("a", RETENTION, SHORTENED)), f"a info {RETENTION}"),
+    *(row for code in ("KF401", "KF402", "KF403") for row in is_quiet(code, *UNJUDGED)),
 ]
 
 
@@ -86,7 +80,7 @@ def build_risky(
     context = RuleContext(
         tuple(map(declare_topic, names)),
         live={topic(name): live(topic(name), partitions=6) for name in names},
-        changes=(*(build_update(name, "config.retention.ms", CUT) for name in names[:risky]), *changes),
+        changes=(*(build_update(name, RETENTION, CUT) for name in names[:risky]), *changes),
     )
     return replace(context, **limits)
 
@@ -97,18 +91,17 @@ HARMLESS = (
     *(build_update(f"t0{n}", status=Status.REFUSED) for n in range(5, 10)),
     *(build_delete(group_ref(f"g{n}")) for n in range(20)),
 )
+FOUR_DELETIONS = tuple(build_delete(topic(f"old{n}")) for n in range(4))
 
 RADIUS: list[Row] = [
     trips("KF404 4 of 10", build_risky(10, 4), "error"),
     trips("KF404 all", build_risky(10, 10), "error"),
     # Of a saved plan, all live topics count.
     trips("KF404", build_risky(10, 4, saved=True, inventory=inventory(*"abcdef")), "error"),
-    *is_quiet("KF404", build_risky(10, 4, saved=True, inventory=inventory(*(f"a{n}" for n in range(10))))),
+    *is_quiet("KF404", build_risky(10, 4, saved=True, inventory=inventory(*"abcdefghij"))),
     trips("KF404 a lower limit", build_risky(10, 2, limits=ProjectLimits(blast_radius=0.1)), "error"),
-    trips("KF404", build_risky(10, 0, tuple(build_update(f"t0{n}") for n in range(4))), "error"),
-    trips(
-        "KF404 deletions", build_risky(8, 0, tuple(build_delete(topic(f"old{n}")) for n in range(4))), "error"
-    ),
+    trips("KF404", build_risky(10, 0, tuple(map(build_update, ("t00", "t01", "t02", "t03")))), "error"),
+    trips("KF404 deletions", build_risky(8, 0, FOUR_DELETIONS), "error"),
     *is_quiet(
         "KF404",
         build_risky(10, 4, limits=ProjectLimits(blast_radius=0.4)),
@@ -124,8 +117,9 @@ def group(name: str, *positions: Position, members: int = 0, protocol: str = "cl
     return Group(name, protocol, "Stable" if members else "Empty", members=joined, positions=positions)
 
 
-def build_position(topic_name: str, partition: int, committed: int | None = 5) -> Position:
-    return Position(topic_name, partition, committed)
+def build_increased(*groups: Group) -> RuleContext:
+    """Build the context of a topic that gets partitions, and of groups."""
+    return build_reading_groups(build_update("a"), *groups)
 
 
 def build_reading_groups(change: PlannedChange, *groups: Group) -> RuleContext:
@@ -133,15 +127,21 @@ def build_reading_groups(change: PlannedChange, *groups: Group) -> RuleContext:
 
 
 def running(*names: str) -> list[Group]:
-    return [group(name, build_position("a", 0), members=number) for number, name in enumerate(names, 1)]
+    return [build_group(name, 0, members=number) for number, name in enumerate(names, 1)]
+
+
+def build_group(name: str, *partitions: int, of: str = "a", committed: int | None = 5, **more: Any) -> Group:
+    """Build a group with an offset in partitions of a topic."""
+    return group(name, *(Position(of, number, committed) for number in partitions), **more)
 
 
 def reader(client: Mapping[str, str] | None = None) -> Desired:
     return Desired(group_ref("g"), {}, Intent(spec={"topics": ["a"], "client": client or {}}))
 
 
-def build_gaps(desired: Desired, own: Group) -> RuleContext:
+def build_gaps(own: Group, desired: Desired | None = None) -> RuleContext:
     """Build the context of a group that reads a topic of three partitions."""
+    desired = desired or reader()
     refs = {topic("a"): live(topic("a"), partitions=3), desired.ref: live(desired.ref, own)}
     return RuleContext((desired,), live=refs)
 
@@ -152,85 +152,51 @@ def build_changed_group(before: Group, after: Group) -> RuleContext:
     return scene(live={ref: live(ref, before)}, groups={"g": after}, changes=(build_delete(ref),))
 
 
-STOPPED = (
-    group("g1", build_position("a", 0)),
-    group("g2", build_position("a", 0), members=1),
-    group("g3", build_position("a", 0, None)),
-)
+STOPPED = (build_group("g1", 0), build_group("g2", 0, members=1), build_group("g3", 0, committed=None))
+EIGHT = running(*(f"g{number}" for number in range(8)))
+ODD = running("g, then (h)", "i")
+DELETED, SHORTER = build_delete(topic("a")), build_update("a", RETENTION, CUT)
+FROM_EARLIEST = reader({"auto.offset.reset": "earliest"})
+UNREAD = (Position("b", 0, 5), Position("a", 0, None))
 
 GROUPS: list[Row] = [
-    trips(
-        "KF405 running", build_reading_groups(build_update("a"), *running("g1", "g2")), "a warning partitions"
-    ),
-    trips(
-        "KF405 one stopped",
-        build_reading_groups(build_update("a"), *STOPPED),
-        "a warning partitions",
-        "a warning partitions",
-    ),
-    trips(
-        "KF405 eight",
-        build_reading_groups(build_update("a"), *running(*(f"g{number}" for number in range(8)))),
-        "a warning partitions",
-    ),
-    trips(
-        "KF405 odd names",
-        build_reading_groups(build_update("a"), *running("g, then (h)", "i")),
-        "a warning partitions",
-    ),
-    trips(
-        "KF405 a deletion",
-        build_reading_groups(build_delete(topic("a")), group("g", build_position("a", 0))),
-        "a warning",
-    ),
-    trips(
-        "KF405 a deletion, running",
-        build_reading_groups(build_delete(topic("a")), *running("g, then (h)", "i")),
-        "a warning",
-    ),
+    trips("KF405 running", build_increased(*running("g1", "g2")), "a warning partitions"),
+    trips("KF405 one stopped", build_increased(*STOPPED), "a warning partitions", "a warning partitions"),
+    trips("KF405 eight", build_increased(*EIGHT), "a warning partitions"),
+    trips("KF405 odd names", build_increased(*ODD), "a warning partitions"),
+    trips("KF405 a deletion", build_reading_groups(DELETED, build_group("g", 0)), "a warning"),
+    trips("KF405 a deletion, running", build_reading_groups(DELETED, *ODD), "a warning"),
     *is_quiet(
         "KF405",
-        build_reading_groups(build_update("a", "config.retention.ms", CUT), *running("g")),
-        build_reading_groups(build_update("a"), group("without-commits", build_position("a", 0, None))),
-        build_reading_groups(build_update("a"), group("elsewhere", build_position("b", 0), members=1)),
-        build_reading_groups(
-            build_update("a"), group("shared", build_position("a", 0), members=1, protocol="share")
-        ),
+        build_reading_groups(SHORTER, *running("g")),
+        build_increased(build_group("without-commits", 0, committed=None)),
+        build_increased(build_group("elsewhere", 0, of="b", members=1)),
+        build_increased(build_group("shared", 0, members=1, protocol="share")),
     ),
-    trips("KF406 running", build_gaps(reader(), *running("g")), "g warning topics"),
-    trips(
-        "KF406 earliest",
-        build_gaps(reader({"auto.offset.reset": "earliest"}), group("g", build_position("a", 0))),
-        "g warning topics",
-    ),
-    trips(
-        "KF406 one left",
-        build_gaps(reader(), group("g", build_position("a", 0), build_position("a", 1))),
-        "g warning topics",
-    ),
+    trips("KF406 running", build_gaps(running("g")[0]), "g warning topics"),
+    trips("KF406 earliest", build_gaps(build_group("g", 0), FROM_EARLIEST), "g warning topics"),
+    trips("KF406 one left", build_gaps(build_group("g", 0, 1)), "g warning topics"),
     *is_quiet(
         "KF406",
-        build_gaps(replace(reader(), state=None), group("g", build_position("a", 0))),
-        build_gaps(reader(), group("g", *(build_position("a", number) for number in range(3)))),
-        build_gaps(reader(), group("g", build_position("b", 0))),
-        build_gaps(reader(), group("g", build_position("b", 0), build_position("a", 0, None), members=1)),
-        build_gaps(reader(), group("g", build_position("a", 0, None), members=1)),
-        build_gaps(reader(), group("g", build_position("a", 0), protocol="share")),
+        build_gaps(build_group("g", 0), replace(reader(), state=None)),
+        build_gaps(build_group("g", 0, 1, 2)),
+        build_gaps(build_group("g", 0, of="b")),
+        build_gaps(group("g", *UNREAD, members=1)),
+        build_gaps(build_group("g", 0, committed=None, members=1)),
+        build_gaps(build_group("g", 0, protocol="share")),
     ),
     trips(
         "KF407 1,002 records",
         build_changed_group(
-            group("g", build_position("a", 0, 5), build_position("a", 1, 7)),
-            group("g", build_position("a", 0, 5), build_position("a", 1, 1_009)),
+            group("g", Position("a", 0, 5), Position("a", 1, 7)),
+            group("g", Position("a", 0, 5), Position("a", 1, 1_009)),
         ),
         "g warning",
     ),
     *is_quiet(
         "KF407",
-        build_changed_group(group("g", build_position("a", 0, 5)), group("g", build_position("a", 0, 5))),
-        build_changed_group(
-            group("g", build_position("a", 0, 5), members=1), group("g", build_position("a", 0, 6), members=1)
-        ),
+        build_changed_group(build_group("g", 0), build_group("g", 0)),
+        build_changed_group(build_group("g", 0, members=1), build_group("g", 0, committed=6, members=1)),
     ),
 ]
 
@@ -262,37 +228,27 @@ TWO_OF_THREE = declare_topic("a", 1, 3, min_insync_replicas="2")
 BOTH = declare_topic("a", 1, 2, min_insync_replicas="2")
 LOWER = change_field("replicationFactor", 3, 2)
 RAISE = change_field(MIN_ISR, "1", "2")
+TWO_OF_ONE, CUT_TO_1 = (
+    declare_topic("a", 1, 1, min_insync_replicas="2"),
+    change_field("replicationFactor", 3, 1),
+)
+THREE_OF_TWO, RAISE_TO_3 = declare_topic("a", 1, 2, min_insync_replicas="3"), change_field(MIN_ISR, "1", "3")
+WITHOUT_3 = change_field("placement", "1:2:3", "1:2")
 ADDED = (change_field("replicationFactor", 1, 3), change_field("placement", "1", "1:2:3"), RAISE)
 JOINED = Reassignment((1, 2, 3), frozenset({2, 3}), frozenset())
 
 WRITES: list[Row] = [
-    trips(
-        "KF409 fewer replicas",
-        build_acknowledged(
-            declare_topic("a", 1, 1, min_insync_replicas="2"), change_field("replicationFactor", 3, 1)
-        ),
-        "a error replicationFactor",
-    ),
-    trips(
-        "KF409 a raised minimum",
-        build_acknowledged(
-            declare_topic("a", 1, 2, min_insync_replicas="3"), change_field(MIN_ISR, "1", "3")
-        ),
-        f"a error {MIN_ISR}",
-    ),
+    trips("KF409 fewer replicas", build_acknowledged(TWO_OF_ONE, CUT_TO_1), "a error replicationFactor"),
+    trips("KF409 a raised minimum", build_acknowledged(THREE_OF_TWO, RAISE_TO_3), f"a error {MIN_ISR}"),
     trips("KF409 one in sync", build_acknowledged(TWO_OF_THREE, RAISE, isr=(1,)), f"a error {MIN_ISR}"),
-    trips(
-        "KF409",
-        build_acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:2"), isr=(1, 3)),
-        "a error replicationFactor",
-    ),
+    trips("KF409", build_acknowledged(BOTH, LOWER, WITHOUT_3, isr=(1, 3)), "a error replicationFactor"),
     *is_quiet(
         "KF409",
         build_acknowledged(TWO_OF_THREE, RAISE, isr=(1, 3)),
         # Replicas that the plan adds count.
         build_acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1,)),
         build_acknowledged(TWO_OF_THREE, *ADDED, isr=(1,), replicas=(1, 2, 3), running=JOINED),
-        build_acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:2"), isr=(1, 2)),
+        build_acknowledged(BOTH, LOWER, WITHOUT_3, isr=(1, 2)),
         build_acknowledged(BOTH, LOWER, change_field("placement", "1:2:3", "1:3"), isr=(1, 3)),
         # Nothing becomes worse by these.
         build_acknowledged(TWO_OF_THREE, change_field("placement", "1:2:3", "1:3:2"), isr=(1,)),

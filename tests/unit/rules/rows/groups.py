@@ -19,7 +19,7 @@ from tests.support.plans.scenes import group_ref as ref
 
 HOUR, DAY = 3_600_000, 86_400_000
 ORDERS = declare_topic("orders", 12)
-RETURNS = declare_topic("returns", 4)
+BOTH = [ORDERS, declare_topic("returns", 4)]
 RANGE = {"group.remote.assignor": "range"}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 STRATEGY = "client.partition.assignment.strategy"
@@ -45,6 +45,12 @@ def sharing(topics: list[Desired], expected: int, **spec: Any) -> RuleContext:
     return scene(*topics, members(expected, topics=[item.ref.name for item in topics], **spec))
 
 
+def build_instances(expected: int, instance: str, most: int | None = None) -> RuleContext:
+    """Build the context of members with an instance id."""
+    return scene(members(expected, most, client={"group.instance.id": instance}))
+
+
+SIX = members(6, 6)
 LIVE_ORDERS = {topic("orders"): Observed(topic("orders"), "id", {"partitions": 3})}
 SMALL_TOPICS = [declare_topic(f"t{number}", 3) for number in range(4)]
 
@@ -53,18 +59,14 @@ MEMBERS: list[Row] = [
     trips("KF201 13 at most", scene(ORDERS, members(12, 13)), "g warning members.max"),
     trips("KF201", scene(ORDERS, members(13, 20)), "g warning members.expected", "g warning members.max"),
     # Partitions of all topics count unless the assignor deals out each topic; Java clients have range.
-    trips("KF201 two topics", sharing([ORDERS, RETURNS], 14), "g warning members.expected"),
-    trips(
-        "KF201",
-        sharing([ORDERS, RETURNS], 14, protocol="consumer", client=RANGE),
-        "g warning members.expected",
-    ),
+    trips("KF201 two topics", sharing(BOTH, 14), "g warning members.expected"),
+    trips("KF201", sharing(BOTH, 14, protocol="consumer", client=RANGE), "g warning members.expected"),
     trips("KF201 a live topic", scene(members(4), live=LIVE_ORDERS), "g warning members.expected"),
     *is_quiet(
         "KF201",
         scene(ORDERS, members(12, 12)),
-        sharing([ORDERS, RETURNS], 14, client=COOPERATIVE),
-        sharing([ORDERS, RETURNS], 14, protocol="consumer"),
+        sharing(BOTH, 14, client=COOPERATIVE),
+        sharing(BOTH, 14, protocol="consumer"),
         scene(ORDERS, members(99, topics=("orders", "unknown"))),
         scene(absent("orders"), members(99)),
         scene(members(3), live=LIVE_ORDERS),
@@ -81,33 +83,19 @@ MEMBERS: list[Row] = [
     trips("KF202 four topics", sharing(SMALL_TOPICS, 2), "g info members.expected"),
     *is_quiet("KF202", sharing(SMALL_TOPICS, 2, client=COOPERATIVE)),
     *is_quiet("KF202", *(scene(ORDERS, members(n)) for n in (1, 2, 3, 4, 6, 12, 13))),
-    trips("KF205 a fixed size", scene(members(6, 6)), "g info members.expected"),
+    trips("KF205 a fixed size", scene(SIX), "g info members.expected"),
     trips("KF205", scene(members(6, 6, protocol="consumer")), "g info members.expected"),
-    *(
-        trips(
-            "KF205", scene(members(6, 6), live=index_live(live_group(members=n))), "g info members.expected"
-        )
-        for n in (0, 6)
-    ),
-    trips(
-        "KF205 one id",
-        scene(members(6, client={"group.instance.id": "worker"})),
-        "g warning client.group.instance.id",
-    ),
+    trips("KF205", scene(SIX, live=index_live(live_group(members=0))), "g info members.expected"),
+    trips("KF205", scene(SIX, live=index_live(live_group(members=6))), "g info members.expected"),
+    trips("KF205 one id", build_instances(6, "worker"), "g warning client.group.instance.id"),
     *is_quiet(
         "KF205",
-        scene(members(6, 6), live=index_live(live_group(members=6, instances=True))),
-        scene(members(6, 6), groups={"g": live_group(members=6, instances=True)}),
-        scene(members(1, client={"group.instance.id": "worker"})),
+        scene(SIX, live=index_live(live_group(members=6, instances=True))),
+        scene(SIX, groups={"g": live_group(members=6, instances=True)}),
+        build_instances(1, "worker"),
     ),
     *is_quiet("KF205", *(scene(members(*n)) for n in ((6,), (None, 6), (6, 7), (1, 1)))),
-    *is_quiet(
-        "KF205",
-        *(
-            scene(members(6, 6, client={"group.instance.id": text}))
-            for text in ("worker-{pod}", "<pod>", "%i", "$POD")
-        ),
-    ),
+    *is_quiet("KF205", *(build_instances(6, text, 6) for text in ("worker-{pod}", "<pod>", "%i", "$POD"))),
     *is_quiet("KF205", *(scene(members(6, 6, protocol=protocol)) for protocol in ("share", "streams"))),
 ]
 
@@ -115,6 +103,9 @@ MEMBERS: list[Row] = [
 def slow(each: int, protocol: str = "classic", facts: Facts | None = None, **more: Any) -> RuleContext:
     """Build the context of a group that may take so many milliseconds for a record."""
     return scene(group(protocol=protocol, processing={"maxTimePerRecord": each}, **more), facts=facts)
+
+
+LOCK = "share.record.lock.duration.ms"
 
 
 def batch(records: int) -> dict[str, str]:
@@ -142,6 +133,8 @@ def fetching(
     return scene(declare_topic("orders", partitions), members(expected, client=client), brokers=brokers)
 
 
+BEAT = "config.consumer.heartbeat.interval.ms"
+
 TIMES: list[Row] = [
     trips("KF203 a batch", slow(200, client=batch(1500)), "g warning client.max.poll.records"),
     trips("KF203 the default batch", slow(600), "g warning processing.maxTimePerRecord"),
@@ -153,22 +146,14 @@ TIMES: list[Row] = [
     *is_quiet("KF203", slow(200, client=batch(1499)), slow(599), slow(300)),
     *is_quiet(
         "KF203",
-        slow(60, "share", config={"share.record.lock.duration.ms": "30001"}),
-        slow(
-            60,
-            "share",
-            Facts("c", config_defaults={"ConsumerGroup": {"share.record.lock.duration.ms": "60000"}}),
-        ),
+        slow(60, "share", config={LOCK: "30001"}),
+        slow(60, "share", Facts("c", config_defaults={"ConsumerGroup": {LOCK: "60000"}})),
     ),
     *(
         trips(f"KF204 {strategy}", build_assigned(strategy), f"g info {STRATEGY}")
         for strategy in (
-            "range",
-            "roundrobin",
-            "range,roundrobin",
-            "roundrobin,com.example.Own",
-            "cooperative-sticky,range",
-            "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+            *("range", "roundrobin", "range,roundrobin", "roundrobin,com.example.Own"),
+            *("cooperative-sticky,range", "org.apache.kafka.clients.consumer.RoundRobinAssignor"),
         )
     ),
     trips("KF204 the default", scene(group()), "g info protocol"),
@@ -182,12 +167,8 @@ TIMES: list[Row] = [
     *is_quiet("KF206", *(beating(protocol, 9000, 3000) for protocol in PROTOCOLS)),
     # The default of the other setting counts.
     trips("KF206", beating("classic", None, 15_001), "g warning client.heartbeat.interval.ms"),
-    trips("KF206", beating("consumer", None, 15_001), "g warning config.consumer.heartbeat.interval.ms"),
-    trips(
-        "KF206",
-        beating("consumer", None, 10_001, default=30_000),
-        "g warning config.consumer.heartbeat.interval.ms",
-    ),
+    trips("KF206", beating("consumer", None, 15_001), f"g warning {BEAT}"),
+    trips("KF206", beating("consumer", None, 10_001, default=30_000), f"g warning {BEAT}"),
     *is_quiet(
         "KF206",
         beating("classic", None, 15_000),
@@ -223,18 +204,20 @@ def delivering(delivery: str, protocol: str = "classic", **client: str) -> RuleC
 
 
 TWO_DAYS = declare_topic("orders", retention_ms=str(2 * DAY))
+AN_HOUR = build_retention(str(HOUR))
 TWO_HOURS_DOWN = group(downtime={"max": 2 * HOUR})
 WEEK_DOWN = group(downtime={"max": 8 * DAY})
 NINE_DAYS = Facts("c", config_defaults={"Topic": {"retention.ms": str(9 * DAY), "cleanup.policy": "delete"}})
-OWN_COMMITS = {"enable_auto_commit": "false"}
+OWN_COMMITS, AUTOMATIC = {"enable_auto_commit": "false"}, {"enable_auto_commit": "true"}
+COMMITTED = {"isolation_level": "read_committed"}
+DIRTY = {"isolation_level": "read_uncommitted", **OWN_COMMITS}
+COMMIT = "client.enable.auto.commit"
 
 GUARANTEES: list[Row] = [
     trips("KF208 downtime", scene(TWO_DAYS, group(downtime={"max": 2 * DAY + 1})), "g warning downtime.max"),
     trips("KF208 lag", scene(TWO_DAYS, group(lag={"maxTime": 3 * DAY})), "g warning lag.maxTime"),
     trips("KF208 Kafka's default", scene(ORDERS, WEEK_DOWN), "g warning downtime.max"),
-    trips(
-        "KF208 a live topic", scene(TWO_HOURS_DOWN, live=build_retention(str(HOUR))), "g warning downtime.max"
-    ),
+    trips("KF208 a live topic", scene(TWO_HOURS_DOWN, live=AN_HOUR), "g warning downtime.max"),
     *is_quiet(
         "KF208",
         scene(TWO_DAYS, group(downtime={"max": 2 * DAY}, lag={"maxTime": 2 * DAY})),
@@ -245,37 +228,20 @@ GUARANTEES: list[Row] = [
         scene(declare_topic("orders", retention_ms="-1"), group(downtime={"max": 99 * DAY})),
         scene(declare_topic("orders", cleanup_policy="compact"), group(downtime={"max": 99 * DAY})),
     ),
-    trips(
-        "KF209 automatic commits",
-        delivering("at-least-once", enable_auto_commit="true"),
-        "g warning client.enable.auto.commit",
-    ),
+    trips("KF209 automatic commits", delivering("at-least-once", **AUTOMATIC), f"g warning {COMMIT}"),
     trips("KF209 at least once", delivering("at-least-once"), "g warning guarantees.delivery"),
     trips("KF209 at most once", delivering("at-most-once"), "g info guarantees.delivery"),
-    trips(
-        "KF209 exactly once",
-        delivering("exactly-once"),
-        "g warning guarantees.delivery",
-        "g warning guarantees.delivery",
-    ),
+    trips("KF209 exactly once", delivering("exactly-once"), *["g warning guarantees.delivery"] * 2),
     trips("KF209 exactly once, share", delivering("exactly-once", "share"), "g warning guarantees.delivery"),
-    trips(
-        "KF209 uncommitted reads",
-        delivering("exactly-once", isolation_level="read_uncommitted", **OWN_COMMITS),
-        "g warning client.isolation.level",
-    ),
-    trips(
-        "KF209",
-        delivering("exactly-once", enable_auto_commit="true", isolation_level="read_committed"),
-        "g warning client.enable.auto.commit",
-    ),
+    trips("KF209 uncommitted reads", delivering("exactly-once", **DIRTY), "g warning client.isolation.level"),
+    trips("KF209", delivering("exactly-once", **AUTOMATIC, **COMMITTED), f"g warning {COMMIT}"),
     *is_quiet(
         "KF209",
         delivering("at-least-once", "share"),
         delivering("exactly-once", "streams"),
         delivering("at-most-once", **OWN_COMMITS),
         delivering("at-least-once", **OWN_COMMITS),
-        delivering("exactly-once", isolation_level="read_committed", **OWN_COMMITS),
+        delivering("exactly-once", **COMMITTED, **OWN_COMMITS),
     ),
 ]
 
@@ -294,6 +260,7 @@ def plan_start(name: str, *others: Desired) -> RuleContext:
     return RuleContext(desired, live=memory.observe([topic("orders")]).resources, changes=changes)
 
 
+INVISIBLE = replace(plan_start("nowhere"), invisible=inventory("nowhere"))
 ONLINE: dict[str, Any] = {"facts": Facts("c"), "inventory": inventory("oders")}
 PART: dict[str, Any] = {"facts": Facts("c"), "inventory": inventory("orders"), "subset": True}
 
@@ -310,17 +277,8 @@ TOPICS: list[Row] = [
     trips("KF215 no such topic", plan_start("nowhere"), "g error topics"),
     trips("KF215 a deletion", plan_start("gone", absent("gone")), "g error topics"),
     trips("KF215 an invalid topic", plan_start("a b", declare_topic("a b")), "g error topics"),
-    trips(
-        "KF215 an invisible topic",
-        replace(plan_start("nowhere"), invisible=inventory("nowhere")),
-        "g warning topics",
-    ),
+    trips("KF215 an invisible topic", INVISIBLE, "g warning topics"),
 ]
-
-
-def build_client(protocol: str, **client: str) -> RuleContext:
-    settings = {name.replace("_", "."): value for name, value in client.items()}
-    return scene(group(protocol=protocol, client=settings))
 
 
 def starting(initial: str, reset: str | None = None, protocol: str = "classic") -> RuleContext:
@@ -338,7 +296,20 @@ def build_offered(declared: Desired, *protocols: str) -> RuleContext:
     return scene(declared, facts=Facts("id", group_protocols=frozenset({"classic", *protocols})))
 
 
+def build_configured(protocol: str, name: str, value: str) -> RuleContext:
+    return scene(group(protocol=protocol, config={name: value}))
+
+
+def declare_session(protocol: str) -> Desired:
+    return group(protocol=protocol, config=WITH_SESSION)
+
+
 RESET = "client.auto.offset.reset"
+CLASSIC = (
+    *("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms", "auto.offset.reset"),
+    "isolation.level",
+)
+CONVERTED = "g warning protocol"
 WITH_SESSION = {"consumer.session.timeout.ms": "50000"}
 
 SETTINGS: list[Row] = [
@@ -364,21 +335,14 @@ SETTINGS: list[Row] = [
     ),
     *is_quiet(
         "KF211",
-        build_client("classic", partition_assignment_strategy="1"),
-        build_client("classic", session_timeout_ms="1"),
-        build_client("classic", heartbeat_interval_ms="1"),
-        build_client("consumer", group_remote_assignor="1"),
-        build_client("classic", auto_offset_reset="1"),
-        build_client("classic", isolation_level="1"),
+        *(scene(group(client={name: "1"})) for name in CLASSIC),
+        scene(group(protocol="consumer", client={"group.remote.assignor": "1"})),
     ),
-    *(
-        trips(f"KF212 {', '.join(starts)}", starting(*starts), f"g warning {RESET}")
-        for starts in (("earliest", "latest"), ("earliest", "none"), ("latest", "none"))
-    ),
-    *(
-        trips(f"KF212 {', '.join(starts)}", starting(*starts), f"g info {RESET}")
-        for starts in (("latest", "earliest"), ("earliest", "by_duration:P1D"))
-    ),
+    trips("KF212 earliest, latest", starting("earliest", "latest"), f"g warning {RESET}"),
+    trips("KF212 earliest, none", starting("earliest", "none"), f"g warning {RESET}"),
+    trips("KF212 latest, none", starting("latest", "none"), f"g warning {RESET}"),
+    trips("KF212 latest, earliest", starting("latest", "earliest"), f"g info {RESET}"),
+    trips("KF212 earliest, by_duration:P1D", starting("earliest", "by_duration:P1D"), f"g info {RESET}"),
     trips("KF212 6h ago", starting("6h ago"), "g warning offsets.initial"),
     trips("KF212", starting("earliest", "latest", "streams"), f"g warning {RESET}"),
     *is_quiet(
@@ -392,33 +356,19 @@ SETTINGS: list[Row] = [
         starting("2026-11-01T00:00:00Z", "earliest"),
     ),
     *(
-        trips(
-            f"KF213 {live} to {protocol}",
-            build_conversion(live_group(live, 1), protocol),
-            "g warning protocol",
-        )
+        trips(f"KF213 {live} to {protocol}", build_conversion(live_group(live, 1), protocol), CONVERTED)
         for live, protocol in (
-            ("classic", "consumer"),
-            ("classic", "streams"),
-            ("classic", "share"),
-            ("consumer", "classic"),
-            ("consumer", "streams"),
-            ("consumer", "share"),
-            ("streams", "classic"),
-            ("streams", "consumer"),
-            ("share", "classic"),
-            ("share", "consumer"),
+            *(("classic", protocol) for protocol in ("consumer", "streams", "share")),
+            *(("consumer", protocol) for protocol in ("classic", "streams", "share")),
+            *(("streams", "classic"), ("streams", "consumer"), ("share", "classic"), ("share", "consumer")),
         )
     ),
-    trips("KF213 3 members", build_conversion(live_group("classic", 3), "consumer"), "g warning protocol"),
+    trips("KF213 3 members", build_conversion(live_group("classic", 3), "consumer"), CONVERTED),
     # An empty group counts where it does not give way.
     *(
-        trips("KF213", build_conversion(live_group(live), protocol), "g warning protocol")
+        trips("KF213", build_conversion(live_group(live), protocol), CONVERTED)
         for live, protocol in (
-            ("consumer", "streams"),
-            ("streams", "consumer"),
-            ("share", "classic"),
-            ("share", "consumer"),
+            *(("consumer", "streams"), ("streams", "consumer"), ("share", "classic"), ("share", "consumer")),
             ("classic", "share"),
         )
     ),
@@ -436,24 +386,19 @@ SETTINGS: list[Row] = [
     ),
     # Each protocol has its own configs.
     *(
-        trips("KF214", scene(group(protocol=protocol, config={name: "1"})), f"g warning config.{name}")
+        trips("KF214", build_configured(protocol, name, "1"), f"g warning config.{name}")
         for name in kafka_configs.group_configs()
         for protocol in PROTOCOLS
         if protocol != name.partition(".")[0]
     ),
     *is_quiet(
         "KF214",
-        *(
-            scene(group(protocol=name.partition(".")[0], config={name: "1"}))
-            for name in kafka_configs.group_configs()
-        ),
-        scene(group(config={"confluent.own": "1"})),
+        *(build_configured(name.partition(".")[0], name, "1") for name in kafka_configs.group_configs()),
+        build_configured("classic", "confluent.own", "1"),
     ),
     *(
         trips(
-            f"KF214 {name} of {protocol}",
-            scene(group(protocol=protocol, config={name: value})),
-            f"g warning config.{name}",
+            f"KF214 {name} of {protocol}", build_configured(protocol, name, value), f"g warning config.{name}"
         )
         for protocol, name, value in (
             ("classic", "consumer.session.timeout.ms", "50000"),
@@ -465,16 +410,8 @@ SETTINGS: list[Row] = [
         )
     ),
     *(
-        trips(
-            f"KF216 {protocol}",
-            build_offered(group(protocol=protocol, config=WITH_SESSION), *protocols),
-            "g error protocol",
-        )
-        for protocol, protocols in (
-            ("consumer", ()),
-            ("share", ("consumer",)),
-            ("streams", ("consumer", "share")),
-        )
+        trips(f"KF216 {own}", build_offered(declare_session(own), *protocols), "g error protocol")
+        for own, protocols in (("consumer", ()), ("share", ("consumer",)), ("streams", ("consumer", "share")))
     ),
     trips("KF216 configs", build_offered(group(config=WITH_SESSION)), "g error config"),
     *is_quiet(
@@ -483,7 +420,7 @@ SETTINGS: list[Row] = [
         *(
             context
             for protocol in ("consumer", "share", "streams")
-            for own in (group(protocol=protocol, config=WITH_SESSION),)
+            for own in (declare_session(protocol),)
             for context in (
                 build_offered(own, protocol, "consumer"),
                 scene(own),

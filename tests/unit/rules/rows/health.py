@@ -53,6 +53,8 @@ def build_quorum(voter: Voter) -> RuleContext:
 
 FIVE = (Voter(1, 0), *(Voter(number, 0, 5) for number in range(2, 5)), Voter(5, None))
 MOVING = cluster(part(0, 1, 1, 2), reassigning={("a", 0): (3,)})
+SEVEN = (*(part(n, 1, 1, 2) for n in range(6)), part(0, 2, 2, 3, name="b"))
+LEADERLESS = (part(0, None, 3), part(1, None, 3))
 UNDER_MIN = cluster(part(0, 1, 1), part(1, 1, 1, 2), min_insync_replicas={"a": 2})
 
 AVAILABILITY: list[Row] = [
@@ -72,20 +74,12 @@ AVAILABILITY: list[Row] = [
     *is_quiet("KF301", sick(quorum=None)),
     trips("KF302 2 of 3", scene(health=cluster(part(0, 1), brokers=2), brokers=3), "error"),
     *is_quiet("KF302", *(scene(health=cluster(part(0, 1), brokers=2), brokers=n) for n in (2, None))),
-    trips(
-        "KF303 a stopped broker",
-        sick(*(part(n, 1, 1, 2) for n in range(6)), part(0, 2, 2, 3, name="b"), brokers=2),
-        "error",
-    ),
+    trips("KF303 a stopped broker", sick(*SEVEN, brokers=2), "error"),
     trips("KF303 a live broker", sick(part(0, 1, 1, 2)), "error"),
     trips("KF303", scene(health=replace(MOVING, reassigning={("a", 0): (4,)})), "error"),
     trips("KF303", scene(health=replace(MOVING, reassigning=None)), "error"),
-    *is_quiet("KF303", scene(health=MOVING), sick(part(0, None, 3), part(1, None, 3), brokers=2)),
-    trips(
-        "KF304 a stopped broker",
-        sick(part(0, None, 3), part(1, None, 3), part(2, 1, 1, 2, 3), brokers=2),
-        "error",
-    ),
+    *is_quiet("KF303", scene(health=MOVING), sick(*LEADERLESS, brokers=2)),
+    trips("KF304 a stopped broker", sick(*LEADERLESS, part(2, 1, 1, 2, 3), brokers=2), "error"),
     trips("KF304 a live broker", sick(part(0, None, 3)), "error"),
     trips("KF304 none in sync", sick(replace(part(0, None), isr=())), "error"),
     trips("KF305 1 of 2", scene(health=UNDER_MIN), "error"),
@@ -97,7 +91,8 @@ AVAILABILITY: list[Row] = [
     ),
 ]
 
-EFFECTIVE = {"config.retention.ms": "604800000", "config.min.insync.replicas": "2"}
+RETENTION = "config.retention.ms"
+EFFECTIVE = {RETENTION: "604800000", "config.min.insync.replicas": "2"}
 
 
 def build_comparison(
@@ -137,24 +132,15 @@ def build_undeclared(live: Group) -> RuleContext:
 
 EMPTY = group(0, 0, state="Empty")
 FRESH = replace(EMPTY, never_joined=True)
-BUSY = group(2, 1)
+BUSY, BOTH = group(2, 1), frozenset({("a", 0), ("a", 1)})
 LAGS = replace(group(2, 2), positions=(Position("a", 0, 100, 0, 100), Position("a", 1, 100, 0, 101)))
+SIX_FOR_A_DAY, UNMADE = declare_topic("a", 6, 3, retention_ms="86400000"), (declare_topic("a"), absent("b"))
 UNSET = declare_topic("a", 3, 3, retention_ms=None)
 
 DECLARED: list[Row] = [
-    trips(
-        "KF306 two fields",
-        build_comparison(declare_topic("a", 6, 3, retention_ms="86400000")),
-        "a warning partitions",
-    ),
-    trips(
-        "KF306 an unset field", build_comparison(UNSET, retention_ms="1000"), "a warning config.retention.ms"
-    ),
-    trips(
-        "KF306 no such topic",
-        build_comparison(declare_topic("a"), absent("b"), name="other"),
-        "a warning metadata.name",
-    ),
+    trips("KF306 two fields", build_comparison(SIX_FOR_A_DAY), "a warning partitions"),
+    trips("KF306 an unset field", build_comparison(UNSET, retention_ms="1000"), f"a warning {RETENTION}"),
+    trips("KF306 no such topic", build_comparison(*UNMADE, name="other"), "a warning metadata.name"),
     trips("KF306", build_comparison(waive_rules(declare_topic("a", 6, 3), "KF306")), "a info partitions"),
     *is_quiet(
         "KF306",
@@ -184,15 +170,7 @@ DECLARED: list[Row] = [
         build_group(group(4, 0, state="PreparingRebalance")),
         build_group(group(4, 2, protocol="share")),
         # A member without partitions, beside enough partitions, reads other topics.
-        build_group(
-            replace(
-                BUSY,
-                members=(
-                    replace(BUSY.members[0], assignment=frozenset({("a", 0), ("a", 1)})),
-                    BUSY.members[1],
-                ),
-            )
-        ),
+        build_group(replace(BUSY, members=(replace(BUSY.members[0], assignment=BOTH), BUSY.members[1]))),
     ),
 ]
 

@@ -18,8 +18,16 @@ RATIO, KEY, DISTINCT = "skew.maxPartitionRatio", "skew.maxKeyShare", "skew.minDi
 NOW, HOUR, DAY = 1_790_000_000_000, 3_600_000, 86_400_000
 
 
+TWICE, TWICE_BYTES = declare_policy(maxPartitionRatio=2.0), declare_policy(maxPartitionRatio=2.0, by="bytes")
+KEYED = declare_policy(keyed=True)
+
+
 def build_ratio(ratio: Estimate, **result: Any) -> RuleContext:
-    return of_records(declare_policy(maxPartitionRatio=2.0), build_result(ratio=ratio, **result))
+    return of_records(TWICE, build_result(ratio=ratio, **result))
+
+
+def build_now(**limits: Any) -> RuleContext:
+    return of_records(declare_policy(of="now", **limits), build_result())
 
 
 def build_hot_keys(*keys: Any, by: str = "records") -> RuleContext:
@@ -40,49 +48,28 @@ FORTY = build_result(
     diagnosis="few_keys", evidence="40 keys on 12 partitions.", distinct=Estimate.exact(40.0)
 )
 TEN = Estimate.exact(10.0)
+THREE = (hot("a", Estimate.exact(0.1)), hot("b", BIG, key="alice@example.org"), hot("c", MAYBE))
+IN_BYTES = build_result(ratio=FINE, byte_ratio=SURE)
 OFF_BY_TEN = build_result(ratio=SURE, diagnosis="hot_keys", advice=["Split the hot key.", "Another."])
 
 LIMITS: list[Row] = [
-    trips(
-        "KF501 with advice", of_records(declare_policy(maxPartitionRatio=2.0), OFF_BY_TEN), f"a error {RATIO}"
-    ),
+    trips("KF501 with advice", of_records(TWICE, OFF_BY_TEN), f"a error {RATIO}"),
     trips("KF501 surely", build_ratio(SURE), f"a error {RATIO}"),
     trips("KF501 perhaps", build_ratio(UNSURE), f"a warning {RATIO}"),
     trips("KF501 just above", build_ratio(Estimate(2.0012, 2.0004, 2.002)), f"a error {RATIO}"),
-    trips(
-        "KF501 bytes",
-        of_records(
-            declare_policy(maxPartitionRatio=2.0, by="bytes"), build_result(ratio=FINE, byte_ratio=SURE)
-        ),
-        f"a error {RATIO}",
-    ),
+    trips("KF501 bytes", of_records(TWICE_BYTES, IN_BYTES), f"a error {RATIO}"),
     trips("KF501", build_ratio(Estimate(1.95, 1.8, 2.01)), f"a warning {RATIO}"),
-    trips(
-        "KF501", build_ratio(Estimate(2.5, 2.0, 2.9)), f"a warning {RATIO}"
-    ),  # the near end is the limit itself
+    # The near end is the limit itself.
+    trips("KF501", build_ratio(Estimate(2.5, 2.0, 2.9)), f"a warning {RATIO}"),
     trips("KF501", build_ratio(Estimate.exact(2.001)), f"a error {RATIO}"),
     # What the policy is about may have no newest part.
-    trips(
-        "KF501 no newest part",
-        of_records(declare_policy(of="now", maxPartitionRatio=2.0), build_result()),
-        f"a warning {RATIO}",
-    ),
-    trips(
-        "KF501 no newest part, a key",
-        of_records(declare_policy(of="now", maxKeyShare=0.1), build_result()),
-        f"a warning {RATIO}",
-    ),
+    trips("KF501 no newest part", build_now(maxPartitionRatio=2.0), f"a warning {RATIO}"),
+    trips("KF501 no newest part, a key", build_now(maxKeyShare=0.1), f"a warning {RATIO}"),
     *is_quiet("KF501", *map(build_ratio, (FINE, Estimate(1.5, 1.4, 2.0), Estimate.exact(2.0)))),
     *is_quiet("KF501", build_ratio(FINE, byte_ratio=SURE)),
     trips("KF502 surely", build_hot_keys(hot("a", BIG)), f"a error {KEY}"),
     trips("KF502 perhaps", build_hot_keys(hot("a", MAYBE)), f"a warning {KEY}"),
-    trips(
-        "KF502 the largest of three",
-        build_hot_keys(
-            hot("a", Estimate.exact(0.1)), hot("b", BIG, key="alice@example.org"), hot("c", MAYBE)
-        ),
-        f"a error {KEY}",
-    ),
+    trips("KF502 the largest of three", build_hot_keys(*THREE), f"a error {KEY}"),
     trips("KF502 the surest of two", build_hot_keys(hot("a", HALF_SURE), hot("b", OTHER)), f"a error {KEY}"),
     trips("KF502 the empty key", build_hot_keys(replace(hot("a", BIG), key_length=0)), f"a error {KEY}"),
     trips("KF502 just above", build_hot_keys(hot("a", Estimate.exact(0.0500001))), f"a error {KEY}"),
@@ -118,17 +105,18 @@ def apart(diagnosis: str) -> TopicResult:
 CRC = replace(build_result(), partitioners={"murmur2": 0.08, "crc32": 1.0, "fnv1a": 0.08, "other": 0.0})
 COMPACTED = declare_policy(keyed=False, configs={"config.cleanup.policy": "compact,delete"})
 
+
+def build_nulls(share: float, keyed: bool | None = True) -> RuleContext:
+    return of_records(declare_policy(keyed=keyed), build_result(null_share=share))
+
+
 KEYS: list[Row] = [
     *(
         row
         for diagnosis in ("mixed_partitioners", "repartitioned")
         for row in (
             trips("KF504", of_records(None, apart(diagnosis)), "a warning"),
-            trips(
-                f"KF504 {diagnosis}",
-                of_records(declare_policy(keyed=True), apart(diagnosis)),
-                "a warning keyed",
-            ),
+            trips(f"KF504 {diagnosis}", of_records(KEYED, apart(diagnosis)), "a warning keyed"),
             *is_quiet("KF504", of_records(declare_topic("a"), apart(diagnosis))),
         )
     ),
@@ -137,20 +125,11 @@ KEYS: list[Row] = [
         "KF504",
         of_records(declare_topic("a"), build_result(diagnosis="mixed_partitioners")),
         of_records(declare_policy(keyed=False), build_result(diagnosis="repartitioned")),
-        of_records(declare_policy(keyed=True), CRC),
+        of_records(KEYED, CRC),
     ),
-    trips(
-        "KF505 2 %", of_records(declare_policy(keyed=True), build_result(null_share=0.02)), "a warning keyed"
-    ),
-    trips(
-        "KF505 one record",
-        of_records(declare_policy(keyed=True), build_result(null_share=0.0000003)),
-        "a warning keyed",
-    ),
-    *is_quiet(
-        "KF505", *(of_records(declare_policy(keyed=n), build_result(null_share=0.02)) for n in (None, False))
-    ),
-    *is_quiet("KF505", of_records(declare_policy(keyed=True), build_result())),
+    trips("KF505 2 %", build_nulls(0.02), "a warning keyed"),
+    trips("KF505 one record", build_nulls(0.0000003), "a warning keyed"),
+    *is_quiet("KF505", *(build_nulls(0.02, keyed) for keyed in (None, False)), build_nulls(0.0)),
 ]
 
 

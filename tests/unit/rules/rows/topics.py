@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as replace_context
+from typing import Any
 
 from kafkaform.config.manifests.field_locations import FieldLocations
 from kafkaform.config.manifests.loader import VERBATIM
@@ -33,36 +34,36 @@ LONG_MAX = str(2**63 - 1)
 THREE_DAYS = ProjectLimits(recovery_window_ms=3 * DAY_MS)
 PATTERN = ProjectLimits(topic_name=r"[a-z]+(\.[a-z]+)*\.v[0-9]+")
 EMPTY_FACTS = Facts("c", config_defaults={"Topic": {}})
+DELETED = (declare_topic("a.b"), absent("a_b"))
 DOTTED, UNDERSCORED = (waive_rules(declare_topic(name), "KF102") for name in ("a.b", "a_b"))
 
+
+def build_names(*names: str, live: tuple[str, ...] = (), **more: Any) -> RuleContext:
+    return scene(*map(declare_topic, names), inventory=inventory(*live), **more)
+
+
 NAMES: list[Row] = [
-    trips("KF101 a space", scene(declare_topic("a b")), "a b error metadata.name"),
+    trips("KF101 a space", build_names("a b"), "a b error metadata.name"),
     *(
-        trips("KF101", scene(declare_topic(name)), f"{name} error metadata.name".lstrip())
+        trips("KF101", build_names(name), f"{name} error metadata.name".lstrip())
         for name in ("", ".", "..", "ä", "a/b", "a\n", "x" * 250)
     ),
-    trips("KF101 5,000 letters", scene(declare_topic("x" * 5000)), f"{'x' * 5000} error metadata.name"),
+    trips("KF101 5,000 letters", build_names("x" * 5000), f"{'x' * 5000} error metadata.name"),
     trips("KF101", scene(waive_rules(declare_topic("a b"), "KF101")), "a b error metadata.name"),
-    *is_quiet("KF101", *(scene(declare_topic(n)) for n in ("a", "...", "orders.v1", "A_b-9", "x" * 249))),
+    *is_quiet("KF101", *map(build_names, ("a", "...", "orders.v1", "A_b-9", "x" * 249))),
     trips(
         "KF102 both declared",
-        scene(declare_topic("a.b"), declare_topic("a_b"), declare_topic("a-b")),
+        build_names("a.b", "a_b", "a-b"),
         "a.b error metadata.name",
         "a_b error metadata.name",
     ),
+    trips("KF102 one exists", build_names("a.b.c", live=("a_b.c", "other")), "a.b.c error metadata.name"),
     trips(
-        "KF102 one exists",
-        scene(declare_topic("a.b.c"), inventory=inventory("a_b.c", "other")),
-        "a.b.c error metadata.name",
-    ),
-    trips(
-        "KF102 one is to be deleted",
-        scene(declare_topic("a.b"), absent("a_b"), inventory=inventory("a_b")),
-        "a.b error metadata.name",
+        "KF102 one is to be deleted", scene(*DELETED, inventory=inventory("a_b")), "a.b error metadata.name"
     ),
     trips(
         "KF102 both exist",
-        scene(declare_topic("a.b"), facts=Facts("c"), inventory=inventory("a.b", "a_b")),
+        build_names("a.b", live=("a.b", "a_b"), facts=Facts("c")),
         "a.b warning metadata.name",
     ),
     *(
@@ -83,27 +84,29 @@ NAMES: list[Row] = [
     *is_quiet(
         "KF102",
         scene(declare_topic("a.b"), inventory=frozenset({ResourceRef("ConsumerGroup", "a_b")})),
-        scene(declare_topic("a.b"), inventory=inventory("a.b")),
-        scene(declare_topic("a.b"), absent("a_b")),
+        build_names("a.b", live=("a.b",)),
+        scene(*DELETED),
     ),
-    trips("KF103 Orders", scene(declare_topic("Orders"), limits=PATTERN), "Orders warning metadata.name"),
+    trips("KF103 Orders", build_names("Orders", limits=PATTERN), "Orders warning metadata.name"),
     *(
-        trips("KF103", scene(declare_topic(name), limits=PATTERN), f"{name} warning metadata.name")
+        trips("KF103", build_names(name, limits=PATTERN), f"{name} warning metadata.name")
         for name in ("orders.v1-old", "x-orders.v1", "orders.v1\n")
     ),
     *is_quiet(
         "KF103",
-        scene(declare_topic("orders.v1"), declare_topic("a.b.v12"), limits=PATTERN),
+        build_names("orders.v1", "a.b.v12", limits=PATTERN),
         scene(absent("Orders"), limits=PATTERN),
-        scene(declare_topic("Orders")),
+        build_names("Orders"),
     ),
 ]
 
 
-def build_partitions(count: int, brokers: int | None = None, live: int | None = None) -> RuleContext:
+def build_partitions(
+    count: int, brokers: int | None = None, live: int | None = None, facts: Facts | None = None
+) -> RuleContext:
     """Build the context of one topic, by its partitions, the brokers, and the partitions that it has."""
     resources = living(build_observed("a", live)) if live is not None else {}
-    return scene(declare_topic("a", count), brokers=brokers, live=resources)
+    return scene(declare_topic("a", count), brokers=brokers, live=resources, facts=facts)
 
 
 def build_limited(*desired: Desired, partitions: int = 100, subset: bool = False) -> RuleContext:
@@ -116,9 +119,11 @@ DEFAULTED = replace(
         read_documents(b"spec: {partitions: 6}", "a.yaml", lambda _: None, verbatim=VERBATIM)[0], {}
     ),
 )
+DEFAULTS = {("Topic", "partitions"): Location("kafkaform.yaml", 4, 5)}
 TOPICS = tuple(declare_topic(f"a{number}") for number in range(3001))
 FOUR = (declare_topic("c", 20), declare_topic("b", 60), declare_topic("a", 20), declare_topic("d", 1))
-LARGE = declare_topic("a", 1500)
+LARGE = (declare_topic("a", 1500), declare_topic("b"))
+SIXTY = (declare_topic("a", 60), declare_topic("b", 60))
 MANY = (declare_topic("a", 60_000), declare_topic("b", 40_000))
 
 PARTITIONS: list[Row] = [
@@ -131,11 +136,7 @@ PARTITIONS: list[Row] = [
     trips("KF105", build_partitions(10, brokers=3), "a info partitions"),
     trips("KF105 11 on 3 brokers", build_partitions(11, brokers=3), "a info partitions"),
     *(
-        trips(
-            f"KF105 {live} live",
-            replace_context(build_partitions(10, brokers=3, live=live), facts=Facts("c")),
-            "a info partitions",
-        )
+        trips(f"KF105 {live} live", build_partitions(10, 3, live, facts=Facts("c")), "a info partitions")
         for live in (None, 9, 10)
     ),
     trips("KF105", build_partitions(4, brokers=3), "a info partitions"),
@@ -146,21 +147,9 @@ PARTITIONS: list[Row] = [
     *is_quiet("KF105", *(build_partitions(7, brokers=brokers) for brokers in (1, 0, None))),
     trips("KF106 the project's limit", build_limited(*FOUR), "warning"),
     trips("KF106 the default", scene(*MANY, declare_topic("c", 1)), "warning"),
-    trips(
-        "KF106 one topic", build_limited(LARGE, declare_topic("b"), partitions=1499), "a warning partitions"
-    ),
-    trips(
-        "KF106",
-        build_limited(LARGE, declare_topic("b"), partitions=1499, subset=True),
-        "a warning partitions",
-    ),
-    *is_quiet(
-        "KF106",
-        *(
-            build_limited(declare_topic("a", 60), declare_topic("b", 60), partitions=n, subset=True)
-            for n in (100, 60)
-        ),
-    ),
+    trips("KF106 one topic", build_limited(*LARGE, partitions=1499), "a warning partitions"),
+    trips("KF106", build_limited(*LARGE, partitions=1499, subset=True), "a warning partitions"),
+    *is_quiet("KF106", *(build_limited(*SIXTY, partitions=n, subset=True) for n in (100, 60))),
     trips(
         "KF107 one group",
         scene(declare_topic("a", 1), group(["a"], members={"expected": 2, "max": 6})),
@@ -205,16 +194,15 @@ PARTITIONS: list[Row] = [
     trips("KF116 20,000", scene(declare_topic("a", 20_000, 3)), "a warning partitions"),
     trips("KF116 on 3 brokers", scene(declare_topic("a", 20_000, 3), brokers=3), "a warning partitions"),
     *is_quiet("KF116", scene(declare_topic("a", 1_000, 3))),
-    trips(
-        "KF117 partitions",
-        scene(DEFAULTED, defaults={("Topic", "partitions"): Location("kafkaform.yaml", 4, 5)}),
-        "info kafkaform.yaml",
-    ),
+    trips("KF117 partitions", scene(DEFAULTED, defaults=DEFAULTS), "info kafkaform.yaml"),
 ]
 
 
-def build_replicas(replicas: int, brokers: int | None = None, environment: str | None = None) -> RuleContext:
-    return scene(declare_topic("a", 3, replicas), brokers=brokers, environment=environment)
+def build_replicas(
+    replicas: int, brokers: int | None = None, environment: str | None = None, live: int | str | None = None
+) -> RuleContext:
+    resources = living(build_observed("a", 3, live)) if live is not None else {}
+    return scene(declare_topic("a", 3, replicas), brokers=brokers, environment=environment, live=resources)
 
 
 def build_min_isr(value: str | None, live: str | None = None, **defaults: str) -> RuleContext:
@@ -234,19 +222,18 @@ def build_undeclared(undeclared: Undeclared) -> RuleContext:
     )
 
 
+FOUR_IN_SYNC = living(build_observed("a", min_insync_replicas="4"))
 MIN_ISR = "config.min.insync.replicas"
 UNCLEAN = "config.unclean.leader.election.enable"
 DIRTY = declare_topic("a", 3, 3, unclean_leader_election_enable="true")
+ONE_DIRTY = declare_topic("a", 3, 1, unclean_leader_election_enable="true")
+THREE = declare_topic("a", 3, 3)
 DIRTY_BY_DEFAULT = facts(unclean_leader_election_enable="true")
 
 REPLICAS: list[Row] = [
     *(
-        trips(
-            f"KF108 one, of {brokers} brokers",
-            build_replicas(1, brokers, "prod"),
-            "a warning replicationFactor",
-        )
-        for brokers in (None, 1, 2, 3)
+        trips(f"KF108 one, of {n} brokers", build_replicas(1, n, "prod"), "a warning replicationFactor")
+        for n in (None, 1, 2, 3)
     ),
     *is_quiet(
         "KF108", *(build_replicas(1, 3, name) for name in ("dev", "development", "local", "test", "Dev"))
@@ -265,13 +252,9 @@ REPLICAS: list[Row] = [
     trips("KF108 4 of 3", build_replicas(4, 3, "prod"), "a error replicationFactor"),
     trips("KF108 3 of 1", build_replicas(3, 1), "a error replicationFactor"),
     # A broker that is down does not make a live topic impossible.
-    *is_quiet("KF108", replace_context(build_replicas(3, 2), live=living(build_observed("a", 3, 3)))),
+    *is_quiet("KF108", build_replicas(3, 2, live=3)),
     *(
-        trips(
-            "KF108",
-            replace_context(build_replicas(3, 2), live=living(build_observed("a", 3, present))),
-            "a error replicationFactor",
-        )
+        trips("KF108", build_replicas(3, 2, live=present), "a error replicationFactor")
         for present in (1, "2-3")
     ),
     *is_quiet("KF108", scene(absent("a"), environment="prod", brokers=3)),
@@ -285,14 +268,8 @@ REPLICAS: list[Row] = [
     # An own value that is removed leaves a default that is not known.
     *is_quiet(
         "KF109",
-        scene(
-            declare_topic("a", 3, 3, min_insync_replicas=None),
-            live=living(build_observed("a", min_insync_replicas="4")),
-        ),
-        scene(
-            declare_topic("a", 3, 3, undeclared=Undeclared.RESET),
-            live=living(build_observed("a", min_insync_replicas="4")),
-        ),
+        scene(declare_topic("a", 3, 3, min_insync_replicas=None), live=FOUR_IN_SYNC),
+        scene(declare_topic("a", 3, 3, undeclared=Undeclared.RESET), live=FOUR_IN_SYNC),
         scene(absent("a"), facts=facts(min_insync_replicas="2")),
         build_undeclared(Undeclared.RESET),
     ),
@@ -301,22 +278,14 @@ REPLICAS: list[Row] = [
         for undeclared in (Undeclared.REPORT, Undeclared.KEEP)
     ),
     trips("KF113 declared", scene(DIRTY), f"a warning {UNCLEAN}"),
-    trips(
-        "KF113 the cluster's default",
-        scene(declare_topic("a", 3, 3), facts=DIRTY_BY_DEFAULT),
-        f"a warning {UNCLEAN}",
-    ),
-    trips(
-        "KF113",
-        scene(declare_topic("a", 3, 1, unclean_leader_election_enable="true")),
-        f"a warning {UNCLEAN}",
-    ),
+    trips("KF113 the cluster's default", scene(THREE, facts=DIRTY_BY_DEFAULT), f"a warning {UNCLEAN}"),
+    trips("KF113", scene(ONE_DIRTY), f"a warning {UNCLEAN}"),
     trips("KF113", scene(waive_rules(DIRTY, "KF113")), f"a info {UNCLEAN}"),
     *is_quiet(
         "KF113",
         scene(declare_topic("a", 3, 3, unclean_leader_election_enable="false"), facts=DIRTY_BY_DEFAULT),
-        scene(declare_topic("a", 3, 3), facts=facts(unclean_leader_election_enable="false")),
-        scene(declare_topic("a", 3, 3)),
+        scene(THREE, facts=facts(unclean_leader_election_enable="false")),
+        scene(THREE),
         scene(declare_topic("a", 3, 1), facts=DIRTY_BY_DEFAULT),
     ),
 ]
@@ -337,49 +306,35 @@ def build_compacted(policy: str = "compact", keyed: bool | None = True, **config
     return scene(declare_configs({"cleanup.policy": policy, **own}, keyed=keyed))
 
 
+ONE_DAY, ODD_WINDOW = declare_topic("a", retention_ms=DAY), ProjectLimits(recovery_window_ms=90_061_001)
+MONTH, BOTH = str(30 * DAY_MS), "compact,delete"
 AGE, SIZE, SEGMENT = "config.retention.ms", "config.retention.bytes", "config.segment.ms"
+
+LONG, WEEK_LONG = f"a warning {SEGMENT}", facts(segment_ms=WEEK)
 
 RETENTION: list[Row] = [
     trips("KF110 declared", build_kept(retention_ms=DAY), f"a warning {AGE}"),
     trips("KF110 the cluster's default", build_kept(facts(retention_ms=DAY)), f"a warning {AGE}"),
     trips("KF110 live", build_kept(facts(retention_ms=WEEK), DAY), f"a warning {AGE}"),
-    trips(
-        "KF110 an odd window",
-        scene(declare_topic("a", retention_ms=DAY), limits=ProjectLimits(recovery_window_ms=90_061_001)),
-        f"a warning {AGE}",
-    ),
+    trips("KF110 an odd window", scene(ONE_DAY, limits=ODD_WINDOW), f"a warning {AGE}"),
     *(trips("KF110", build_kept(retention_ms=ms), f"a warning {AGE}") for ms in ("0", str(3 * DAY_MS - 1))),
     trips("KF110", build_kept(retention_ms=DAY, cleanup_policy="delete"), f"a warning {AGE}"),
-    trips("KF110", build_kept(retention_ms=DAY, cleanup_policy="compact,delete"), f"a warning {AGE}"),
+    trips("KF110", build_kept(retention_ms=DAY, cleanup_policy=BOTH), f"a warning {AGE}"),
     *is_quiet("KF110", *(build_kept(retention_ms=ms) for ms in (str(3 * DAY_MS), WEEK, "-1"))),
     *is_quiet("KF110", *(build_kept(retention_ms=DAY, cleanup_policy=policy) for policy in ("compact", ""))),
     *is_quiet(
         "KF110",
-        scene(declare_topic("a", retention_ms=DAY)),
+        scene(ONE_DAY),
         scene(declare_topic("a"), limits=ProjectLimits(recovery_window_ms=8 * DAY_MS)),
         build_kept(facts(retention_ms=WEEK)),
         scene(absent("a"), facts=facts(retention_ms=DAY), limits=THREE_DAYS),
     ),
     trips("KF111 the default segment", build_segments(retention_ms=DAY), f"a warning {AGE}"),
     trips("KF111 an odd time", build_segments(retention_ms="90061001"), f"a warning {AGE}"),
-    trips(
-        "KF111 a long segment",
-        build_segments(retention_ms=WEEK, segment_ms=str(30 * DAY_MS)),
-        f"a warning {SEGMENT}",
-    ),
-    trips(
-        "KF111 endless segments",
-        build_segments(retention_ms=DAY, segment_ms=LONG_MAX),
-        f"a warning {SEGMENT}",
-    ),
-    trips(
-        "KF111 the cluster's", build_segments(facts(segment_ms=WEEK), retention_ms=DAY), f"a warning {AGE}"
-    ),
-    trips(
-        "KF111 the cluster's retention",
-        build_segments(facts(retention_ms=DAY), segment_ms=WEEK),
-        f"a warning {SEGMENT}",
-    ),
+    trips("KF111 a long segment", build_segments(retention_ms=WEEK, segment_ms=MONTH), LONG),
+    trips("KF111 endless segments", build_segments(retention_ms=DAY, segment_ms=LONG_MAX), LONG),
+    trips("KF111 the cluster's", build_segments(WEEK_LONG, retention_ms=DAY), f"a warning {AGE}"),
+    trips("KF111 the cluster's retention", build_segments(facts(retention_ms=DAY), segment_ms=WEEK), LONG),
     *(
         trips(f"KF111 {size} bytes", build_segments(retention_bytes=str(size)), f"a warning {SIZE}")
         for size in (2**20, 2**20 + 1, 2**29, 10**9 - 1)
@@ -390,13 +345,11 @@ RETENTION: list[Row] = [
         f"a warning {AGE}",
         f"a warning {SIZE}",
     ),
-    trips("KF111", build_segments(retention_ms=DAY, segment_ms=str(DAY_MS + 1)), f"a warning {SEGMENT}"),
+    trips("KF111", build_segments(retention_ms=DAY, segment_ms=str(DAY_MS + 1)), LONG),
     trips("KF111", build_segments(retention_ms=str(int(WEEK) - 1)), f"a warning {AGE}"),
     trips("KF111", build_segments(retention_ms="300000"), f"a warning {AGE}"),
-    trips("KF111", build_segments(retention_ms=DAY, cleanup_policy="compact,delete"), f"a warning {AGE}"),
-    trips(
-        "KF111", build_segments(facts(cleanup_policy="compact,delete"), retention_ms=DAY), f"a warning {AGE}"
-    ),
+    trips("KF111", build_segments(retention_ms=DAY, cleanup_policy=BOTH), f"a warning {AGE}"),
+    trips("KF111", build_segments(facts(cleanup_policy=BOTH), retention_ms=DAY), f"a warning {AGE}"),
     *is_quiet("KF111", *(build_segments(retention_ms=DAY, segment_ms=ms) for ms in (DAY, "3600000"))),
     *is_quiet(
         "KF111",
@@ -405,22 +358,13 @@ RETENTION: list[Row] = [
         build_segments(retention_ms="-1", segment_ms=WEEK),
         build_segments(retention_ms=WEEK, segment_ms=None),
         build_segments(retention_ms="299999", segment_ms=None),  # KF115 reports it
-        build_segments(segment_ms=str(30 * DAY_MS)),
+        build_segments(segment_ms=MONTH),
         build_segments(facts(segment_ms="3600000"), retention_ms=DAY),
         build_segments(facts(retention_ms=DAY, segment_ms=WEEK)),
-        scene(
-            declare_topic("a", retention_ms=DAY),
-            facts=facts(segment_ms=WEEK),
-            live=living(build_observed("a", segment_ms="3600000")),
-        ),
+        scene(ONE_DAY, facts=WEEK_LONG, live=living(build_observed("a", segment_ms="3600000"))),
     ),
-    *is_quiet(
-        "KF111", *(build_segments(retention_ms=DAY, cleanup_policy=policy) for policy in ("compact", ""))
-    ),
-    *is_quiet(
-        "KF111",
-        *(build_segments(facts(cleanup_policy=policy), retention_ms=DAY) for policy in ("compact", "")),
-    ),
+    *is_quiet("KF111", *(build_segments(retention_ms=DAY, cleanup_policy=n) for n in ("compact", ""))),
+    *is_quiet("KF111", *(build_segments(facts(cleanup_policy=n), retention_ms=DAY) for n in ("compact", ""))),
     trips(
         "KF112 retention",
         build_compacted(retention_ms=WEEK, retention_bytes=str(2**30)),
@@ -428,7 +372,7 @@ RETENTION: list[Row] = [
         f"a warning {SIZE}",
     ),
     trips("KF112 without keys", build_compacted(keyed=False), "a warning keyed"),
-    trips("KF112", build_compacted("compact,delete", keyed=False), "a warning keyed"),
+    trips("KF112", build_compacted(BOTH, keyed=False), "a warning keyed"),
     trips("KF112", build_segments(facts(cleanup_policy="compact")), "a warning keyed"),
     *is_quiet(
         "KF112",
@@ -441,14 +385,8 @@ RETENTION: list[Row] = [
         ),
         build_segments(),
     ),
-    *is_quiet("KF112", *(build_compacted(policy, keyed=None) for policy in ("compact", "compact,delete"))),
-    *is_quiet(
-        "KF112",
-        *(
-            build_compacted(policy, keyed=None, retention_ms=WEEK)
-            for policy in ("delete", "compact,delete", "")
-        ),
-    ),
+    *is_quiet("KF112", *(build_compacted(policy, keyed=None) for policy in ("compact", BOTH))),
+    *is_quiet("KF112", *(build_compacted(n, keyed=None, retention_ms=WEEK) for n in ("delete", BOTH, ""))),
 ]
 
 

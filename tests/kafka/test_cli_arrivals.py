@@ -69,24 +69,6 @@ def test_hot_partition_that_was_trimmed_is_found(project: Project, now_ms: int) 
     assert (found[even]["since_made"], found[even]["records"]) == (True, 1_800)
 
 
-def test_period_is_what_all_logs_cover(project: Project, now_ms: int) -> None:
-    hot = write_topic(project, "hot", COUNTS, now_ms)
-    delete_records(project.servers, {(hot, 2): 700})
-    call = project.run("arrivals", hot, "--format", "json").needs(0)
-    (found,) = call.json["topics"]
-    assert OLD_MS - 700 <= found["period_ms"] + 1 < OLD_MS + HOUR_MS
-    # After the first old record that partition 2 still has.
-    assert [item["records"] for item in found["partitions"]] == [200, 200, 899]
-    assert (found["spread"], found["fullest_partition"]) == ("uneven", 2)
-    assert found["max_over_mean"] == pytest.approx(899 * 3 / 1_299)
-    text = project.run("arrivals", hot).needs(0).out
-    assert " uneven" in text
-    assert text.endswith("Arrivals in 1 topic: 1 uneven.\n")
-    every = project.run("arrivals", "--out", "arrivals.txt").code
-    assert every in {0, 1}
-    assert hot in (project.folder / "arrivals.txt").read_text()
-
-
 def test_figures_are_kept_as_rows_without_spark(project: Project, now_ms: int) -> None:
     hot = write_topic(project, "hot", COUNTS, now_ms)
     script = (
@@ -128,17 +110,6 @@ def test_table_without_metrics_is_refused_first(project: Project) -> None:
     second.mkdir(parents=True)
     pq.write_table(pa.table({"a": [1]}), second / "part.parquet")
     assert "has other columns" in project.run("arrivals", "--history", "other").needs(1).err
-
-
-def test_doctor_and_prometheus_report_it(project: Project, now_ms: int) -> None:
-    hot = write_topic(project, "hot", (400, 400, 3_200), now_ms)
-    project.config(ignore=["other-*"])
-    call = project.run("doctor", "--rule", "KF312", "--format", "json")
-    assert call.code == 0, "uneven arrivals are information"
-    messages = [item["message"] for item in call.json["diagnostics"] if item["code"] == "KF312"]
-    assert any(f"partition 2 of {hot} gets 2.4 times" in message for message in messages) or len(messages) > 5
-    metrics = project.run("doctor", "--rule", "KF312", "--format", "prometheus").out
-    assert f'kafkaform_topic_arrivals_max_over_mean{{cluster="dev",topic="{hot}"}} 2.4' in metrics
 
 
 def test_status_shows_and_sorts_by_it(project: Project, now_ms: int) -> None:

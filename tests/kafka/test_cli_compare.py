@@ -46,42 +46,6 @@ def test_two_live_clusters_that_differ(
     assert (fields["partitions"]["a"], fields["partitions"]["b"]) == (3, 6)
     retention = fields["config.retention.ms"]
     assert (retention["a"], retention["b"], retention["same_effect"]) == ("604800000", None, True)
-    text = project.run("compare", "dev", "prod", "--match", f"{prefix}*").needs(2).out
-    assert "default 7d  same effective value" in text
-    assert "Different: 1 only in dev, 1 differs" in text
-    markdown = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "markdown").needs(2)
-    assert f"| `Topic/{prefix}orders` | `partitions` | `3` | `6` |" in markdown.out
-
-
-def test_two_clusters_that_are_alike(
-    project: Project, kafka: DevCluster, kafka3: DevCluster, prefix: str
-) -> None:
-    for servers in (kafka.bootstrap_servers, kafka3.bootstrap_servers):
-        create(servers, f"{prefix}orders", 3, retention_ms="1000")
-    call = project.run("compare", "dev", "prod", "--match", f"{prefix}*").needs(0)
-    assert call.out.endswith("\nThe same: 1 resource.\n")
-    second = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--kind", "group").needs(0)
-    assert second.out.endswith("\nThe same: 0 resources.\n")
-
-
-def test_promotion_shows_what_the_manifests_do_not_explain(project: Project, prefix: str) -> None:
-    project.topic("orders", overrides={"prod": {"partitions": 4}})
-    project.topic("only-dev", overrides={"prod": {"state": "absent"}})
-    for cluster in ("dev", "prod"):
-        project.apply("--cluster", cluster).needs(0)
-    project.topic("fresh")
-    project.apply("--cluster", "dev").needs(0)
-    asked = ("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json")
-    found = {d["name"].removeprefix(prefix): d for d in project.run(*asked).needs(2).json["differences"]}
-    assert {name: (d["as_declared"], bool(d["remark"])) for name, d in found.items()} == {
-        "fresh": (False, True),
-        "only-dev": (True, False),
-        "orders": (True, False),
-    }
-    project.apply("--cluster", "prod").needs(0)
-    call = project.run("compare", "dev", "prod", "--match", f"{prefix}*").needs(0)
-    assert "2 of these as declared" in call.out
-    project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--no-manifests").needs(2)
 
 
 def test_cluster_that_does_not_answer_is_named(

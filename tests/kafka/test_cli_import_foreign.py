@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from kafkaform.core.acl_fields import write_path, write_value
-from kafkaform.core.model import SAFE, Create, Delete, Observed, ResourceRef
+from kafkaform.core.model import Create, Observed, ResourceRef
 from kafkaform.core.operations import Operation
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources import KINDS
@@ -24,17 +23,13 @@ KINDS_MADE = ("Access", "ClientQuota")
 
 
 @pytest.fixture
-def project(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Iterator[Project]:
-    """A project on the cluster with accounts, whose ACLs and quotas are gone afterwards."""
+def project(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Project:
+    """A project on the cluster with accounts."""
     made = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
     client = {"bootstrap.servers": kafka_acl.bootstrap_servers}
     authorizer = {"superUsers": ["User:ANONYMOUS"], "allowEveryoneIfNoAclFound": False}
     made.config(clusters={"acl": {"client": client, "authorizer": authorizer, "lock": False}})
-    yield made
-    with connect(made.servers) as cluster:
-        for observed in list_made(made):
-            removal = KINDS[observed.ref.kind].operations(Delete(observed.ref, None, observed.state, SAFE))
-            assert cluster.execute(removal) == [None] * len(removal)
+    return made
 
 
 def list_made(project: Project) -> list[Observed]:

@@ -35,14 +35,6 @@ def test_plan_without_a_login_imports_no_client_and_no_spark(project: Project) -
     assert "as measured, 48.2 % of the sampled keys" in " ".join(done.stdout.split())
 
 
-def test_plan_changes_nothing(project: Project) -> None:
-    """Nor does it create topics by asking for them: this broker would."""
-    project.topic("a")
-    project.topic("gone", state="absent")
-    project.run("plan", "topics", "--allow", "destructive").needs(0)
-    assert project.live() == {}
-
-
 def test_out_is_whole_or_not_there(project: Project) -> None:
     project.topic("a")
     call = project.run("plan", "topics", "--out", "no/such/plan.json").needs(1)

@@ -12,7 +12,7 @@ from kafkaform.core.errors import AuditError
 from kafkaform.core.values import replace
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.configuration import SessionSettings
-from spark_validation.errors import JobFailed, SkewError, SparkUnavailable
+from spark_validation.errors import SkewError
 from spark_validation.job import TopicRequest
 from spark_validation.results import Estimate, TopicResult
 from tests.support.cli.project import Project
@@ -116,29 +116,6 @@ def test_increases_come_from_the_audit_record(project: Project, monkeypatch: pyt
     call = project.run("skew", name, env=KEPT).needs(0)
     assert call.err.count("the record cannot be read") == 1
     assert seen[1:] == [[]]
-
-
-def test_topic_that_fails_spares_the_others(
-    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
-) -> None:
-    good = produce_keys(real_cluster, project.servers, f"{project.prefix}good", 1, ["a"])
-    bad = produce_keys(real_cluster, project.servers, f"{project.prefix}bad", 1, ["a"])
-    project.topic("good", partitions=1, skew={"maxPartitionRatio": 2.0})
-    project.topic("new", partitions=1, skew={"maxPartitionRatio": 2.0})
-    answers |= {
-        good: replace(scenes.build_result(), by_records=BROKEN),
-        bad: SparkUnavailable("no more memory"),
-    }
-    call = project.run("skew", good, bad, "--format", "json").needs(1)
-    assert [topic["name"] for topic in call.json["topics"]] == [good]
-    assert call.said.startswith("not read: no more")
-    call = project.run("skew", "--format", "json").needs(1)
-    assert [topic["name"] for topic in call.json["topics"]] == [good]
-    assert call.said.startswith(f"not read: there is no topic '{project.prefix}new'")
-    answers[good] = JobFailed("odd")
-    call = project.run("skew", good, bad).needs(1)
-    assert call.out == ""
-    assert call.err.splitlines()[-1].startswith("Error: none of 2 topics")
 
 
 def test_reports_are_kept_and_damaged_ones_noted(

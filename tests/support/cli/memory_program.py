@@ -31,9 +31,9 @@ class Connected(MemoryCluster):
         assert self.execute([DeleteTopic(ref, self.observe([ref]).resources[ref].uid)]) == [None]
 
 
-def use_memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    """Let the commands and projects of a test use a cluster of one broker in memory, whatever they name."""
-    cluster = Connected(brokers=[Broker(1, None)])
+def use_memory(monkeypatch: pytest.MonkeyPatch, brokers: int = 1) -> Connected:
+    """Let the commands and projects of a test use a cluster in memory, whatever they name."""
+    cluster = Connected(brokers=[Broker(number, None) for number in range(1, brokers + 1)])
 
     def read_live(project: Project) -> dict[str, dict[str, Any]]:
         found = cluster.observe((), lambda ref: ref.name.startswith(project.prefix), kinds=["Topic"])

@@ -19,6 +19,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.errors import InvalidInput
 from kafkaform.core.model import CONFIG_PREFIX, UNREAD_DATA, Desired, FieldValue
 from kafkaform.core.schema_files import load_schema
+from kafkaform.resources import GROUP
 from kafkaform.resources.consumer_group import risk as group_risk
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.topic import config_risk, risk
@@ -61,6 +62,15 @@ def number(value: FieldValue) -> int:
 def test_configuration_has_both_environments_and_a_cluster_of_each() -> None:
     assert settings().environments == ENVIRONMENTS
     assert {cluster.environment for cluster in settings().clusters.values()} == set(ENVIRONMENTS)
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_groups_read_topics_that_are_declared(environment: str) -> None:
+    declared = {d.ref.name for d in topics(environment) if d.state is not None}
+    for desired in [d for d in resources(environment) if d.ref.kind == "ConsumerGroup"]:
+        read = GROUP.reads(desired.intent)
+        assert read, desired.ref
+        assert set(read) <= declared, desired.ref
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

@@ -180,60 +180,6 @@ def test_registry_runs_beside_the_broker_until_it_is_removed(tmp_path: Path) -> 
     assert not directory.exists()
 
 
-@pytest.mark.nightly(
-    "four starts of brokers; the fixtures kafka3 and kafka_acl start the same ones every day"
-)
-def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
-    quoted = 'p"a\\ss;'
-    with DevCluster.start(tmp_path / "dev", ClusterSpec(brokers=3, sasl_users={"team-a": quoted})) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        found = admin.describe_cluster().result(10).nodes
-        assert {(node.id, node.rack) for node in found} == {(i, f"rack-{i}") for i in (1, 2, 3)}
-        create_topic(cluster.bootstrap_servers, "spread", replicas=3)
-
-        cluster.stop_node(2)
-        assert cluster.status().health is DevClusterStatus.PARTIAL
-        assert len(processes_in(cluster.directory)) == 2
-        with pytest.raises(DevClusterError, match="no answer from node 2"):
-            cli("up", "--data", cluster.directory)
-        create_topic(cluster.bootstrap_servers, "meanwhile", replicas=2)
-        before = cluster.bootstrap_servers
-        cluster.start_node(2)
-        assert (cluster.status().health, cluster.bootstrap_servers) == (DevClusterStatus.RUNNING, before)
-        with pytest.raises(DevClusterError, match="already running"):
-            cluster.start_node(2)
-        with pytest.raises(DevClusterError, match="no node 4"):
-            cluster.stop_node(4)
-        assert topics(cluster.bootstrap_servers) == {"spread", "meanwhile"}
-
-        sasl = {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "team-a",
-            "sasl.password": quoted,
-        }
-        assert topics(cluster.sasl_bootstrap_servers, **sasl) == set(), "no right is given by default"
-        lines = cli("logs", "--data", cluster.directory, "-n", "1").stdout.splitlines()
-        assert [line[:9] for line in lines] == ["node-1 | ", "node-2 | ", "node-3 | "]
-    assert processes_in(tmp_path) == []
-
-
-@pytest.mark.nightly("eight starts of brokers; `make test-kafka` starts brokers of each version")
-def test_rolling_upgrade_node_by_node(tmp_path: Path) -> None:
-    with DevCluster.start(tmp_path / "dev", ClusterSpec(kafka_version=("3.9", "3.9", "4.0"))) as cluster:
-        create_topic(cluster.bootstrap_servers, "written", replicas=3)
-        for node_id in (2, 1):
-            cluster.stop_node(node_id)
-            cluster.start_node(node_id, kafka_version="4.0.0")
-            assert topics(cluster.bootstrap_servers) == {"written"}
-        reread = DevCluster.load(cluster.directory)
-        assert reread is not None
-        assert [node.kafka_version for node in reread.nodes] == ["4.0.0"] * 3
-        cluster.stop_node(3)
-        with pytest.raises(DevClusterError, match=r"mixed versions need Kafka 3\.3 or later"):
-            cluster.start_node(3, kafka_version="2.8")
-
-
 @pytest.mark.nightly("four starts of brokers and of ZooKeeper")
 def test_brokers_with_zookeeper(tmp_path: Path) -> None:
     with DevCluster.start(

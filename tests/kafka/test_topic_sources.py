@@ -10,11 +10,8 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.responses import TopicSource
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import large_responses
 from kafkaform.config.client_properties import to_librdkafka, to_transport
-from kafkaform.core.errors import NotOffered
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.admin_source import AdminSource
@@ -28,21 +25,6 @@ def connection(kafka: DevCluster) -> Iterator[Connection]:
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
     yield connection
     connection.close()
-
-
-def test_many_requests_are_answered_in_order(
-    connection: Connection, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One request asks for CHUNK topics; more than IN_FLIGHT of them wait for their turn."""
-    names = [f"{prefix}{number:02}" for number in range(24)]
-    values = dict(zip(names, map(str, range(24)), strict=True))
-    topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
-    assert real_cluster.execute(topics) == [None] * len(topics)
-    monkeypatch.setattr("kafkaform.cluster.kafka.topic_sources.CHUNK", 2)
-    found = eventually(
-        lambda: TopicRequests(connection).configs(names).found, lambda f: f.keys() == set(names)
-    )
-    assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
 
 def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
@@ -99,15 +81,6 @@ def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Accou
     # Who asks for no config needs no right to read any.
     observed = few.observe_fields({key: {"partitions": None} for key in refs})
     assert (set(observed.resources), set(observed.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
-
-
-def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
-    assert connection.offers(large_responses.METADATA)
-    assert not connection.offers(replace(large_responses.METADATA, versions=(999, 999)))
-    unknown = replace(large_responses.METADATA, key=29_999, name="Nothing")
-    assert not connection.offers(unknown)
-    with pytest.raises(NotOffered, match=r"not support Nothing$"):
-        connection.send(unknown, [None])
 
 
 def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:

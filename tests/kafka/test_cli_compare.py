@@ -48,17 +48,10 @@ def test_two_live_clusters_that_differ(
     assert (retention["a"], retention["b"], retention["same_effect"]) == ("604800000", None, True)
 
 
-def test_cluster_that_does_not_answer_is_named(
-    project: Project, kafka_acl: DevCluster, kafka: DevCluster
-) -> None:
-    strange = {
-        "bootstrap.servers": kafka_acl.sasl_bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "nobody",
-        "sasl.password": "wrong",
-    }
-    known = {"bootstrap.servers": kafka.bootstrap_servers}
-    project.config(clusters={"dev": {"client": known}, "strange": {"client": strange}})
+def test_cluster_that_does_not_answer_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.5)
+    addresses = {"dev": project.servers, "strange": "127.0.0.1:1"}
+    clusters = {name: {"client": {"bootstrap.servers": address}} for name, address in addresses.items()}
+    project.config(clusters=clusters)
     call = project.run("compare", "dev", "strange", "--no-manifests").needs(1)
     assert call.said.startswith("Error: strange: ")

@@ -129,17 +129,21 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(DevClusterError, match="cluster of 1"):
             cli("up", "--data", directory, "--brokers", "3")
 
-        opened = cli("up", "--data", directory, "--acls")
+        opened = cli("up", "--data", directory, "--acls", "--registry")
         assert opened.stdout.strip() == servers, "the ports stay where they are free"
-        (process,) = processes_in(directory)
-        assert str(archive) in [mapped.path for mapped in process.memory_maps()]
+        maps = [mapped.path for process in processes_in(directory) for mapped in process.memory_maps()]
+        assert str(archive) in maps
         assert topics(servers) == {"kept"}
         assert cli("up", "--data", directory).stderr.splitlines()[-1] == opened.stderr.splitlines()[-1]
         with pytest.raises(DevClusterError, match="has --acls, not --no-acls"):
             cli("up", "--data", directory, "--no-acls")
+        with pytest.raises(DevClusterError, match="has a schema registry"):
+            cli("up", "--data", directory, "--no-registry")
         found = DevCluster.load(directory)
         assert found is not None
         assert found.has_acls
+        assert f"schema registry: {found.registry_url}" in opened.stderr
+        assert send_request("GET", f"{found.registry_url}/subjects", 10).body == b"[]"
         assert f"accounts log in at {found.sasl_bootstrap_servers}" in opened.stderr
         login = create_account(servers, "app")
         eventually(lambda: topics(found.sasl_bootstrap_servers, **login), lambda seen: seen == {"kept"})
@@ -155,29 +159,18 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [path.name for path in directory.iterdir()] == ["mine.txt"]
 
 
-def test_registry_runs_beside_the_broker_until_it_is_removed(tmp_path: Path) -> None:
+@pytest.mark.nightly("three starts of a broker; a day has one with a registry, as part of the test above")
+def test_registry_is_kept_until_it_is_removed(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     try:
-        opened = cli("up", "--data", directory, "--registry")
-        found = DevCluster.load(directory)
-        assert found is not None
-        assert found.registry_url is not None
-        assert f"schema registry: {found.registry_url}" in opened.stderr
-        assert send_request("GET", f"{found.registry_url}/subjects", 10).body == b"[]"
-        assert len(processes_in(directory)) == 2
-        with pytest.raises(DevClusterError, match="has a schema registry"):
-            cli("up", "--data", directory, "--no-registry")
-        cli("down", "--data", directory)
-        assert processes_in(directory) == []
-        # Its port is another one if it was taken in the meantime.
-        assert "schema registry: http://" in cli("up", "--data", directory).stderr
-        assert len(processes_in(directory)) == 2
-        cli("down", "--data", directory)
-        assert "schema registry" not in cli("up", "--data", directory, "--no-registry").stderr
-        assert len(processes_in(directory)) == 1
+        for arguments, processes in (("--registry",), 2), ((), 2), (("--no-registry",), 1):
+            opened = cli("up", "--data", directory, *arguments)
+            assert ("schema registry: http://" in opened.stderr) == (processes == 2)
+            assert len(processes_in(directory)) == processes
+            cli("down", "--data", directory)
+            assert processes_in(directory) == []
     finally:
         cli("down", "--data", directory, "--wipe")
-    assert not directory.exists()
 
 
 @pytest.mark.nightly("four starts of brokers and of ZooKeeper")

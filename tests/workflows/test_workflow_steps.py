@@ -96,12 +96,6 @@ def test_comment_follows_the_branch(team: Team) -> None:
     [error] = [command for command in broken.jobs["validate"].commands if command.name == "error"]
     assert "file=topics/first.yaml,line=2" in error.properties
 
-    pull = team.push(team.topic("first", config={"retention.ms": "30d"}), "cut")
-    results(team.plan(pull), validate="success", plan="success", comment="success")
-    [comment] = team.comments(pull)
-    assert "1 to update" in comment
-    assert "failed" not in comment
-
 
 @pytest.mark.nightly("one more way for a comment to be replaced")
 def test_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:

@@ -9,25 +9,23 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     NewTopic,
-    ResourcePatternType,
-    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
 
+from kafkaform.core.acls import Acl, ResourceType
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.http import send_request
+from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster import processes, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.devcluster.state import DevClusterStatus
-from tests.support.clusters.fixtures import eventually
+from kafkaform.resources.access.operations import GrantAccess
+from tests.support.clusters.fixtures import connect, eventually
 from tests.support.devcluster import CLI, cli, processes_in, wait_for
 
 
@@ -53,18 +51,9 @@ def create_account(servers: str, name: str) -> dict[str, str]:
 
 
 def allow(servers: str, principal: str, topic: str) -> None:
-    binding = AclBinding(
-        ResourceType.TOPIC,
-        topic,
-        ResourcePatternType.LITERAL,
-        principal,
-        "*",
-        AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_acls([binding]).values():
-        future.result(10)
+    acl = Acl(ResourceType.TOPIC, topic, False, principal, "*", "Read", True)
+    with connect(servers) as cluster:
+        assert cluster.execute([GrantAccess(ResourceRef("Access", principal), (acl,))]) == [None]
 
 
 # --- real nodes ------------------------------------------------------------------------------------

@@ -43,22 +43,6 @@ def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: 
     assert everything(swift, names) == answers
 
 
-def test_both_agree_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
-    owner = account(f"TOPIC:{prefix}*:ALL")
-    names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
-    creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]
-    assert owner.cluster.execute(creates) == [None] * 3
-    few = account(
-        f"TOPIC:{names[0]}:DESCRIBE",
-        f"TOPIC:{names[0]}:DESCRIBE_CONFIGS",
-        f"TOPIC:{names[2]}:DESCRIBE_CONFIGS",
-    )
-    connection = few.cluster._connection
-    plain = eventually(lambda: everything(AdminSource(connection), names), lambda said: said[0] == {names[0]})
-    assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
-    assert everything(TopicRequests(connection), names) == plain
-
-
 def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
     owner = account(f"TOPIC:{prefix}*:ALL")
     refs = [ResourceRef("Topic", f"{prefix}.{name}") for name in ("seen", "unseen", "undescribed", "unread")]

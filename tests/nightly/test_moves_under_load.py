@@ -25,7 +25,7 @@ from kafkaform.core.lock import Holder
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import Throttles
-from tests.support.cli.project import Call, Project, Terminal, command, environment, plain
+from tests.support.cli.project import Call, Project, command, environment
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     await_brokers,
@@ -317,26 +317,6 @@ def test_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaClus
     announced = [throttle for throttle in record.throttles if name in throttle.throttles.replicas]
     assert {item.run for item in announced} == {entry.run for entry in of_topic}
     assert all(item.removed for item in announced)
-
-
-def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluster) -> None:
-    """As a person sees it, who watches the bar."""
-    name = topic_of(project, real)
-    arguments = project.add_cluster(["apply", "topics", "--throttle", SLOW, "--auto-approve"])
-    session = Terminal(*arguments, cwd=project.folder, env=SAFEGUARDED, columns=80)
-    session.wait_for("Moving replicas")
-    await_copying(real, name)
-    session.wait_for(" MiB of 114.")
-    session.wait_for(" left")  # which takes two readings
-    session.type("\x03")
-    session.wait_for("stopping after the current request; a second signal abandons it")
-    end = session.end().needs(1)
-    assert re.search(r"Moving replicas [━╸╺]{10,} \d+\.\d MiB of 114\.\d MiB .* left", plain(end.out))
-    assert "stopped; 0 of 3" in plain(end.out)
-    whole(real, name, SINGLE)
-    calm(real)
-    run_apply(project, "topics", "--throttle", "none").needs(0)
-    three_each(real, name)
 
 
 @pytest.mark.parametrize("later_s", [0.0, 0.05, 0.4])

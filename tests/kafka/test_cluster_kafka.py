@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -10,9 +11,10 @@ from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import PermissionDenied, RequestRejected
-from kafkaform.core.model import Desired, Observation
+from kafkaform.core.model import DataSize, Desired, Observation
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.rights import Right
@@ -31,6 +33,7 @@ from tests.support.clusters.fixtures import (
 )
 from tests.support.clusters.topics import alter_configs, make_topic, read_replicas
 from tests.support.plans.scenes import topic
+from tests.support.plans.sizes import create_topics
 
 
 def codes(observation: Observation) -> list[str]:
@@ -264,3 +267,23 @@ def test_offsets_are_asked_of_present_leaders(kafka3: DevCluster, three: KafkaCl
     expected = {place: TimedOffset(0, 1_000 + place[1]) for place in places}
     for _ in range(2):  # of those that are known by then, too
         assert three.offsets_at(dict.fromkeys(places, 0)) == expected
+
+
+def test_topic_not_opened_yet_holds_nothing(
+    real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For about a second after its creation, log directories lack some of its partitions."""
+    ref = topic(f"{prefix}.new")
+    create_topics(real_cluster, ref)
+    (observed,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
+    send_to_each = Connection.send_to_each
+
+    def count_requests(connection: Connection, *arguments: Any) -> Any:
+        answers: Any = send_to_each(connection, *arguments)
+        for answer in answers.values():
+            for folder in answer["results"]:
+                folder["topics"] = []
+        return answers
+
+    monkeypatch.setattr(Connection, "send_to_each", count_requests)
+    assert real_cluster.sizes([observed]) == {ref: DataSize(0, 2)}

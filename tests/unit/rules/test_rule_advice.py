@@ -78,7 +78,7 @@ ELSEWHERE = {
     "KF502": "measured skew: advises keys, which only an application changes",
     "KF503": "measured skew: advises keys, which only an application changes",
     "KF505": "measured skew: advises keys, which only an application changes",
-    "KF506": "measured skew: advises another count, which tests/kafka/test_cli_plan_skew.py plans",
+    "KF506": "measured skew: advises another count, which tests/kafka/test_cli_plan.py plans",
     "KF510": "measured skew: advises a limit in proportion to what each partition keeps",
 }
 """Rules whose advice is not carried out here, with the reason; `WORDS` are the ones that advise no line."""

@@ -157,6 +157,14 @@ def test_two_live_clusters_that_differ(
     assert (fields["partitions"]["a"], fields["partitions"]["b"]) == (3, 6)
     retention = fields["config.retention.ms"]
     assert (retention["a"], retention["b"], retention["same_effect"]) == ("604800000", None, True)
+    # Of what differs, the manifests explain the topic that differs by environment.
+    prod = {"partitions": 6, "config": {"retention.ms": None}}
+    configs = {"retention.ms": "7d", "segment.ms": "1h"}
+    project.topic("orders", partitions=3, config=configs, overrides={"prod": prod})
+    asked = ("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json")
+    differences = project.run(*asked).needs(2).json["differences"]
+    explained = {item["name"].removeprefix(prefix): item["as_declared"] for item in differences}
+    assert explained == {"new": False, "orders": True}
 
 
 def test_cluster_that_does_not_answer_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

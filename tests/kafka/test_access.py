@@ -35,6 +35,7 @@ def grant(servers: str, acls: Sequence[Acl]) -> Iterator[None]:
     refs = {ResourceRef("Access", principal): tuple(some) for principal, some in given.items()}
     with connect(servers) as cluster:
         assert not any(cluster.execute([GrantAccess(ref, some) for ref, some in refs.items()]))
+        eventually(lambda: {*cluster.access().acls}, {*acls}.issubset)
         try:
             yield
         finally:

@@ -21,7 +21,6 @@ from kafkaform.core.model import CONFIG_PREFIX, UNREAD_DATA, Desired, FieldValue
 from kafkaform.core.schema_files import load_schema
 from kafkaform.resources import GROUP
 from kafkaform.resources.consumer_group import risk as group_risk
-from kafkaform.resources.groups import PROTOCOLS
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.topic import config_risk, risk
 from kafkaform.rules import check
@@ -47,10 +46,6 @@ def topics(environment: str) -> list[Desired]:
     return [desired for desired in resources(environment) if desired.ref.kind == "Topic"]
 
 
-def groups(environment: str) -> list[Desired]:
-    return [desired for desired in resources(environment) if desired.ref.kind == "ConsumerGroup"]
-
-
 def live(environment: str) -> Iterator[tuple[Desired, Mapping[str, FieldValue]]]:
     """The topics that are to exist, with their own values and Kafka's defaults."""
     defaults = {CONFIG_PREFIX + key.name: key.default for key in kafka_configs.topic_configs().values()}
@@ -70,30 +65,12 @@ def test_configuration_has_both_environments_and_a_cluster_of_each() -> None:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_groups_are_of_several_teams_and_of_every_protocol(environment: str) -> None:
-    desired = groups(environment)
-    assert len(desired) >= 5
-    assert len({d.intent.labels["team"] for d in desired}) >= 3
-    assert all({"team", "tier"} <= set(d.intent.labels) for d in desired)
-    assert {d.intent.spec["protocol"] for d in desired} == set(PROTOCOLS)
-
-
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_groups_read_topics_that_are_declared(environment: str) -> None:
     declared = {d.ref.name for d in topics(environment) if d.state is not None}
-    for desired in groups(environment):
+    for desired in [d for d in resources(environment) if d.ref.kind == "ConsumerGroup"]:
         read = GROUP.reads(desired.intent)
         assert read, desired.ref
         assert set(read) <= declared, desired.ref
-
-
-def test_quota_is_as_in_its_comments() -> None:
-    dev, prod = (
-        [desired.state for desired in resources(name) if desired.ref.kind == "ClientQuota"]
-        for name in ENVIRONMENTS
-    )
-    assert prod == [{"config.consumer_byte_rate": str(50 * 2**20), "config.request_percentage": "200"}]
-    assert dev == [{"config.consumer_byte_rate": str(5 * 2**20), "config.request_percentage": "200"}]
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

@@ -3,116 +3,66 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
 from kafkaform.core.acls import OPERATIONS, Acl
 from kafkaform.core.acls import ResourceType as KafkaformType
 from kafkaform.core.authorizer import AccessRequest, Authorizer, AuthorizerSettings
 from kafkaform.core.errors import NotOffered, PermissionDenied
+from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster.cluster import DevCluster
+from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
 
 HOST = "127.0.0.1"
 TOPIC_OPERATIONS = OPERATIONS[KafkaformType.TOPIC]
-OURS: Mapping[AclOperation, str] = {
-    getattr(AclOperation, name): ours
-    for name, ours in {
-        "ALL": "All",
-        "READ": "Read",
-        "WRITE": "Write",
-        "CREATE": "Create",
-        "DELETE": "Delete",
-        "ALTER": "Alter",
-        "DESCRIBE": "Describe",
-        "DESCRIBE_CONFIGS": "DescribeConfigs",
-        "ALTER_CONFIGS": "AlterConfigs",
-    }.items()
-}
+OURS = {operation: operation.name.title().replace("_", "") for operation in AclOperation}
 
 
 @contextmanager
-def acls(admin: AdminClient, bindings: Sequence[AclBinding]) -> Iterator[None]:
-    """ACLs that are gone afterwards."""
-    for future in admin.create_acls(list(bindings), request_timeout=TIMEOUT_S).values():
-        future.result(TIMEOUT_S)
-    try:
-        yield
-    finally:
-        filters = [
-            AclBindingFilter(
-                b.restype,
-                b.name,
-                b.resource_pattern_type,
-                b.principal,
-                b.host,
-                b.operation,
-                b.permission_type,
-            )
-            for b in bindings
-        ]
-        for deletion in admin.delete_acls(filters, request_timeout=TIMEOUT_S).values():
-            deletion.result(TIMEOUT_S)
+def grant(servers: str, acls: Sequence[Acl]) -> Iterator[None]:
+    """Create ACLs that are gone afterwards."""
+    given: dict[str, list[Acl]] = {}
+    for acl in acls:
+        given.setdefault(acl.principal, []).append(acl)
+    refs = {ResourceRef("Access", principal): tuple(some) for principal, some in given.items()}
+    with connect(servers) as cluster:
+        assert not any(cluster.execute([GrantAccess(ref, some) for ref, some in refs.items()]))
+        eventually(lambda: {*cluster.access().acls}, {*acls}.issubset)
+        try:
+            yield
+        finally:
+            assert not any(cluster.execute([RevokeAccess(ref, deleted=some) for ref, some in refs.items()]))
 
 
-def topic_acl(
-    name: str, principal: str, operation: str, *, prefixed: bool = False, **given: str
-) -> AclBinding:
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    permission = AclPermissionType[given.get("permission", "ALLOW")]
-    host = given.get("host", "*")
-    return AclBinding(ResourceType.TOPIC, name, pattern, principal, host, AclOperation[operation], permission)
+def topic_acl(name: str, principal: str, operation: str, *, prefixed: bool = False, **given: Any) -> Acl:
+    is_allowed = given.get("allowed", True)
+    return Acl(KafkaformType.TOPIC, name, prefixed, principal, given.get("host", "*"), operation, is_allowed)
 
 
-def to_acl(binding: AclBinding) -> Acl:
-    return Acl(
-        KafkaformType.TOPIC,
-        binding.name,
-        binding.resource_pattern_type is ResourcePatternType.PREFIXED,
-        binding.principal,
-        binding.host,
-        OURS[AclOperation(binding.operation)],
-        binding.permission_type is AclPermissionType.ALLOW,
-    )
-
-
-def draw_bindings(
+def draw_acls(
     draw: random.Random, prefix: str, topics: Sequence[str], principals: Sequence[str]
-) -> list[AclBinding]:
+) -> list[Acl]:
     """Draw ACLs of all sorts around some topics: literal, prefixed, wildcard; allowed and denied; by host."""
-    bindings = []
+    acls = []
     for _ in range(draw.randint(3, 14)):
         prefixed = draw.random() < 0.4
         if prefixed:
             name = draw.choice([prefix, f"{prefix}orders", f"{prefix}orders.", *topics])
         else:
             name = draw.choice([*topics, "*", f"{prefix}orders"])
-        bindings.append(
-            topic_acl(
-                name,
-                draw.choice([*principals, *principals, "User:*"]),
-                draw.choice(list(OURS)).name,
-                prefixed=prefixed,
-                permission=draw.choice(["ALLOW"] * 4 + ["DENY"]),
-                host=draw.choice(["*", "*", HOST, "10.0.0.1"]),
-            )
-        )
-    return list({str(to_acl(binding)): binding for binding in bindings}.values())
+        principal = draw.choice([*principals, *principals, "User:*"])
+        operation, allowed = draw.choice(["All", *TOPIC_OPERATIONS]), draw.choice([True] * 4 + [False])
+        host = draw.choice(["*", "*", HOST, "10.0.0.1"])
+        acls.append(topic_acl(name, principal, operation, prefixed=prefixed, allowed=allowed, host=host))
+    return [*dict.fromkeys(acls)]
 
 
 def read_authorized(client: Any, topics: Sequence[str]) -> dict[str, frozenset[str] | None]:
@@ -153,9 +103,9 @@ def test_decisions_are_those_of_the_broker(
     }
     seen = 0
     for _ in range(60):
-        bindings = draw_bindings(draw, prefix, topics, list(clients))
-        with acls(admin, bindings):
-            authorizer = Authorizer(map(to_acl, bindings), AuthorizerSettings(frozenset(), False))
+        acls = draw_acls(draw, prefix, topics, list(clients))
+        with grant(kafka_acl.bootstrap_servers, acls):
+            authorizer = Authorizer(acls, AuthorizerSettings(frozenset(), False))
             for principal, client in clients.items():
                 expected: dict[str, frozenset[str] | None] = {}
                 for name in topics:
@@ -178,13 +128,13 @@ def test_decisions_are_those_of_the_broker(
 
 @pytest.fixture
 def granted(kafka_acl: DevCluster, prefix: str) -> Iterator[None]:
-    bindings = [
-        topic_acl(f"{prefix}orders.", "User:reader", "READ", prefixed=True),
-        topic_acl(f"{prefix}orders.v1", "User:reader", "READ", host="10.9.9.9", permission="DENY"),
-        topic_acl(f"{prefix}orders.v1", "User:writer", "WRITE", host="10.0.0.1"),
-        topic_acl(f"{prefix}orders.v1", "User:*", "DESCRIBE"),
+    acls = [
+        topic_acl(f"{prefix}orders.", "User:reader", "Read", prefixed=True),
+        topic_acl(f"{prefix}orders.v1", "User:reader", "Read", host="10.9.9.9", allowed=False),
+        topic_acl(f"{prefix}orders.v1", "User:writer", "Write", host="10.0.0.1"),
+        topic_acl(f"{prefix}orders.v1", "User:*", "Describe"),
     ]
-    with acls(admin_client(kafka_acl.bootstrap_servers), bindings):
+    with grant(kafka_acl.bootstrap_servers, acls):
         yield
 
 

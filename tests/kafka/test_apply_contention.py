@@ -90,13 +90,6 @@ def test_ctrl_c_while_waiting_ends_it(project: Project, real_cluster: KafkaClust
     assert project.live() == {}
 
 
-def test_apply_gives_the_lock_back(project: Project, real_cluster: KafkaCluster) -> None:
-    project.topic("a")
-    project.run("apply", "topics", "--auto-approve", env=LOCKED).needs(0)
-    with real_cluster.lock(Holder("alice"), timeout_s=0, tell=print) as guard:
-        guard()
-
-
 def test_sigterm_gives_the_lock_back(project: Project, real_cluster: KafkaCluster) -> None:
     project.topic("a")
     screen = Terminal(*project.add_cluster(("apply", "topics")), cwd=project.folder, env=LOCKED)

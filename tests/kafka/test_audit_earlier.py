@@ -6,14 +6,11 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import ROOT, Project, environment
 from tests.support.clusters.fixtures import eventually
 from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import delete_group
-from tests.support.plans.scenes import DAY, WEEK
 
 AUDITED = {"KAFKAFORM_AUDIT": "true"}
 
@@ -97,34 +94,3 @@ def test_apply_killed_before_its_commit_asks_nothing(kafka: DevCluster, project:
     plan = eventually(lambda: project.run("plan", "topics"), lambda call: "No changes" not in call.out)
     assert "offset-recommit" not in plan.needs(0).out
     project.run("apply", "topics", "--auto-approve").needs(0)
-
-
-@pytest.fixture
-def applied(project: Project) -> Project:
-    """A saved plan that cut the retention of `a`, with consent, and made `b`; both are undone by hand."""
-    project.topic("a", retention="7d")
-    project.run("apply", "topics", "--auto-approve").needs(0)
-    project.topic("a", retention="1d")
-    project.topic("b")
-    project.run("plan", "topics", "--out", "plan.json", "--allow", "Topic/*a:retention-cut")
-    project.run("apply", "plan.json", "--auto-approve", env=AUDITED).needs(0)
-    return project
-
-
-def test_applied_plan_is_a_no_op_while_its_changes_stand(applied: Project) -> None:
-    again = applied.run("apply", "plan.json", env=AUDITED).needs(0)
-    assert "was applied on " in again.err
-    assert "already in place" in again.out
-    assert "needs consent" not in again.both
-
-
-def test_plan_that_was_applied_is_not_applied_again(applied: Project) -> None:
-    applied.set_config("a", "retention.ms", WEEK)
-    for env in (AUDITED, None):
-        again = applied.run("apply", "plan.json", "--auto-approve", env=env).needs(1)
-        assert "was applied on " in again.err
-        assert f"changed since: Topic/{applied.prefix}a; nothing was applied" in again.err
-        assert "--again" in again.err
-    assert applied.live()["a"]["retention.ms"] == WEEK
-    applied.run("apply", "plan.json", "--again", "--auto-approve", env=AUDITED).needs(0)
-    assert applied.live()["a"]["retention.ms"] == DAY

@@ -15,19 +15,11 @@ from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from threading import Event
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
-import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation
 
 from kafkaform.core.acl_fields import write_path
 from kafkaform.core.acls import ALL_OPERATIONS, CLUSTER_NAME, Acl
@@ -53,7 +45,6 @@ from tests.support.clusters.fixtures import (
 APPLICATION = ROOT / "tests" / "support" / "applications" / "Application.java"
 STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
 REFUSALS = ("GroupAuthorizationException", "TopicAuthorizationException")
-KEPT = {"KAFKAFORM_AUDIT": "true"}
 ACCESS = """\
 apiVersion: kafkaform/v1
 kind: Access
@@ -63,46 +54,13 @@ spec: {spec}
 
 
 @pytest.fixture
-def project(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Iterator[Project]:
-    """A project on the cluster with accounts, whose ACLs on this test's resources are gone afterwards."""
+def project(kafka_acl: DevCluster, tmp_path: Path, prefix: str) -> Project:
+    """A project on the cluster with accounts."""
     made = Project(tmp_path, kafka_acl.bootstrap_servers, prefix)
     authorizer = {"superUsers": ["User:ANONYMOUS"], "allowEveryoneIfNoAclFound": False}
-    cluster = {
-        "client": {"bootstrap.servers": kafka_acl.bootstrap_servers},
-        "authorizer": authorizer,
-        "lock": False,
-    }
-    made.config(clusters={"acl": cluster}, ignore=["*"])
-    yield made
-    admin = admin_client(kafka_acl.bootstrap_servers)
-    for resource in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID):
-        mine = [
-            acl
-            for acl in admin.describe_acls(everything(resource), request_timeout=TIMEOUT_S).result(TIMEOUT_S)
-            if acl.name.startswith(prefix)
-        ]
-        filters = [
-            AclBindingFilter(
-                a.restype,
-                a.name,
-                a.resource_pattern_type,
-                a.principal,
-                a.host,
-                a.operation,
-                a.permission_type,
-            )
-            for a in mine
-        ]
-        for future in admin.delete_acls(filters, request_timeout=TIMEOUT_S).values() if filters else ():
-            future.result(TIMEOUT_S)
-
-
-def everything(resource: ResourceType) -> AclBindingFilter:
-    of_type: Any = AclBindingFilter  # its stub knows nothing of "any name" and "any host"
-    filter_: AclBindingFilter = of_type(
-        resource, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
-    return filter_
+    client = {"bootstrap.servers": kafka_acl.bootstrap_servers}
+    made.config(clusters={"acl": {"client": client, "authorizer": authorizer, "lock": False}}, ignore=["*"])
+    return made
 
 
 def declare(project: Project, name: str, **spec: object) -> None:
@@ -288,36 +246,6 @@ def test_account_that_applies_keeps_its_rights(
     assert {field["hazard"] for field in change["fields"]} == {"own-access"}
     project.run("apply", "--auto-approve", "--allow", "destructive").needs(1)
     assert project.run("can", principal_of(admin), "read", f"{prefix}x").needs(0)
-
-
-def test_drift_is_adopted_and_a_manifest_that_vanishes_leaves_nothing_behind_silently(
-    project: Project, account: Callable[..., Account], prefix: str
-) -> None:
-    principal = principal_of(account(f"TOPIC:{prefix}by-hand:READ", f"TOPIC:{prefix}orders:WRITE"))
-    declare(project, "app", principals=[principal], produces=[f"{prefix}orders"])
-    project.run("drift").needs(2)
-    project.run("drift", "--adopt").needs(0)
-    project.run("drift").needs(0)
-    assert f"{prefix}by-hand" in (project.folder / "topics/app.yaml").read_text()
-    for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "adopted")):
-        identity = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", "-C", project.folder, *identity, *arguments], check=True)
-    (project.folder / "topics/app.yaml").unlink()
-    project.topic("orders")
-    diagnostics = project.run("plan", "--changed-since", "HEAD", "--format", "json").json["diagnostics"]
-    (note,) = [each["message"] for each in diagnostics if each["code"] == "KF424"]
-    for path in (f"allow Read on topic {prefix}by-hand", f"allow Write on topic {prefix}orders"):
-        assert path in note
-    # Nobody declares the principal any more: it is left alone, unless it is owned and --prune is given.
-    config = yaml.safe_load((project.folder / "kafkaform.yaml").read_text())
-    project.config(**config, owns={"principals": [principal]})
-    project.run("apply", "--auto-approve").needs(0)
-    project.run("can", principal, "read", f"{prefix}by-hand").needs(0)
-    (change,) = project.run("plan", "--prune", "--format", "json").needs(1).json["changes"]
-    assert (change["name"], change["action"], change["status"]) == (principal, "delete", "needs_consent")
-    consent = ("--allow", f"Access/{principal}:access-removal")
-    project.run("apply", "--prune", "--auto-approve", *consent).needs(0)
-    project.run("can", principal, "read", f"{prefix}by-hand").needs(2)
 
 
 def test_rights_that_an_account_lacks_are_named_with_what_grants_them(
@@ -639,9 +567,8 @@ def test_member_of_a_share_group_does_its_work_and_nothing_else(
     assert can_produce(kafka_acl, auditor, f"{prefix}orders") == "TOPIC_AUTHORIZATION_FAILED"
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_transactional_application_does_its_work_and_nothing_else(
-    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str, protocol: str
+    kafka_acl: DevCluster, project: Project, account: Callable[..., Account], prefix: str
 ) -> None:
     copier = account()
     for name in ("orders", "copies"):
@@ -657,7 +584,7 @@ def test_transactional_application_does_its_work_and_nothing_else(
     )
     project.run("apply", "--auto-approve").needs(0)
     produce(kafka_acl, f"{prefix}orders", "a")
-    group = {"group.id": f"{prefix}copier", "group.protocol": protocol, "auto.offset.reset": "earliest"}
+    group = {"group.id": f"{prefix}copier", "auto.offset.reset": "earliest"}
     consumer = Consumer({**copier.client, **group, "enable.auto.commit": False})
     consumer.subscribe([f"{prefix}orders"])
     message = eventually(lambda: consumer.poll(1.0), lambda polled: polled is not None)

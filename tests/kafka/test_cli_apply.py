@@ -19,15 +19,15 @@ from tests.support.clusters.fixtures import admin_client, eventually
 
 
 def test_main_job(project: Project) -> None:
-    """As a process each time: check, plan, save, show, apply, apply again, and nothing is left."""
+    """Check, plan, save, show, apply (as a process), apply again, and nothing is left."""
     project.config(environments=["dev"])
     project.topic("orders", partitions=6, retention="7d", overrides={"dev": {"partitions": 3}})
     project.topic("prices", config={"cleanup.policy": "compact"}, keyed=True)
     env = {"KAFKAFORM_ENVIRONMENT": "dev"}
 
-    assert project.process("validate", env=env).needs(0).out == "2 resources: valid.\n"
-    assert project.process("plan", "--detailed-exitcode", "--out", "plan.json", env=env).needs(2).err
-    assert "Plan: 2 to create" in project.process("show", "plan.json").needs(0).out
+    assert project.run("validate", env=env).needs(0).out == "2 resources: valid.\n"
+    assert project.run("plan", "--detailed-exitcode", "--out", "plan.json", env=env).needs(2).err
+    assert "Plan: 2 to create" in project.run("show", "plan.json").needs(0).out
     first = project.process("apply", "plan.json", "--auto-approve", env=env).needs(0)
     assert "2 created" in first.out.splitlines()[-1]
     assert project.live() == {
@@ -36,7 +36,7 @@ def test_main_job(project: Project) -> None:
     }
     again = project.run("apply", "plan.json", "--auto-approve", env=env).needs(0)
     assert "2 created" not in again.out.splitlines()[-1]
-    assert project.process("plan", "--detailed-exitcode", env=env).needs(0).err == ""
+    assert project.run("plan", "--detailed-exitcode", env=env).needs(0).err == ""
 
     project.topic("prices", config={"cleanup.policy": "compact", "segment.ms": "1h"}, keyed=True)
     assert "1 updated" in project.run("apply", "topics", "--auto-approve", env=env).needs(0).out

@@ -38,40 +38,6 @@ def test_wrong_password_is_hidden(secured: Project, account: Callable[..., Accou
     assert SECRET not in call.both
 
 
-def test_error_with_debug_keeps_its_exit_code(project: Project) -> None:
-    project.topic("a", partitons=1)
-    call = project.process("--debug", "plan", "topics")
-    assert call.code == 1
-    assert "Traceback" in call.err
-    assert "did you mean 'partitions'?" in call.err
-    call = project.process("--debug", "plan", "topics", "--cluster", "nope")
-    assert call.code == 64
-    assert "Traceback" in call.err
-
-
-def test_stdout_is_json_and_nothing_else_even_with_warnings(project: Project) -> None:
-    project.topic("a", replicationFactor=3, config={"min.insync.replicas": 1})
-    project.topic("b")
-    call = project.run("plan", "topics", "--format", "json").needs(1)  # as an apply would end
-    assert [d["code"] for d in call.json["diagnostics"] if d["severity"] == "warning"] == ["KF109"]
-    assert call.json["summary"]["refused"] == 1
-    call = project.apply("topics", "--format", "json").needs(1)
-    assert call.json["summary"]["applied"] == 1
-    assert "Plan: " in call.err
-
-
-@pytest.mark.parametrize(("content", "said"), [(None, "command-config"), ("nope.nope=1\n", "nope.nope")])
-def test_command_config_that_is_wrong(project: Project, content: str | None, said: str) -> None:
-    project.topic("a")
-    if content is not None:
-        project.write("client.properties", content)
-    call = project.run("plan", "topics", "--command-config", "client.properties").needs(1)
-    assert call.out == ""
-    assert said in call.err
-    if content is not None:
-        assert "client.properties:1" in call.err
-
-
 # --- which cluster, which environment --------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Plans of several real clusters at once: side by side, and one that fails fails alone."""
+"""Several real clusters at once: one that fails fails alone; and two that are compared."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.plan.plan_header import PlanHeader
 from tests.support.cli.fleet import run_all
 from tests.support.cli.project import Project, manifest
+from tests.support.clusters.fixtures import connect
+from tests.support.clusters.topics import make_topic
 
 DEAD = "127.0.0.1:1"
 EVENTS = {"partitions": 2, "replicationFactor": 1, "retention": "7d"}
@@ -94,18 +96,6 @@ def test_secret_that_a_failure_repeats_is_hidden(project: Project) -> None:
         assert "secret: no answer for" in call.out.replace("`", "")
 
 
-def test_manifest_problems_are_reported_for_each_cluster(project: Project) -> None:
-    project.write(
-        "topics/wrong.yaml", "apiVersion: kafkaform/v1\nkind: Topic\nmetadata: {nam: x}\nspec: {}\n"
-    )
-    call = run_all(project).needs(1)
-    assert call.out.count("topics/wrong.yaml:3:12: ") == 2
-    assert "2 clusters: 2 not planned." in call.out
-
-
-# --- the other commands ------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def fleet(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The two clusters with what is declared for them, and a third one that does not answer."""
@@ -116,59 +106,71 @@ def fleet(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
-def rows(out: str) -> dict[str, list[str]]:
-    """The table of clusters: environment and verdict by cluster."""
-    first, *_ = out.split("\n\n")
-    lines = [line for line in first.splitlines()[1:] if not line.startswith(" ")]
-    return {name: row for name, *row in map(str.split, lines)}
-
-
-def test_drift_of_every_cluster_in_every_format(fleet: Project, prefix: str) -> None:
+def test_each_command_reports_every_cluster(fleet: Project, prefix: str) -> None:
     fleet.set_config("orders", "retention.ms", "60000")
-    call = fleet.run("drift", "--clusters", "*").needs(1)
-    assert rows(call.out)["dev"] == ["dev", "drift", "in", "1", "resource"]
-    assert rows(call.out)["prod"] == ["prod", "no", "drift"]
-    assert rows(call.out)["gone"][:3] == ["dev", "not", "compared:"], "its environment is known all the same"
-    assert call.out.endswith("no drift on 1, 1 not compared.\n")
-    assert "--cluster dev" in call.out, "the commands that settle it name the cluster"
-
-    clusters = fleet.run("drift", "--clusters", "*", "--format", "json").needs(1).json["clusters"]
-    assert {name: cluster.get("verdict") for name, cluster in clusters.items()} == {
-        "gone": None,
-        "dev": "drift",
-        "prod": "clean",
-    }
-    assert (clusters["gone"]["environment"], DEAD in clusters["gone"]["error"]["message"]) == ("dev", True)
-
-    fleet.run("drift", "--clusters", "*", "--format", "markdown", "--out", "drift.md").needs(1)
-    written = (fleet.folder / "drift.md").read_text()
-    assert written.startswith("## kafkaform drift: 3 clusters\n")
-    assert "| `gone` | `dev` | not compared: " in written
-    assert f"{prefix}orders" in written
+    for command in (("drift",), ("doctor", "--rule", "KF301"), ("status", "--kind", "topic")):
+        clusters = fleet.run(*command, "--clusters", "*", "--format", "json").needs(1).json["clusters"]
+        assert {name: "error" in cluster for name, cluster in clusters.items()} == {
+            "dev": False,
+            "gone": True,
+            "prod": False,
+        }
+    _, *lines = fleet.run("drift", "--clusters", "*").needs(1).out.splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line and line[0] != " "}
+    assert (rows["dev"], rows["prod"]) == (["dev", "drift", "in", "1", "resource"], ["prod", "no", "drift"])
+    assert rows["gone"][:3] == ["dev", "not", "compared:"], "its environment is known all the same"
+    imported = fleet.run("import", "--match", f"{prefix}*", "--clusters", "*").needs(1).out
+    assert "2 files, 1 not imported.\n" in imported
+    assert not (fleet.folder / "clusters" / "gone").exists()
+    for cluster in ("dev", "prod"):
+        where = (f"clusters/{cluster}", "--cluster", cluster)
+        fleet.run("plan", *where, "--detailed-exitcode").needs(0)
+    assert "2 clusters" not in fleet.run("import", "--match", f"{prefix}*", "--clusters", "*").needs(1).out
     text = (fleet.folder / "kafkaform.yaml").read_text()
     fleet.write("kafkaform.yaml", "".join(line for line in text.splitlines(True) if "gone" not in line))
     fleet.run("drift", "--clusters", "*").needs(2)
 
 
-@pytest.mark.parametrize("command", [("doctor", "--rule", "KF301"), ("status", "--kind", "topic")])
-def test_doctor_and_status_of_every_cluster(fleet: Project, command: tuple[str, ...]) -> None:
-    call = fleet.run(*command, "--clusters", "*").needs(1)
-    assert rows(call.out).keys() == {"gone", "dev", "prod"}
-    clusters = fleet.run(*command, "--clusters", "*", "--format", "json").needs(1).json["clusters"]
-    assert {name for name, cluster in clusters.items() if "error" in cluster} == {"gone"}
+# --- two clusters compared --------------------------------------------------------------------------
 
 
-def test_import_of_every_cluster_has_a_folder_for_each(fleet: Project, prefix: str) -> None:
-    call = fleet.run("import", "--match", f"{prefix}*", "--clusters", "*").needs(1)
-    assert rows(call.out)["dev"] == ["dev", "1", "manifest", "in", "1", "file"]
-    assert "2 files, 1 not imported.\n" in call.out
-    assert "plan clusters/prod --cluster prod`\n" in call.out
-    assert not (fleet.folder / "clusters" / "gone").exists()
-    for cluster in ("dev", "prod"):
-        plan = fleet.run(
-            "plan", f"clusters/{cluster}", "--cluster", cluster, "--format", "json", "--detailed-exitcode"
-        ).needs(0)
-        assert plan.json["summary"]["unchanged"] == 1
-    again = fleet.run("import", "--match", f"{prefix}*", "--clusters", "*").needs(1)
-    assert "2 clusters" not in again.out
-    assert rows(again.out)["dev"] == ["dev", "0", "manifests", "in", "0", "files"]
+def create(servers: str, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> None:
+    """A topic made by hand."""
+    with connect(servers) as cluster:
+        make_topic(cluster, name, partitions, replicas, (), **configs)
+
+
+def test_two_live_clusters_that_differ(
+    project: Project, kafka: DevCluster, kafka3: DevCluster, prefix: str
+) -> None:
+    create(kafka.bootstrap_servers, f"{prefix}orders", 3, retention_ms="604800000", segment_ms="3600000")
+    create(kafka3.bootstrap_servers, f"{prefix}orders", 6, segment_ms="3600000")
+    create(kafka.bootstrap_servers, f"{prefix}new")
+    call = project.run("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json").needs(2)
+    found = {item["name"].removeprefix(prefix): item for item in call.json["differences"]}
+    assert {name: (value["in_a"], value["in_b"]) for name, value in found.items()} == {
+        "new": (True, False),
+        "orders": (True, True),
+    }
+    fields = {field["path"]: field for field in found["orders"]["fields"]}
+    assert [*fields] == ["partitions", "config.retention.ms"]
+    assert (fields["partitions"]["a"], fields["partitions"]["b"]) == (3, 6)
+    retention = fields["config.retention.ms"]
+    assert (retention["a"], retention["b"], retention["same_effect"]) == ("604800000", None, True)
+    # Of what differs, the manifests explain the topic that differs by environment.
+    prod = {"partitions": 6, "config": {"retention.ms": None}}
+    configs = {"retention.ms": "7d", "segment.ms": "1h"}
+    project.topic("orders", partitions=3, config=configs, overrides={"prod": prod})
+    asked = ("compare", "dev", "prod", "--match", f"{prefix}*", "--format", "json")
+    differences = project.run(*asked).needs(2).json["differences"]
+    explained = {item["name"].removeprefix(prefix): item["as_declared"] for item in differences}
+    assert explained == {"new": False, "orders": True}
+
+
+def test_cluster_that_does_not_answer_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkaform.cluster.transport.connection.CONNECT_TIMEOUT_S", 0.5)
+    addresses = {"dev": project.servers, "strange": "127.0.0.1:1"}
+    clusters = {name: {"client": {"bootstrap.servers": address}} for name, address in addresses.items()}
+    project.config(clusters=clusters)
+    call = project.run("compare", "dev", "strange", "--no-manifests").needs(1)
+    assert call.said.startswith("Error: strange: ")

@@ -12,9 +12,7 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.cluster.schema_registry import open_registry
 from kafkaform.cluster.services import Services
 from kafkaform.config.client_properties import to_librdkafka, to_transport
-from kafkaform.core.model import SAFE, Delete
 from kafkaform.devcluster.cluster import DevCluster
-from kafkaform.resources import KINDS
 from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import Account, connect
 from tests.support.kinds import ENVIRONMENT, KIND_CASES, KindCase, KindJourney, prepare_project
@@ -24,14 +22,10 @@ RIGHTS = ("CLUSTER:kafka-cluster:ALL", "TOPIC:*:ALL", "GROUP:*:ALL")
 
 
 @pytest.fixture
-def cluster(kafka_acl: DevCluster, prefix: str) -> Iterator[Cluster]:
-    """The cluster of a super user, without the access, quotas and users of this test afterwards."""
+def cluster(kafka_acl: DevCluster) -> Iterator[Cluster]:
+    """The cluster of a super user."""
     with connect(kafka_acl.bootstrap_servers) as cluster:
         yield cluster
-        left = cluster.observe((), lambda ref: prefix in ref.name, kinds=["Access", "ClientQuota", "User"])
-        for ref, live in left.resources.items():
-            change = Delete(ref, live.uid, live.state, SAFE)
-            assert cluster.execute(KINDS[ref.kind].operations(change)) == [None]
 
 
 KAFKA_CASES = [case for case in KIND_CASES if case.service == "brokers"]

@@ -8,18 +8,16 @@ from contextlib import contextmanager
 import pytest
 
 from kafkaform.cluster.kafka.cluster import KafkaCluster
-from kafkaform.core.errors import AuditError
 from kafkaform.core.values import replace
 from kafkaform.plan.skew_report import parse_skew_report
 from spark_validation.configuration import SessionSettings
-from spark_validation.errors import JobFailed, SkewError, SparkUnavailable
+from spark_validation.errors import SkewError
 from spark_validation.job import TopicRequest
 from spark_validation.results import Estimate, TopicResult
 from tests.support.cli.project import Project
 from tests.support.skew import scenes
 from tests.support.skew.producers import produce_keys
 
-KEPT = {"KAFKAFORM_AUDIT": "true"}
 BROKEN = scenes.imbalance(Estimate(9.0, 8.5, 9.5))
 
 
@@ -86,59 +84,6 @@ def test_only_a_surely_broken_policy_exits_2(
         assert (topic["name"], topic["policy"]["status"]) == (name, status)
         assert call.json["cluster_name"] is None
         assert call.json["cluster_id"] == real_cluster.facts().cluster_id
-
-
-@pytest.mark.usefixtures("answers")
-def test_increases_come_from_the_audit_record(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-
-    def run_topics(
-        _: object, requests: Sequence[TopicRequest], *__: object, **___: object
-    ) -> dict[str, TopicResult | SkewError]:
-        (request,) = requests
-        assert request.partition_changes is not None
-        seen.append([(change.before, change.after, change.source) for change in request.partition_changes()])
-        assert len(request.partition_changes()) == len(seen[-1])
-        return {request.name: replace(scenes.build_result(), name=request.name)}
-
-    monkeypatch.setattr("spark_validation.job.run_topics", run_topics)
-    for count in (1, 2, 3):
-        project.topic("orders", partitions=count)
-        project.run("apply", "--auto-approve", "--allow", "Topic/*:*", env=KEPT).needs(0)
-    name = f"{project.prefix}orders"
-    project.run("skew", name, env=KEPT).needs(0)
-    assert seen == [[(1, 2, "the audit record"), (2, 3, "the audit record")]]
-
-    def unreadable(*_: object) -> None:
-        raise AuditError("the record cannot be read")
-
-    monkeypatch.setattr("kafkaform.audit.trail.read_record", unreadable)
-    call = project.run("skew", name, env=KEPT).needs(0)
-    assert call.err.count("the record cannot be read") == 1
-    assert seen[1:] == [[]]
-
-
-def test_topic_that_fails_spares_the_others(
-    project: Project, real_cluster: KafkaCluster, answers: dict[str, TopicResult | SkewError]
-) -> None:
-    good = produce_keys(real_cluster, project.servers, f"{project.prefix}good", 1, ["a"])
-    bad = produce_keys(real_cluster, project.servers, f"{project.prefix}bad", 1, ["a"])
-    project.topic("good", partitions=1, skew={"maxPartitionRatio": 2.0})
-    project.topic("new", partitions=1, skew={"maxPartitionRatio": 2.0})
-    answers |= {
-        good: replace(scenes.build_result(), by_records=BROKEN),
-        bad: SparkUnavailable("no more memory"),
-    }
-    call = project.run("skew", good, bad, "--format", "json").needs(1)
-    assert [topic["name"] for topic in call.json["topics"]] == [good]
-    assert call.said.startswith("not read: no more")
-    call = project.run("skew", "--format", "json").needs(1)
-    assert [topic["name"] for topic in call.json["topics"]] == [good]
-    assert call.said.startswith(f"not read: there is no topic '{project.prefix}new'")
-    answers[good] = JobFailed("odd")
-    call = project.run("skew", good, bad).needs(1)
-    assert call.out == ""
-    assert call.err.splitlines()[-1].startswith("Error: none of 2 topics")
 
 
 def test_reports_are_kept_and_damaged_ones_noted(

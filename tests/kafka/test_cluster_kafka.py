@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -10,9 +11,10 @@ from confluent_kafka.admin import ResourceType
 
 from kafkaform.cluster.kafka import facts
 from kafkaform.cluster.kafka.cluster import KafkaCluster
+from kafkaform.cluster.transport.connection import Connection
 from kafkaform.cluster.wire.messages import ALTER_CONFIGS
 from kafkaform.core.errors import PermissionDenied, RequestRejected
-from kafkaform.core.model import Desired, Observation
+from kafkaform.core.model import DataSize, Desired, Observation
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.rights import Right
@@ -29,9 +31,9 @@ from tests.support.clusters.fixtures import (
     eventually,
     open_connection,
 )
-from tests.support.clusters.load_clients import fill
-from tests.support.clusters.topics import alter_configs, make_topic, read_replicas, throttle_replicas
+from tests.support.clusters.topics import alter_configs, make_topic, read_replicas
 from tests.support.plans.scenes import topic
+from tests.support.plans.sizes import create_topics
 
 
 def codes(observation: Observation) -> list[str]:
@@ -81,30 +83,23 @@ def test_name_that_no_topic_can_have_is_absent(real_cluster: KafkaCluster, prefi
 # --- rights ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "right",
-    [None, "DESCRIBE", "DESCRIBE_CONFIGS"],
-    ids=["no right", "Describe alone", "DescribeConfigs alone"],
-)
 def test_hidden_topic_is_invisible_and_never_absent(
-    acl: KafkaCluster, account: Callable[..., Account], prefix: str, right: str | None
+    acl: KafkaCluster, account: Callable[..., Account], prefix: str
 ) -> None:
-    seen, unseen = topic(f"{prefix}seen"), topic(f"{prefix}hidden")
-    make_topic(acl, seen.name)
-    make_topic(acl, unseen.name)
+    seen, *hidden = (topic(f"{prefix}{name}") for name in ("seen", "none", "described", "configs"))
+    for ref in (seen, *hidden):
+        make_topic(acl, ref.name)
+    both = ("DESCRIBE", "DESCRIBE_CONFIGS")
     reader = account(
-        f"TOPIC:{prefix}seen:DESCRIBE",
-        f"TOPIC:{prefix}seen:DESCRIBE_CONFIGS",
-        *([f"TOPIC:{prefix}hidden:{right}"] if right else []),
+        *(f"TOPIC:{seen.name}:{right}" for right in both),
+        *(f"TOPIC:{ref.name}:{right}" for ref, right in zip(hidden[1:], both, strict=True)),
     ).cluster
-    observation = reader.observe([seen, unseen])
+    observation = reader.observe([seen, *hidden])
     assert observation.resources.keys() == {seen}
-    assert observation.invisible.keys() == {unseen}
-    plan = plan_from(
-        [Desired(unseen, {"partitions": 1, "replicationFactor": 1})], observation, reader.facts()
-    )
-    assert plan.changes == ()
-    assert plan.unknown == (unseen,)
+    assert observation.invisible.keys() == {*hidden}
+    desired = [Desired(ref, {"partitions": 1, "replicationFactor": 1}) for ref in hidden]
+    plan = plan_from(desired, observation, reader.facts())
+    assert (plan.changes, {*plan.unknown}) == ((), {*hidden})
 
 
 def test_missing_topic_without_rights_is_unknown(account: Callable[..., Account], prefix: str) -> None:
@@ -180,63 +175,6 @@ def test_rights_to_move_replicas_are_enough(
 
 
 # --- replicas --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def reassign(kafka3: DevCluster) -> Iterator[Callable[[str, list[int] | None], None]]:
-    """Gives partition 0 of a topic other replicas, or (None) stops doing so."""
-    with connect(kafka3.bootstrap_servers) as by_hand:
-
-        def send(name: str, target: list[int] | None) -> None:
-            replicas = None if target is None else tuple(target)
-            assert by_hand.reassign({(name, 0): replicas}) == {(name, 0): None}
-
-        yield send
-
-
-@pytest.mark.parametrize(
-    ("offset", "replication_factor"),
-    [((0, 2), 2), ((0, 1, 2), 3), ((0,), 1)],
-    ids=["one replica moves", "one replica more", "one replica less"],
-)
-def test_reassignment_is_read_as_its_target(
-    kafka3: DevCluster,
-    three: KafkaCluster,
-    prefix: str,
-    reassign: Callable[[str, list[int] | None], None],
-    offset: tuple[int, ...],
-    replication_factor: int,
-) -> None:
-    name = f"{prefix}a"
-    make_topic(three, name, 1, 2)
-    fill(kafka3.bootstrap_servers, name, 1, 10_000_000)
-    before, _ = read_replicas(kafka3, name)
-    third = ({1, 2, 3} - set(before)).pop()
-    everywhere = [*before, third]
-    target = [everywhere[index] for index in offset]
-    desired = Desired(topic(name), {"partitions": 1, "replicationFactor": replication_factor})
-    with throttle_replicas(kafka3, name):
-        reassign(name, target)
-        try:
-            if third in target:
-                eventually(lambda: set(read_replicas(kafka3, name)[0]), lambda shown: shown == {1, 2, 3})
-                observation = three.observe([topic(name)])
-                assert codes(observation) == ["KF309"]
-                source, goal = (":".join(map(str, brokers)) for brokers in (before, target))
-                (note,) = observation.diagnostics
-                assert note.message.endswith(f" is running: partition 0 from {source} to {goal}")
-            else:
-                observation = eventually(
-                    lambda: three.observe([topic(name)]),
-                    lambda o: o.resources[topic(name)].state["replicationFactor"] == replication_factor,
-                )
-            assert observation.resources[topic(name)].state["replicationFactor"] == replication_factor
-            plan = plan_from([desired], observation, three.facts())
-            assert plan.changes == ()
-            assert plan.undeclared == ()
-        finally:
-            if third in target:
-                reassign(name, None)
 
 
 def test_differing_broker_defaults_are_reported(kafka3: DevCluster, three: KafkaCluster) -> None:
@@ -329,3 +267,23 @@ def test_offsets_are_asked_of_present_leaders(kafka3: DevCluster, three: KafkaCl
     expected = {place: TimedOffset(0, 1_000 + place[1]) for place in places}
     for _ in range(2):  # of those that are known by then, too
         assert three.offsets_at(dict.fromkeys(places, 0)) == expected
+
+
+def test_topic_not_opened_yet_holds_nothing(
+    real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For about a second after its creation, log directories lack some of its partitions."""
+    ref = topic(f"{prefix}.new")
+    create_topics(real_cluster, ref)
+    (observed,) = eventually(lambda: real_cluster.observe([ref]).resources.values(), bool)
+    send_to_each = Connection.send_to_each
+
+    def count_requests(connection: Connection, *arguments: Any) -> Any:
+        answers: Any = send_to_each(connection, *arguments)
+        for answer in answers.values():
+            for folder in answer["results"]:
+                folder["topics"] = []
+        return answers
+
+    monkeypatch.setattr(Connection, "send_to_each", count_requests)
+    assert real_cluster.sizes([observed]) == {ref: DataSize(0, 2)}

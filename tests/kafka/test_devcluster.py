@@ -9,25 +9,23 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     NewTopic,
-    ResourcePatternType,
-    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
 
+from kafkaform.core.acls import Acl, ResourceType
 from kafkaform.core.errors import DevClusterError
 from kafkaform.core.http import send_request
+from kafkaform.core.model import ResourceRef
 from kafkaform.devcluster import processes, readiness
 from kafkaform.devcluster.cluster import AlreadyRunning, ClusterSpec, DevCluster
 from kafkaform.devcluster.releases import KAFKA_VERSION
 from kafkaform.devcluster.state import DevClusterStatus
-from tests.support.clusters.fixtures import eventually
+from kafkaform.resources.access.operations import GrantAccess
+from tests.support.clusters.fixtures import connect, eventually
 from tests.support.devcluster import CLI, cli, processes_in, wait_for
 
 
@@ -53,18 +51,9 @@ def create_account(servers: str, name: str) -> dict[str, str]:
 
 
 def allow(servers: str, principal: str, topic: str) -> None:
-    binding = AclBinding(
-        ResourceType.TOPIC,
-        topic,
-        ResourcePatternType.LITERAL,
-        principal,
-        "*",
-        AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_acls([binding]).values():
-        future.result(10)
+    acl = Acl(ResourceType.TOPIC, topic, False, principal, "*", "Read", True)
+    with connect(servers) as cluster:
+        assert cluster.execute([GrantAccess(ResourceRef("Access", principal), (acl,))]) == [None]
 
 
 # --- real nodes ------------------------------------------------------------------------------------
@@ -129,17 +118,21 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(DevClusterError, match="cluster of 1"):
             cli("up", "--data", directory, "--brokers", "3")
 
-        opened = cli("up", "--data", directory, "--acls")
+        opened = cli("up", "--data", directory, "--acls", "--registry")
         assert opened.stdout.strip() == servers, "the ports stay where they are free"
-        (process,) = processes_in(directory)
-        assert str(archive) in [mapped.path for mapped in process.memory_maps()]
+        maps = [mapped.path for process in processes_in(directory) for mapped in process.memory_maps()]
+        assert str(archive) in maps
         assert topics(servers) == {"kept"}
         assert cli("up", "--data", directory).stderr.splitlines()[-1] == opened.stderr.splitlines()[-1]
         with pytest.raises(DevClusterError, match="has --acls, not --no-acls"):
             cli("up", "--data", directory, "--no-acls")
+        with pytest.raises(DevClusterError, match="has a schema registry"):
+            cli("up", "--data", directory, "--no-registry")
         found = DevCluster.load(directory)
         assert found is not None
         assert found.has_acls
+        assert f"schema registry: {found.registry_url}" in opened.stderr
+        assert send_request("GET", f"{found.registry_url}/subjects", 10).body == b"[]"
         assert f"accounts log in at {found.sasl_bootstrap_servers}" in opened.stderr
         login = create_account(servers, "app")
         eventually(lambda: topics(found.sasl_bootstrap_servers, **login), lambda seen: seen == {"kept"})
@@ -155,83 +148,18 @@ def test_one_broker_from_up_to_wipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [path.name for path in directory.iterdir()] == ["mine.txt"]
 
 
-def test_registry_runs_beside_the_broker_until_it_is_removed(tmp_path: Path) -> None:
+@pytest.mark.nightly("three starts of a broker; a day has one with a registry, as part of the test above")
+def test_registry_is_kept_until_it_is_removed(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     try:
-        opened = cli("up", "--data", directory, "--registry")
-        found = DevCluster.load(directory)
-        assert found is not None
-        assert found.registry_url is not None
-        assert f"schema registry: {found.registry_url}" in opened.stderr
-        assert send_request("GET", f"{found.registry_url}/subjects", 10).body == b"[]"
-        assert len(processes_in(directory)) == 2
-        with pytest.raises(DevClusterError, match="has a schema registry"):
-            cli("up", "--data", directory, "--no-registry")
-        cli("down", "--data", directory)
-        assert processes_in(directory) == []
-        # Its port is another one if it was taken in the meantime.
-        assert "schema registry: http://" in cli("up", "--data", directory).stderr
-        assert len(processes_in(directory)) == 2
-        cli("down", "--data", directory)
-        assert "schema registry" not in cli("up", "--data", directory, "--no-registry").stderr
-        assert len(processes_in(directory)) == 1
+        for arguments, processes in (("--registry",), 2), ((), 2), (("--no-registry",), 1):
+            opened = cli("up", "--data", directory, *arguments)
+            assert ("schema registry: http://" in opened.stderr) == (processes == 2)
+            assert len(processes_in(directory)) == processes
+            cli("down", "--data", directory)
+            assert processes_in(directory) == []
     finally:
         cli("down", "--data", directory, "--wipe")
-    assert not directory.exists()
-
-
-@pytest.mark.nightly(
-    "four starts of brokers; the fixtures kafka3 and kafka_acl start the same ones every day"
-)
-def test_three_brokers_lose_one_and_get_it_back(tmp_path: Path) -> None:
-    quoted = 'p"a\\ss;'
-    with DevCluster.start(tmp_path / "dev", ClusterSpec(brokers=3, sasl_users={"team-a": quoted})) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        found = admin.describe_cluster().result(10).nodes
-        assert {(node.id, node.rack) for node in found} == {(i, f"rack-{i}") for i in (1, 2, 3)}
-        create_topic(cluster.bootstrap_servers, "spread", replicas=3)
-
-        cluster.stop_node(2)
-        assert cluster.status().health is DevClusterStatus.PARTIAL
-        assert len(processes_in(cluster.directory)) == 2
-        with pytest.raises(DevClusterError, match="no answer from node 2"):
-            cli("up", "--data", cluster.directory)
-        create_topic(cluster.bootstrap_servers, "meanwhile", replicas=2)
-        before = cluster.bootstrap_servers
-        cluster.start_node(2)
-        assert (cluster.status().health, cluster.bootstrap_servers) == (DevClusterStatus.RUNNING, before)
-        with pytest.raises(DevClusterError, match="already running"):
-            cluster.start_node(2)
-        with pytest.raises(DevClusterError, match="no node 4"):
-            cluster.stop_node(4)
-        assert topics(cluster.bootstrap_servers) == {"spread", "meanwhile"}
-
-        sasl = {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "team-a",
-            "sasl.password": quoted,
-        }
-        assert topics(cluster.sasl_bootstrap_servers, **sasl) == set(), "no right is given by default"
-        lines = cli("logs", "--data", cluster.directory, "-n", "1").stdout.splitlines()
-        assert [line[:9] for line in lines] == ["node-1 | ", "node-2 | ", "node-3 | "]
-    assert processes_in(tmp_path) == []
-
-
-@pytest.mark.nightly("eight starts of brokers; `make test-kafka` starts brokers of each version")
-def test_rolling_upgrade_node_by_node(tmp_path: Path) -> None:
-    with DevCluster.start(tmp_path / "dev", ClusterSpec(kafka_version=("3.9", "3.9", "4.0"))) as cluster:
-        create_topic(cluster.bootstrap_servers, "written", replicas=3)
-        for node_id in (2, 1):
-            cluster.stop_node(node_id)
-            cluster.start_node(node_id, kafka_version="4.0.0")
-            assert topics(cluster.bootstrap_servers) == {"written"}
-        reread = DevCluster.load(cluster.directory)
-        assert reread is not None
-        assert [node.kafka_version for node in reread.nodes] == ["4.0.0"] * 3
-        cluster.stop_node(3)
-        with pytest.raises(DevClusterError, match=r"mixed versions need Kafka 3\.3 or later"):
-            cluster.start_node(3, kafka_version="2.8")
 
 
 @pytest.mark.nightly("four starts of brokers and of ZooKeeper")

@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 import psutil
 import pytest
 
-from kafkaform.apply import executor
 from kafkaform.cluster.kafka import lock_membership
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.lock_coordinator import Coordinator
 from kafkaform.cluster.kafka.lock_membership import Membership
 from kafkaform.core import lock
-from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, LockHeld, LockLost, PermissionDenied
 from kafkaform.core.lock import NAME, Guard
 from kafkaform.devcluster.cluster import DevCluster
@@ -34,9 +32,8 @@ from tests.support.clusters.fixtures import (
     eventually,
     start_guarded,
 )
-from tests.support.clusters.topics import make_topic
 from tests.support.lock.process import ALICE, BOB, LockProcess, hold, member_count, remove_holder
-from tests.support.plans.scenes import Watched, declare_topic, plan_for, topic
+from tests.support.plans.scenes import topic
 
 SESSION_S = 9
 """How long a holder may be silent here: longer than a proof counts (FRESH_S), as a busy machine pauses."""
@@ -82,24 +79,6 @@ def test_removed_holder_never_holds_the_lock_again(broker: DevCluster, cluster: 
             guard()
         with hold(cluster, BOB) as another:
             another()
-
-
-def test_apply_that_loses_its_lock_stops(broker: DevCluster, cluster: KafkaCluster, prefix: str) -> None:
-    old = f"{prefix}old"
-    make_topic(cluster, old)
-    plan = plan_for(cluster, declare_topic(f"{prefix}new"), declare_topic(old, 2))
-    watched = Watched(cluster)
-
-    def remove_lock(_: object) -> None:
-        if len(watched.requests) == 1:
-            remove_holder(broker.bootstrap_servers)
-
-    watched.after = remove_lock
-    with hold(cluster, ALICE) as guard:
-        report = executor.apply(plan, watched, executor.ApplyOptions(guard=guard))
-    results = {result.planned.ref.name.removeprefix(prefix): result.result for result in report.results}
-    assert results == {"new": Result.APPLIED, "old": Result.NOT_TRIED}
-    assert cluster.partition_counts([old]) == {old: 1}
 
 
 def test_lock_writes_nothing_to_the_terminal(

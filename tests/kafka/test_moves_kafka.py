@@ -6,21 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkaform.apply.executor import ApplyOptions, apply
 from kafkaform.apply.moves.throttle_journal import ThrottleJournal, open_throttle_journal
-from kafkaform.audit.trail import read_record
 from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.config.settings import AuditSettings
-from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected
-from kafkaform.core.lock import lock_lost_error
 from kafkaform.core.progress import Clock
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import (
     MAX_THROTTLE_LIST_BYTES,
     MoveOptions,
-    MoveProgress,
     Rates,
     ThrottledReplicas,
     Throttles,
@@ -29,7 +24,7 @@ from tests.support.clusters.fixtures import connect, eventually
 from tests.support.clusters.load_clients import fill, load
 from tests.support.clusters.topics import place_topic
 from tests.support.plans.moves import MB, Crew, now_on, work
-from tests.support.plans.scenes import Watched, declare_topic, plan_for, state_of, topic
+from tests.support.plans.scenes import topic
 
 SINGLE: Assignment = ((1,), (2,), (3,))
 TRIPLE: Assignment = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
@@ -128,69 +123,6 @@ def test_throttle_slows_and_a_stop_takes_back(real: KafkaCluster, kafka3: DevClu
     await_placement(real, name, SINGLE)
     again = crew_of(real).move(work(name, SINGLE, TRIPLE))
     assert again.outcomes == {topic(name): None}
-
-
-def test_next_apply_goes_on_after_a_lost_lock(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
-    """As a kill does: nothing more is sent, and all is left as it stands."""
-    name = f"{prefix}a"
-    place_topic(real, name, SINGLE)
-    fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
-    runs = [prefix.replace(".", number) for number in ("first", "second")]
-    crew = crew_of(real, throttle_journal_of(real, runs[0]), throttle=SLOW)
-    gone: list[bool] = []
-
-    def guard() -> None:
-        if gone:
-            raise lock_lost_error("bob has it")
-
-    def lose(progress: MoveProgress) -> None:
-        if progress.bytes_done:
-            gone.append(True)
-            crew.stop.set()
-
-    crew.guard = guard
-    crew.notes.on_progress = lose
-    crew.move(work(name, SINGLE, TRIPLE))
-    assert crew.notes.progress[-1].bytes_done < 6 * SIZE
-    set_by_it = dict.fromkeys((1, 2, 3), Rates(SLOW, SLOW))
-    eventually(lambda: real.throttles([name]).rates, lambda rates: rates == set_by_it)
-    eventually(lambda: len(real.layout().reassigning or {}), lambda running: running == 3)
-    again = crew_of(real, throttle_journal_of(real, runs[1]))
-    assert again.move(work(name, SINGLE, TRIPLE)).outcomes == {topic(name): None}
-    notes = " ".join(again.notes.lines)
-    assert "already running: 3 partitions" in notes
-    assert "removed the throttles" in notes
-    check_throttles_off(real)
-    await_placement(real, name, TRIPLE)
-    assert min(bytes_on(real, name).values()) >= SIZE
-    of_both = [throttle for throttle in read_record(real, AuditSettings()).throttles if throttle.run in runs]
-    assert of_both
-    assert all(item.removed for item in of_both)
-
-
-def test_whole_plan_in_the_order_for_producers(real: KafkaCluster, kafka3: DevCluster, prefix: str) -> None:
-    """Replicas, partitions and min.insync.replicas at once, under a throttle, and proven by reading back."""
-    name = f"{prefix}a"
-    place_topic(real, name, SINGLE)
-    fill(kafka3.bootstrap_servers, name, len(SINGLE), SIZE)
-    seen: list[tuple[str, int]] = []
-
-    def note(what: str) -> None:
-        seen.append((what, min(len(state.isr) for state in real.layout().topics[name])))
-
-    watched = Watched(real, before=lambda batch: note(type(batch[0]).__name__))
-    plan = plan_for(real, declare_topic(name, 6, 3, min_insync_replicas="2"))
-    throttle_journal = throttle_journal_of(real, "hhh")
-    report = apply(
-        plan, watched, ApplyOptions(moves=MoveOptions(throttle=100 * MB), throttle_journal=throttle_journal)
-    )
-    assert report.complete, report.results
-    assert seen == [("AddPartitions", 1), ("AlterConfigsInSync", 3)]
-    assert state_of(real, name) == {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2"}
-    check_throttles_off(real)
-    again = apply(plan, real, ApplyOptions(throttle_journal=throttle_journal))
-    assert {result.result for result in again.results} == {Result.ALREADY}
-    assert plan_for(real, declare_topic(name, 6, 3, min_insync_replicas="2")).changes == ()
 
 
 def test_longest_list_of_throttled_replicas_fits(real: KafkaCluster) -> None:

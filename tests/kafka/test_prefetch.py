@@ -30,16 +30,6 @@ def deaf() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_prefetch_reads_the_same(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> None:
-    ref = ResourceRef("Topic", f"{prefix}a")
-    make_topic(real_cluster, ref.name, 2, retention_ms="1")
-    read = real_cluster.observe([ref])
-    with connect(kafka.bootstrap_servers) as cluster:
-        cluster.prefetch()
-        assert cluster.facts() == real_cluster.facts()
-        assert cluster.observe([ref]).resources == read.resources
-
-
 def test_prefetched_reading_is_used_once(kafka: DevCluster, prefix: str) -> None:
     ref = ResourceRef("Topic", f"{prefix}a")
     with connect(kafka.bootstrap_servers) as cluster:

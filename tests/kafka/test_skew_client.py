@@ -11,12 +11,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.inspect.arrivals import mark_transactional, read_arrivals
-from kafkaform.inspect.skew_input import choose, read_logs
+from kafkaform.inspect.skew_input import choose
 from spark_validation import kafka_client
 from spark_validation.errors import ReadingFailed
 from spark_validation.kafka_client import GROUP_ID, HARMLESS, OffsetReader, make_client, make_reading_error
 from tests.support.clusters.fixtures import TIMEOUT_S, Account
-from tests.support.skew.producers import create_topic, fill_topic
+from tests.support.skew.producers import fill_topic
 
 RECORDS = 900
 PARTITIONS = 3
@@ -160,31 +160,3 @@ def test_refusal_is_one_line_with_a_hint(
     with pytest.raises(ReadingFailed, match="rejected the credentials"):
         OffsetReader(wrong).cluster_id()
     assert time.monotonic() - began < 60, "a wrong password is no reason to wait"
-
-
-def test_few_of_many_new_partitions_are_read(kafka: DevCluster, prefix: str, real_cluster: Any) -> None:
-    topic, partitions, records = f"{prefix}a", 128, 20
-    create_topic(kafka.bootstrap_servers, topic, partitions)
-    now_ms = int(time.time() * 1000)
-    written, old, ahead = (now_ms - minutes * 60_000 for minutes in (40, 120, 10))
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for number in range(records * partitions):
-        record, partition = divmod(number, partitions)
-        # The first record of partition 7 has the time of a clock that is ahead; those after it are old.
-        at = written + record if partition != 7 else old + record if record else ahead
-        producer.produce(topic, b"v", partition=partition, timestamp=at)
-    assert producer.flush(TIMEOUT_S) == 0
-    reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers})
-    seen: set[int] = set()
-
-    def read_records(places: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], Any]:
-        seen.update(number for _, number in places)
-        return reader.read_records(places)
-
-    since_ms = now_ms - 3_600_000
-    reading = read_logs(real_cluster, {topic: partitions}, now_ms, since_ms, read_records=read_records)
-    counts = reading.arrivals[topic].counts
-    assert 7 in seen
-    assert 32 <= len(seen) <= 64
-    assert [count for number, count in enumerate(counts) if number != 7] == [records] * (partitions - 1)
-    assert counts[7] <= 1

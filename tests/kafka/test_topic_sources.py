@@ -10,11 +10,8 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.kafka.responses import TopicSource
 from kafkaform.cluster.kafka.topic_sources import TopicRequests
 from kafkaform.cluster.transport.connection import Connection
-from kafkaform.cluster.wire import large_responses
 from kafkaform.config.client_properties import to_librdkafka, to_transport
-from kafkaform.core.errors import NotOffered
 from kafkaform.core.model import ResourceRef
-from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.admin_source import AdminSource
@@ -28,21 +25,6 @@ def connection(kafka: DevCluster) -> Iterator[Connection]:
     connection = Connection(to_librdkafka(given), lambda: to_transport(given))
     yield connection
     connection.close()
-
-
-def test_many_requests_are_answered_in_order(
-    connection: Connection, real_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One request asks for CHUNK topics; more than IN_FLIGHT of them wait for their turn."""
-    names = [f"{prefix}{number:02}" for number in range(24)]
-    values = dict(zip(names, map(str, range(24)), strict=True))
-    topics = [CreateTopic(ResourceRef("Topic", n), 1, 1, {"retention.ms": v}) for n, v in values.items()]
-    assert real_cluster.execute(topics) == [None] * len(topics)
-    monkeypatch.setattr("kafkaform.cluster.kafka.topic_sources.CHUNK", 2)
-    found = eventually(
-        lambda: TopicRequests(connection).configs(names).found, lambda f: f.keys() == set(names)
-    )
-    assert {name: configs.own["retention.ms"] for name, configs in found.items()} == values
 
 
 def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: str) -> None:
@@ -59,22 +41,6 @@ def test_both_agree(connection: Connection, real_cluster: KafkaCluster, prefix: 
     answers = eventually(lambda: everything(plain, names), lambda said: said[4] == ([names[-1]], [names[-1]]))
     assert len(answers[1]) == len(answers[2]) == len(creates)  # type: ignore[arg-type]
     assert everything(swift, names) == answers
-
-
-def test_both_agree_over_sasl_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
-    owner = account(f"TOPIC:{prefix}*:ALL")
-    names = [f"{prefix}.seen", f"{prefix}.unseen", f"{prefix}.undescribed"]
-    creates = [CreateTopic(ResourceRef("Topic", name), 1, 1, {}) for name in names]
-    assert owner.cluster.execute(creates) == [None] * 3
-    few = account(
-        f"TOPIC:{names[0]}:DESCRIBE",
-        f"TOPIC:{names[0]}:DESCRIBE_CONFIGS",
-        f"TOPIC:{names[2]}:DESCRIBE_CONFIGS",
-    )
-    connection = few.cluster._connection
-    plain = eventually(lambda: everything(AdminSource(connection), names), lambda said: said[0] == {names[0]})
-    assert set(plain[3]) == set(names[1:])  # type: ignore[call-overload]
-    assert everything(TopicRequests(connection), names) == plain
 
 
 def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Account], prefix: str) -> None:
@@ -99,15 +65,6 @@ def test_some_fields_are_read_alike_with_few_rights(account: Callable[..., Accou
     # Who asks for no config needs no right to read any.
     observed = few.observe_fields({key: {"partitions": None} for key in refs})
     assert (set(observed.resources), set(observed.invisible)) == ({refs[0], refs[3]}, {refs[1], refs[2]})
-
-
-def test_versions_that_brokers_do_not_speak(connection: Connection) -> None:
-    assert connection.offers(large_responses.METADATA)
-    assert not connection.offers(replace(large_responses.METADATA, versions=(999, 999)))
-    unknown = replace(large_responses.METADATA, key=29_999, name="Nothing")
-    assert not connection.offers(unknown)
-    with pytest.raises(NotOffered, match=r"not support Nothing$"):
-        connection.send(unknown, [None])
 
 
 def everything(source: TopicSource, names: list[str]) -> tuple[object, ...]:

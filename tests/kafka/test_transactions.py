@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from struct import pack
 
 import pytest
@@ -21,7 +20,6 @@ from kafkaform.core import transactions as core
 from kafkaform.core.transactions import DEFAULT_MAX_TIMEOUT_MS, GRACE_MS, OpenTransaction
 from kafkaform.core.values import replace
 from kafkaform.devcluster.cluster import DevCluster
-from tests.support.cli.project import Project
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     Account,
@@ -30,7 +28,7 @@ from tests.support.clusters.fixtures import (
     eventually,
     open_connection,
 )
-from tests.support.clusters.group_clients import commit, produce
+from tests.support.clusters.group_clients import produce
 from tests.support.clusters.topics import alter_configs, make_topic
 
 MINUTE_MS = 60_000
@@ -165,9 +163,6 @@ def topic(kafka: DevCluster, real_cluster: KafkaCluster, prefix: str) -> str:
     return name
 
 
-# --- reading ---------------------------------------------------------------------------------------
-
-
 def test_transaction_not_aborted_is_hanging(
     kafka: DevCluster, real_cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,49 +263,3 @@ def test_transaction_unknown_to_its_coordinator_hangs(
     assert 17 * MINUTE_MS <= transaction.age_ms < 30 * MINUTE_MS
     assert transaction.is_hanging
     assert not replace(transaction, age_ms=DEFAULT_MAX_TIMEOUT_MS).is_hanging
-
-
-# --- on the command line ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def project(kafka: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    made = Project(tmp_path, kafka.bootstrap_servers, prefix)
-    made.config()
-    return made
-
-
-def test_doctor_names_a_hanging_transaction(
-    project: Project, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.run("doctor", "--rule", "KF311").needs(0)
-    with leave_open_transaction(project.servers, topic, timeout_ms=1_000):
-        project.run("doctor", "--rule", "KF311").needs(0)  # the coordinator is about to abort it
-        monkeypatch.setattr(core, "GRACE_MS", 0)
-        call = eventually(
-            lambda: project.run("doctor", "--rule", "KF311", "--format", "json"), lambda call: call.code == 2
-        )
-        (finding,) = call.json["diagnostics"]
-        assert finding["code"] == "KF311"
-        assert finding["severity"] == "error"
-        assert f"transaction '{topic}' (producer " in finding["message"]
-        assert f"{topic}:0 from offset 5, {topic}:1 from offset 0" in finding["message"]
-        assert "its timeout is 1s" in finding["message"]
-        assert f"abort --topic {topic} --partition 0 --start-offset 5" in finding["suggestion"]
-    eventually(lambda: project.run("doctor", "--rule", "KF311"), lambda call: call.code == 0)
-
-
-def test_reset_past_an_open_transaction_reports_what_it_skips(project: Project, topic: str) -> None:
-    group = project.prefix + "g"
-    commit(project.servers, group, {(topic, 0): 1})
-    options = ("--topic", topic, "--format", "json", "--no-strict")
-    with leave_open_transaction(project.servers, topic):
-        made = project.run("reset", group, "--to", "latest", *options).needs(0).json
-        (note,) = [note for note in made["diagnostics"] if note["code"] == "KF452"]
-        assert note["message"].startswith(f"transaction '{topic}' (producer ")
-        assert f"{topic}:0 from offset 5, {topic}:1 from offset 0" in note["message"]
-        made = project.run("reset", group, "--to", "5", *options).needs(0).json
-        (note,) = [note for note in made["diagnostics"] if note["code"] == "KF452"]
-        assert f"in {topic}:1 from offset 0:" in note["message"]
-        made = project.run("reset", group, "--to", "earliest", *options).needs(0).json
-        assert "KF452" not in [note["code"] for note in made["diagnostics"]]

@@ -25,7 +25,7 @@ from kafkaform.core.lock import Holder
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.replicas.layout import Assignment
 from kafkaform.resources.replicas.moves import Throttles
-from tests.support.cli.project import Call, Project, Terminal, command, environment, plain
+from tests.support.cli.project import Call, Project, command, environment
 from tests.support.clusters.fixtures import (
     TIMEOUT_S,
     await_brokers,
@@ -242,37 +242,6 @@ def test_killed_broker_is_waited_for(
     calm(real)
 
 
-@either_role
-def test_nothing_is_begun_while_a_broker_is_down(
-    project: Project, real: KafkaCluster, brokers: DevCluster, controls: bool
-) -> None:
-    down, first, second = pick_brokers(real, controls=controls)
-    before: Assignment = ((first, down), (down, second))
-    name = topic_of(project, real, before)
-    project.process("plan", "topics", "--out", "plan.json").needs(0)
-    brokers.stop_node(down, graceful=False)
-    eventually(
-        lambda: [broker.id for broker in real.layout().brokers], lambda alive: alive == [first, second]
-    )
-    call = run_apply(project, "plan.json").needs(1)
-    # Where it was the active controller, KF301 tells first that the quorum lacks one.
-    words = " ".join(call.out.split())
-    assert re.search(r"the cluster is not healthy: (KF301: .*; )?KF303: ", words)
-    assert f"broker {down} is missing" in words
-    assert "moving replicas" not in call.err
-    assert now_on(real, name) == before
-    brokers.start_node(down)
-    eventually(
-        lambda: [state for states in real.layout().topics.values() for state in states],
-        lambda states: all({*state.isr} == {*state.replicas} for state in states),
-        LIMIT_S,
-    )
-    calm(real)
-    run_apply(project, "plan.json", "--throttle", "none").needs(0)
-    assert [{*replicas} for replicas in now_on(real, name)] == [{1, 2, 3}] * 2
-    calm(real)
-
-
 def test_apply_finds_the_next_controller(project: Project, real: KafkaCluster, brokers: DevCluster) -> None:
     down, _, _ = pick_brokers(real, controls=True)
     for number in range(200):
@@ -289,22 +258,6 @@ def test_apply_finds_the_next_controller(project: Project, real: KafkaCluster, b
     assert all(topic["partitions"] == 3 for topic in project.live().values())
     assert len(project.live()) == 200
     brokers.start_node(down)
-
-
-def test_topic_that_is_deleted_meanwhile_leaves_no_throttle_on_others(
-    project: Project, real: KafkaCluster
-) -> None:
-    name = topic_of(project, real)
-    second = project.topic("b", partitions=len(SINGLE), replicationFactor=3)
-    place_topic(real, second, SINGLE)
-    fill(project.servers, second, len(SINGLE), SIZE)
-    applying = Applying(project, "topics", "--throttle", "2MB")
-    await_copying(real, name)
-    remove_topics(project.servers, second)
-    applying.await_end().needs(1)
-    three_each(real, name)
-    calm(real)
-    assert real.throttle_configs([name]) == ()
 
 
 # --- applies that end early ------------------------------------------------------------------------
@@ -364,26 +317,6 @@ def test_killed_apply_is_taken_up_where_it_was(project: Project, real: KafkaClus
     announced = [throttle for throttle in record.throttles if name in throttle.throttles.replicas]
     assert {item.run for item in announced} == {entry.run for entry in of_topic}
     assert all(item.removed for item in announced)
-
-
-def test_ctrl_c_takes_back_what_is_under_way(project: Project, real: KafkaCluster) -> None:
-    """As a person sees it, who watches the bar."""
-    name = topic_of(project, real)
-    arguments = project.add_cluster(["apply", "topics", "--throttle", SLOW, "--auto-approve"])
-    session = Terminal(*arguments, cwd=project.folder, env=SAFEGUARDED, columns=80)
-    session.wait_for("Moving replicas")
-    await_copying(real, name)
-    session.wait_for(" MiB of 114.")
-    session.wait_for(" left")  # which takes two readings
-    session.type("\x03")
-    session.wait_for("stopping after the current request; a second signal abandons it")
-    end = session.end().needs(1)
-    assert re.search(r"Moving replicas [━╸╺]{10,} \d+\.\d MiB of 114\.\d MiB .* left", plain(end.out))
-    assert "stopped; 0 of 3" in plain(end.out)
-    whole(real, name, SINGLE)
-    calm(real)
-    run_apply(project, "topics", "--throttle", "none").needs(0)
-    three_each(real, name)
 
 
 @pytest.mark.parametrize("later_s", [0.0, 0.05, 0.4])

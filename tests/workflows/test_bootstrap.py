@@ -41,38 +41,39 @@ def tools(tmp_path: Path) -> Path:
     return folder
 
 
-def test_no_python_or_an_old_one(tools: Path, tmp_path: Path) -> None:
-    tool(tools, "python3", "exit 1")
-    run = bootstrap(tools, tmp_path / "venv")
-    assert run.returncode == 1
-    assert run.stderr.splitlines() == [
-        "Error: Python 3.11 or later is needed, but not on the PATH",
-        "  Debian/Ubuntu: sudo apt-get install python3 python3-venv",
-        "  Fedora:        sudo dnf install python3",
-        "  macOS:         brew install python@3.12",
-    ]
-    assert not (tmp_path / "venv").exists()
+PYTHON = [
+    "Error: Python 3.11 or later is needed, but not on the PATH",
+    "  Debian/Ubuntu: sudo apt-get install python3 python3-venv",
+    "  Fedora:        sudo dnf install python3",
+    "  macOS:         brew install python@3.12",
+]
+JAVA = [
+    "  Debian/Ubuntu: sudo apt-get install openjdk-17-jre-headless",
+    "  Fedora:        sudo dnf install java-17-openjdk-headless",
+    "  macOS:         brew install openjdk@17",
+]
+OLD_JAVA = "echo 'openjdk version \"11.0.2\" 2019-01-15' >&2"
 
 
 @pytest.mark.parametrize(
-    ("java", "said"),
+    ("python", "java", "lines"),
     [
-        (None, "Error: Java 17 or later is needed"),
-        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "Error: Java 17 or later is needed, found 11"),
+        ("exit 1", None, PYTHON),
+        (None, None, ["Error: Java 17 or later is needed", *JAVA]),
+        (None, OLD_JAVA, ["Error: Java 17 or later is needed, found 11", *JAVA]),
     ],
 )
-def test_no_java_or_an_old_one(tools: Path, tmp_path: Path, java: str | None, said: str) -> None:
-    (tools / "python3").symlink_to(sys.executable)
+def test_missing_or_old_program_is_named(
+    tools: Path, tmp_path: Path, python: str | None, java: str | None, lines: list[str]
+) -> None:
+    if python is None:
+        (tools / "python3").symlink_to(sys.executable)
+    else:
+        tool(tools, "python3", python)
     if java is not None:
         tool(tools, "java", java)
     run = bootstrap(tools, tmp_path / "venv")
-    assert run.returncode == 1
-    assert run.stderr.splitlines() == [
-        said,
-        "  Debian/Ubuntu: sudo apt-get install openjdk-17-jre-headless",
-        "  Fedora:        sudo dnf install java-17-openjdk-headless",
-        "  macOS:         brew install openjdk@17",
-    ]
+    assert (run.returncode, run.stderr.splitlines()) == (1, lines)
     assert not (tmp_path / "venv").exists()
 
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 
+import pytest
+
 from tests.support.cli.project import ROOT
 
 CONTAINERFILE = (ROOT / "Containerfile").read_text("utf-8")
@@ -73,6 +75,7 @@ def test_image_has_an_unprivileged_user_and_hashed_dependencies() -> None:
     }
 
 
+@pytest.mark.nightly("it installs the package; CI builds the image and runs it with every change")
 def test_installed_package_runs_and_writes_nothing(tmp_path: Path) -> None:
     """Its last pip step, where nothing is but what is copied; dependencies are those of here."""
     source, installed = tmp_path / "source", tmp_path / "installed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -14,14 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkaform.config.manifests.yaml12 import MAX_BYTES
 from kafkaform.devcluster.cluster import DevCluster
 from tests.support.workflows.jobs import Command, Run
 from tests.support.workflows.scene import PASSWORD, Team, scene
 
 COMMANDS = "\n::error::forged\n::set-output name=code::0\n::stop-commands::x\n##[add-mask]a\n::x::\n"
 LURES = ("@acme/everyone", "<img src=https://evil.example/x>", "](https://evil.example)")
-_LONGEST_COMMENT = 65_536
 
 
 @pytest.fixture
@@ -114,7 +111,8 @@ def test_configuration_of_its_own_reaches_no_address(team: Team) -> None:
     assert re.search(r"kafkaform\.yaml:\d+:\d+: .*plugin\.library\.paths", comment)
 
 
-def test_another_address_is_neither_used_nor_green(team: Team) -> None:
+def test_another_address_is_neither_used_nor_green(team: Team, tmp_path: Path) -> None:
+    outside = write_outside(tmp_path)
     with listening() as (address, callers):
 
         def edit(folder: Path) -> None:
@@ -123,63 +121,61 @@ def test_another_address_is_neither_used_nor_green(team: Team) -> None:
             settings["clusters"]["prod"]["client"]["bootstrap.servers"] = address
             config.write_text(yaml.safe_dump(settings), "utf-8")
             team.project.topic("second")
+            (folder / "topics/x").symlink_to(outside)  # a file now and no manifest, of which nothing is told
 
         pull = team.push(edit, "mine")
         run = team.plan(pull)
         assert callers == []
     assert run.results == {"validate": "success", "plan": "failure", "comment": "success"}, run.log
+    assert "password:" not in run.log
     [comment] = team.comments(pull)
     assert "1 to create" in comment
     assert "KF425" in comment
     assert "`clusters.prod`" in comment
 
 
-def test_manifest_cannot_read_a_secret(team: Team) -> None:
+def test_manifest_cannot_read_a_secret(team: Team, tmp_path: Path) -> None:
     references = {"second": "${env:KAFKA_PASSWORD}", "third": "${file:/proc/self/environ}"}
-
-    def both(_folder: Path) -> None:
-        for name, reference in references.items():
-            team.project.topic(name, config={"retention.ms": reference}, keyed=reference)
-
-    pull = team.push(both, "mine")
-    run = team.plan(pull)
-    assert run.results["plan"] == "failure"
-    [comment] = team.comments(pull)
-    for name, reference in references.items():
-        assert f"topics/{name}.yaml" in comment
-        assert f"'{reference}'" in comment
-
-
-@pytest.mark.parametrize("target", ["files", "folder", "all manifests"])
-def test_link_leads_nowhere(team: Team, tmp_path: Path, target: str) -> None:
-    outside = tmp_path / "machine"
-    outside.mkdir()
-    (outside / "secret.yaml").write_text(f"password: {PASSWORD}\n")
-    (outside / "secret.yml").write_text(f"- {PASSWORD}\n")
-    files = {
-        "a file": outside / "secret.yaml",
+    links = {
+        "a file": write_outside(tmp_path) / "secret.yaml",
         "the environment": Path("/proc/self/environ"),
         "the configuration": Path("../../base/kafkaform.yaml"),
     }
 
-    def link(folder: Path) -> None:
-        topics = folder / "topics"
-        match target:
-            case "files":
-                for name, place in files.items():
-                    (topics / f"{name}.yaml").symlink_to(place)
-            case "folder":
-                (topics / "x").symlink_to(outside)
-            case _:
-                topics.rename(folder / "elsewhere")
-                topics.symlink_to(outside)
+    def edit(folder: Path) -> None:
+        for name, reference in references.items():
+            team.project.topic(name, config={"retention.ms": reference}, keyed=reference)
+        for name, place in links.items():
+            (folder / "topics" / f"{name}.yaml").symlink_to(place)
 
-    pull = team.push(link, "mine")
+    pull = team.push(edit, "mine")
     run = team.plan(pull)
-    # Of a folder, which is a file now and no manifest, nothing is told.
-    assert run.results["plan"] == ("success" if target == "folder" else "failure"), run.log
-    if target == "files":
-        assert [name for name in files if f"topics/{name}.yaml" not in team.comments(pull)[0]] == []
+    assert run.results["plan"] == "failure"
+    [comment] = team.comments(pull)
+    assert [name for name in (*references, *links) if f"topics/{name}.yaml" not in comment] == []
+    assert [reference for reference in references.values() if f"'{reference}'" not in comment] == []
+    assert "password:" not in run.log
+    assert "bootstrap.servers" not in run.log
+
+
+def write_outside(tmp_path: Path) -> Path:
+    """Write secrets outside of the repository; return their folder."""
+    outside = tmp_path / "machine"
+    outside.mkdir()
+    (outside / "secret.yaml").write_text(f"password: {PASSWORD}\n")
+    (outside / "secret.yml").write_text(f"- {PASSWORD}\n")
+    return outside
+
+
+def test_link_leads_nowhere(team: Team, tmp_path: Path) -> None:
+    outside = write_outside(tmp_path)
+
+    def link(folder: Path) -> None:
+        (folder / "topics").rename(folder / "elsewhere")
+        (folder / "topics").symlink_to(outside)
+
+    run = team.plan(team.push(link, "mine"))
+    assert run.results["plan"] == "failure", run.log
     assert "password" not in run.log
     assert "bootstrap.servers" not in run.log
 
@@ -306,48 +302,6 @@ def test_none_of_its_code_runs(team: Team, canary: Path) -> None:
     assert run.results == {"validate": "success", "plan": "success", "comment": "success"}, run.log
     assert not canary.exists()
     assert not list(team.runner.folder.rglob("canary"))
-
-
-BOMBS = {
-    "aliases": "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
-    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
-    "depth": "[" * 100_000,
-    "size": "#" * (MAX_BYTES + 1),
-    "many": "---\nkind: x\n" * 2_000,
-}
-
-
-@pytest.mark.nightly("unit/config has each limit")
-@pytest.mark.parametrize("bombs", [["aliases", "depth", "size"], ["many"]], ids=" ".join)
-def test_bomb_is_refused_in_a_few_words(team: Team, bombs: list[str]) -> None:
-    pull = team.push(writing({f"topics/{bomb}.yaml": BOMBS[bomb] for bomb in bombs}), "mine")
-    run = team.plan(pull)
-    assert run.results == {"validate": "failure", "plan": "failure", "comment": "success"}
-    [comment] = team.comments(pull)
-    assert [bomb for bomb in bombs if f"topics/{bomb}.yaml" not in comment] == []
-    assert len(comment) <= _LONGEST_COMMENT
-
-
-@pytest.mark.nightly("kafka/test_cli_trust.py has what a plan is signed for")
-def test_its_signed_plan_is_not_applied_as_it_is(team: Team) -> None:
-    """Whoever gets hold of the plan of a pull request that nobody merged: it is signed for the review."""
-    pull = team.push(team.topic("second"), "more")
-    planned = team.plan(pull)
-    plan = planned.artifacts[f"kafkaform-plan-prod-{pull.number}-{pull.head}"] / "plan.json"
-    assert json.loads(plan.read_text())["signed_for"]["purpose"] == "review"
-    refused = team.locally("apply", plan, "--cluster", "prod", "--auto-approve").needs(1)
-    assert "signed for review" in refused.err
-    assert set(team.project.live()) == {"first"}
-
-
-@pytest.mark.nightly("unit/vcs/test_forge_comments.py has whose comment it is")
-def test_foreign_comment_is_not_replaced(team: Team) -> None:
-    pull = team.push(team.topic("second"), "mine")
-    team.hub.comment(pull.number, "<!-- kafkaform:plan-prod -->\nAll is well.", by=77)
-    team.plan(pull)
-    forged, ours = team.comments(pull)
-    assert forged.endswith("All is well.")
-    assert "1 to create" in ours
 
 
 def test_stand_in_for_a_clone_is_safe() -> None:

@@ -96,23 +96,6 @@ def test_comment_follows_the_branch(team: Team) -> None:
     [error] = [command for command in broken.jobs["validate"].commands if command.name == "error"]
     assert "file=topics/first.yaml,line=2" in error.properties
 
-    pull = team.push(team.topic("first", config={"retention.ms": "30d"}), "cut")
-    results(team.plan(pull), validate="success", plan="success", comment="success")
-    [comment] = team.comments(pull)
-    assert "1 to update" in comment
-    assert "failed" not in comment
-
-
-@pytest.mark.nightly("unit/vcs has what a moved branch is refused for")
-def test_plan_of_another_commit_is_refused(team: Team) -> None:
-    pull = team.push(team.topic("second"), "more")
-    newer = team.push(team.topic("third"), "more")
-    assert newer.number == pull.number
-    run = results(team.plan(pull), validate="success", plan="failure", comment="success")
-    [comment] = team.comments(pull)
-    assert f"is now at {newer.head}, no longer at {pull.head}." in comment
-    assert [*run.artifacts] == ["kafkaform-comment-prod"]
-
 
 @pytest.mark.nightly("one more way for a comment to be replaced")
 def test_plan_that_did_not_begin_replaces_the_old_one(team: Team) -> None:
@@ -136,7 +119,7 @@ def test_fork_gets_the_offline_validation_only(team: Team) -> None:
     assert not given & {PASSWORD, GROUP}
 
 
-def test_changed_plan_is_not_applied(team: Team) -> None:
+def test_changed_or_missing_plan_is_not_applied(team: Team) -> None:
     pull = team.push(team.topic("second"), "more")
     team.plan(pull)
     # Somebody changes the cluster between the review and the merge: the plan is another one now.
@@ -151,14 +134,12 @@ def test_changed_plan_is_not_applied(team: Team) -> None:
     results(team.apply(), apply="success", issue="success")
     assert set(team.project.live()) == {"first", "second"}
     assert team.open_issues() == []
-
-
-def test_unreviewed_commit_is_not_applied(team: Team) -> None:
-    team.hosted.commit("main", team.topic("second"))
+    # Nor is a commit without a plan.
+    team.hosted.commit("main", team.topic("third"))
     refused = results(team.apply(), apply="failure", issue="success")
     assert "no plan of it" in refused.summary
-    assert "no plan of it" in team.hub.issues[0]["body"]
-    assert set(team.project.live()) == {"first"}
+    assert "no plan of it" in team.hub.issues[-1]["body"]
+    assert set(team.project.live()) == {"first", "second"}
 
 
 @pytest.mark.nightly("unit/vcs has when an issue is closed")

@@ -250,11 +250,6 @@ def shell_scripts() -> list[str]:
     return [*runs, *(file.read_text("utf-8") for file in files)]
 
 
-def test_every_script_is_sound_shell() -> None:
-    for script in shell_scripts():
-        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-
-
 def test_actionlint_accepts_the_workflows() -> None:
     """It knows no `$/` yet, by which an action is of the same commit as its workflow."""
     examples = [CI / name for name in EXAMPLES]

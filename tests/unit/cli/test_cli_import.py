@@ -1,14 +1,21 @@
-"""`kafkaform import` of the files of another tool, which needs no cluster and no configuration."""
+"""`kafkaform import` of the files of another tool, without a cluster, and of a cluster."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.support.cli.project import run_in_process
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
+from kafkaform.resources.topic.operations import CreateTopic
+from tests.support.cli.memory_program import Connected, use_memory
+from tests.support.cli.project import Project, manifest, run_in_process
 from tests.support.foreign.examples import EXAMPLES
+from tests.support.plans.scenes import group, topic
 
 STATE = """\
 topics:
@@ -74,3 +81,130 @@ def test_schemas_are_files_beside_the_manifests(tmp_path: Path, by: str) -> None
     schema.write_text('"string"', "utf-8")
     run_in_process(*line, "--overwrite", cwd=tmp_path).needs(1)
     assert schema.read_text("utf-8") == before
+
+
+# --- of a cluster ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    return use_memory(monkeypatch)
+
+
+def create_topics(memory: Connected, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
+    """Create topics by their numbers of partitions and their configs."""
+    operations = [CreateTopic(topic(name), count, 1, configs) for name, (count, configs) in topics.items()]
+    assert memory.execute(operations) == [None] * len(operations)
+
+
+def read_manifests(project: Project) -> dict[str, Any]:
+    """Return each imported manifest by the name of its resource."""
+    files = sorted((project.folder / "topics").rglob("*.yaml"))
+    loaded = [yaml.safe_load(file.read_text("utf-8")) for file in files]
+    return {document["metadata"]["name"]: document for document in loaded}
+
+
+def test_shared_values_become_defaults(project: Project, memory: Connected, prefix: str) -> None:
+    topics = {
+        f"{prefix}{n}": (1 + n, {"retention.ms": "604800000", "segment.ms": "3600000"}) for n in range(3)
+    }
+    topics[f"{prefix}own"] = (1, {"retention.ms": "1000"})
+    create_topics(memory, topics)
+    config = project.config()
+    mine = ("--match", f"{prefix}*", "--kind", "topic")
+    printed = project.run("import", *mine, "--defaults").needs(0)
+    assert printed.said == ""
+    assert yaml.safe_load(printed.out) == {
+        "defaults": {"Topic": {"replicationFactor": 1, "retention": "7d", "config": {"segment.ms": "1h"}}}
+    }
+    assert not (project.folder / "topics").exists()
+    config.write_text(config.read_text() + printed.out)
+    project.run("import", *mine).needs(0)
+    assert {name.removeprefix(prefix): value["spec"] for name, value in read_manifests(project).items()} == {
+        "0": {"partitions": 1},
+        "1": {"partitions": 2},
+        "2": {"partitions": 3},
+        "own": {"partitions": 1, "retention": "1s", "config": {"segment.ms": None}},
+    }
+    project.run("plan", "--no-strict", "--detailed-exitcode").needs(0)
+    again = project.run("import", *mine, "--defaults").needs(0)
+    assert again.out == ""
+    assert again.err
+
+
+def test_overwriting_brings_files_up_to_date(project: Project, memory: Connected, prefix: str) -> None:
+    create_topics(memory, {f"{prefix}{name}": (1, {}) for name in "ab"})
+    project.run("import", "--match", f"{prefix}*").needs(0)
+    project.set_config("a", "retention.ms", "3600000")
+    call = project.run("import", "--match", f"{prefix}*").needs(0)
+    assert "Nothing to write.\nLeft out: 2" in call.out
+    call = project.run("import", "--match", f"{prefix}*", "--overwrite").needs(0)
+    assert "Written: 2 topics in 2 files" in call.out
+    assert read_manifests(project)[f"{prefix}a"]["spec"]["retention"] == "1h"
+    project.run("plan", "--detailed-exitcode").needs(0)
+
+
+def test_dry_run_lists_files_and_writes_none(project: Project, memory: Connected, prefix: str) -> None:
+    create_topics(memory, {f"{prefix}{name}": (1, {}) for name in "ab"})
+    project.write("topics/.gitkeep", "")
+    call = project.run("import", "--match", f"{prefix}*", "--dry-run").needs(0)
+    assert call.out == (
+        f"topics/{prefix}a.yaml  {prefix}a\ntopics/{prefix}b.yaml  {prefix}b\n"
+        "Would write: 2 topics in 2 files below topics.\n"
+    )
+    assert [file.name for file in (project.folder / "topics").iterdir()] == [".gitkeep"]
+
+
+SPEC = {"partitions": 1, "replicationFactor": 1}
+STOPPED: dict[str, tuple[str, str, tuple[str, ...], str]] = {
+    "a file that is there": ("live/{}b.yaml", "mine", ("--out", "live"), "live/{}b.yaml already exists"),
+    "another manifest in the file": (
+        "topics/{}a.yaml",
+        manifest("{}a", SPEC) + "---\n" + manifest("{}z", SPEC),
+        ("--overwrite",),
+        "topics/{}a.yaml also declares Topic/{}z, which would be lost",
+    ),
+    "a wrong manifest": (
+        "topics/wrong.yaml", "kind: Topic\nmetadata: {nam: x}\n", (), "topics/wrong.yaml:2:12",
+    ),
+}  # fmt: skip
+"""Files that stop an import: name, text, options, and what of the message matters."""
+
+
+@pytest.mark.parametrize("case", STOPPED)
+def test_import_is_stopped_before_it_writes(
+    project: Project, memory: Connected, prefix: str, case: str
+) -> None:
+    create_topics(memory, {f"{prefix}{name}": (1, {}) for name in "abc"})
+    name, text, options, reason = (
+        part.replace("{}", prefix) if isinstance(part, str) else part for part in STOPPED[case]
+    )
+    file = project.write(str(name), str(text))
+    call = project.run("import", "--match", f"{prefix}*", *options).needs(1)
+    assert str(reason) in call.err
+    assert [*file.parent.iterdir()] == [file]
+    assert file.read_text() == text
+
+
+def test_written_schemas_are_linked(project: Project, memory: Connected, prefix: str) -> None:
+    create_topics(memory, {f"{prefix}a": (1, {})})
+    start = CommitInitialOffsets(group(f"{prefix}g"), {f"{prefix}a": "earliest"})
+    assert memory.execute([start]) == [None]
+    project.write("schemas/manifest.schema.json", "{}")
+    project.run("import", "--match", f"{prefix}*").needs(0)
+    first = {
+        file.stem: file.read_text().split("\n")[0] for file in (project.folder / "topics").rglob("*.yaml")
+    }
+    assert first == {
+        f"{prefix}a": "# yaml-language-server: $schema=../schemas/manifest.schema.json",
+        f"{prefix}g": "# yaml-language-server: $schema=../../schemas/manifest.schema.json",
+    }
+    project.run("plan", "--detailed-exitcode").needs(0)
+
+
+def test_folder_outside_of_manifests_is_noted(project: Project, memory: Connected, prefix: str) -> None:
+    create_topics(memory, {f"{prefix}a": (1, {})})
+    project.config()
+    call = project.run("import", "--match", f"{prefix}*", "--out", "some where").needs(0)
+    assert "Next: `kafkaform plan 'some where'`\n" in call.out
+    assert "some where is not listed in `manifests:`" in call.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,17 @@ def test_guard_ends_the_cluster_of_its_session_alone(tmp_path: Path) -> None:
     assert second.exists()
     assert node.stdin is not None
     node.stdin.close()
+
+
+def test_unit_test_starts_no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    shutil.copy(sys.executable, java)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name in ("java", str(java)):
+        with pytest.raises(AssertionError, match="starts a JVM"):
+            subprocess.run([name, "-version"], check=True)
+    java.write_text("#!/bin/sh\n")
+    subprocess.run([java], check=True)
 
 
 def test_group_clusters_are_shared_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:

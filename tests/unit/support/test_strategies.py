@@ -21,7 +21,9 @@ def test_hostile_texts_are_complete() -> None:
         assert any(0 < text.find(bite) < len(text) - len(bite) for text in pool), repr(bite)
     assert HOSTILE_TEXTS[0] == "", "hypothesis shrinks to what comes first"
     assert examples(3).max_examples == 3 * settings().max_examples
-    assert settings.get_profile("night").max_examples > settings.get_profile("day").max_examples
+    day, night = settings.get_profile("day"), settings.get_profile("night")
+    assert night.max_examples > day.max_examples
+    assert (day.derandomize, night.derandomize, night.print_blob) == (True, False, True)
 
 
 def test_plans_are_of_all_sorts() -> None:

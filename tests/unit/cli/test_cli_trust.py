@@ -1,4 +1,4 @@
-"""Tests of the saved plans that `apply` accepts: signature, age, commit, version, review; on a real Kafka."""
+"""Tests of the saved plans that `apply` accepts: signature, age, commit, version and review."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Call, Project, manifest, write_one_cluster
 from tests.support.cli.signing import write_keys
-from tests.support.clusters.topics import delete_topic
 from tests.support.github.git_work import run_git
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    return use_memory(monkeypatch)
 
 
 @pytest.fixture
@@ -115,12 +120,12 @@ def test_reviewed_plan_is_applied_from_the_manifests(project: Project) -> None:
     assert "since the review" in again.err
 
 
-def test_reviewed_plan_is_applied_once(project: Project) -> None:
+def test_reviewed_plan_is_applied_once(project: Project, memory: Connected) -> None:
     recorded = {"KAFKAFORM_AUDIT": "true"}
     again = ("apply", "--reviewed", "plan.json", "--auto-approve")
     project.run("plan", "--out", "plan.json").needs(0)
     project.run(*again, env=recorded).needs(0)
-    delete_topic(project.servers, f"{project.prefix}a")
+    memory.delete_topic(f"{project.prefix}a")
     assert "and these changed since" in project.run(*again, env=recorded).needs(1).err
     project.run(*again, "--again", env=recorded).needs(0)
     assert "a" in project.live()

@@ -1,16 +1,15 @@
-"""The advice of rules is carried out on a real Kafka, for live topics too; the rule is silent afterwards."""
+"""The advice of rules is carried out, for live topics too; the rule is silent afterwards."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.rules import RULES
+from tests.support.cli.memory_program import use_memory
 from tests.support.cli.project import Project, manifest
 from tests.support.plans.pasting import FIELDS, WORDS, find_lines
 
@@ -68,7 +67,7 @@ ELSEWHERE = {
     "KF308": "names `kafkaform rebalance`, which tests/kafka/test_cli_replicas.py runs; the brokers do it",
     "KF309": "advises a command, which tests/kafka/test_cli_replicas.py runs",
     "KF310": "advises a command, which tests/kafka/test_disk_space.py runs",
-    "KF311": "advises a command of Kafka's, which tests/kafka/test_transactions.py runs",
+    "KF311": "advises a command of Kafka's: tests/unit/inspect/test_health_check.py",
     "KF312": "advises commands, which tests/kafka/test_cli_arrivals.py and test_cli_skew.py run",
     "KF313": "advises commands of Kafka: tests/unit/inspect/test_health_check.py",
     "KF401": "advises consent or stopping, which tests/kafka/test_cli_apply.py does",
@@ -79,7 +78,7 @@ ELSEWHERE = {
     "KF502": "measured skew: advises keys, which only an application changes",
     "KF503": "measured skew: advises keys, which only an application changes",
     "KF505": "measured skew: advises keys, which only an application changes",
-    "KF506": "measured skew: advises another count, which tests/kafka/test_cli_plan_skew.py plans",
+    "KF506": "measured skew: advises another count, which tests/kafka/test_cli_plan.py plans",
     "KF510": "measured skew: advises a limit in proportion to what each partition keeps",
 }
 """Rules whose advice is not carried out here, with the reason; `WORDS` are the ones that advise no line."""
@@ -91,10 +90,11 @@ def test_every_rule_is_tried_or_gives_the_reason() -> None:
 
 
 @pytest.fixture
-def project3(kafka3: DevCluster, prefix: str, tmp_path: Path) -> Project:
-    made = Project(tmp_path, kafka3.bootstrap_servers, prefix)
-    made.config(limits={"recoveryWindow": "3d"})
-    return made
+def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project on a cluster of three brokers in memory."""
+    use_memory(monkeypatch, brokers=3)
+    project.config(limits={"recoveryWindow": "3d"})
+    return project
 
 
 def findings(project: Project, code: str, name: str) -> list[dict[str, Any]]:
@@ -126,20 +126,20 @@ def parse_advice(suggestion: str, kind: str) -> list[Spec]:
 @pytest.mark.parametrize(
     ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in TOPICS.items() for spec in specs]
 )
-def test_advice_for_a_live_topic_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
+def test_advice_for_a_live_topic_can_be_carried_out(project: Project, code: str, spec: Spec) -> None:
     base = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
     wrong = merge_specs(base, spec)
-    names = [project3.topic("t0", **wrong)]
-    project3.apply("--allow", "destructive").needs(0)
-    (finding,) = findings(project3, code, names[0])
+    names = [project.topic("t0", **wrong)]
+    project.apply("--allow", "destructive").needs(0)
+    (finding,) = findings(project, code, names[0])
     choices = parse_advice(finding["suggestion"], "Topic")
-    names += [project3.topic(f"t{number}", **wrong) for number in range(1, len(choices))]
+    names += [project.topic(f"t{number}", **wrong) for number in range(1, len(choices))]
     if choices[1:]:
-        project3.apply("--allow", "destructive").needs(0)
+        project.apply("--allow", "destructive").needs(0)
     for number, choice in enumerate(choices):
-        project3.topic(f"t{number}", **merge_specs(wrong, choice))
-    project3.apply("--allow", "destructive").needs(0)
-    assert [findings(project3, code, name) for name in names] == [[]] * len(names), choices
+        project.topic(f"t{number}", **merge_specs(wrong, choice))
+    project.apply("--allow", "destructive").needs(0)
+    assert [findings(project, code, name) for name in names] == [[]] * len(names), choices
 
 
 class Scene:
@@ -198,16 +198,16 @@ STEPS = {"KF204"}
 @pytest.mark.parametrize(
     ("code", "spec"), [pytest.param(code, spec, id=code) for code, specs in GROUPS.items() for spec in specs]
 )
-def test_advice_for_a_group_can_be_carried_out(project3: Project, code: str, spec: Spec) -> None:
-    first = Scene(project3, code, spec)
+def test_advice_for_a_group_can_be_carried_out(project: Project, code: str, spec: Spec) -> None:
+    first = Scene(project, code, spec)
     (finding, *_) = first.findings()
     choices = first.choices(finding)
     for number, choice in enumerate(choices):
-        scene = first if code in STEPS else Scene(project3, code, spec)
+        scene = first if code in STEPS else Scene(project, code, spec)
         scene.follow(finding, choice)
         if code in STEPS and number < len(choices) - 1:
             continue
         for second in scene.findings():
             scene.follow(second, scene.choices(second)[0])
         assert scene.findings() == [], choice
-        project3.apply("--allow", "destructive").needs(0)
+        project.apply("--allow", "destructive").needs(0)

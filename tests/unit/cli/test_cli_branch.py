@@ -1,4 +1,4 @@
-"""Plans seen from a branch, in real Git repositories and on a real Kafka."""
+"""Plans seen from a branch, in Git repositories."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Call, Project, manifest, run_in_process, write_one_cluster
 from tests.support.github.git_work import run_git
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    return use_memory(monkeypatch)
 
 
 @pytest.fixture
@@ -44,17 +50,6 @@ def origins(call: Call, project: Project) -> dict[str, str]:
     }
 
 
-def test_drift_is_not_of_the_branch(project: Project) -> None:
-    project.set_config("a", "retention.ms", "86400000")
-    run_git(project.folder, "switch", "-q", "-c", "work")
-    write(project, "b")
-    commit(project, "a new topic")
-    call = project.run("plan", "--changed-since", "main", "--format", "json")
-    assert origins(call, project) == {"a": "drift", "b": "branch"}
-    text = project.run("plan", "--changed-since", "main").needs(0).out
-    assert "not caused by this branch" in text
-
-
 def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
     run_git(project.folder, "switch", "-q", "-c", "work")
     write(project, "b")
@@ -78,15 +73,6 @@ def test_branch_behind_main_undoes_nothing_of_it(project: Project) -> None:
     only = ("--target", f"Topic/{project.prefix}b")
     targeted = project.run("plan", "--changed-since", "main", *only, "--format", "json").needs(0)
     assert (origins(targeted, project), notes(targeted, "KF450")) == ({"b": "branch"}, [])
-
-
-def test_edited_defaults_are_of_the_branch(project: Project) -> None:
-    run_git(project.folder, "switch", "-q", "-c", "work")
-    config = project.folder / "kafkaform.yaml"
-    config.write_text(config.read_text() + "defaults: {Topic: {config: {segment.ms: 1d}}}\n")
-    commit(project, "defaults")
-    call = project.run("plan", "--changed-since", "main", "--format", "json")
-    assert origins(call, project) == {"a": "branch"}
 
 
 def test_broken_base_attributes_nothing(project: Project) -> None:
@@ -156,7 +142,7 @@ def test_broken_configuration_is_located(branch: Project) -> None:
 
 
 EDITS = {
-    "of the planned cluster": ("{servers}", "127.0.0.1:1", "error", "clusters.one"),
+    "of the planned cluster": ("{servers}", "127.0.0.1:2", "error", "clusters.one"),
     "of another cluster": (
         "rules:",
         "  two:\n    client: {{bootstrap.servers: '127.0.0.1:1'}}\nrules:",

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import re
+import pytest
 
+from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Project, run_in_process
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    return use_memory(monkeypatch)
+
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 
 
 def apply_topics(project: Project, *arguments: str, code: int = 0) -> str:
     return project.run("apply", "topics", "--auto-approve", *arguments, env=KEPT).needs(code).both
-
-
-def test_history_is_latest_first(project: Project) -> None:
-    name = project.topic("orders", retention="7d", keyed=False)
-    apply_topics(project)
-    project.topic("orders", retention="1d", partitions=3, keyed=False)
-    apply_topics(project, "--allow", "destructive")
-    shown = project.run("history", f"Topic/{name}").needs(0)
-    assert shown.said == ""
-    lines = [re.sub(r"\b1[0-9a-z]{10}\b", "RUN", line) for line in shown.out.splitlines()]
-    assert [line for line in lines if not line.startswith("RUN")] == [
-        f"  ~ RUN.1  Topic/{name}  updated",
-        "      partitions: 1 → 3",
-        "      placement: 2 new partitions placed",
-        "      retention.ms: 7d → 1d (604800000 → 86400000)",
-        "      consent: retention-cut: --allow",
-        "",
-        f"  + RUN.1  Topic/{name}  created",
-        "      partitions: 1",
-        "      replicationFactor: 1",
-        "      retention.ms: 7d (604800000)",
-    ]
-    assert re.match(r"RUN  20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC  \S+ on \S+", lines[0])
 
 
 def test_history_is_filtered_by_name_id_age_and_limit(project: Project) -> None:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
+from tests.support.cli.memory_program import Connected, use_memory
 from tests.support.cli.project import Project, run_in_process
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> Connected:
+    return use_memory(monkeypatch)
+
 
 KEPT = {"KAFKAFORM_AUDIT": "true"}
 MANIFEST = """\

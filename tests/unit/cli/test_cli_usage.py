@@ -62,7 +62,7 @@ WRONG: dict[str, str] = {
     "plan --allow x:delete": "'x:delete'",
     "plan --cluster prd": "did you mean 'prod'?",
     "plan --clusters prd": "did you mean 'prod'?",
-    "plan --clusters region=uk": "matches no cluster",
+    "plan --clusters region=uk": "matches no cluster of kafkaform.yaml hint: clusters and labels: dev",
     "plan --config .": "'--config'",
     "plan --debug": "write it before the command: `kafkaform --debug plan`",
     "plan --format yaml": "'yaml'",
@@ -149,7 +149,8 @@ def test_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, 
     project.topic("a")
     if line.startswith(_OF_CLUSTERS):
         clusters = {
-            name: {"environment": name, "client": {"bootstrap.servers": DEAD}} for name in ("dev", "prod")
+            name: {"environment": name, "client": {"bootstrap.servers": DEAD}, "labels": {"r": "eu"}}
+            for name in ("dev", "prod")
         }
         project.config(environments=["dev", "prod"], clusters=clusters)
     call = project.run(*line.removesuffix(" --given").split(), given="kind: Topic").needs(64)

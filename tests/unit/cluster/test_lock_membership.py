@@ -134,7 +134,7 @@ def test_known_holder_prevents_joining(played: Played) -> None:
     assert played.asked == []
 
 
-FOLLOWER = {"error_code": 0, "generation": 7, "leader": OTHER, "member_id": MINE, "members": []}
+FOLLOWER: Any = {"error_code": 0, "generation": 7, "leader": OTHER, "member_id": MINE, "members": []}
 REQUIRED = ErrorCode.MEMBER_ID_REQUIRED
 JOINS = {
     "a follower": ("JoinGroup", [REQUIRED, FOLLOWER], False, 2),

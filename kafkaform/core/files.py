@@ -52,7 +52,7 @@ def read_file(path: Path | str, largest: int = MAX_FILE_BYTES, *, pipes: bool = 
             os.set_blocking(descriptor, True)
         else:
             require_regular(descriptor, path)
-        parts, allowed = [], largest + 1
+        parts, allowed = [], largest + 1 if about.st_size <= largest else 0
         part_bytes = max(_USUAL_BYTES, about.st_size)
         # A pipe returns less at a time than it has, and the size of a file below /proc is 0.
         while allowed and (part := os.read(descriptor, min(part_bytes, allowed))):

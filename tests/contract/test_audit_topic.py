@@ -16,6 +16,7 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, PermissionDenied
+from kafkaform.core.model import Observed
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.topic.operations import CreateTopic
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, admin_client, connect, eventually
@@ -42,6 +43,11 @@ def delete_topic(kafka: DevCluster) -> None:
     if present():
         admin.delete_topics([AUDIT_TOPIC.name])[AUDIT_TOPIC.name].result(TIMEOUT_S)
         eventually(present, lambda there: not there)
+
+
+def observe_topic(cluster: Cluster) -> Observed:
+    seen = eventually(lambda: cluster.observe([AUDIT_TOPIC]).resources, lambda found: AUDIT_TOPIC in found)
+    return seen[AUDIT_TOPIC]
 
 
 def line(name: str, size: int = 0) -> str:
@@ -72,9 +78,7 @@ def test_line_of_the_largest_size_fits(cluster: Cluster) -> None:
 
 def test_topic_loses_nothing_by_itself(cluster: Cluster) -> None:
     cluster.append_audit([line("a")])
-    observed = eventually(
-        lambda: cluster.observe([AUDIT_TOPIC]), lambda o: AUDIT_TOPIC in o.resources
-    ).resources[AUDIT_TOPIC]
+    observed = observe_topic(cluster)
     assert observed.state["partitions"] == 1
     own = {path: value for path, value in observed.state.items() if path.startswith("config.")}
     assert own["config.cleanup.policy"] == "delete"
@@ -97,9 +101,7 @@ def test_one_of_three_brokers_may_be_down(brokers: int, replicas: int, in_sync: 
 def test_on_three_brokers_it_has_three_replicas(kafka3: DevCluster) -> None:
     with connect(kafka3.bootstrap_servers) as cluster:
         cluster.append_audit([line("a")])
-        observed = eventually(
-            lambda: cluster.observe([AUDIT_TOPIC]), lambda o: AUDIT_TOPIC in o.resources
-        ).resources[AUDIT_TOPIC]
+        observed = observe_topic(cluster)
     assert observed.state["replicationFactor"] == 3
     assert observed.state["config.min.insync.replicas"] == "2"
 
@@ -147,13 +149,18 @@ def test_to_begin_writes_and_makes_nothing(kafka: DevCluster, real_cluster: Kafk
     assert list(real_cluster.read_audit()) == [line("a")]
 
 
+def begin_transaction(kafka: DevCluster) -> Producer:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit"})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    return producer
+
+
 def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     """Bytes that are no text, messages without a value, and a transaction that is left open."""
     delete_topic(kafka)
     real_cluster.append_audit([line("a")])
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit"})
-    producer.init_transactions(TIMEOUT_S)
-    producer.begin_transaction()
+    producer = begin_transaction(kafka)
     producer.produce(AUDIT_TOPIC.name, b"\xff\xfe\x00")
     producer.produce(AUDIT_TOPIC.name, None, b"key")
     producer.commit_transaction(TIMEOUT_S)
@@ -177,9 +184,7 @@ def test_what_somebody_else_writes_there_costs_nothing(kafka: DevCluster, real_c
 def test_end_of_a_transaction_is_not_waited_for(kafka: DevCluster, real_cluster: KafkaCluster) -> None:
     delete_topic(kafka)
     real_cluster.append_audit([line("a")])
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t-audit-end"})
-    producer.init_transactions(TIMEOUT_S)
-    producer.begin_transaction()
+    producer = begin_transaction(kafka)
     producer.produce(AUDIT_TOPIC.name, b"b")
     producer.commit_transaction(TIMEOUT_S)
     assert list(real_cluster.read_audit()) == [line("a"), "b"]
@@ -204,7 +209,8 @@ def kept(kafka_acl: DevCluster) -> None:
         eventually(append, bool)
 
 
-def test_account_needs_no_more_than_write_and_read(kept: None, account: Callable[..., Account]) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("kept")
+def test_account_needs_no_more_than_write_and_read(account: Callable[..., Account]) -> None:
     """And no right on any group: none is used."""
     writer, reader = account(f"TOPIC:{AUDIT_TOPIC.name}:WRITE"), account(f"TOPIC:{AUDIT_TOPIC.name}:READ")
     writer.cluster.append_audit([line("written")])
@@ -212,20 +218,15 @@ def test_account_needs_no_more_than_write_and_read(kept: None, account: Callable
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "READ"])
-def test_account_that_may_not_write_is_reported(
-    kept: None,  # noqa: ARG001
-    account: Callable[..., Account],
-    right: str | None,
-) -> None:
+@pytest.mark.usefixtures("kept")
+def test_account_that_may_not_write_is_reported(account: Callable[..., Account], right: str | None) -> None:
     grants = [f"TOPIC:{AUDIT_TOPIC.name}:{right}"] if right else []
     with pytest.raises(PermissionDenied):
         account(*grants).cluster.append_audit([line("a")])
 
 
-def test_account_refused_early_gets_the_reason(
-    kept: None,  # noqa: ARG001
-    account: Callable[..., Account],
-) -> None:
+@pytest.mark.usefixtures("kept")
+def test_account_refused_early_gets_the_reason(account: Callable[..., Account]) -> None:
     """The producer asks for its id when an apply begins: by the time of the first line it may be refused."""
     cluster = account(f"TOPIC:{AUDIT_TOPIC.name}:READ").cluster
     cluster.begin_audit()
@@ -244,11 +245,8 @@ def test_account_refused_early_gets_the_reason(
 
 
 @pytest.mark.parametrize("right", [None, "DESCRIBE", "WRITE"])
-def test_account_that_may_not_read_gets_a_hint(
-    kept: None,  # noqa: ARG001
-    account: Callable[..., Account],
-    right: str | None,
-) -> None:
+@pytest.mark.usefixtures("kept")
+def test_account_that_may_not_read_gets_a_hint(account: Callable[..., Account], right: str | None) -> None:
     grants = [f"TOPIC:{AUDIT_TOPIC.name}:{right}"] if right else []
     cluster = account(*grants).cluster
     with pytest.raises(PermissionDenied):

@@ -126,15 +126,11 @@ def test_own_values_are_the_state_and_all_values_are_effective(cluster: Cluster,
         assert kafka_configs.equal(key, str(observed.effective[path]), str(value)), path
 
 
-def test_own_value_equal_to_the_default_is_own(cluster: Cluster, prefix: str) -> None:
-    (observed,) = create_topics(cluster, new_topic(f"{prefix}a", retention_ms="604800000"))
-    assert observed.state["config.retention.ms"] == "604800000"
-
-
 @pytest.mark.parametrize(
     ("config", "given", "shown"),
     [
         ("retention.ms", " 0060000 ", "60000"),
+        ("retention.ms", "604800000", "604800000"),  # the default
         # Not preallocate: a broker that was stopped takes zeros for a corrupt record, and stays down.
         ("unclean.leader.election.enable", "TRUE", "true"),
         ("min.cleanable.dirty.ratio", "0.50", "0.5"),
@@ -207,25 +203,28 @@ def test_validation_objects_as_execution_does_and_changes_nothing(cluster: Clust
         alter(f"{prefix}c", nonsense="1"),
         AddPartitions(a.ref, 3, 4),
         AddPartitions(c.ref, 3, 1),
+        AddPartitions(topic(f"{prefix}none"), 1, 2),
+        new_topic(f"{prefix}wide", 1, 9),
         DeleteTopic(b.ref, b.uid),
         DeleteTopic(c.ref, ANOTHER_ID),
     ]
     objections = list_codes(cluster.validate(operations))
-    assert objections == [
-        None,
-        "TOPIC_ALREADY_EXISTS",
-        None,
-        None,
-        "INVALID_CONFIG",
-        None,
-        "INVALID_PARTITIONS",
-        None,
-        None,
-    ]
+    refused = {
+        1: "TOPIC_ALREADY_EXISTS",
+        4: "INVALID_CONFIG",
+        6: "INVALID_PARTITIONS",
+        7: "UNKNOWN_TOPIC_OR_PART",
+    }
+    refused[8] = "INVALID_REPLICATION_FACTOR"
+    assert objections == [refused.get(number) for number in range(11)]
     for each in (a, b, c):
         assert_unchanged(cluster, each.ref.name, each.state)
     assert topic(f"{prefix}new") not in cluster.observe([], kinds=["Topic"]).inventory
-    assert list_codes(cluster.execute(operations)) == [*objections[:8], "UNKNOWN_TOPIC_ID"]
+    outcomes = cluster.execute(operations)
+    assert list_codes(outcomes) == [*objections[:10], "UNKNOWN_TOPIC_ID"]
+    assert all(outcome is None or "\n" not in outcome.message for outcome in outcomes)
+    wait_for_topic(cluster, a.ref.name, partitions=4, replicationFactor=1, **{"retention.ms": "2000"})
+    wait_until_gone(cluster, b.ref)
 
 
 REFUSALS: list[tuple[str, Operation, str]] = [
@@ -283,44 +282,9 @@ def name_operation(operation: Operation, prefix: str) -> Operation:
 # --- many operations at once -----------------------------------------------------------------------
 
 
-def test_each_operation_has_its_own_outcome_in_order(cluster: Cluster, prefix: str) -> None:
-    create_topics(cluster, new_topic(f"{prefix}old", 3))
-    operations: list[Operation] = [
-        AddPartitions(topic(f"{prefix}none"), 1, 2),
-        new_topic(f"{prefix}a"),
-        alter(f"{prefix}old", segment_ms="none"),
-        new_topic(f"{prefix}old"),
-        AddPartitions(topic(f"{prefix}old"), 3, 4),
-        new_topic(f"{prefix}b", 1, 9),
-        new_topic(f"{prefix}c"),
-    ]
-    outcomes = cluster.execute(operations)
-    assert list_codes(outcomes) == [
-        "UNKNOWN_TOPIC_OR_PART",
-        None,
-        "INVALID_CONFIG",
-        "TOPIC_ALREADY_EXISTS",
-        None,
-        "INVALID_REPLICATION_FACTOR",
-        None,
-    ]
-    wait_for_topic(cluster, f"{prefix}old", partitions=4, replicationFactor=1)
-    inventory = eventually(
-        lambda: cluster.observe([], kinds=["Topic"]).inventory,
-        lambda i: {topic(f"{prefix}a"), topic(f"{prefix}c")} <= i,
-    )
-    assert topic(f"{prefix}b") not in inventory
-    for outcome in outcomes:
-        assert outcome is None or "\n" not in outcome.message
-
-
-def test_no_operations(cluster: Cluster) -> None:
-    assert cluster.validate([]) == []
-    assert cluster.execute([]) == []
-
-
 def test_names_that_collide_only_with_each_other_pass_together(cluster: Cluster, prefix: str) -> None:
     """Nobody but a rule over manifests can prevent this."""
+    assert cluster.validate([]) == cluster.execute([]) == []
     pair = [new_topic(f"{prefix}p.q"), new_topic(f"{prefix}p_q")]
     assert cluster.validate(pair) == [None, None]
     assert cluster.execute(pair) == [None, None]
@@ -329,23 +293,12 @@ def test_names_that_collide_only_with_each_other_pass_together(cluster: Cluster,
 @pytest.mark.parametrize("sort", ["create", "alter", "add", "delete"])
 def test_topic_that_comes_twice_in_one_request_is_refused(cluster: Cluster, prefix: str, sort: str) -> None:
     twice, once = create_topics(cluster, new_topic(f"{prefix}twice"), new_topic(f"{prefix}once"))
+    topics = (twice, twice, once)
     requests: dict[str, list[Operation]] = {
         "create": [new_topic(f"{prefix}x", 1), new_topic(f"{prefix}x", 2), new_topic(f"{prefix}y")],
-        "alter": [
-            alter(f"{prefix}twice", retention_ms="1"),
-            alter(f"{prefix}twice", retention_bytes="1"),
-            alter(f"{prefix}once", retention_ms="1"),
-        ],
-        "add": [
-            AddPartitions(twice.ref, 1, 2),
-            AddPartitions(twice.ref, 1, 3),
-            AddPartitions(once.ref, 1, 2),
-        ],
-        "delete": [
-            DeleteTopic(twice.ref, twice.uid),
-            DeleteTopic(twice.ref, twice.uid),
-            DeleteTopic(once.ref, once.uid),
-        ],
+        "alter": [alter(item.ref.name, retention_ms="1") for item in topics],
+        "add": [AddPartitions(item.ref, 1, total) for item, total in zip(topics, (2, 3, 2), strict=True)],
+        "delete": [DeleteTopic(item.ref, item.uid) for item in topics],
     }
     request = requests[sort]
     if sort != "delete":
@@ -392,17 +345,12 @@ def test_min_isr_beyond_the_replicas_passes(cluster: Cluster, prefix: str) -> No
     assert observed.state["config.min.insync.replicas"] == "3"
 
 
-def test_partitions_are_added(cluster: Cluster, prefix: str) -> None:
-    (observed,) = create_topics(cluster, new_topic(f"{prefix}a", 2))
-    carry_out(cluster, AddPartitions(observed.ref, 2, 5))
-    assert wait_for_topic(cluster, f"{prefix}a", partitions=5, replicationFactor=1).uid == observed.uid
-
-
-def test_what_was_present_when_planned_does_not_matter(cluster: Cluster, prefix: str) -> None:
-    """Brokers know only the total: it is the executor who checks that nothing moved."""
+@pytest.mark.parametrize("present", [4, 2])
+def test_partitions_are_added(cluster: Cluster, prefix: str, present: int) -> None:
+    """Brokers know only the total: it is the executor who checks that nothing moved since the plan."""
     (observed,) = create_topics(cluster, new_topic(f"{prefix}a", 4))
-    carry_out(cluster, AddPartitions(observed.ref, 2, 5))
-    wait_for_topic(cluster, f"{prefix}a", partitions=5, replicationFactor=1)
+    carry_out(cluster, AddPartitions(observed.ref, present, 5))
+    assert wait_for_topic(cluster, f"{prefix}a", partitions=5, replicationFactor=1).uid == observed.uid
 
 
 def test_internal_topic_is_marked(cluster: Cluster, request: pytest.FixtureRequest) -> None:

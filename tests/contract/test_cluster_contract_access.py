@@ -44,19 +44,14 @@ def test_acls_are_created_and_deleted_one_by_one(cluster: Cluster, prefix: str) 
     assert cluster.execute([alter(RevokeAccess, ref, (denied,), (literal,))]) == [None]
     wait_for_state(cluster, ref, {prefixed: "granted", denied: "denied"})
     wait_for_state(cluster, second, {literal: "granted"})
-    assert cluster.execute([alter(RevokeAccess, ref, deleted=(literal,))]) == [None], (
-        "what is gone is no error"
-    )
-    assert (
-        cluster.execute(
-            [
-                alter(RevokeAccess, ref, deleted=(prefixed,)),
-                alter(GrantAccess, ref, deleted=(denied,)),
-                alter(RevokeAccess, second, deleted=(literal,)),
-            ]
-        )
-        == [None] * 3
-    )
+    gone_already = alter(RevokeAccess, ref, deleted=(literal,))
+    assert cluster.execute([gone_already]) == [None], "what is gone is no error"
+    remaining = [
+        alter(RevokeAccess, ref, deleted=(prefixed,)),
+        alter(GrantAccess, ref, deleted=(denied,)),
+        alter(RevokeAccess, second, deleted=(literal,)),
+    ]
+    assert cluster.execute(remaining) == [None] * 3
     for gone in (ref, second):
         wait_for_state(cluster, gone, None)
         assert gone not in cluster.observe([], kinds=["Access"]).inventory

@@ -62,13 +62,7 @@ def test_each_objection_is_that_of_its_user(cluster: Cluster, ref: ResourceRef) 
         SetCredentials(other(3), {P512: reference(variable="NOT_SET")}),
         RemoveCredentials(other(4), {P512: None}),
     ]
-    expected = [
-        None,
-        "UNACCEPTABLE_CREDENTIAL",
-        "UNACCEPTABLE_CREDENTIAL",
-        "NO_PASSWORD",
-        "RESOURCE_NOT_FOUND",
-    ]
+    expected = [None, *["UNACCEPTABLE_CREDENTIAL"] * 2, "NO_PASSWORD", "RESOURCE_NOT_FOUND"]
     assert list_codes(cluster.execute(changes)) == expected
     wait_for_state(cluster, ref, {P512: credential()})
     assert cluster.observe([other(number) for number in range(1, 5)]).resources == {}

@@ -12,7 +12,7 @@ from kafkaform.cluster.protocol import none_besides
 from kafkaform.cluster.schema_registry import SchemaRegistry, open_registry
 from kafkaform.core.errors import ClusterError, LockLost, RequestRejected
 from kafkaform.core.lock import unguarded
-from kafkaform.core.model import Observed, ResourceRef
+from kafkaform.core.model import Observed, ResourceRef, State
 from kafkaform.resources.subject import RegistryFacts, SubjectVersions
 from kafkaform.resources.subject.operations import AlterSubject, DeleteSubject, PurgeSubject
 from kafkaform.resources.subject.schema import RegisteredSchema, SchemaReference, compact, shorten
@@ -46,31 +46,36 @@ def avro(*fields: str, type_: object = "long", **more: Any) -> RegisteredSchema:
 def alter(
     registry: SchemaRegistry, ref: ResourceRef, schema: RegisteredSchema | None, level: str | None = None
 ) -> ClusterError | None:
-    is_new = ref not in registry.observe({ref: {}}, none_besides, listed=False).resources
+    is_new = find(registry, ref) is None
     (outcome,) = registry.execute([AlterSubject(ref, schema, level, is_new=is_new)], unguarded)
     return outcome
 
 
-def observe(
+def find(
     registry: SchemaRegistry, ref: ResourceRef, declared: RegisteredSchema | None = None
 ) -> Observed | None:
     state = {} if declared is None else {"schema": declared.to_value()}
     return registry.observe({ref: state}, none_besides, listed=False).resources.get(ref)
 
 
+def read_state(registry: SchemaRegistry, ref: ResourceRef, declared: RegisteredSchema | None = None) -> State:
+    observed = find(registry, ref, declared)
+    assert observed is not None
+    return observed.state
+
+
 def test_registered_schema_is_observed(registry: SchemaRegistry, ref: ResourceRef) -> None:
-    assert observe(registry, ref) is None
+    assert find(registry, ref) is None
     assert alter(registry, ref, avro("id"), "FULL") is None
-    first = observe(registry, ref)
+    first = find(registry, ref)
     assert first is not None
-    assert json.loads(str(first.state["schema"]))["schema"] == json.dumps(
-        json.loads(avro("id").text), separators=(",", ":")
-    )
+    compacted = json.dumps(json.loads(avro("id").text), separators=(",", ":"))
+    assert json.loads(str(first.state["schema"]))["schema"] == compacted
     assert first.state["compatibility"] == "FULL"
     assert isinstance(first.live, SubjectVersions)
     assert first.live.version == 1
     assert alter(registry, ref, avro("id", default=0)) is None
-    second = observe(registry, ref)
+    second = find(registry, ref)
     assert second is not None
     assert isinstance(second.live, SubjectVersions)
     assert (second.live.version, second.live.id > first.live.id) == (2, True)
@@ -89,12 +94,8 @@ def test_inventory_lists_undeclared_subjects(registry: SchemaRegistry, ref: Reso
 def test_equal_form_is_the_declared_one(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id")) is None
     equal = avro("id", type_={"type": "long"})
-    observed = observe(registry, ref, equal)
-    assert observed is not None
-    assert observed.state["schema"] == equal.to_value()
-    second = observe(registry, ref, avro("other"))
-    assert second is not None
-    assert second.state["schema"] != avro("other").to_value()
+    assert read_state(registry, ref, equal)["schema"] == equal.to_value()
+    assert read_state(registry, ref, avro("other"))["schema"] != avro("other").to_value()
 
 
 @pytest.mark.parametrize(
@@ -130,9 +131,7 @@ def test_compatibility_is_checked_before_and_when_registering(
 def test_level_is_set_before_the_schema_that_needs_it(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id"), "BACKWARD") is None
     assert alter(registry, ref, avro("other"), "NONE") is None
-    observed = observe(registry, ref)
-    assert observed is not None
-    assert observed.state["compatibility"] == "NONE"
+    assert read_state(registry, ref)["compatibility"] == "NONE"
 
 
 def test_refused_schema_after_a_new_level_is_a_partial_change(
@@ -147,9 +146,7 @@ def test_refused_schema_after_a_new_level_is_a_partial_change(
     (outcome,) = registry.execute([both], unguarded)
     assert isinstance(outcome, RequestRejected)
     assert outcome.is_partial
-    observed = observe(registry, ref)
-    assert observed is not None
-    assert observed.state["compatibility"] == "BACKWARD"
+    assert read_state(registry, ref)["compatibility"] == "BACKWARD"
     (alone,) = registry.execute([AlterSubject(ref, avro("id", "new"))], unguarded)
     assert isinstance(alone, RequestRejected)
     assert not alone.is_partial
@@ -203,9 +200,7 @@ def test_earlier_version_is_found_by_its_digest(registry: SchemaRegistry, ref: R
 def test_new_reference_does_not_hide_the_subject(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id")) is None
     declared = RegisteredSchema(avro("id", "new").text, references=(SchemaReference("Money", "nothing"),))
-    observed = observe(registry, ref, declared)
-    assert observed is not None
-    assert observed.state["schema"] != declared.to_value()
+    assert read_state(registry, ref, declared)["schema"] != declared.to_value()
 
 
 def test_referenced_subject_is_registered_first(registry: SchemaRegistry, ref: ResourceRef) -> None:
@@ -218,44 +213,39 @@ def test_referenced_subject_is_registered_first(registry: SchemaRegistry, ref: R
         AlterSubject(money, RegisteredSchema(text), is_new=True),
     ]
     assert registry.execute(operations, unguarded) == [None, None]
-    observed = observe(registry, ref)
-    assert observed is not None
-    assert json.loads(str(observed.state["schema"]))["references"] == [
+    assert json.loads(str(read_state(registry, ref)["schema"]))["references"] == [
         {"name": "Money", "subject": money.name, "version": 1}
     ]
     lost = ResourceRef("Subject", f"{ref.name}.lost")
     missing = RegisteredSchema(order, references=(SchemaReference("Money", "nothing"),))
     (outcome,) = registry.execute([AlterSubject(lost, missing, is_new=True)], unguarded)
     assert isinstance(outcome, RequestRejected)
-    assert observe(registry, lost) is None
+    assert find(registry, lost) is None
 
 
 def test_deleted_subject_is_gone(registry: SchemaRegistry, ref: ResourceRef) -> None:
     assert alter(registry, ref, avro("id")) is None
     assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
-    assert observe(registry, ref) is None
+    assert find(registry, ref) is None
     # An apply that was killed may repeat it.
     assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
 
 
 def test_deleted_subject_is_purged(registry: SchemaRegistry, ref: ResourceRef) -> None:
-    def read_state() -> object:
-        return (
-            registry.observe({ref: {"state": "purged"}}, none_besides, listed=True)
-            .resources[ref]
-            .state.get("state")
-        )
+    def read_deletion() -> object:
+        reading = registry.observe({ref: {"state": "purged"}}, none_besides, listed=True)
+        return reading.resources[ref].state.get("state")
 
-    assert read_state() == "purged"
+    assert read_deletion() == "purged"
     assert alter(registry, ref, avro("id")) is None
-    assert read_state() is None
+    assert read_deletion() is None
     (refused,) = registry.execute([PurgeSubject(ref)], unguarded)
     assert isinstance(refused, RequestRejected)
     assert registry.execute([DeleteSubject(ref)], unguarded) == [None]
-    assert read_state() == "deleted"
+    assert read_deletion() == "deleted"
     for _ in range(2):
         assert registry.execute([PurgeSubject(ref)], unguarded) == [None]
-        assert read_state() == "purged"
+        assert read_deletion() == "purged"
 
 
 def test_nothing_is_sent_without_the_lock(registry: SchemaRegistry, ref: ResourceRef) -> None:
@@ -264,7 +254,7 @@ def test_nothing_is_sent_without_the_lock(registry: SchemaRegistry, ref: Resourc
 
     outcomes = registry.execute([AlterSubject(ref, avro("id"), is_new=True), DeleteSubject(ref)], guard)
     assert [type(outcome) for outcome in outcomes] == [LockLost, LockLost]
-    assert observe(registry, ref) is None
+    assert find(registry, ref) is None
 
 
 def test_invalid_schema_is_refused(registry: SchemaRegistry, ref: ResourceRef) -> None:

@@ -104,7 +104,7 @@ def test_error_without_a_change_exits_1(site: Site) -> None:
     """KF216 needs the live cluster, and a group without settings has nothing to change."""
     project = site.project
     second = project.topic("other")
-    group = site.group("new", protocol="consumer", topics=[second])
+    group = project.group("new", protocol="consumer", topics=[second])
     clusters = {"dev": {"client": {"bootstrap.servers": project.servers}}}
     project.config(clusters=clusters)
     for arguments in (["plan"], ["plan", "--clusters", "*"], ["plan", "--out", "plan.json"]):

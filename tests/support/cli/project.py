@@ -154,7 +154,6 @@ class Project:
         return full
 
     def write(self, path: str, text: str) -> Path:
-        """Write a file in the folder."""
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
@@ -192,7 +191,6 @@ class Project:
         return [*arguments] if "--bootstrap-server" in arguments else [*arguments, *cluster]
 
     def apply(self, *arguments: object) -> Call:
-        """Apply without being asked."""
         return self.run("apply", *arguments, "--auto-approve")
 
     def live(self, *names: str) -> dict[str, dict[str, Any]]:
@@ -240,7 +238,6 @@ def login_project(folder: Path, account: Account, prefix: str, **config: Any) ->
 def manifest(
     name: str, spec: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, kind: str = "Topic"
 ) -> str:
-    """A manifest as YAML."""
     return yaml.safe_dump(
         {
             "apiVersion": "kafkaform/v1",

@@ -225,7 +225,6 @@ class Account:
 
     @property
     def client(self) -> dict[str, str]:
-        """The login and the address, as client properties."""
         return {"bootstrap.servers": self.servers, **self.properties}
 
     def write_java_properties(self, folder: Path, password: str | None = None) -> Path:
@@ -301,7 +300,6 @@ def admin_client(bootstrap_servers: str, **login: str) -> AdminClient:
 
 
 def remove_topics(bootstrap_servers: str, prefix: str) -> None:
-    """Delete all topics whose name starts so."""
     _remove_topics(admin_client(bootstrap_servers), prefix)
 
 

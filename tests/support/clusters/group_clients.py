@@ -31,8 +31,12 @@ from kafkaform.cluster.wire.message_schema import (
 from kafkaform.config.client_properties import to_librdkafka, to_transport
 from tests.support.clusters.fixtures import TIMEOUT_S, connect, eventually
 
-_MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-"""What a broker says of a coordinator that is new, as the first one of a cluster is."""
+_MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""The errors of a coordinator that is new, as the first one of a cluster is."""
 _STRINGS = array(STRING, nullable=True)
 _TASKS = array(struct(subtopology=STRING, partitions=array(INT32)), nullable=True)
 _TASK_OFFSETS = array(struct(subtopology=STRING, partition=INT32, offset=INT64), nullable=True)
@@ -193,13 +197,7 @@ def commit(bootstrap_servers: str, group: str, offsets: Mapping[tuple[str, int],
 
 
 class Heartbeats:
-    """A member that only sends heartbeats, on our own connection: no client for Python can be such a member.
-
-    Args:
-        bootstrap_servers: Where.
-        group: The group to join.
-        topic: What to read.
-    """
+    """A member that only sends heartbeats, on our own connection: no client for Python can be one."""
 
     request_type: RequestType[Any]
 
@@ -229,7 +227,6 @@ class Heartbeats:
         self.connection.close()
 
     def coordinator(self) -> int:
-        """The broker that coordinates the group."""
         return coordinator(self.connection, self.group)
 
 

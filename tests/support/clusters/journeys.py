@@ -90,10 +90,6 @@ class Site:
         produce(self.direct, name, dict.fromkeys(range(partitions), records))
         return name
 
-    def group(self, short: str, *, metadata: Mapping[str, Any] | None = None, **spec: Any) -> str:
-        """Write the manifest of a group; returns its full name."""
-        return self.project.group(short, metadata=metadata, **spec)
-
     @contextmanager
     def join_group(self, group: str, topic: str, protocol: str) -> Iterator[Running]:
         """A member at work that has got a record of each partition, from the offsets of its group."""
@@ -104,17 +100,7 @@ class Site:
 
     def commit(self, short: str, offsets: Mapping[tuple[str, int], int]) -> str:
         """Commit offsets as a consumer does, so that there is a group; returns its full name."""
-
-        def done() -> bool:
-            try:
-                commit(self.direct, self.name(short), offsets)
-            except KafkaException as error:
-                if error.args[0].code() not in _LOADING:
-                    raise
-                return False
-            return True
-
-        assert eventually(done, bool)
+        commit(self.direct, self.name(short), offsets)
         return self.name(short)
 
     def read_committed(self, group: str) -> list[int]:
@@ -152,13 +138,6 @@ class Site:
         found = self.admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
         return [list(found[number].replicas) for number in sorted(found)]
 
-
-# Right after a start, coordinators still load what they have to know.
-_LOADING = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
 
 Journey = Callable[[Site], None]
 JOURNEYS: dict[str, Journey] = {}
@@ -315,7 +294,7 @@ def _doctor(site: Site) -> None:
 
 def _groups(site: Site, protocol: str) -> None:
     name = site.fill_topic("orders", replicationFactor=3)
-    group = site.group("readers", topics=[name], protocol=protocol, offsets={"initial": "earliest"})
+    group = site.project.group("readers", topics=[name], protocol=protocol, offsets={"initial": "earliest"})
     if not site.works("apply", site.project.apply("topics")):
         return
     assert site.read_committed(group) == [0, 0, 0]
@@ -341,10 +320,10 @@ def _consumer_groups(site: Site) -> None:
 @journey("group configs", daily=True)
 def _group_configs(site: Site) -> None:
     name = site.fill_topic("orders", replicationFactor=3)
-    site.group("readers", topics=[name], config={"consumer.session.timeout.ms": "50s"})
+    site.project.group("readers", topics=[name], config={"consumer.session.timeout.ms": "50s"})
     if site.works("apply", site.project.apply("topics")):
         site.await_settled()
-        site.group("readers", topics=[name])
+        site.project.group("readers", topics=[name])
         assert "consumer.session.timeout.ms = 50s" in site.project.run("plan", "topics").needs(0).out
 
 
@@ -353,7 +332,7 @@ def _newer_groups(site: Site) -> None:
     name = site.fill_topic("orders", replicationFactor=3)
     for protocol, config in (("share", "share.auto.offset.reset"), ("streams", "streams.session.timeout.ms")):
         value = "earliest" if protocol == "share" else "50s"
-        site.group("readers", topics=[name], protocol=protocol, config={config: value})
+        site.project.group("readers", topics=[name], protocol=protocol, config={config: value})
         site.works(protocol, site.project.apply("topics"))
         (site.project.folder / "topics" / "group-readers.yaml").unlink()
 
@@ -374,7 +353,7 @@ def _connect_groups(site: Site) -> None:
 @journey("offset reset")
 def _reset(site: Site) -> None:
     name = site.fill_topic("orders", replicationFactor=3)
-    group = site.group("readers", topics=[name], protocol="classic", offsets={"initial": "latest"})
+    group = site.project.group("readers", topics=[name], protocol="classic", offsets={"initial": "latest"})
     site.project.apply("topics").needs(0)
     assert site.read_committed(group) == [10, 10, 10]
     call = site.project.run("reset", group, "--to", "3", "--out", "reset.json")
@@ -557,15 +536,7 @@ def read_recorded(table: Path, group: str, column: str, name: str) -> str | None
 
 
 def record(table: Path, group: str, column: str, name: str, cell: str) -> None:
-    """Keep what a journey came to, in the order of the journeys; other tests may do so at the same time.
-
-    Args:
-        table: docs/brokers.json.
-        group: `versions` or `vendors`.
-        column: The version, or the vendor's profile.
-        name: Of the journey.
-        cell: What `take` returned.
-    """
+    """Keep what a journey came to, in the order of the journeys; other tests may do so at the same time."""
     with hold_lock(table.with_suffix(".lock")):
         content = json.loads(table.read_text("utf-8")) if table.exists() else {}
         cells = content.setdefault(group, {}).setdefault(column, {})

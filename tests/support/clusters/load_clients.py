@@ -75,13 +75,8 @@ def load(servers: str, topic: str, partitions: int, *, tries_again: bool = True)
     """Write to a topic and read it from its beginning, until the block ends and all that was written is read.
 
     Keyed records, numbered for each key, of a producer with acks=all.
-
-    Args:
-        servers: The cluster.
-        topic: The topic.
-        partitions: How many partitions it has.
-        tries_again: Whether the producer sends again what a broker refuses for the moment. It is idempotent
-            then; otherwise a single refusal, however short its cause, is an error.
+    If it tries again what a broker refuses for the moment, it is idempotent; otherwise a single refusal,
+    however short its cause, is an error.
     """
     timeout_ms = int(REQUEST_TIMEOUT_S * 1000)
     properties: dict[str, Any] = {

@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from struct import iter_unpack, pack, unpack, unpack_from
@@ -269,13 +269,7 @@ class VendorProxy:
     """
 
     def __init__(self, ports: Mapping[int, int], direct: str, profile: Profile = EVERYTHING) -> None:
-        """Prepare a proxy of these brokers.
-
-        Args:
-            ports: The port of a broker by the port to listen on.
-            direct: Where the brokers are reached without it.
-            profile: What is offered.
-        """
+        """Prepare a proxy: the port of each broker by the port to listen on."""
         self.profile = profile
         self.direct = direct
         self.closed: Counter[tuple[int, int]] = Counter()
@@ -290,7 +284,6 @@ class VendorProxy:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return the address of the brokers for clients."""
         return ",".join(f"{HOST}:{port}" for port in self._ports)
 
     def __enter__(self) -> VendorProxy:
@@ -351,21 +344,13 @@ class VendorProxy:
             if len(self._connections) > MOST_CONNECTIONS:
                 return
             broker_reader, broker_writer = await asyncio.open_connection(HOST, upstream)
-            with _closing(broker_writer):
+            with closing(broker_writer):
                 await _Exchange(self, client_writer, broker_writer).run(client_reader, broker_reader)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # one side is gone, and so the other one is told
         finally:
             self._connections.discard(task)
             client_writer.close()
-
-
-@contextmanager
-def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        writer.close()
 
 
 class _HungUp(OSError):  # noqa: N818
@@ -396,7 +381,6 @@ class _Exchange:
         self._order: list[int] = []
 
     async def run(self, client: asyncio.StreamReader, broker: asyncio.StreamReader) -> None:
-        """Pass messages both ways until one side ends."""
         tasks = {
             asyncio.ensure_future(self._each(client, self._handle_request)),
             asyncio.ensure_future(self._each(broker, self._handle_response)),
@@ -550,10 +534,8 @@ def _send(writer: asyncio.StreamWriter, message: bytes) -> None:
 def blocks_of_ports(count: int, *, brokers: int) -> list[int]:
     """Different numbers, each a port but for its last digit: with a broker's id for it, that port is free."""
     blocks: list[int] = []
-    tens = random.sample(
-        range(2_000, 3_200), 1_200
-    )  # ports that no outgoing connection gets, see devcluster/state
-    for block in tens:
+    # Ports that no outgoing connection gets, see devcluster/state.
+    for block in random.sample(range(2_000, 3_200), 1_200):
         if len(blocks) == count:
             break
         if all(is_free(block * 10 + broker) for broker in range(1, brokers + 1)):
@@ -562,12 +544,7 @@ def blocks_of_ports(count: int, *, brokers: int) -> list[int]:
 
 
 def advertise(block: int, internal: int) -> dict[str, str]:
-    """The properties of brokers whose clients go through a proxy, and that find each other without it.
-
-    Args:
-        block: The ports that clients are told; see `blocks_of_ports`.
-        internal: The ports for the other brokers.
-    """
+    """Return the properties of brokers whose clients use a proxy, and that find each other without it."""
     own = f"INTERNAL://{HOST}:{internal}{{node_id}}"
     return {
         "listeners": f"PLAINTEXT://{HOST}:{{port}},{own},CONTROLLER://{HOST}:{{controller_port}}",

@@ -6,7 +6,7 @@ What follows for its health is computed here, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkaform.core.health import Health, LogDir, Quorum, Voter
 from kafkaform.core.partitions import PartitionState
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.support.memory_cluster.users import StoredCredential
 
 
+K = TypeVar("K")
+V = TypeVar("V")
 _CONTROLLERS = (3001, 3002, 3003)
 """Nodes of their own, which no broker takes along when it stops."""
 _VOLUME = 1 << 40
@@ -39,17 +41,11 @@ def partition_state(
     behind: Collection[int] = (),
     led: int | None = None,
 ) -> PartitionState:
-    """The leader of a partition, and the replicas in sync.
+    """Return the leader of a partition, and the replicas in sync.
 
-    The first of its replicas that lives and is in sync leads, so the preferred one soonest, unless another
-    one keeps the lead. Real brokers give the lead back minutes after a restart only; here it is at once.
-
-    Args:
-        partition: Which.
-        replicas: The brokers that hold it.
-        stopped: The brokers that have stopped, in the order in which they did.
-        behind: New replicas that are not full yet.
-        led: The broker that leads it as long as it can; None for the preferred one.
+    The first of its replicas that lives and is in sync leads, so the preferred one soonest, unless `led`
+    keeps the lead. Real brokers give the lead back minutes after a restart only; here it is at once.
+    New replicas that are not full yet are `behind`.
     """
     full = [broker for broker in replicas if broker not in behind]
     alive = tuple(broker for broker in full if broker not in stopped)
@@ -85,6 +81,14 @@ def volumes_of(alive: Sequence[Broker], volumes: Mapping[int, Sequence[LogDir]])
         for broker in alive
         for log_dir in volumes.get(broker.id, (LogDir(broker.id, "/var/lib/kafka", _VOLUME, _VOLUME),))
     )
+
+
+def put(store: dict[K, Mapping[str, V]], key: K, values: Mapping[str, V]) -> None:
+    """Keep the values of an entity or a user; without any, it is gone."""
+    if values:
+        store[key] = values
+    else:
+        store.pop(key, None)
 
 
 @dataclass(slots=True)
@@ -159,20 +163,6 @@ class Contents:
             self.groups.pop(name, None)
         else:
             self.groups[name] = group
-
-    def put_quota(self, entity: QuotaEntity, limits: Mapping[str, str]) -> None:
-        """Keep the limits of an entity; without any, it is gone."""
-        if limits:
-            self.quotas[entity] = limits
-        else:
-            self.quotas.pop(entity, None)
-
-    def put_user(self, name: str, credentials: Mapping[str, StoredCredential]) -> None:
-        """Keep the credentials of a user; without any, it is gone."""
-        if credentials:
-            self.users[name] = credentials
-        else:
-            self.users.pop(name, None)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic; none if there is no such topic."""

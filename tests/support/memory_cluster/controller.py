@@ -76,13 +76,7 @@ class Move:
 
 
 def start_move(shown: Replicas, running: Move | None, target: Replicas) -> tuple[Replicas, Move]:
-    """The replicas that metadata shows from now on, and what is running.
-
-    Args:
-        shown: The replicas that metadata shows.
-        running: What is running already, which this replaces.
-        target: The replicas to have.
-    """
+    """Return the replicas that metadata shows from now on, and what is running instead of `running`."""
     adding = frozenset(target) - {*shown}
     removing = tuple(broker for broker in shown if broker not in target)
     if running is None:
@@ -102,16 +96,9 @@ def cancel_move(shown: Replicas, running: Move) -> Replicas:
 def result(
     topics: Mapping[str, Topic], operation: TopicOperation, *, brokers: Sequence[int], number: int
 ) -> tuple[str, Topic | None]:
-    """The name of the topic that an operation changes, and what becomes of it: None where it is deleted.
+    """Return the name of the topic that an operation changes, and what becomes of it: None if it is deleted.
 
-    Args:
-        topics: What is there.
-        operation: What is to be done.
-        brokers: The ids of the brokers.
-        number: Which topic of this cluster a new one is: it gives it its id, and its first broker.
-
-    Raises:
-        RequestRejected: The brokers refuse it.
+    The number of a new topic gives it its id, and its first broker.
     """
     name = operation.ref.name
     match operation:
@@ -159,13 +146,7 @@ def topic_id(number: int) -> str:
 
 
 def place_replicas(counts: Sequence[int], brokers: Sequence[int], first: int) -> tuple[tuple[int, ...], ...]:
-    """The replicas of partitions, in turn over the brokers.
-
-    Args:
-        counts: How many replicas each partition has.
-        brokers: The ids of the brokers.
-        first: How many places after the first broker the preferred leader of the first partition is.
-    """
+    """Place the replicas of partitions in turn over the brokers, from the broker at this place on."""
     return tuple(
         tuple(brokers[(first + partition + replica) % len(brokers)] for replica in range(count))
         for partition, count in enumerate(counts)
@@ -199,17 +180,7 @@ def _refuse_assignment(text: str) -> RequestRejected:
 
 
 def store_config(keys: Mapping[str, ConfigKey], sort: str, name: str, text: str) -> str:
-    """The value of a config as brokers give it back: parsed, but a list in the order it was given in.
-
-    Args:
-        keys: The configs that there are.
-        sort: Of what: `topic` or `group`.
-        name: Which config.
-        text: The value.
-
-    Raises:
-        RequestRejected: There is no such config, or no such value of it.
-    """
+    """Return a config of a `topic` or `group` as brokers give it back: parsed, but a list in its order."""
     key = keys.get(name)
     if key is None:
         raise build_rejection("INVALID_CONFIG", f"unknown {sort} config name: {name}")

@@ -141,16 +141,9 @@ NO_GROUP = GroupRecord()
 def result(
     before: GroupRecord, operation: GroupOperation, *, logs: Mapping[str, Sequence[Log | None]], now_ms: int
 ) -> tuple[GroupRecord, RequestRejected | None]:
-    """The group after an operation (NO_GROUP where nothing is left of it), and the part that was refused.
+    """Return the group after an operation (NO_GROUP: nothing is left of it), and the part that was refused.
 
-    Args:
-        before: The group, NO_GROUP where there is none.
-        operation: What is to be done.
-        logs: The partitions of the topics that it is about, if they exist; None for one without a leader.
-        now_ms: The present, in milliseconds since 1970.
-
-    Raises:
-        RequestRejected: The brokers refuse all of it.
+    The log of a partition without a leader is None.
     """
     match operation:
         case AlterConfigs():
@@ -199,13 +192,7 @@ def records(before: GroupRecord, after: GroupRecord) -> int:
 def describe_group(
     name: str, group: GroupRecord, spans: Mapping[TopicPartition, LogSpan] | None = None
 ) -> Group:
-    """A group as it is described.
-
-    Args:
-        name: Its name.
-        group: What is kept of it.
-        spans: The ends of logs; None where they were not asked for.
-    """
+    """Return a group as it is described; the ends of logs are None where they were not asked for."""
     assigned = {partition for member in group.members for partition in member.assignment}
     positions = []
     for partition in sorted({*assigned, *group.offsets}):

@@ -81,11 +81,7 @@ class Failure:
 
 
 class FaultInjection:
-    """The contents of a cluster, and what a test can do to them behind everybody's back.
-
-    Args:
-        brokers: The brokers.
-    """
+    """The contents of a cluster, and what a test can do to them behind everybody's back."""
 
     def __init__(self, brokers: Sequence[Broker]) -> None:
         self._brokers = tuple(brokers)
@@ -119,10 +115,7 @@ class FaultInjection:
     ) -> None:
         """Answer the next operation that is to be carried out (on this resource, if given) with an error.
 
-        Args:
-            error: The answer.
-            ref: The resource.
-            carried_out: Whether it takes place all the same, as it may where the answer is what gets lost.
+        It may be carried out all the same, as where the answer is what gets lost.
         """
         self._failures.append(Failure(error, ref, carried_out))
 
@@ -162,15 +155,7 @@ class FaultInjection:
         transactional_id: str = "tx",
         age_ms: int = 0,
     ) -> Iterator[None]:
-        """Leave the records that follow undecided until the end, by a marker of this time.
-
-        Args:
-            topic: The topic.
-            partition: The partition.
-            timestamp_ms: The time of the marker, in milliseconds since 1970.
-            transactional_id: Its producer's.
-            age_ms: For how long it is said to be open; its timeout is a minute.
-        """
+        """Leave the records that follow undecided until the end, by a marker of this time."""
         place = topic, partition
         opened = OpenTransaction(
             place, 0, 0, age_ms, 60_000, (1, 0), transactional_id=transactional_id, coordinated=True
@@ -229,16 +214,7 @@ class FaultInjection:
         state: str = "Stable",
         assignor: str | None = None,
     ) -> None:
-        """Let a group have these members and no others.
-
-        Args:
-            group: The group; it comes to be if need be.
-            topics: What it reads, if `members` is a number: their partitions are dealt to the members.
-            members: How many, or who.
-            protocol: One of `kafkaform.resources.groups.PROTOCOLS`.
-            state: Kafka's word for its state.
-            assignor: The assignor in use; None is the usual one of the protocol.
-        """
+        """Let a group have these members, or a number of them with the partitions of topics dealt to them."""
         if isinstance(members, int):
             partitions = [p for topic in topics for p in self._contents.partitions(topic)]
             members = coordinator.dealt(partitions, members)
@@ -266,11 +242,7 @@ class FaultInjection:
         return self._stale
 
     def _lag_behind(self, before: Contents) -> None:
-        """Let readings lag behind a change, if they are to.
-
-        Args:
-            before: The contents as they were before it.
-        """
+        """Let readings lag behind a change, if they are to."""
         if not self._stale_reads:
             self._stale = before
         self._stale_reads = self._lag

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
 from kafkaform.core.model import CONFIG_PREFIX, Observed
@@ -23,6 +23,7 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, Del
 from kafkaform.resources.user import UserKind, observe_user
 from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
 from tests.support.memory_cluster import controller, coordinator, quotas, users
+from tests.support.memory_cluster.contents import put
 from tests.support.memory_cluster.coordinator import NO_GROUP
 
 if TYPE_CHECKING:
@@ -63,109 +64,65 @@ class World:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-class MemoryReader(Protocol):
-    """Shows the resources of one kind."""
+class MemoryReader(NamedTuple):
+    """Shows the resources of one kind: the names of those that there are, and each of them."""
 
-    def names(self, contents: Contents) -> Collection[str]:
-        """The names of those that there are."""
-
-    def observe(self, ref: ResourceRef, world: World) -> Observed:
-        """Return the resource of a reference."""
+    names: Callable[[Contents], Collection[str]]
+    observe: Callable[[ResourceRef, World], Observed]
 
 
-class _TopicReader:
-    """Shows topics, with where their replicas are."""
-
-    def names(self, contents: Contents) -> Collection[str]:
-        """Return the names of the topics."""
-        return contents.topics.keys()
-
-    def observe(self, ref: ResourceRef, world: World) -> Observed:
-        topic = world.contents.topics[ref.name]
-        own, inherited = _prefix_configs(topic.configs), _prefix_configs(world.defaults[ref.kind])
-        moves = world.contents.moves.items()
-        targets = {p: move.reassignment.target for p, move in moves if p[0] == ref.name}
-        replicas = tuple(targets.get((ref.name, n), shown) for n, shown in enumerate(topic.replicas))
-        fewest, most = min(map(len, replicas)), max(map(len, replicas))
-        counts = {
-            "partitions": len(replicas),
-            "replicationFactor": fewest if fewest == most else f"{fewest}-{most}",
-        }
-        return Observed(
-            ref,
-            topic.uid,
-            {**counts, **own},
-            {**inherited, **own},
-            ref.name in _INTERNAL,
-            LiveReplicas(replicas, frozenset(number for _, number in targets)),
-        )
+def _observe_topic(ref: ResourceRef, world: World) -> Observed:
+    """Return a topic, with where its replicas are, or will be."""
+    topic = world.contents.topics[ref.name]
+    own, inherited = _prefix_configs(topic.configs), _prefix_configs(world.defaults[ref.kind])
+    moves = world.contents.moves.items()
+    targets = {p: move.reassignment.target for p, move in moves if p[0] == ref.name}
+    replicas = tuple(targets.get((ref.name, n), shown) for n, shown in enumerate(topic.replicas))
+    fewest, most = min(map(len, replicas)), max(map(len, replicas))
+    factor = fewest if fewest == most else f"{fewest}-{most}"
+    return Observed(
+        ref,
+        topic.uid,
+        {"partitions": len(replicas), "replicationFactor": factor, **own},
+        {**inherited, **own},
+        ref.name in _INTERNAL,
+        LiveReplicas(replicas, frozenset(number for _, number in targets)),
+    )
 
 
-class _GroupReader:
-    """Shows groups, those that have nothing but configs too."""
-
-    def names(self, contents: Contents) -> Collection[str]:
-        """Return the names of the groups."""
-        return contents.groups.keys()
-
-    def observe(self, ref: ResourceRef, world: World) -> Observed:
-        record = world.contents.groups[ref.name]
-        group = coordinator.describe_group(ref.name, record) if record.known else None
-        effective = _prefix_configs({**world.defaults[ref.kind], **record.configs})
-        return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
+def _observe_group(ref: ResourceRef, world: World) -> Observed:
+    record = world.contents.groups[ref.name]
+    group = coordinator.describe_group(ref.name, record) if record.known else None
+    effective = _prefix_configs({**world.defaults[ref.kind], **record.configs})
+    return Observed(ref, None, observed_state(group, record.configs), effective, live=group)
 
 
-class _QuotaReader:
-    """Shows quotas, with the limits of defaults that hold where they have none."""
+def _observe_user(ref: ResourceRef, world: World) -> Observed:
+    """Return a user, with its declared passwords compared."""
+    stored = world.contents.users[ref.name]
+    live = {mechanism: credential.iterations for mechanism, credential in stored.items()}
 
-    def names(self, contents: Contents) -> Collection[str]:
-        """Return the names of the quotas."""
-        return [entity.name for entity in contents.quotas]
+    def log_in(mechanism: str, password: Reference) -> bool | None:
+        return users.log_in(stored[mechanism], mechanism, password)
 
-    def observe(self, ref: ResourceRef, world: World) -> Observed:
-        """Return a quota with its limits."""
-        return observe_quota(parse_entity(ref.name), world.contents.quotas)
-
-
-class _AccessReader:
-    """Shows the ACLs of each principal."""
-
-    def names(self, contents: Contents) -> Collection[str]:
-        """Return the principals with ACLs."""
-        return {acl.principal for acl in contents.acls}
-
-    def observe(self, ref: ResourceRef, world: World) -> Observed:
-        """Return a principal with its ACLs."""
-        reading = AccessReading(tuple(world.contents.acls), AuthorizerSettings())
-        return observe_access(reading)[ref]
+    return observe_user(ref.name, live, world.declared.get(ref, {}), log_in)
 
 
-class _UserReader:
-    """Shows users, with their declared passwords compared."""
-
-    def names(self, contents: Contents) -> Collection[str]:
-        """Return the names of the users."""
-        return contents.users.keys()
-
-    def observe(self, ref: ResourceRef, world: World) -> Observed:
-        """Return a user with its credentials."""
-        stored = world.contents.users[ref.name]
-        live = {mechanism: credential.iterations for mechanism, credential in stored.items()}
-
-        def log_in(mechanism: str, password: Reference) -> bool | None:
-            return users.log_in(stored[mechanism], mechanism, password)
-
-        return observe_user(ref.name, live, world.declared.get(ref, {}), log_in)
-
-
-READERS: dict[str, MemoryReader] = {
-    TopicKind.name: _TopicReader(),
-    ConsumerGroupKind.name: _GroupReader(),
-    ClientQuotaKind.name: _QuotaReader(),
-    UserKind.name: _UserReader(),
-    AccessKind.name: _AccessReader(),
+READERS = {
+    TopicKind.name: MemoryReader(lambda contents: contents.topics, _observe_topic),
+    ConsumerGroupKind.name: MemoryReader(lambda contents: contents.groups, _observe_group),
+    ClientQuotaKind.name: MemoryReader(
+        lambda contents: [entity.name for entity in contents.quotas],
+        lambda ref, world: observe_quota(parse_entity(ref.name), world.contents.quotas),
+    ),
+    UserKind.name: MemoryReader(lambda contents: contents.users, _observe_user),
+    AccessKind.name: MemoryReader(
+        lambda contents: {acl.principal for acl in contents.acls},
+        lambda ref, world: observe_access(AccessReading(tuple(world.contents.acls), AuthorizerSettings()))[
+            ref
+        ],
+    ),
 }
-"""Who shows the resources of each kind."""
 
 
 def _prefix_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -203,16 +160,8 @@ class Effect(NamedTuple):
     alone: bool = False
 
 
-def _create(operation: CreateTopic, world: World) -> Accepted:
-    return _accept_topic_operation(operation, world, world.number())
-
-
-def _change(operation: AlterConfigs | AddPartitions | DeleteTopic, world: World) -> Accepted:
-    return _accept_topic_operation(operation, world)
-
-
-def _accept_topic_operation(operation: controller.TopicOperation, world: World, number: int = 0) -> Accepted:
-    topics = world.contents.topics
+def _accept_topic_operation(operation: controller.TopicOperation, world: World) -> Accepted:
+    topics, number = world.contents.topics, world.number() if isinstance(operation, CreateTopic) else 0
     name, after = controller.result(topics, operation, brokers=world.brokers, number=number)
     records = controller.records(topics.get(name), after)
     return Accepted(lambda contents: contents.put_topic(name, after), records)
@@ -233,7 +182,7 @@ def _accept_group_operation(operation: coordinator.GroupOperation, world: World)
 
 def _alter_quota(operation: AlterQuota, world: World) -> Accepted:
     entity, after = quotas.result(world.contents.quotas, operation)
-    return Accepted(lambda contents: contents.put_quota(entity, after), operation.weight)
+    return Accepted(lambda contents: put(contents.quotas, entity, after), operation.weight)
 
 
 def _alter_access(operation: AlterAccess, _: World) -> Accepted:
@@ -247,29 +196,23 @@ def _alter_access(operation: AlterAccess, _: World) -> Accepted:
 def _alter_credentials(operation: AlterCredentials, world: World) -> Accepted:
     name = operation.ref.name
     after, problem = users.result(world.contents.users.get(name, {}), operation)
-    return Accepted(lambda contents: contents.put_user(name, after), operation.weight, problem)
+    return Accepted(lambda contents: put(contents.users, name, after), operation.weight, problem)
 
 
-_CONFIGURED: dict[str, Callable[[AlterConfigs, World], Accepted]] = {
-    TopicKind.name: _change,
-    ConsumerGroupKind.name: _accept_group_operation,
-}
-"""What becomes of the configs of each kind."""
-
-
-def _alter(operation: AlterConfigs, world: World) -> Accepted:
-    return _CONFIGURED[operation.ref.kind](operation, world)
+def _alter_configs(operation: AlterConfigs, world: World) -> Accepted:
+    is_topic = operation.ref.kind == TopicKind.name
+    return (_accept_topic_operation if is_topic else _accept_group_operation)(operation, world)
 
 
 EFFECTS: dict[type[Operation], Effect] = {
-    CreateTopic: Effect(_create, checked=True),
-    AlterConfigs: Effect(_alter, checked=True),
-    AddPartitions: Effect(_change, checked=True),
-    AlterConfigsInSync: Effect(_alter, checked=True),
+    CreateTopic: Effect(_accept_topic_operation, checked=True),
+    AlterConfigs: Effect(_alter_configs, checked=True),
+    AddPartitions: Effect(_accept_topic_operation, checked=True),
+    AlterConfigsInSync: Effect(_alter_configs, checked=True),
     CommitInitialOffsets: Effect(_accept_group_operation, alone=True),
     ResetOffsets: Effect(_accept_group_operation, alone=True),
     DeleteGroup: Effect(_accept_group_operation, alone=True),
-    DeleteTopic: Effect(_change),
+    DeleteTopic: Effect(_accept_topic_operation),
     AlterQuota: Effect(_alter_quota, checked=True),
     GrantAccess: Effect(_alter_access, checked=True),
     RevokeAccess: Effect(_alter_access, checked=True),

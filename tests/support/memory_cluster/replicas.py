@@ -161,7 +161,6 @@ class MovingReplicas(FaultInjection):
         return share + (number < remaining)
 
     def _read_filled(self, partition: TopicPartition, broker: int) -> int:
-        """The bytes that one replica holds."""
         size, move = self._size(partition), self._contents.moves.get(partition)
         if move is None or broker not in move.list_unfilled(self._contents.steps):
             return size
@@ -239,7 +238,6 @@ _LISTS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 
 def _texts(rates: Rates) -> dict[str, str]:
-    """The rates that are set, as configs hold them."""
     return {config: str(rate) for config, rate in rates.to_configs().items()}
 
 

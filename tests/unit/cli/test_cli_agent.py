@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cli.session import Session
 from kafkaform.core.model import SAFE, Delete
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.resources import KINDS
@@ -17,19 +16,12 @@ from tests.support.plans.scenes import topic
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    memory = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: memory)
-    return memory
-
-
-@pytest.fixture
-def team(cluster: Connected, tmp_path: Path) -> Team:
+def team(connected: Connected, tmp_path: Path) -> Team:
     """A team whose topic `old` is live."""
     made = build_team("127.0.0.1:1", "", tmp_path)
     made.work.topic("old", partitions=3, keyed=False, retention="7d")
     made.work.apply().needs(0)
-    assert topic("old") in cluster.observe([topic("old")]).resources
+    assert topic("old") in connected.observe([topic("old")]).resources
     return made
 
 
@@ -41,7 +33,9 @@ HELD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", HELD)
-def test_what_is_held_back_stays_an_error_until_it_is_gone(team: Team, cluster: Connected, case: str) -> None:
+def test_what_is_held_back_stays_an_error_until_it_is_gone(
+    team: Team, connected: Connected, case: str
+) -> None:
     team.work.topic("old", keyed=False, **HELD[case])
     team.release(new=1, code=1)
     assert "1 created" in team.run().needs(1).words
@@ -51,20 +45,20 @@ def test_what_is_held_back_stays_an_error_until_it_is_gone(team: Team, cluster: 
         assert "Topic/old" in call.out
         assert "1 created" not in call.words
     # Somebody made the change by hand, with consent.
-    live = cluster.observe([topic("old")]).resources[topic("old")]
-    assert cluster.execute(KINDS["Topic"].operations(Delete(live.ref, live.uid, {}, SAFE))) == [None]
+    live = connected.observe([topic("old")]).resources[topic("old")]
+    assert connected.execute(KINDS["Topic"].operations(Delete(live.ref, live.uid, {}, SAFE))) == [None]
     team.run().needs(1)  # now it would be created, which nobody reviewed
     team.work.apply("--target", "Topic/old").needs(0)
     assert "held back" not in team.run().needs(0).words
 
 
-def test_what_changed_by_hand_is_not_held_back(team: Team, cluster: Connected) -> None:
+def test_what_changed_by_hand_is_not_held_back(team: Team, connected: Connected) -> None:
     team.work.topic("old", partitions=3, keyed=False, retention="1h")
     team.release(new=1, code=1)
     team.run().needs(1)
-    cluster.execute([AlterConfigs(topic("new"), {"retention.ms": "5"})])
+    connected.execute([AlterConfigs(topic("new"), {"retention.ms": "5"})])
     assert "Topic/new" not in team.run().needs(1).out
-    cluster.execute([AlterConfigs(topic("old"), {"retention.ms": "3600000"})])
+    connected.execute([AlterConfigs(topic("old"), {"retention.ms": "3600000"})])
     assert "is applied already" in team.run().needs(0).err
 
 

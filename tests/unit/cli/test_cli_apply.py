@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kafkaform.cli.session import Session
 from kafkaform.core.printable import split_code
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project
@@ -19,16 +18,9 @@ NOWHERE = "127.0.0.1:1"
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Connected:
-    memory = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: memory)
-    return memory
-
-
-@pytest.fixture
-def two(tmp_path: Path, cluster: Connected) -> Project:
+def two(tmp_path: Path, connected: Connected) -> Project:
     """A project for two environments, whose clusters are the same one by mistake."""
-    assert not cluster.observe([topic("t")]).resources
+    assert not connected.observe([topic("t")]).resources
     project = Project(tmp_path, NOWHERE, "")
     project.topic("t", retention="9d", overrides={"dev": {"retention": "1h"}})
     configure(project)
@@ -47,86 +39,53 @@ def configure(project: Project, dev: str | None = "dev", **more: Any) -> None:
 # --- the environment of a plan -----------------------------------------------------------------------
 
 BY_CLUSTER, BY_ADDRESS = ("--cluster", "dev"), ("--bootstrap-server", NOWHERE)
-WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, str], int, str, str]] = {
-    "cluster": (
-        BY_CLUSTER,
-        ("--cluster", "prod"),
-        {},
-        1,
-        "environment dev, but cluster prod",
-        "--cluster dev",
-    ),
-    "cluster by variable": (
-        BY_CLUSTER,
-        (),
-        {"KAFKAFORM_CLUSTER": "prod"},
-        1,
-        "cluster prod",
-        "KAFKAFORM_CLUSTER",
-    ),
-    "environment": (
-        BY_CLUSTER,
-        ("--cluster", "prod", "-e", "dev"),
-        {},
-        64,
-        "--environment is dev",
-        "leave out",
-    ),
-    "environment by variable": (
-        *(BY_CLUSTER, ("--cluster", "prod"), {"KAFKAFORM_ENVIRONMENT": "dev"}, 64),
-        *("KAFKAFORM_ENVIRONMENT is dev", "unset KAFKAFORM_ENVIRONMENT"),
-    ),
-    "another environment": (
-        BY_CLUSTER,
-        ("-e", "prod"),
-        {},
-        1,
-        "environment dev, not prod",
-        "leave out --env",
-    ),
-    "by address": (
-        (*BY_ADDRESS, "-e", "dev"),
-        ("--cluster", "prod"),
-        {},
-        1,
-        "environment dev, but",
-        "--cluster dev",
-    ),
-    "an environment without a cluster": (
-        (*BY_ADDRESS, "-e", "test"),
-        ("--cluster", "dev"),
-        {},
-        1,
-        "environment test, but",
-        "new plan",
-    ),
-}
+DEV, PROD, NOWHERE_IN = "--cluster dev", "--cluster prod", f"--bootstrap-server {NOWHERE} -e"
+WRONG = [
+    (DEV, PROD, 1, "environment dev, but cluster prod", "--cluster dev"),
+    (DEV, "KAFKAFORM_CLUSTER=prod", 1, "cluster prod", "KAFKAFORM_CLUSTER"),
+    (DEV, f"{PROD} -e dev", 64, "--environment is dev", "leave out"),
+    (DEV, f"{PROD} KAFKAFORM_ENVIRONMENT=dev", 64, "VIRONMENT is dev", "unset KAFKAFORM_ENVIRONMENT"),
+    (DEV, "-e prod", 1, "environment dev, not prod", "leave out --env"),
+    (f"{NOWHERE_IN} dev", PROD, 1, "environment dev, but", "--cluster dev"),
+    (f"{NOWHERE_IN} test", DEV, 1, "environment test, but", "new plan"),
+]
 """How the plan is made, how it is applied, the exit code, the reason, and what to do."""
 
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("reviewed", [False, True])
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize(("made", "applied", "code", "reason", "hint"), WRONG)
 def test_plan_for_another_environment_is_refused(
-    two: Project, cluster: Connected, case: str, reviewed: bool, signed: bool
+    two: Project,
+    connected: Connected,
+    made: str,
+    applied: str,
+    code: int,
+    reason: str,
+    hint: str,
+    reviewed: bool,
+    signed: bool,
 ) -> None:
-    made, given, env, code, reason, hint = WRONG[case]
+    env = dict(word.split("=") for word in applied.split() if "=" in word)
+    given = [word for word in applied.split() if "=" not in word]
     signing: tuple[str, ...] = ()
     if signed:
         key, public = write_keys(two.folder, "k")
         signing = ("--sign-key", str(key), "--sign-for", "review" if reviewed else "apply")
-        given = (*given, "--verify-key", str(public))
-    two.run("plan", *made, "--out", "p.json", *signing).needs(0)
+        given += ["--verify-key", str(public)]
+    two.run("plan", *made.split(), "--out", "p.json", *signing).needs(0)
     file = ("--reviewed", "p.json") if reviewed else ("p.json",)
     refused = two.run("apply", *file, "--auto-approve", *given, env=env).needs(code)
     assert reason in refused.words
     assert hint in refused.words
     assert ("--environment" in refused.words) == ("-e" in given)
-    assert topic("t") not in cluster.observe([topic("t")]).resources
+    assert topic("t") not in connected.observe([topic("t")]).resources
 
 
 @pytest.mark.parametrize("reviewed", [False, True])
-def test_environment_of_a_cluster_may_have_changed(two: Project, cluster: Connected, reviewed: bool) -> None:
+def test_environment_of_a_cluster_may_have_changed(
+    two: Project, connected: Connected, reviewed: bool
+) -> None:
     file = ("--reviewed", "p.json") if reviewed else ("p.json",)
     two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
     configure(two, "test")
@@ -135,16 +94,16 @@ def test_environment_of_a_cluster_may_have_changed(two: Project, cluster: Connec
     assert "there is no environment 'dev'" in two.run("apply", *file, "--auto-approve").needs(1).words
     configure(two, None)
     two.run("apply", *file, "--auto-approve").needs(0)
-    assert topic("t") in cluster.observe([topic("t")]).resources
+    assert topic("t") in connected.observe([topic("t")]).resources
 
 
 @pytest.mark.parametrize("given", [(), BY_CLUSTER, ("-e", "dev"), BY_ADDRESS])
 def test_plan_for_the_environment_of_the_cluster_is_applied(
-    two: Project, cluster: Connected, given: tuple[str, ...]
+    two: Project, connected: Connected, given: tuple[str, ...]
 ) -> None:
     two.run("plan", *BY_CLUSTER, "--out", "p.json").needs(0)
     two.run("apply", "p.json", "--auto-approve", *given).needs(0)
-    assert cluster.observe([topic("t")]).resources[topic("t")].state["config.retention.ms"] == "3600000"
+    assert connected.observe([topic("t")]).resources[topic("t")].state["config.retention.ms"] == "3600000"
 
 
 # --- what helps after "not as reviewed" --------------------------------------------------------------
@@ -158,27 +117,27 @@ def run_hint(project: Project, refused: Call, verb: str, *more: str) -> Call:
     return project.run(*words[1:], *more)
 
 
-def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, cluster: Connected) -> None:
+def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, connected: Connected) -> None:
     given = ("topics", "--cluster", "prod", "--allow", "destructive")
     two.run("plan", *given, "--out", "p.json").needs(0)
     two.topic("other")
     refused = two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(1)
     assert "not as reviewed: Topic/other is not in the reviewed plan" in refused.err
     run_hint(two, refused, "apply", "--auto-approve").needs(0)
-    assert {*cluster.observe([topic("t"), topic("other")]).resources} == {topic("t")}
+    assert {*connected.observe([topic("t"), topic("other")]).resources} == {topic("t")}
     # Once the other one is applied, everything is as reviewed.
     two.apply("--cluster", "prod").needs(0)
     two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(0)
 
 
-def test_after_a_change_the_command_makes_the_plan_to_review(two: Project, cluster: Connected) -> None:
+def test_after_a_change_the_command_makes_the_plan_to_review(two: Project, connected: Connected) -> None:
     given = ("--cluster", "prod", "--target", "Topic/t")
     two.run("plan", *given, "--out", "p.json").needs(0)
     two.topic("t", retention="8d", overrides={"dev": {"retention": "1h"}})
     two.topic("other")
     reviewed = (*given, "--reviewed", "p.json", "--auto-approve")
     refused = two.run("apply", *reviewed).needs(1)
-    assert not cluster.observe([topic("t")]).resources
+    assert not connected.observe([topic("t")]).resources
     run_hint(two, refused, "plan").needs(0)
     two.run("apply", *reviewed).needs(0)
-    assert {*cluster.observe([topic("t"), topic("other")]).resources} == {topic("t")}
+    assert {*connected.observe([topic("t"), topic("other")]).resources} == {topic("t")}

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kafkaform.cli.main import run
-from tests.support.cli.project import environment, manifest
+from tests.support.cli.project import environment, manifest, run_in_process
 
 Completed = Callable[[Path, str], list[str]]
 
@@ -127,6 +127,8 @@ def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
         "        run([])\n"
         "    except SystemExit:\n"
         "        pass\n"
+        "del os.environ['_KAFKAFORM_COMPLETE']\n"
+        "run(['client-config', 'orders-reader', 'topics/group.yaml'])\n"
         "heavy = ('confluent_kafka', 'kafka', 'pyspark', 'numpy')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
@@ -141,18 +143,12 @@ def test_nothing_of_what_is_offered_needs_a_client(repository: Path) -> None:
     )
     *lines, imported = done.stdout.splitlines()
     assert (imported, done.stderr) == ("[]", "")
-    assert len([line for line in lines if line]) == sum(len(offered) for _, offered in OFFERED) + 1
+    assert "group.id=orders-reader" in lines
+    assert len([line for line in lines if line]) == sum(len(offered) for _, offered in OFFERED) + 3
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_script_of_a_shell(repository: Path, shell: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kafkaform", "completion", shell],
-        cwd=repository,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"_KAFKAFORM_COMPLETE={shell}_complete" in done.stdout
+    call = run_in_process("completion", shell, cwd=repository).needs(0)
+    assert call.err == ""
+    assert f"_KAFKAFORM_COMPLETE={shell}_complete" in call.out

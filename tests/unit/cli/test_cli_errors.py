@@ -126,25 +126,3 @@ def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         Session.start(ClusterSelector()).cluster()
     with pytest.raises(KafkaformError, match="no such file"):
         Session.start(ClusterSelector(tmp_path / "nowhere.yaml"))
-
-
-NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["status", "--bootstrap-server", "127.0.0.1:99999"], "bootstrap.servers: has a port"),
-        (["status", "--bootstrap-server", "http://127.0.0.1:9092"], "must be HOST:PORT without http://"),
-        (["reset", "g", "--to", "2026-11-20", *NOWHERE], "write 2026-11-20T00:00:00Z (UTC)"),
-        (["history", "--since", "2026-11-20", *NOWHERE], "--since: '2026-11-20' has no time of day"),
-        (["plan", "--target", "orders.v1", *NOWHERE], "`Topic/orders.v1`"),
-        (["plan", "--target", "orders.*", *NOWHERE], "`'Topic/orders.*'`"),
-    ],
-)
-def test_invalid_option_is_named(tmp_path: Path, arguments: list[str], words: str) -> None:
-    project = Project(tmp_path, "127.0.0.1:1", "")
-    project.topic("a")
-    call = run_in_process(*arguments, cwd=tmp_path).needs(64)
-    assert call.err.startswith("Error: ")
-    assert words in call.err

@@ -23,6 +23,7 @@ SHOWN = [
     for block in re.findall(r"^```yaml\n(.*?)^```", _GUIDE, re.MULTILINE | re.DOTALL)
     for step in yaml.safe_load(block)
 ]
+REVIEWED = ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json")
 
 
 class TestRateLimits:
@@ -35,17 +36,14 @@ class TestRateLimits:
         assert re.search(r"GitHub: the rate limit is reached; trying again in \d+ s", call.err)
 
     @pytest.mark.parametrize("status", [403, 429])
-    def test_secondary_one_shows_how_long(self, job: Job, status: int) -> None:
-        job.hub.fail("POST", COMMENTS, status=status, message="slow down", headers={"Retry-After": "7"})
+    @pytest.mark.parametrize("given_s", [7, None])
+    def test_secondary_one_may_show_how_long(self, job: Job, status: int, given_s: int | None) -> None:
+        message = "You have exceeded a secondary rate limit."
+        headers = {} if given_s is None else {"Retry-After": f"{given_s}"}
+        job.hub.fail("POST", COMMENTS, status=status, message=message, headers=headers)
         job.comment().needs(0)
-        assert job.waits == [7.0]
+        assert job.waits == [given_s or 60.0]
         assert len(job.hub.bodies(12)) == 1
-
-    def test_secondary_one_may_omit_the_duration(self, job: Job) -> None:
-        job.hub.fail("GET", COMMENTS, status=403, message="You have exceeded a secondary rate limit.")
-        job.hub.fail("GET", COMMENTS, status=429, message="too many")
-        job.comment().needs(0)
-        assert job.waits == [60.0, 60.0]
 
     def test_one_that_holds_too_long_is_not_waited_for(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=429, headers={"Retry-After": "3600"})
@@ -67,16 +65,16 @@ class TestErrors:
             (401, "Bad credentials", "GitHub rejects GITHUB_TOKEN (Bad", "it has expired"),
             (
                 403,
-                "Resource not accessible by integration",
-                "GitHub denies it (Resource not accessible by integration)",
-                "the job needs `permissions: {pull-requests: write}`",
+                "Not accessible",
+                "GitHub denies it (Not accessible)",
+                "the job needs `permissions: {pull-",
             ),
             (404, "Not Found", "it does not exist, or the token has no access to it", "check the number"),
             (
                 410,
-                "Issues are disabled for this repo",
-                "it no longer exists (Issues are disabled for this repo)",
-                "it has expired or was deleted, or issues are disabled",
+                "Disabled",
+                "it no longer exists (Disabled)",
+                "it has expired or was deleted, or issues are",
             ),
             (422, "Validation Failed", "GitHub returned status 422 (Validation Failed)", None),
         ],
@@ -95,16 +93,8 @@ class TestErrors:
         [
             (("comment", "plan.md", "--pull-request", 12), set(), "pull-requests: write"),
             (("issue", "plan.md", "--id", "d", "--title", "D"), {"pull-requests"}, "issues: write"),
-            (
-                ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json"),
-                {"actions"},
-                "contents: read, pull-requests: read",
-            ),
-            (
-                ("reviewed-plan", "--commit", MERGE, "--artifact", "p", "--out", "p.json"),
-                {"pull-requests"},
-                "actions: read",
-            ),
+            (REVIEWED, {"actions"}, "contents: read, pull-requests: read"),
+            (REVIEWED, {"pull-requests"}, "actions: read"),
         ],
     )
     def test_permission_that_a_workflow_lacks_is_named(
@@ -115,11 +105,8 @@ class TestErrors:
         assert f"the job needs `permissions: {{{needed}}}`" in job.run(*arguments).needs(1).err
 
     def test_reasons_that_github_gives_for_single_fields_are_reported(self, job: Job) -> None:
-        call = job.issue("--label", "x" * 100).needs(0)
-        job.hub.issues.clear()
         job.hub.longest = 10
-        call = job.issue().needs(1)
-        assert "status 422 (Validation Failed; body: body is too long" in call.err
+        assert "status 422 (Validation Failed; body: body is too long" in job.issue().needs(1).err
 
     def test_failure_that_does_not_pass(self, job: Job) -> None:
         job.hub.fail("GET", COMMENTS, status=503, times=100)
@@ -137,7 +124,6 @@ class TestErrors:
         job.hub.fail("GET", COMMENTS, status=200, message="<html>sign in</html>")
         call = job.comment().needs(1)
         assert "is not one of GitHub's API (TypeError)" in call.err
-        assert "check GITHUB_API_URL" in call.err
         assert "hint: check GITHUB_API_URL: " in call.err
 
     def test_repository_that_has_moved(self, job: Job) -> None:
@@ -210,23 +196,12 @@ class TestInput:
         )
         assert said in call.needs(64).err
 
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ("issue", "--id", "drift-prod", "--close"),
-            ("reviewed-plan", "--commit", MERGE, "--artifact", "plan", "--out", "plan.json"),
-        ],
-    )
+    @pytest.mark.parametrize("arguments", [("issue", "--id", "drift-prod", "--close"), REVIEWED])
     def test_issues_and_reviewed_plans_are_those_of_github(
         self, tmp_path: Path, arguments: tuple[str, ...]
     ) -> None:
         call = run_in_process("ci", *arguments, cwd=tmp_path, env={"GITLAB_CI": "true"})
         assert f"`kafkaform ci {arguments[0]}` works on GitHub" in call.needs(64).err
-
-    def test_without_the_name_of_a_repository_it_is_wrong_usage(self, job: Job, tmp_path: Path) -> None:
-        env = {**job.hub.environment(), "GITHUB_REPOSITORY": ""}
-        call = run_in_process("ci", "comment", "plan.md", "--pull-request", 12, cwd=tmp_path, env=env)
-        assert "no repository is given" in call.needs(64).err
 
     @pytest.mark.parametrize(
         ("content", "said"),
@@ -246,21 +221,18 @@ class TestInput:
         call = kafkaform(*arguments, cwd=tmp_path, env=env).needs(1)
         assert "`pip install 'kafkaform[github]'`" in call.err
 
-    def test_help_needs_no_pygithub(self, tmp_path: Path) -> None:
-        for name in ("comment", "issue", "reviewed-plan"):
-            assert "Usage: kafkaform ci" in run_in_process("ci", name, "--help", cwd=tmp_path).needs(0).out
-
 
 class TestGuide:
     """docs/github.md: what it shows runs."""
 
-    @pytest.mark.parametrize("script", SHOWN)
-    def test_step_does_as_described(self, job: Job, script: str) -> None:
+    def test_steps_do_as_described(self, job: Job) -> None:
+        assert len(SHOWN) == 3
+        assert all(f"kafkaform ci {name}" in "".join(SHOWN) for name in ci.commands)
         job.hub.pull(MERGE)
         job.hub.plan(ARTEFACT, {"plan.json": "{}"})
         (job.folder / "drift.md").write_text("## Drift")
         done = subprocess.run(
-            ["bash", "-e", "-u", "-o", "pipefail", "-c", script],
+            ["bash", "-e", "-u", "-o", "pipefail", "-c", "\n".join(SHOWN)],
             cwd=job.folder,
             env=environment(**job.hub.environment(NUMBER="12", GITHUB_SHA=MERGE)),
             capture_output=True,
@@ -269,8 +241,4 @@ class TestGuide:
             timeout=180,
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout
-
-    def test_all_commands_are_shown(self) -> None:
-        assert len(SHOWN) == 3
-        assert all(f"kafkaform ci {name}" in "".join(SHOWN) for name in ci.commands)
+        assert len(done.stdout.splitlines()) >= 3

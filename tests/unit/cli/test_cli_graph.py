@@ -54,6 +54,5 @@ def test_bad_manifests_are_an_error(offline: Project) -> None:
     assert "topics:1:1: no such file or folder" in offline.run("graph").needs(1).err
     offline.write("topics/bad.yaml", "kind: Topic\n")
     offline.run("graph").needs(1)
-    assert (
-        "no environment 'x'" in (offline.config(environments=["a"]), offline.run("graph", "-e", "x"))[1].err
-    )
+    offline.config(environments=["a"])
+    assert "no environment 'x'" in offline.run("graph", "-e", "x").err

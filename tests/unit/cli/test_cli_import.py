@@ -26,9 +26,8 @@ topics:
 
 def test_files_become_manifests_that_are_valid(tmp_path: Path) -> None:
     (tmp_path / "state.yaml").write_text(STATE, "utf-8")
-    run_in_process("import", "state.yaml", "--match", "ord*", "--label", "team=checkout", cwd=tmp_path).needs(
-        0
-    )
+    chosen = ("--match", "ord*", "--label", "team=checkout")
+    run_in_process("import", "state.yaml", *chosen, cwd=tmp_path).needs(0)
     assert [path.name for path in (tmp_path / "topics").iterdir()] == ["orders.yaml"]
     assert "team: checkout" in (tmp_path / "topics" / "orders.yaml").read_text("utf-8")
     run_in_process("validate", cwd=tmp_path).needs(0)
@@ -39,9 +38,8 @@ def test_files_become_manifests_that_are_valid(tmp_path: Path) -> None:
 
 def test_standard_input_is_one_of_the_files(tmp_path: Path) -> None:
     state = EXAMPLES["terraform"].read_text("utf-8")
-    done = run_in_process("import", "--from", "terraform", "-", "--dry-run", cwd=tmp_path, given=state).needs(
-        1
-    )
+    dry_run = ("import", "--from", "terraform", "-", "--dry-run")
+    done = run_in_process(*dry_run, cwd=tmp_path, given=state).needs(1)
     assert "Would write" in done.out
     assert "hunter2" not in done.both
     assert not (tmp_path / "topics").exists()

@@ -47,10 +47,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "no time to watch": (("a", "--watch", "10ms"), "--watch '10ms' is not between 1s and 24h"),
     "no setting": (("a", "--spark-conf", "spark.executor.memory"), "--spark-conf 'spark.executor.memory'"),
     "not Spark's": (("a", "--spark-conf", "password=hunter2"), "--spark-conf 'password': not NAME=VALUE"),
-    "one file twice": (
-        ("a", "--out", "x.md", "--out", "./x.md"),
-        "two reports cannot be written to the same file",
-    ),
+    "one file twice": (("a", "--out", "x.md", "--out", "./x.md"), "cannot be written to the same file"),
     "no ending": (("a", "--out", "report"), "--out 'report' does not show its format"),
     "another ending": (("a", "--out", "a.json", "--out", "a.pdf"), "--out 'a.pdf' does not show its format"),
     "a format of nothing": (("a", "--out", "a.md", "--format", "json"), "--format json is for stdout"),
@@ -82,11 +79,7 @@ def test_wrong_usage_is_reported_before_anything_is_read(tmp_path: Path, case: s
         (("--history", "rows", "--history-format", "delta"), None, MetricsTable("/here/rows", "delta")),
         (("--history", "new", "--history-format", "parquet"), None, MetricsTable("/here/new", "parquet")),
         (("--history", "s3a://b/rows"), None, MetricsTable("s3a://b/rows", "parquet")),
-        (
-            ("--history", "lake.db.t", "--history-format", "iceberg"),
-            None,
-            MetricsTable("lake.db.t", "iceberg"),
-        ),
+        (("--history", "a.b", "--history-format", "iceberg"), None, MetricsTable("a.b", "iceberg")),
         (("--history", "rows", "--master", "yarn"), None, MetricsTable("rows", "parquet")),
     ],
 )
@@ -142,18 +135,6 @@ def test_folder_named_topics_outside_a_repository_stops_no_named_topic(
     assert "problem in the input" in run_in_process("skew", *NOBODY, cwd=tmp_path).needs(1).err
 
 
-def test_help_imports_neither_spark_nor_numpy() -> None:
-    script = (
-        "import sys; from kafkaform.cli.main import run; code = run(['skew', '--help']);"
-        "print([name for name in ('pyspark', 'numpy', 'pyarrow', 'confluent_kafka') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert "--what-if" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 # --- what is not there -----------------------------------------------------------------------------
 
 
@@ -165,22 +146,25 @@ def test_without_the_spark_extra_one_line_is_reported(tmp_path: Path) -> None:
         "        if name in {'pyspark', 'numpy', 'pandas', 'pyarrow'}:\n"
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, Hidden())\n"
-        "from kafkaform.cli.main import main\n"
-        "main()\n"
+        "from kafkaform.cli.main import run\n"
+        f"sys.exit(run(['skew', 'a', *{NOBODY}]) + run(['skew', '--from', 'a.json']))\n"
     )
     (tmp_path / "a.json").write_text("{}")
-    for arguments in (("a", *NOBODY), ("--from", "a.json")):
-        done = subprocess.run(
-            [sys.executable, "-c", script, "skew", *arguments],
-            cwd=tmp_path,
-            env=environment(PYTHONPATH=str(ROOT)),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        error, hint = Call(done.returncode, done.stdout, done.stderr).read_error()
-        assert error.endswith("not installed: pyspark, numpy, pandas, pyarrow")
-        assert hint == "`pip install 'kafkaform[spark]'`"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    call = Call(done.returncode, done.stdout, done.stderr).needs(2)
+    errors = [line for line in call.said.splitlines() if "not installed" in line]
+    assert [line.partition("not installed")[2] for line in errors] == [
+        ": pyspark, numpy, pandas, pyarrow"
+    ] * 2
+    assert call.said.count("hint: `pip install 'kafkaform[spark]'`\n") == 2
+    assert (call.out, len(call.said.splitlines())) == ("", 4)
 
 
 def test_java_that_is_too_old_is_named(tmp_path: Path) -> None:
@@ -197,11 +181,6 @@ def test_java_that_is_too_old_is_named(tmp_path: Path) -> None:
     assert "JAVA_HOME" in hint
 
 
-def test_files_that_are_not_there_are_reported_before_spark_starts(tmp_path: Path) -> None:
-    error, _ = run_in_process("skew", "--from", "a.json", cwd=tmp_path).read_error()
-    assert error.startswith("--from a.json: ")
-
-
-def test_nobody_named_is_wrong_usage(tmp_path: Path) -> None:
-    error, _ = run_in_process("skew", "a", cwd=tmp_path).read_error(64)
-    assert error == "no cluster is configured"
+def test_missing_files_and_clusters_are_reported_before_spark_starts(tmp_path: Path) -> None:
+    assert run_in_process("skew", "--from", "a", cwd=tmp_path).read_error()[0].startswith("--from a: ")
+    assert run_in_process("skew", "a", cwd=tmp_path).read_error(64)[0] == "no cluster is configured"

@@ -111,23 +111,6 @@ def test_each_cluster_has_its_saved_plan(project: Project, fleet: dict[str, Conn
     ]
 
 
-@pytest.mark.parametrize(
-    ("command", "part"),
-    [
-        ("plan --clusters staging --cluster eu", "--cluster chooses one"),
-        ("plan --clusters stagin", "did you mean 'staging'?"),
-        ("plan --clusters region=uk", "matches no cluster"),
-        ("apply --clusters '*' --format json --auto-approve", "--format json"),
-        ("status --clusters 'eu' --watch", "--watch"),
-        # Wrong for every cluster, so it is one error of usage.
-        ("apply p.json --clusters eu --prune --auto-approve", "--prune cannot be used"),
-    ],
-)
-@pytest.mark.usefixtures("fleet")
-def test_wrong_selection_is_refused(command: str, part: str, project: Project) -> None:
-    assert part in project.run(*command.replace("'", "").split()).needs(64).err
-
-
 @pytest.mark.usefixtures("fleet")
 def test_cluster_in_no_stage_is_refused_before_anything_is_applied(project: Project) -> None:
     project.config(clusters=CLUSTERS, stages=[["staging"], ["region=eu"]])

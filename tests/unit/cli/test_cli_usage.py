@@ -16,6 +16,13 @@ WRONG: dict[str, str] = {
     "apply --throttle 0": "--throttle",
     "apply --throttle fast": "--throttle: 'fast'",
     "apply topics --again": "--again needs",
+    "apply a.json --prune": "--prune",
+    "apply a.json b.json": "cannot be combined with other paths",
+    "apply a.json topics": "cannot be combined with other paths",
+    "apply p.json --clusters dev --prune --auto-approve": "--prune cannot be used",
+    "apply --allow everything": "everything",
+    "apply --clusters * --format json --auto-approve": "--format json",
+    "aply": "did you mean `kafkaform apply`?",
     "arrivals --history a.b --history-format iceberg": "'iceberg' is not one of",
     "arrivals --history s3a://b/rows": "starts no Spark",
     "compare dev dev": "'dev'",
@@ -32,6 +39,7 @@ WRONG: dict[str, str] = {
     "drift --target Topic/none": "'Topic/none'",
     "drift --unmanaged delete": "'delete'",
     "drift --unmanaged error --target Topic/*": "--unmanaged error needs",
+    "github comment plan.md": "did you mean `kafkaform ci`?",
     "get Topic/a a": "'a' and 'a'",
     "get brokers": "'brokers' is not a kind",
     "get no/orders": "'no' is not a kind",
@@ -39,6 +47,7 @@ WRONG: dict[str, str] = {
     "get topics --format yaml": "cannot be printed",
     "get topics -o json": "hint: --format json",
     "get topics -o yaml": "hint: --format yaml",
+    "history --since 2026-11-20": "--since: '2026-11-20' has no time of day",
     "history --limit 0": "'--limit': 0",
     "history --since soon": "--since: 'soon'",
     "import --from julieops": "--from needs files",
@@ -46,7 +55,22 @@ WRONG: dict[str, str] = {
     "import --label =x": "--label =x",
     "import --label team": "--label team",
     "import --label team=": "--label team=",
+    "--cluster dev plan": "write options after the command: `kafkaform plan --cluster`",
+    "--nope": "No such option",
+    "Plan": "did you mean `kafkaform plan`?",
+    "plan --allow Topic/x": "'Topic/x'",
+    "plan --allow x:delete": "'x:delete'",
     "plan --cluster prd": "did you mean 'prod'?",
+    "plan --clusters prd": "did you mean 'prod'?",
+    "plan --clusters region=uk": "matches no cluster of kafkaform.yaml hint: clusters and labels: dev",
+    "plan --config .": "'--config'",
+    "plan --debug": "write it before the command: `kafkaform --debug plan`",
+    "plan --format yaml": "'yaml'",
+    "plan --max-age 1d": "--max-age limits ",
+    "plan --out plan.yaml": ".json",
+    "plan --outt x.json": "Did you mean '--out'?",
+    "plan --target orders.*": "`'Topic/orders.*'`",
+    "plna": "did you mean `kafkaform plan`?",
     "plan --out p.json --sign-key c.pem --sign-for apply --manifests-from .": "--manifests-from",
     "plan --out plan.json --sign-for apply": "--sign-for needs a key",
     "plan --out plan.json --sign-for merge": "'review', 'apply'",
@@ -62,12 +86,15 @@ WRONG: dict[str, str] = {
     "rebalance --add-broker one": "'--add-broker': 'one'",
     "rebalance --throttle fast": "--throttle: 'fast'",
     "reset g": "needs a target",
+    "reset g --to 2026-11-20": "write 2026-11-20T00:00:00Z (UTC)",
     "reset g --from-file f.csv --topic a": "--from-file cannot be combined with --topic",
     "reset g --to 2026-11-01T00:00:00": "has no time zone",
     "reset g --to latest --out reset.yaml": "ends in .json",
     "reset g --to latest --shift-by 1": "--to and --shift-by",
     "reset g --to latest --topic a:x": "'a:x'",
     "reset g --to yesterday": "'yesterday'",
+    "status --bootstrap-server 127.0.0.1:99999": "bootstrap.servers: has a port",
+    "status --bootstrap-server http://127.0.0.1:9092": "must be HOST:PORT without http://",
     "status --clusters * --watch": "--watch",
     "status --lagging --kind topic": "--lagging",
     "status --sort size --lagging": "--sort size",
@@ -76,7 +103,7 @@ WRONG: dict[str, str] = {
     "status --watch orders.*": "before --watch",
     **{
         f"{command} --clusters * --cluster dev": "--clusters"
-        for command in ("drift", "doctor", "status", "import")
+        for command in ("drift", "doctor", "status", "import", "plan")
     },
     **{
         f"{command} --given": "stdin"
@@ -90,10 +117,22 @@ WRONG: dict[str, str] = {
     "history topic/a": "did you mean `Topic/a`?",
     "history group/billing": "did you mean `ConsumerGroup/billing`?",
     "history acl/User:a": "did you mean `Access/User:a`?",
+    "who-can": "did you mean `kafkaform can anyone`?",
+    "zzz": "`kafkaform --help` lists them",
     "can User:a read group/a": "did you mean 'ConsumerGroup'?",
 }
 """What the message names, by the command line; `--given` stands for manifests on stdin."""
 WITHOUT_ADDRESS = {
+    "dev up --brokers x": "'x' is not a valid integer",
+    "dev ups": "did you mean `kafkaform dev up`?",
+    "help ci coment": "did you mean `kafkaform ci comment`?",
+    "help gitlab": "did you mean `kafkaform ci`?",
+    "plan --target": "'--target' requires an argument",
+    "show": "Missing argument",
+    "show a.json b.json": "b.json",
+    "plan topics": "no cluster is configured",
+    "plan topics --bootstrap-server=": "bootstrap.servers: must not be empty",
+    "rules KF1099": "did you mean KF109?",
     "rules KF999": "`kafkaform rules` lists them",
     "rules KF1O9": "did you mean KF109?",
     "plan --cluster prod": "there is no cluster 'prod': no kafkaform.yaml was found",
@@ -101,7 +140,7 @@ WITHOUT_ADDRESS = {
     "status --clusters *": "no kafkaform.yaml was found",
     "client-config topic/a": "no manifest declares a group",
 }
-_OF_CLUSTERS = ("compare", "plan --cluster", "doctor --clusters")
+_OF_CLUSTERS = ("compare", "plan --cluster", "doctor --clusters", "apply p.json", "apply --clusters")
 
 
 @pytest.mark.parametrize("line", WRONG)
@@ -110,12 +149,14 @@ def test_command_line_that_cannot_be_meant_is_refused_and_named(tmp_path: Path, 
     project.topic("a")
     if line.startswith(_OF_CLUSTERS):
         clusters = {
-            name: {"environment": name, "client": {"bootstrap.servers": DEAD}} for name in ("dev", "prod")
+            name: {"environment": name, "client": {"bootstrap.servers": DEAD}, "labels": {"r": "eu"}}
+            for name in ("dev", "prod")
         }
         project.config(environments=["dev", "prod"], clusters=clusters)
     call = project.run(*line.removesuffix(" --given").split(), given="kind: Topic").needs(64)
     assert WRONG[line] in " ".join(call.err.split())
     assert call.out == ""
+    assert (call.err.count("Error: "), "\x1b" in call.err) == (1, False)
 
 
 @pytest.mark.parametrize("line", WITHOUT_ADDRESS)

@@ -68,22 +68,6 @@ def test_help_of_the_connection_explains_each_option(capsys: pytest.CaptureFixtu
     assert all(f"KAFKAFORM_{name}]" in "".join(shown.split()) for name in variables)
 
 
-@pytest.mark.parametrize(
-    ("given", "suggested"),
-    [
-        ("plna", "plan"),
-        ("who-can", "can anyone"),
-        ("github comment plan.md", "ci"),
-        ("dev ups", "dev up"),
-        ("help ci coment", "ci comment"),
-        ("help gitlab", "ci"),
-    ],
-)
-def test_unknown_command_suggests_one(given: str, suggested: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(given.split()) == 64
-    assert f"did you mean `kafkaform {suggested}`?" in capsys.readouterr().err
-
-
 def test_other_names_are_of_commands_that_exist() -> None:
     assert {name.split()[0] for name in OTHER_NAMES.values()} <= COMMANDS.keys()
     assert not OTHER_NAMES.keys() & COMMANDS.keys()

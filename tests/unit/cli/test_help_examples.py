@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kafkaform.cli.examples import EXAMPLES
-from kafkaform.cli.session import Session
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Call, Project, manifest, run_in_process
 
@@ -41,10 +40,8 @@ RUN = [
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path: Path, connected: Connected) -> Project:  # noqa: ARG001 - it is in place of Kafka
     """A repository with a commit whose manifests were applied, and the files that examples name."""
-    memory = Connected()
-    monkeypatch.setattr(Session, "cluster", lambda _: memory)
     project = Project(tmp_path, "127.0.0.1:1", "")
     client = {"bootstrap.servers": project.servers}
     project.config(clusters={name: {"client": client, "environment": name} for name in ("prod", "staging")})

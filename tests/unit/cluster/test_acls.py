@@ -81,17 +81,9 @@ def test_lost_lock_sends_nothing_more() -> None:
 
 
 def test_deletion_that_matched_another_acl_is_an_error() -> None:
-    second = {
-        **DONE,
-        "resource_type": 2,
-        "resource_name": "y",
-        "pattern_type": 3,
-        "principal": "User:a",
-        "host": "*",
-        "operation": 3,
-        "permission_type": 3,
-    }
-    controller = Controller([DONE], [{**DONE, "matches": [second]}])
+    second = {"resource_type": 2, "resource_name": "y", "pattern_type": 3, "principal": "User:a"}
+    second |= {"host": "*", "operation": 3, "permission_type": 3}
+    controller = Controller([DONE], [{**DONE, "matches": [{**DONE, **second}]}])
     (outcome,) = write(controller, "a").values()
     assert isinstance(outcome, RequestRejected)
 

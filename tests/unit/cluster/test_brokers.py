@@ -128,22 +128,25 @@ class Broker:
                     return
 
 
-class Drip:
-    """An answer of as many bytes as one may have, which come one at a time for five seconds."""
-
-    def to(self, client: socket.socket, number: int) -> None:
-        with suppress(OSError):
-            client.sendall(pack(">ii", 60_000, number))
-            for _ in range(100):
-                client.sendall(b"\x00")
-                time.sleep(0.05)
-
-
 class Raw:
     """An answer without a frame of its own."""
 
     def __init__(self, octets: bytes) -> None:
         self.octets = octets
+
+
+class Drip:
+    """An answer whose bytes come one at a time for five seconds."""
+
+    def __init__(self, head: bytes = b"") -> None:
+        self.head = head
+
+    def to(self, client: socket.socket, number: int) -> None:
+        with client, suppress(OSError):
+            client.sendall(self.head or pack(">ii", 60_000, number))
+            for _ in range(100):
+                client.sendall(b"\x00")
+                time.sleep(0.05)
 
 
 @contextmanager
@@ -165,6 +168,12 @@ NOBODY = TransportSettings(())
 
 def open_socket(server: Broker) -> BrokerSocket:
     return BrokerSocket(server.address, NOBODY)
+
+
+def stopped_broker() -> Broker:
+    """A broker at whose address nobody listens any more."""
+    with broker(lambda *_: b"") as gone:
+        return gone
 
 
 def brokers(*servers: Broker | str) -> Brokers:
@@ -272,20 +281,12 @@ def test_versions_that_cannot_be(told: object) -> None:
 
 
 def test_tls_handshake_that_drips() -> None:
-    def drip() -> None:
-        client, _ = server.accept()
-        with client, suppress(OSError):
-            client.sendall(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0\x03\x03")
-            for _ in range(100):
-                client.sendall(b"\x00")
-                time.sleep(0.05)
-
+    head = Drip(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xf0\x03\x03")
+    tls = replace(NOBODY, tls=ssl.create_default_context())
     with socket.create_server(("127.0.0.1", 0)) as server:
-        Thread(target=drip, daemon=True).start()
+        Thread(target=lambda: head.to(server.accept()[0], 0), daemon=True).start()
         with pytest.raises(ClusterError, match="timed out"):
-            BrokerSocket(
-                server.getsockname(), replace(NOBODY, tls=ssl.create_default_context()), connect_s=0.2
-            )
+            BrokerSocket(server.getsockname(), tls, connect_s=0.2)
 
 
 def test_only_addresses_of_the_asked_family_are_used() -> None:
@@ -368,10 +369,8 @@ def test_requests_are_logged_without_their_content(caplog: pytest.LogCaptureFixt
 
 
 def test_closed_port_is_unreachable() -> None:
-    with broker(lambda *_: b"") as server:
-        pass
     with pytest.raises(ClusterError, match=r"127\.0\.0\.1:\d+: .*refused"):
-        open_socket(server)
+        open_socket(stopped_broker())
 
 
 # --- several --------------------------------------------------------------------------------------
@@ -400,8 +399,7 @@ def test_broker_that_is_silent_is_asked_once() -> None:
 
 
 def test_next_bootstrap_server_is_tried() -> None:
-    with broker(lambda *_: b"") as gone:
-        pass
+    gone = stopped_broker()
     with broker(lambda *_: b"here") as server:
         cluster = brokers(gone, server)
         assert cluster.send(ECHO, [b""]) == [b"here"]
@@ -438,26 +436,37 @@ def metadata(*brokers: tuple[int, Broker], controller: int = -1) -> bytes:
         pack(">i", number) + b"\x0a127.0.0.1" + pack(">i", value.address[1]) + b"\x00\x00"
         for number, value in brokers
     )
-    no_topics, no_tags = b"\x01", b"\x00"
+    no_topics_no_tags = b"\x01\x00"
     return (
-        pack(">i", 0)
-        + bytes([len(brokers) + 1])
-        + each
-        + b"\x03id"
-        + pack(">i", controller)
-        + no_topics
-        + no_tags
+        bytes(4) + bytes([len(brokers) + 1]) + each + b"\x03id" + pack(">i", controller) + no_topics_no_tags
     )
 
 
+@contextmanager
+def two_brokers(
+    first: Callable[[int, bytes], object],
+    second: Callable[[int, bytes], object],
+    *,
+    gone: Broker | None = None,
+    controller: int = -1,
+    **options: Any,
+) -> Iterator[tuple[Broker, Broker, Brokers]]:
+    """Brokers 1 and 2, 3 if it is named in metadata, and the connections; options are of the second one."""
+
+    def answer(key: int, body: bytes) -> object:
+        down = () if gone is None else ((3, gone),)
+        named = metadata((1, broker_1), (2, broker_2), *down, controller=controller)
+        return named if key == 3 else first(key, body)
+
+    with broker(second, **options) as broker_2, broker(answer) as broker_1:
+        cluster = brokers(broker_1)
+        yield broker_1, broker_2, cluster
+        cluster.close()
+
+
 def test_broker_that_is_down_is_named() -> None:
-    with broker(lambda *_: b"") as gone:
-        pass
-    with (
-        broker(lambda *_: b"two") as second,
-        broker(lambda key, _: metadata((1, first), (2, second), (3, gone)) if key == 3 else b"one") as first,
-    ):
-        cluster = brokers(first)
+    gone = stopped_broker()
+    with two_brokers(lambda *_: b"one", lambda *_: b"two", gone=gone) as (_, _, cluster):
         responses = cluster.send_to_each(ECHO, b"", 1.0)
         assert (responses[1], responses[2]) == (b"one", b"two")
         assert isinstance(responses[3], Unreachable)
@@ -465,29 +474,20 @@ def test_broker_that_is_down_is_named() -> None:
         assert cluster.send(ECHO, [b""], 2) == [b"two"]
         with pytest.raises(Unreachable, match="broker 4 is down"):
             cluster.send(ECHO, [b""], 4)
-        cluster.close()
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
 def test_many_requests_are_spread_and_ordered(count: int) -> None:
     """A broker that is named and is not there leaves its share to the first, and costs nobody an answer."""
     bodies = [f"{number}".encode() for number in range(count)]
-    with broker(lambda *_: b"") as gone:
-        pass
-    with (
-        broker(lambda _, body: b"second " + body) as second,
-        broker(
-            lambda key, body: metadata((1, first), (2, gone), (3, second)) if key == 3 else b"first " + body
-        ) as first,
-    ):
-        cluster = brokers(first)
-        answers = cluster.send(ECHO, bodies)
-        assert [answer.split()[1] for answer in answers] == bodies
-        shares = {name: sum(answer.startswith(name) for answer in answers) for name in (b"first", b"second")}
-        assert shares[b"second"] == {1: 0, 3: 0, 4: 0, 9: 3}[count], "two requests are worth a connection"
+    answers = [lambda _, body, name=name: name + body for name in (b"first ", b"second ")]
+    with two_brokers(*answers, gone=stopped_broker()) as (first, _, cluster):
+        responses = cluster.send(ECHO, bodies)
+        assert [response.split()[1] for response in responses] == bodies
+        share = sum(response.startswith(b"second") for response in responses)
+        assert share == {1: 0, 3: 0, 4: 2, 9: 3}[count], "two requests are worth a connection"
         cluster.send(CHANGE, bodies)  # changes are asked for one after the other
         assert sum(key == CHANGE.key for key, *_ in first.heard) == count
-        cluster.close()
 
 
 def test_controller_is_asked_directly() -> None:
@@ -498,19 +498,14 @@ def test_controller_is_asked_directly() -> None:
     moving += (
         b"\x04" + pack(">iii", 1, 2, 3) + b"\x02" + pack(">i", 3) + b"\x02" + pack(">i", 1) + tags + tags
     )
-    running = pack(">ih", 0, 0) + b"\x00\x02" + moving + tags
-    answers = {1: refused, 2: running}
-    with (
-        broker(lambda *_: answers[2]) as second,
-        broker(
-            lambda key, _: metadata((1, first), (2, second), controller=2) if key == 3 else answers[1]
-        ) as first,
-    ):
+    answers = [pack(">ih", 0, 0) + b"\x00\x02" + moving + tags]
+    elected = two_brokers(lambda *_: refused, lambda *_: answers[-1], controller=2)
+    with elected as (first, _, _):
         connection = Connection({}, lambda: settings(first))
         moved = Reassignment((2, 3), frozenset({3}), frozenset({1}))
         assert read_running(connection, 3) == {("t", 0): moved}
         assert first.heard[0] == (46, 0, b"kafkaform", pack(">i", 3_000) + b"\x00\x00")
-        answers[2] = refused
+        answers.append(refused)
         with pytest.raises(RequestRejected) as caught:
             read_running(connection, 3)
         assert caught.value.code == "NOT_CONTROLLER"
@@ -524,16 +519,11 @@ def test_empty_cluster_and_malformed_response_are_errors() -> None:
         cluster.send_to_each(ECHO, b"", 1.0)
     # A broker that gives a malformed answer is told beside the others.
     request_type = RequestType(1_000, "Echo", (3, 3), 4, return_body, lambda body, _: body.decode("ascii"))
-    with (
-        broker(lambda *_: b"\xff") as second,
-        broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
-    ):
-        cluster = brokers(first)
+    with two_brokers(lambda *_: b"one", lambda *_: b"\xff") as (_, second, cluster):
         responses = cluster.send_to_each(request_type, b"", 1.0)
         assert responses[1] == "one"
         assert isinstance(responses[2], MalformedResponse)
         assert responses[2].message.startswith(f"{second.name}: malformed answer to Echo v3: ")
-        cluster.close()
 
 
 def test_interrupted_request_leaves_no_response(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -606,16 +596,11 @@ def test_versions_are_chosen_for_each_broker() -> None:
     both = RequestType(
         1_001, "Both", (0, 1), 0, return_body, lambda body, version: f"{version}{bytes(body).decode()}"
     )
-    with (
-        broker(lambda *_: b"two", versions=lambda: told_versions(old)) as second,
-        broker(lambda key, _: metadata((1, first), (2, second)) if key == 3 else b"one") as first,
-    ):
-        cluster = brokers(first)
+    mixed = two_brokers(lambda *_: b"one", lambda *_: b"two", versions=lambda: told_versions(old))
+    with mixed as (_, _, cluster):
         assert cluster.send_to_each(both, b"", 1.0) == {1: "1one", 2: "0two"}
         assert (cluster.read_api_versions(1)[1_001], cluster.read_api_versions(2)[1_001]) == ((0, 1), (0, 0))
-        refused = cluster.send_to_each(ECHO, b"", 1.0)[2]
-        assert isinstance(refused, NotOffered)
-        cluster.close()
+        assert isinstance(cluster.send_to_each(ECHO, b"", 1.0)[2], NotOffered)
 
 
 # --- what changes something ------------------------------------------------------------------------
@@ -706,29 +691,25 @@ def test_login_comes_before_all_requests() -> None:
     ]
 
 
-def test_mechanism_that_the_broker_does_not_offer() -> None:
-    with asking_for_logins(lambda *_: handshake(33, "SCRAM-SHA-512", "SCRAM-SHA-256")) as server:
-        with pytest.raises(
-            AuthenticationFailed, match="does not support PLAIN, only: SCRAM-SHA-512, SCRAM-SHA-256"
-        ):
-            logging_in(server).read_api_versions()
-        assert server.connections == 1, "asked again"
-
-
-def test_listener_without_logins_is_reported() -> None:
-    message = pytest.raises(AuthenticationFailed, match="has no SASL login")
-    with asking_for_logins(lambda *_: handshake(34)) as server, message as caught:
-        logging_in(server).read_api_versions()
-    assert "security.protocol: PLAINTEXT" in (caught.value.hint or "")
-
-
-def test_login_that_is_refused_is_final() -> None:
-    refused = encode_authentication(b"", error=58, told="Authentication\nfailed: no such user")
-    answers = [handshake(0), refused]
-    with asking_for_logins(lambda *_: answers.pop(0)) as server:
-        with pytest.raises(AuthenticationFailed, match="refused: Authentication failed: no such user"):
+@pytest.mark.parametrize(
+    ("answers", "said", "hint"),
+    [
+        ([handshake(33, "X", "Y")], "does not support PLAIN, only: X, Y", ""),
+        ([handshake(34)], "has no SASL login", "security.protocol: PLAINTEXT"),
+        (
+            [handshake(0), encode_authentication(b"", error=58, told="Failed\nlogin: no such user")],
+            "refused: Failed login: no such user",
+            "",
+        ),
+    ],
+)
+def test_login_that_is_refused_is_final(answers: list[bytes], said: str, hint: str) -> None:
+    remaining = [*answers]
+    with asking_for_logins(lambda *_: remaining.pop(0)) as server:
+        with pytest.raises(AuthenticationFailed, match=said) as caught:
             logging_in(server).send(ECHO, [b""])
-        assert (server.connections, answers) == (1, [])
+        assert hint in (caught.value.hint or "")
+        assert (server.connections, remaining) == (1, [])
 
 
 @pytest.fixture
@@ -801,8 +782,7 @@ def test_election_follows_the_controller() -> None:
             return metadata((1, first), (2, second), (3, gone), controller=controller)
         return encode_election(pack(">h", 41))
 
-    with broker(lambda *_: b"") as gone:
-        pass
+    gone = stopped_broker()
     with (
         broker(lambda *_: encode_election(bytes(2)), versions=lambda: told_versions(offered)) as second,
         broker(first_answer, versions=lambda: told_versions(offered)) as first,
@@ -884,8 +864,8 @@ def test_login_has_one_deadline_for_all_of_its_answers(
         ahead[0] += 59.5
         return handshake(0)
 
-    caught = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
-    with asking_for_logins(answer) as server, caught:
+    late = pytest.raises(OutcomeUnknown, match=r"SaslAuthenticate v1 timed out after 0\.[1-5] s")
+    with asking_for_logins(answer) as server, late:
         BrokerSocket(server.address, replace(NOBODY, sasl=SaslSettings("PLAIN", "me", "secret")))
 
 

@@ -64,21 +64,16 @@ def observe_quotas(answer: Mapping[str, Any] | ClusterError, *refs: ResourceRef)
 
 
 def test_quotas_are_read_in_one_request() -> None:
-    # All quotas are asked for at once.
-    brokers = Brokers(
-        build_describe_response(({"user": "alice"}, {"producer_byte_rate": 1.5e6}), ({"user": None}, {}))
-    )
+    limits = {"producer_byte_rate": 1.5e6}
+    brokers = Brokers(build_describe_response(({"user": "alice"}, limits), ({"user": None}, {})))
     read = QuotaReader().observe(brokers.connection, [ALICE], lambda _: True)
     assert brokers.requests == [{"components": (), "strict": False}]
     assert read.inventory == {ALICE, ResourceRef("ClientQuota", "user=<default>")}
     assert read.resources[ALICE].state == {"config.producer_byte_rate": "1500000"}
-    quotas, _ = read_quotas(
-        Brokers(build_describe_response(({"client-id": "app", "user": None}, {}))).connection
-    )
+    both = build_describe_response(({"client-id": "app", "user": None}, {}))
+    quotas, _ = read_quotas(Brokers(both).connection)
     assert [entity.name for entity in quotas] == ["user=<default>,client-id=app"]
-    unknown = QuotaReader().observe(
-        Brokers(build_describe_response(({"zone": "a"}, {}))).connection, [], lambda _: True
-    )
+    unknown = observe_quotas(build_describe_response(({"zone": "a"}, {})))
     assert (unknown.inventory, [note.code for note in unknown.diagnostics]) == (frozenset(), ["KF433"])
 
 
@@ -142,20 +137,10 @@ def test_alteration_names_what_is_set_and_what_is_removed(dry: bool) -> None:
     brokers = Brokers(build_alter_response(("alice", 0)))
     operation = AlterQuota(ALICE, {"producer_byte_rate": "1048576"}, ("request_percentage",))
     assert write_quotas(brokers, operation, dry=dry) == [None]
-    assert brokers.requests == [
-        {
-            "entries": [
-                {
-                    "entity": [{"type": "user", "name": "alice"}],
-                    "ops": [
-                        {"key": "producer_byte_rate", "value": 1048576.0, "remove": False},
-                        {"key": "request_percentage", "remove": True},
-                    ],
-                }
-            ],
-            "validate_only": dry,
-        }
-    ]
+    entity = [{"type": "user", "name": "alice"}]
+    limit = {"key": "producer_byte_rate", "value": 1048576.0, "remove": False}
+    entry = {"entity": entity, "ops": [limit, {"key": "request_percentage", "remove": True}]}
+    assert brokers.requests == [{"entries": [entry], "validate_only": dry}]
 
 
 @pytest.mark.parametrize("version", [0, 1])

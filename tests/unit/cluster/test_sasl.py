@@ -64,15 +64,24 @@ class ScramBroker:
         return str(self.server.get_server_final()).encode()
 
 
-def test_plain_sends_user_and_password_as_they_are() -> None:
+def record_login(
+    settings: SaslSettings,
+    tokens: TokenSource | None = None,
+    answer: Callable[[bytes], bytes] = lambda _: b"",
+) -> list[bytes]:
+    """Log in, and return what was sent."""
     sent: list[bytes] = []
 
     def send(message: bytes) -> bytes:
         sent.append(message)
-        return b""
+        return answer(message)
 
-    log_in(SaslSettings("PLAIN", "alice", ODD), BROKER, None, send)
-    assert sent == [b"\0alice\0" + ODD.encode()]
+    log_in(settings, BROKER, tokens, send)
+    return sent
+
+
+def test_plain_sends_user_and_password_as_they_are() -> None:
+    assert record_login(SaslSettings("PLAIN", "alice", ODD)) == [b"\0alice\0" + ODD.encode()]
 
 
 def test_refused_login_hides_the_password() -> None:
@@ -112,8 +121,7 @@ def test_unproven_scram_broker_is_refused(final: bytes, why: str) -> None:
         answer = broker.send(message)
         return answer if len(broker.messages) == 1 else final
 
-    message = failure(SaslSettings("SCRAM-SHA-256", "alice", "right"), send)
-    assert why in message
+    assert why in failure(SaslSettings("SCRAM-SHA-256", "alice", "right"), send)
 
 
 @pytest.mark.parametrize(
@@ -139,14 +147,8 @@ def test_scram_broker_gets_no_proof_for_a_weak_challenge(first: str) -> None:
 
 
 def test_token_is_sent_with_its_extensions() -> None:
-    sent: list[bytes] = []
-
-    def send(message: bytes) -> bytes:
-        sent.append(message)
-        return b""
-
     token = Token("a.b.c", LATER, "ada", {"logicalCluster": "lkc-1", "identityPoolId": "pool-2"})
-    log_in(SaslSettings("OAUTHBEARER"), BROKER, TokenSource(lambda: token), send)
+    sent = record_login(SaslSettings("OAUTHBEARER"), TokenSource(lambda: token))
     expected = b"n,,\x01auth=Bearer a.b.c\x01logicalCluster=lkc-1\x01identityPoolId=pool-2\x01\x01"
     assert sent == [expected]
 
@@ -215,13 +217,7 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("kerberos")
 def test_kerberos_login_has_no_security_layer() -> None:
     answers = {b"ticket for kafka@broker-1.example": b"the broker's", b"": b"wrapped \x07\0\x10\0"}
-    sent: list[bytes] = []
-
-    def send(message: bytes) -> bytes:
-        sent.append(message)
-        return answers.get(message, b"")
-
-    log_in(SaslSettings("GSSAPI"), BROKER, None, send)
+    sent = record_login(SaslSettings("GSSAPI"), answer=lambda message: answers.get(message, b""))
     assert sent == [*answers, b"wrapped \x01\0\0\0"]
 
 

@@ -260,16 +260,16 @@ VERSIONS = {request_type.key: version for request_type, version, _ in SAMPLES}
 # --- requests -------------------------------------------------------------------------------------
 
 
+CONFIGS = (large_responses.TOPIC_CONFIGS, large_responses.BROKER_CONFIGS, large_responses.GROUP_CONFIGS)
+
+
 def test_config_requests_have_the_numbers_of_kafka() -> None:
     """ConfigResource.Type of Kafka: TOPIC is 2, BROKER is 4, GROUP is 32."""
     item = pack(">i", 1)
     key = item + pack(">h", 1) + b"k"
-    of_topic = large_responses.TOPIC_CONFIGS.write({"t": ["k"]}, 1)
-    assert of_topic == item + b"\x02" + pack(">h", 1) + b"t" + key + b"\x00"
-    of_broker = large_responses.BROKER_CONFIGS.write({"7": ["k"]}, 1)
-    assert of_broker == item + b"\x04" + pack(">h", 1) + b"7" + key + b"\x00"
-    of_group = large_responses.GROUP_CONFIGS.write({"g": ["k"]}, 1)
-    assert of_group == item + b"\x20" + pack(">h", 1) + b"g" + key + b"\x00"
+    for requests, number in zip(CONFIGS, (2, 4, 32), strict=True):
+        written = requests.write({"7": ["k"]}, 1)
+        assert written == item + bytes([number]) + pack(">h", 1) + b"7" + key + b"\x00"
     every = large_responses.TOPIC_CONFIGS.write({"t": None}, 1)
     assert every == item + b"\x02" + pack(">h", 1) + b"t" + b"\xff" * 4 + b"\x00"
 
@@ -306,14 +306,9 @@ def test_own_configs_have_their_source() -> None:
         answer = encode_config_response("x", entry("a", "1", source))
         return requests.read(pack(">ii", 0, 1) + answer, 1)[0].configs
 
-    own = read_own(large_responses.TOPIC_CONFIGS, 1)
-    assert own == read_own(large_responses.BROKER_CONFIGS, 2) == read_own(large_responses.GROUP_CONFIGS, 8)
-    for requests in (
-        large_responses.TOPIC_CONFIGS,
-        large_responses.BROKER_CONFIGS,
-        large_responses.GROUP_CONFIGS,
-    ):
-        assert read_own(requests, 5) != own
+    own = read_own(CONFIGS[0], 1)
+    for requests, source in zip(CONFIGS, (1, 2, 8), strict=True):
+        assert read_own(requests, source) == own != read_own(requests, 5)
 
 
 @pytest.mark.parametrize("version", [4, 5, 7, 8])
@@ -333,11 +328,8 @@ def test_metadata_is_read_in_inflexible_versions(version: int) -> None:
     described = pack(">h", 0) + text("t") + b"\0" + pack(">i", 1) + partition + operations
     body = pack(">ii", 0, 1) + broker + text("cluster") + pack(">ii", 1, 1) + described + operations
     response = large_responses.METADATA.read(body, version)
-    assert (response.brokers, response.cluster_id, response.controller) == (
-        {1: ("localhost", 9092, "rack")},
-        "cluster",
-        1,
-    )
+    assert response.brokers == {1: ("localhost", 9092, "rack")}
+    assert (response.cluster_id, response.controller) == ("cluster", 1)
     assert [(topic.name, topic.partitions) for topic in response.topics] == [("t", [(0, 1, (1, 2, 3), (1,))])]
 
 
@@ -384,10 +376,8 @@ def test_unsupported_fields_are_refused_and_tagged_ones_skipped() -> None:
 def test_lengths_are_read_as_they_are_written(number: int, before: bytes, behind: bytes) -> None:
     written = message_schema.encode_length(number)
     assert written == varint(number)
-    assert message_schema.read_uvarint(before + written + behind, len(before)) == (
-        number,
-        len(before + written),
-    )
+    read = message_schema.read_uvarint(before + written + behind, len(before))
+    assert read == (number, len(before + written))
 
 
 def test_length_has_no_more_than_five_bytes() -> None:
@@ -397,11 +387,8 @@ def test_length_has_no_more_than_five_bytes() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 2**14, 2**21 + 1])
 def test_strings_of_every_length(size: int) -> None:
-    text = "x" * size
-    assert message_schema.read_compact_string(message_schema.encode_string(text) + b"\x00", 0) == (
-        text,
-        len(message_schema.encode_string(text)),
-    )
+    written = message_schema.encode_string("x" * size)
+    assert message_schema.read_compact_string(written + b"\x00", 0) == ("x" * size, len(written))
 
 
 # --- damaged answers ------------------------------------------------------------------------------
@@ -448,6 +435,7 @@ damages = builds(
 def test_samples_are_read_whole_and_no_part_of_them_is(
     request_type: RequestType[Any], version: int, body: bytes
 ) -> None:
+    assert request_type.largest <= max(MAX_RESPONSE_BYTES, 100_000_000), "what clients take"
     assert read_response(request_type, body, version, "") is not None
     for end in range(len(body)):
         assert read_or_refuse(request_type, version, body[:end]) is None, f"cut at {end} of {len(body)}"
@@ -508,11 +496,6 @@ def test_claimed_lengths_take_no_memory() -> None:
     finally:
         tracemalloc.stop()
     assert peak - before < 5_000_000
-
-
-@pytest.mark.parametrize("largest", [request_type.largest for request_type, _, _ in SAMPLES])
-def test_no_answer_may_be_larger_than_what_clients_take(largest: int) -> None:
-    assert largest <= max(MAX_RESPONSE_BYTES, 100_000_000)
 
 
 # --- who reads them -------------------------------------------------------------------------------

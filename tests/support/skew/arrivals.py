@@ -72,22 +72,14 @@ class Written:
         """Records of each partition since a time."""
         return [len(self.keys[number][self.since(time_ms, number)]) for number in range(partitions)]
 
-    def share(self, key: Key, time_ms: int | None, partitions: int) -> float:
-        """The share of a key in the records since a time."""
-        found = Counter[Key]()
-        for number in range(partitions):
-            found.update(self.keys[number][self.since(time_ms, number)])
-        return found[key] / found.total()
-
-    def byte_share(self, key: Key, time_ms: int | None, partitions: int) -> float:
-        """The share of a key in their bytes."""
-        own = total = 0
+    def share(self, key: Key, time_ms: int | None, partitions: int, *, by_bytes: bool = False) -> float:
+        """The share of a key in the records since a time, or in their bytes."""
+        sizes = Counter[Key]()
         for number in range(partitions):
             part = self.since(time_ms, number)
-            for second, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
-                total += size
-                own += size if second == key else 0
-        return own / total
+            for each, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
+                sizes[each] += size if by_bytes else 1
+        return sizes[key] / sizes.total()
 
 
 @dataclass
@@ -246,19 +238,6 @@ def _even_by_time(topic: Topic) -> None:
     eventually(topic.count_remaining, lambda left: left < 0.5 * before)
 
 
-def _compacted_dirty(topic: Topic) -> None:
-    """Compaction reaches all but the last part of the log."""
-    topic.create(segment_ms=str(90 * 60_000))
-    keys = mix_in_hot_key(even_keys(topic.random, keys=2_000), topic.random, 0.25)
-    topic.send(keys, batch=100)
-    topic.record()
-    # Segments are rolled by the time of their records: what is older than the last segment is compacted.
-    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
-    before = len(keys)
-    eventually(topic.count_remaining, lambda left: left < 0.8 * before)
-    time.sleep(1.0)
-
-
 def _compacted_clean(topic: Topic) -> None:
     """One old record a partition is left in the active segment."""
     topic.create(segment_ms=str(30 * 60_000))
@@ -275,32 +254,13 @@ def _compacted_clean(topic: Topic) -> None:
     time.sleep(1.0)
 
 
-def _compact_delete(topic: Topic) -> None:
-    """Compacted, and trimmed by hand besides."""
-    _compacted_dirty(topic)
-    topic.alter(cleanup_policy="compact,delete")
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
-
-
-def _many_partitions(topic: Topic) -> None:
-    topic.create(200)
-    topic.send(name_keys(np.arange(52_000).tolist()))
-    topic.record()
-
-
-def _little(topic: Topic) -> None:
-    """Two hundred records, half of them of one key."""
-    topic.create()
-    topic.send(name_keys([number if number % 2 else 0 for number in range(200)]))
-    topic.record()
-
-
-def _transactions(topic: Topic) -> None:
-    """A hot key of constant share; a marker after every hundred records."""
+def _transactions_trimmed(topic: Topic) -> None:
+    """A hot key of constant share; markers after every four hundred records."""
     topic.create()
     keys = mix_in_hot_key(even_keys(topic.random, 30_000), topic.random, 0.3)
     _write_in_transactions(topic, keys, lambda _: False)
     topic.record()
+    topic.trim_to(round(0.8 * min(topic.written.counts(None, PARTITIONS))))
 
 
 def _write_in_transactions(
@@ -330,18 +290,6 @@ def _split_into_batches(keys: Sequence[Key], size: int) -> Iterator[Sequence[Key
     return (keys[start : start + size] for start in range(0, len(keys), size))
 
 
-def _abort_transactions(topic: Topic) -> None:
-    """Every second transaction is aborted."""
-    topic.create()
-    _write_in_transactions(topic, even_keys(topic.random, 30_000), lambda number: number % 2 == 1)
-    topic.record()
-
-
-def _transactions_trimmed(topic: Topic) -> None:
-    _transactions(topic)
-    topic.trim_to(round(0.8 * min(topic.written.counts(None, PARTITIONS))))
-
-
 def _added_hot(topic: Topic) -> None:
     """Partitions are added when two thirds are written."""
     topic.create(6)
@@ -352,62 +300,6 @@ def _added_hot(topic: Topic) -> None:
     topic.partitions = PARTITIONS
     topic.send(keys[RECORDS * 2 // 3 :], times[RECORDS * 2 // 3 :])
     topic.record()
-
-
-def _late(topic: Topic, hot: float = 0.0) -> None:
-    """Three records of a hundred have event times of an hour before."""
-    topic.create()
-    late = (topic.random.random(RECORDS) < 0.03).tolist()
-    times = [
-        at - 3_600_000 if is_late else at
-        for at, is_late in zip(spread_over_hours(RECORDS), late, strict=True)
-    ]
-    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, hot), times)
-    topic.record()
-
-
-def _future(topic: Topic, hot: float = 0.0) -> None:
-    """One record of a hundred is a day ahead."""
-    # Since Kafka 3.6 brokers refuse times that are more than an hour ahead, unless told otherwise.
-    topic.create(message_timestamp_after_max_ms=str(2**63 - 1))
-    times = [*spread_over_hours(RECORDS)]
-    ahead = (topic.random.random(RECORDS) < 0.01).tolist()
-    stamps = [at + DAY_MS if is_ahead else at for at, is_ahead in zip(times, ahead, strict=True)]
-    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, hot), times, stamps=stamps)
-    topic.record()
-
-
-def _late_trimmed(topic: Topic) -> None:
-    _late(topic, hot=0.25)
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
-
-
-def _future_trimmed(topic: Topic) -> None:
-    _future(topic)
-    topic.trim({2: 2_000})
-
-
-def _future_hot_trimmed(topic: Topic) -> None:
-    """The hot partition is trimmed to the size of the others, and nothing is found by time."""
-    _future(topic, hot=0.25)
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
-
-
-def _empty_partition(topic: Topic) -> None:
-    """A partition has lost every record."""
-    topic.create()
-    topic.send(even_keys(topic.random))
-    topic.record()
-    topic.trim({3: 0, 5: 2_500})
-
-
-def _emptied_hot(topic: Topic) -> None:
-    """The hot partition has lost every record, and another one some."""
-    topic.create()
-    _send_hot(topic)
-    counts = topic.written.counts(None, PARTITIONS)
-    hot = counts.index(max(counts))
-    topic.trim({hot: 0, (hot + 1) % PARTITIONS: 2_500})
 
 
 def _markers(topic: Topic) -> None:
@@ -430,16 +322,6 @@ def _markers_compacted(topic: Topic) -> None:
     """The same in a topic that is compacted from now on."""
     _markers(topic)
     topic.alter(cleanup_policy="compact")
-
-
-def _late_hot_trimmed(topic: Topic) -> None:
-    """The key is hot in the second half only, and the hot partition keeps a part of that."""
-    topic.create()
-    half = RECORDS // 2
-    first = even_keys(topic.random, half)
-    topic.send([*first, *mix_in_hot_key(even_keys(topic.random, half), topic.random, 0.4)])
-    topic.record()
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
 
 
 def _bytes_trimmed(topic: Topic) -> None:
@@ -475,43 +357,15 @@ def _send_day(
     topic.record()
 
 
-def _ahead_inside(
-    topic: Topic, partitions: Sequence[int] = (5,), which: Sequence[int] = (2,), share: float = 0.0
-) -> None:
-    """The clock of some producer is ahead: early records have times shortly before the end."""
-    topic.create()
-
-    def stamp(stamps: list[int], places: list[int]) -> None:
-        for number in partitions:
-            own = [at for at, place in enumerate(places) if place == number]
-            for step, early in enumerate(which):
-                stamps[own[early]] = stamps[-1] - 30 * 60_000 + step * 10 * 60_000
-
-    _send_day(topic, share, stamp)
-
-
-def _ahead_often(topic: Topic) -> None:
-    """Several such records in several partitions; one key is hot."""
-    _ahead_inside(topic, (1, 5, 9), (2, 1_000, 2_000), share=0.3)
-
-
-def _ahead_trimmed(topic: Topic) -> None:
-    """The hot partition is trimmed to the size of the others, of which one has such a record."""
-    _ahead_inside(topic, (0, 1, 2, 3, 4), (2_000,), share=0.3)
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
-
-
-def _set_back_first_record(topic: Topic) -> None:
-    """The first record that the trimmed partition keeps is that of a clock behind by hours."""
+def _ahead_inside(topic: Topic) -> None:
+    """The clock of some producer is ahead: an early record has a time shortly before the end."""
     topic.create()
 
     def stamp(stamps: list[int], places: list[int]) -> None:
         own = [at for at, place in enumerate(places) if place == 5]
-        for late in (own[-500], own[-499]):
-            stamps[late] -= 12 * 3_600_000
+        stamps[own[2]] = stamps[-1] - 30 * 60_000
 
     _send_day(topic, stamp=stamp)
-    topic.trim({5: 500})
 
 
 def _lagging(topic: Topic) -> None:
@@ -572,24 +426,12 @@ def _emptied_even(topic: Topic) -> None:
     topic.trim(dict.fromkeys(range(1, PARTITIONS), 0))
 
 
-def _emptied_and_trimmed(topic: Topic) -> None:
-    """The same, and the last one has lost some: a period can be chosen of it alone."""
-    _emptied_even(topic)
-    topic.trim({0: 2_000})
-
-
 def _emptied_of_hot(topic: Topic) -> None:
     """The partition of the hot key has lost every record, and no other one any."""
     topic.create()
     _send_day(topic, 0.28)
     counts = topic.written.counts(None, PARTITIONS)
     topic.trim({counts.index(max(counts)): 0})
-
-
-def _emptied_of_hot_late(topic: Topic) -> None:
-    """As before, and a few records have come since."""
-    _emptied_of_hot(topic)
-    topic.send([HOT] * 10, repeat(int(time.time() * 1000)))
 
 
 def _replay(
@@ -618,62 +460,29 @@ def _replayed_compacted(topic: Topic) -> None:
     eventually(topic.count_remaining, lambda left: left < IN_DAY // 4)
 
 
-def _late_key(topic: Topic) -> None:
-    """The last partition gets its first key when half is written: it was there all the time."""
-    topic.create()
-    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY), topic.random, 0.3)
-    places = _places(keys)
-    half = IN_DAY // 2
-    keys = [
-        b"early-%d" % number if place == PARTITIONS - 1 and number < half else key
-        for number, (key, place) in enumerate(zip(keys, places, strict=True))
-    ]
-    kept = [n for n, place in enumerate(_places(keys)) if n >= half or place != PARTITIONS - 1]
-    times = [*spread_over_hours(IN_DAY, DAY_MS)]
-    topic.send([keys[n] for n in kept], [times[n] for n in kept], batch=100)
-    topic.record()
-
-
 Make: TypeAlias = Callable[[Topic], None]
 SCENES: Mapping[str, Make] = {
     "hot-trimmed": _hot_trimmed,
     "hot-by-retention": _hot_by_retention,
     "even-trimmed": _even_trimmed,
     "even-by-time": _even_by_time,
-    "compacted-dirty": _compacted_dirty,
     "compacted-clean": _compacted_clean,
-    "compact-delete": _compact_delete,
-    "many-partitions": _many_partitions,
-    "little": _little,
     "bytes-trimmed": _bytes_trimmed,
-    "transactions": _transactions,
     "transactions-trimmed": _transactions_trimmed,
-    "aborted": _abort_transactions,
     "added-hot": _added_hot,
-    "late-trimmed": _late_trimmed,
-    "future-trimmed": _future_trimmed,
-    "emptied": _empty_partition,
-    "future-hot-trimmed": _future_hot_trimmed,
-    "emptied-hot": _emptied_hot,
     "markers": _markers,
     "markers-compacted": _markers_compacted,
-    "late-hot-trimmed": _late_hot_trimmed,
     "ahead-inside": _ahead_inside,
-    "ahead-often": _ahead_often,
-    "ahead-trimmed": _ahead_trimmed,
-    "behind-trimmed": _set_back_first_record,
     "lagging": _lagging,
     "append-time": _append_time,
     "no-times": _no_times,
     "alone-compacted": _alone_compacted,
     "emptied-even": _emptied_even,
-    "emptied-and-trimmed": _emptied_and_trimmed,
     "emptied-of-hot": _emptied_of_hot,
-    "emptied-of-hot-late": _emptied_of_hot_late,
     "replayed": _replay_hot_partition,
     "replayed-compacted": _replayed_compacted,
-    "late-key": _late_key,
 }
+"""Simulated logs lose records, and have times that mislead, in more ways."""
 
 
 def make_scenes(servers: str, names: Iterable[str]) -> dict[str, Topic]:

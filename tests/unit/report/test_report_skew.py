@@ -61,14 +61,6 @@ def table(text: str, header: str) -> list[list[str]]:
 # --- what is said ----------------------------------------------------------------------------------
 
 
-def test_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
-    made = samples.failing(samples.hot())
-    shown = lines(made, width=None)
-    assert shown[-len(made.advice) :] == [f"  Advice: {item}" for item in made.advice]
-    text = markdown(made)
-    assert text.index(made.advice[0].split()[0]) < text.index("- Read:") < text.index("| Partition |")
-
-
 def test_reason_is_reported_once_and_not_lost() -> None:
     judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
     assert "  Policy: nobody can tell." in lines(judged)
@@ -184,13 +176,6 @@ def test_lines_fit_the_terminal_and_a_percent_sign_stays_with_its_number(width: 
     for line in lines(*topics, width=width):
         assert cell_len(line) <= width, line
         assert not line.strip().startswith("%"), line
-
-
-def test_one_partition_has_one_full_bar() -> None:
-    shown = lines(samples.topic("one.v1", [1], population=5, read=5, keys=1))
-    row = next(line for line in shown if line.strip().startswith("0 "))
-    assert row.split()[:3] == ["0", "100", "%"]
-    assert row.endswith(MARK)
 
 
 def test_nothing_is_shown_as_nan() -> None:

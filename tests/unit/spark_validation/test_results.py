@@ -27,6 +27,7 @@ from spark_validation.results import (
     from_document,
     to_json,
 )
+from tests.support.plans.strategies import examples
 from tests.support.skew.analysis import scene
 from tests.support.skew.scenes import build_result, empty, hot, report, what_if
 
@@ -123,6 +124,7 @@ def field(kind: str, name: str, hint: Any) -> st.SearchStrategy[Any]:
     return st.integers(1, 1000) if schema.get("minimum") else draw_of_type(hint)
 
 
+@examples(0.5)
 @given(draw_of_type(SkewReport))
 def test_whatever_the_dataclasses_can_hold_fits_and_comes_back_equal(one: SkewReport) -> None:
     document = plain(one)

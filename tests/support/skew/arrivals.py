@@ -20,15 +20,7 @@ from confluent_kafka.admin import ResourceType
 from spark_validation.hashing import PARTITIONERS, Keys
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.clusters.topics import alter_configs, delete_records
-from tests.support.skew.producers import (
-    BY_PARTITIONER,
-    Key,
-    add_partitions,
-    create_topic,
-    messages,
-    name_keys,
-    producer,
-)
+from tests.support.skew.producers import BY_PARTITIONER, Key, create_topic, messages, name_keys, producer
 
 PROPERTIES = {
     "log.retention.check.interval.ms": "500",
@@ -118,13 +110,8 @@ class Topic:
     ) -> None:
         """Produce a record for each key, evenly over the last hours unless times are given.
 
-        Args:
-            keys: In the order of production.
-            times: When each record is written; also its timestamp, unless `stamps` has another one.
-            sizes: The bytes of the values of keys.
-            batch: The most records that are sent together.
-            stamps: The timestamps.
-            partitions: Where each record goes; the partitioner decides unless given.
+        `stamps` are the timestamps, where these are other times; the partitioner decides unless partitions
+        are given. `sizes` are the bytes of the values of keys, and `batch` the most records sent together.
         """
         at = [*islice(times if times is not None else spread_over_hours(len(keys)), len(keys))]
         values = {key: b"v" * size for key, size in (sizes or {}).items()}
@@ -258,70 +245,24 @@ def _transactions_trimmed(topic: Topic) -> None:
     """A hot key of constant share; markers after every four hundred records."""
     topic.create()
     keys = mix_in_hot_key(even_keys(topic.random, 30_000), topic.random, 0.3)
-    _write_in_transactions(topic, keys, lambda _: False)
+    _write_in_transactions(topic, keys, 400)
     topic.record()
     topic.trim_to(round(0.8 * min(topic.written.counts(None, PARTITIONS))))
 
 
 def _write_in_transactions(
-    topic: Topic,
-    keys: Sequence[Key],
-    fails: Callable[[int], bool],
-    size: int = 400,
-    times: Sequence[int] | None = None,
-    value: bytes = _VALUE,
+    topic: Topic, keys: Sequence[Key], size: int, times: Iterator[int] | None = None
 ) -> None:
     """Records have the producer's own times, unless some are given; markers have the broker's."""
-    at = repeat(0) if times is None else iter(times)
+    at = times or repeat(0)
     client = producer(topic.servers, **{"transactional.id": topic.name})
     client.init_transactions(TIMEOUT_S)
-    for number, some in enumerate(_split_into_batches(keys, size)):
+    for start in range(0, len(keys), size):
         client.begin_transaction()
-        for key in some:
-            client.produce(topic.name, value, key, timestamp=next(at))
+        for key in keys[start : start + size]:
+            client.produce(topic.name, _VALUE, key, timestamp=next(at))
         assert client.flush(TIMEOUT_S) == 0
-        if fails(number):
-            client.abort_transaction(TIMEOUT_S)
-        else:
-            client.commit_transaction(TIMEOUT_S)
-
-
-def _split_into_batches(keys: Sequence[Key], size: int) -> Iterator[Sequence[Key]]:
-    return (keys[start : start + size] for start in range(0, len(keys), size))
-
-
-def _added_hot(topic: Topic) -> None:
-    """Partitions are added when two thirds are written."""
-    topic.create(6)
-    keys = mix_in_hot_key(even_keys(topic.random), topic.random, 0.3)
-    times = list(spread_over_hours(RECORDS))
-    topic.send(keys[: RECORDS * 2 // 3], times[: RECORDS * 2 // 3])
-    add_partitions(topic.servers, topic.name, PARTITIONS)
-    topic.partitions = PARTITIONS
-    topic.send(keys[RECORDS * 2 // 3 :], times[RECORDS * 2 // 3 :])
-    topic.record()
-
-
-def _markers(topic: Topic) -> None:
-    """Keys are even, but those of one partition are written in transactions of one record each."""
-    topic.create(4)
-    client = producer(topic.servers, **{"transactional.id": topic.name})
-    client.init_transactions(TIMEOUT_S)
-    keys = even_keys(topic.random, 1_600)
-    for number in (1, 2, 3, 0):  # in another order the last ones would look added
-        own = keys[number * 400 : (number + 1) * 400]
-        for some in _split_into_batches(own, 1 if number == 0 else 400):
-            client.begin_transaction()
-            for key in some:
-                client.produce(topic.name, _VALUE, key, number)
-            client.commit_transaction(TIMEOUT_S)
-    topic.record()
-
-
-def _markers_compacted(topic: Topic) -> None:
-    """The same in a topic that is compacted from now on."""
-    _markers(topic)
-    topic.alter(cleanup_policy="compact")
+        client.commit_transaction(TIMEOUT_S)
 
 
 def _bytes_trimmed(topic: Topic) -> None:
@@ -391,15 +332,6 @@ def _append_time(topic: Topic) -> None:
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
 
 
-def _no_times(topic: Topic) -> None:
-    """Records have no times; the hot partition is trimmed."""
-    topic.create()
-    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY), topic.random, 0.3)
-    topic.send(keys, spread_over_hours(IN_DAY, DAY_MS), stamps=[-1] * IN_DAY)
-    topic.record()
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
-
-
 def _alone_compacted(topic: Topic) -> None:
     """The key of two fifths of the records is alone on a partition, of which compaction leaves the last."""
     topic.create(segment_ms=str(30 * 60_000))
@@ -434,30 +366,13 @@ def _emptied_of_hot(topic: Topic) -> None:
     topic.trim({counts.index(max(counts)): 0})
 
 
-def _replay(
-    topic: Topic, share: float, fails: Callable[[int], bool] = lambda _: False, value: bytes = _VALUE
-) -> None:
-    """Transactions of a hundred records with times of a day; their markers have the present time."""
-    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY, 2_000), topic.random, share)
-    _write_in_transactions(
-        topic, keys, fails, size=100, times=[*spread_over_hours(IN_DAY, DAY_MS)], value=value
-    )
-    topic.record()
-
-
 def _replay_hot_partition(topic: Topic) -> None:
-    """The hot partition is trimmed to the size of the others."""
+    """Transactions with times of a day, whose markers have the present time; the hot partition is trimmed."""
     topic.create()
-    _replay(topic, 0.15)
+    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY, 2_000), topic.random, 0.15)
+    _write_in_transactions(topic, keys, 100, spread_over_hours(IN_DAY, DAY_MS))
+    topic.record()
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
-
-
-def _replayed_compacted(topic: Topic) -> None:
-    """Two of five transactions of a compacted topic are aborted."""
-    topic.create(segment_bytes=str(2**20))
-    _replay(topic, 0.13, lambda number: number % 5 < 2, b"v" * 800)
-    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
-    eventually(topic.count_remaining, lambda left: left < IN_DAY // 4)
 
 
 Make: TypeAlias = Callable[[Topic], None]
@@ -469,24 +384,19 @@ SCENES: Mapping[str, Make] = {
     "compacted-clean": _compacted_clean,
     "bytes-trimmed": _bytes_trimmed,
     "transactions-trimmed": _transactions_trimmed,
-    "added-hot": _added_hot,
-    "markers": _markers,
-    "markers-compacted": _markers_compacted,
     "ahead-inside": _ahead_inside,
     "lagging": _lagging,
     "append-time": _append_time,
-    "no-times": _no_times,
     "alone-compacted": _alone_compacted,
     "emptied-even": _emptied_even,
     "emptied-of-hot": _emptied_of_hot,
     "replayed": _replay_hot_partition,
-    "replayed-compacted": _replayed_compacted,
 }
-"""Simulated logs lose records, and have times that mislead, in more ways."""
+"""One way in which a log loses records, or its times mislead, each; simulated logs do it in more ways."""
 
 
-def make_scenes(servers: str, names: Iterable[str]) -> dict[str, Topic]:
-    """Make the topics of scenes, by their names."""
+def make_scenes(servers: str) -> dict[str, Topic]:
+    """Make the topics of all scenes."""
 
     def build_topic(name: str) -> Topic:
         topic = Topic(servers, name, np.random.default_rng([*name.encode()]))
@@ -494,4 +404,4 @@ def make_scenes(servers: str, names: Iterable[str]) -> dict[str, Topic]:
         return topic
 
     with ThreadPoolExecutor(3) as pool:
-        return {topic.name: topic for topic in pool.map(build_topic, names)}
+        return {topic.name: topic for topic in pool.map(build_topic, SCENES)}

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import indent
@@ -144,28 +145,33 @@ def tombstone(name: str) -> tuple[MemoryCluster, Desired]:
     return build_cluster_with_offsets(name), Desired(group(name), None, Intent())
 
 
-@hostile
-def test_remedy_of_a_deletion(name: str) -> None:
-    remedy = judge_delete(group(name), {"offsets.a:0": 5}, Facts("c")).remedy
-    assert remedy is not None
-    assert name in words_of(remedy)
-
-
-@hostile
-def test_way_back_of_an_offset(name: str) -> None:
+def reverse_offset(name: str) -> str:
     story = Story()
     change = story.add("update", name, {"offsets.a:2": (41, 7)}, kind="ConsumerGroup")
     (reason,) = plan_reversal([change], story.entries, {}).refused
-    assert name in words_of(reason)
+    return reason
 
 
-@hostile
-def test_suggestion_of_a_rule(name: str) -> None:
+def check_rules(name: str) -> str | None:
     desired = Desired(group(name), {}, Intent(spec={"topics": ["a"]}))
     observed = build_cluster_with_offsets(name).observe([group(name), topic("a")]).resources
     scene = rules.RuleContext((desired,), live=observed)
     (found,) = [item for item in rules.check(scene, {}, (rules.Stage.CHANGES,)) if item.code == "KF406"]
-    assert name in words_of(str(found.suggestion))
+    return found.suggestion
+
+
+@hostile
+@pytest.mark.parametrize(
+    "advise",
+    [
+        lambda name: judge_delete(group(name), {"offsets.a:0": 5}, Facts("c")).remedy,
+        reverse_offset,
+        check_rules,
+    ],
+    ids=["deletion", "reversal", "rule"],
+)
+def test_advice_names_the_group_in_its_command(advise: Callable[[str], str | None], name: str) -> None:
+    assert name in words_of(str(advise(name)))
 
 
 def deletion(name: str) -> Plan:

@@ -148,7 +148,7 @@ def test_no_split_is_advised_where_none_helps() -> None:
 
 def hot_by_records_and_bytes(share: float, byte_share: float) -> SimulatedTopic:
     """One key has a share of the records, and another one of the bytes."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     codes = random.integers(2, KEYS, 48_000)
     at_random = random.random(len(codes))
     codes[at_random < share] = 0

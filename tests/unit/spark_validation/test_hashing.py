@@ -65,11 +65,6 @@ def test_slice_of_an_arrow_array_is_read_in_its_place(keys: list[bytes | None], 
     assert murmur2(found).tolist() == murmur2(Keys.from_list(expected)).tolist()
 
 
-def test_no_keys_have_no_hashes() -> None:
-    for nothing in (Keys.from_list([]), Keys.from_arrow(pa.array([], pa.binary()))):
-        assert [len(of(nothing)) for of in PARTITIONERS.values()] == [0] * len(PARTITIONERS)
-
-
 def test_bytes_of_an_arrow_array_are_not_copied() -> None:
     array = pa.array([b"one", b"two"], pa.binary())
     data = Keys.from_arrow(array).data

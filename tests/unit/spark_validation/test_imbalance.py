@@ -17,9 +17,8 @@ from spark_validation.imbalance import (
     measure_imbalance,
     redundancy,
 )
-from spark_validation.intervals import ReplicatedTotals, Weighting
+from spark_validation.intervals import ReplicatedTotals
 from spark_validation.results import Estimate, Imbalance
-from tests.support.skew.simulation import add_sizes, draw_sample, uniform
 
 
 def build_read_totals(*totals: float) -> ReplicatedTotals:
@@ -57,20 +56,6 @@ def test_nothing_has_no_spread() -> None:
         getattr(measure_imbalance(build_read_totals(0, 0)), field.name) for field in fields(Imbalance)
     } == {Estimate.exact(0.0)}
     assert max_mean_ratio(build_read_totals(0, 0)) == Estimate.exact(0.0)
-
-
-def test_records_of_partitions_are_known_from_offsets_even_in_a_sample() -> None:
-    topic = uniform(60_000)
-    counts, plan, _ = draw_sample(topic, records=6_000)
-    found = measure_imbalance(Weighting.from_plan(plan).estimate_partitions(counts.records))
-    assert found.max_mean_ratio.value == pytest.approx(topic.ratio())
-    assert found.max_mean_ratio.low == found.max_mean_ratio.high == found.max_mean_ratio.value
-
-
-def test_bytes_of_partitions_are_estimated() -> None:
-    counts, plan, _ = draw_sample(add_sizes(uniform(60_000)), records=6_000)
-    found = measure_imbalance(Weighting.from_plan(plan).estimate_partitions(counts.bytes))
-    assert found.max_mean_ratio.low < found.max_mean_ratio.value < found.max_mean_ratio.high
 
 
 @given(

@@ -197,18 +197,6 @@ def test_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: 
 # --- key counts survive the way from a reducer to the driver ------------------------------------------
 
 
-def test_empty_counts_can_be_packed() -> None:
-    layout = CountsLayout(3, 4, (1.0,) * 3, (True,) * 3, (6,))
-    assert_same(unpack(pack(KeyCounts.empty(layout)), layout), KeyCounts.empty(layout))
-
-
-def test_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
-    records = [Record(0, 0, b"", 1, 1)]
-    for shown, key in ((True, b""), (False, None)):
-        layout = CountsLayout(1, 1, (1.0,), (True,), keep_keys=shown)
-        assert unpack(pack(count(batches(records), layout)), layout).hot[0].key == key
-
-
 def test_pickle_is_not_unpacked() -> None:
     layout = CountsLayout(1, 1, (1.0,), (True,))
     with pytest.raises(ValueError, match="allow_pickle"):

@@ -1,6 +1,6 @@
 """Topics whose keys fall on partitions in a known way, written by real producers, and what a consumer counts.
 
-`make_scenes` fills a broker with some of the scenes.
+`make_scenes` fills a broker with the scenes.
 """
 
 from __future__ import annotations
@@ -345,8 +345,8 @@ SPARSE = ("compacted",)
 
 
 @contextmanager
-def make_scenes(servers: str, names: Iterable[str]) -> Iterator[Mapping[str, Scene]]:
-    """Make the topics of scenes of SCENES, by their names, and remove them at the end."""
+def make_scenes(servers: str) -> Iterator[Mapping[str, Scene]]:
+    """Make the topics of SCENES, by their names, and remove them at the end."""
     prefix = f"skew{uuid.uuid4().hex[:10]}."
 
     def make_scene(name: str) -> Scene:
@@ -358,8 +358,7 @@ def make_scenes(servers: str, names: Iterable[str]) -> Iterator[Mapping[str, Sce
 
     # The broker is waited for most of the time.
     with ThreadPoolExecutor(3) as pool:
-        chosen = [*names]
-        yield dict(zip(chosen, pool.map(make_scene, chosen), strict=True))
+        yield dict(zip(SCENES, pool.map(make_scene, SCENES), strict=True))
     remove_topics(servers, prefix)
 
 

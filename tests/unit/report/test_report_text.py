@@ -79,29 +79,16 @@ def test_consent_that_was_given_is_not_asked_for_again() -> None:
     assert not has_line(lines, "--allow", "retention-cut")
 
 
-def test_long_lists_are_short_unless_verbose_and_report_how_much_is_missing() -> None:
+def test_every_name_and_note_is_listed_if_verbose() -> None:
     plan = Plan(
         "c",
         unmanaged=tuple(topic(f"m{i:03}") for i in range(12)),
         undeclared=tuple(UndeclaredConfig(topic(f"u{i:03}"), "config.k", "1") for i in range(30)),
         unknown=tuple(topic(f"s{i:03}") for i in range(25)),
-        diagnostics=(
-            Diagnostic("KF1", Severity.WARNING, "careful", Location("a.yaml", 2, 3), "do that"),
-            Diagnostic("KF2", Severity.INFO, "by the way"),
-            Diagnostic("KF3", Severity.INFO, "overlooked", None, "do this instead", "TICKET-2"),
-        ),
+        diagnostics=(Diagnostic("KF2", Severity.INFO, "by the way"),),
     )
     short, long = lines_of(plan), lines_of(plan, verbose=True)
-    assert has_line(short, "Topic/m004, … 7 more")
-    assert has_line(short, "… 10 more")
     assert all(has_line(short, str(ref)) for ref in plan.unknown), "somebody has to look after these"
-    assert has_line(short, "warning KF1", "a.yaml:2:3", "careful")
-    assert has_line(short, "do that")
-    assert has_line(short, "waived KF3", "overlooked")
-    assert has_line(short, "because: TICKET-2")
-    assert not has_line(short, "do this instead")
-    assert has_line(short, "Notes: 1")
-    assert not has_line(short, "by the way")
     for ref in (*plan.unmanaged, *plan.unknown, *(u.ref for u in plan.undeclared)):
         assert has_line(long, str(ref))
     assert has_line(long, "by the way")

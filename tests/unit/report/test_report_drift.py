@@ -144,8 +144,9 @@ def test_drift_that_an_apply_would_not_restore_is_always_listed(
 ) -> None:
     """It is held back, or configs are live that nothing declares."""
     names = [f"t{i:03}" for i in range(250)]
+    undeclared: Any = {} if status else {"segment_ms": DAY}
     for name in names:
-        create_topic(memory, name, retention_ms=DAY, **({} if status else {"segment_ms": DAY}))
+        create_topic(memory, name, retention_ms=DAY, **undeclared)
     drift = drift_in(memory, *(declare_topic(name, retention_ms=WEEK) for name in names))
     held = tuple(
         replace(drifted, planned=replace(drifted.planned, status=status or Status.PLANNED, reason="not now"))

@@ -184,9 +184,10 @@ def test_nothing_is_shown_as_nan() -> None:
         assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
 
 
-@pytest.mark.parametrize("padding", ["", "x" * 230, "`|" * 115])
+@pytest.mark.parametrize("padding", ["", "`|" * 115])
 def test_200_topics_fit_and_nothing_is_left_out_unsaid(padding: str) -> None:
-    text = markdown(*(samples.failing(samples.large(f"t{number}.{padding}")) for number in range(200)))
+    large = samples.large()
+    text = markdown(*(samples.failing(replace(large, name=f"t{n}.{padding}")) for n in range(200)))
     assert len(text) <= LIMIT
     noted = re.search(r"^… ([0-9,]+) more topics? left out", text, re.MULTILINE)
     assert len(table(text, "Name")) + (int(noted[1]) if noted else 0) == 200

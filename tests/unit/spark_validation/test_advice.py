@@ -284,6 +284,12 @@ def test_more_partitions_are_called_no_help_only_where_the_key_alone_is_too_much
     assert "1.44 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
 
 
+def test_producers_that_no_partitioner_explains_are_to_be_found() -> None:
+    shares = {"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42}
+    ignoring = replace(scene("mixed partitioners"), partitioners=shares)
+    assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
+
+
 def test_single_useful_member_is_not_many() -> None:
     result = scene("hot key")
     group = GroupResult("g", "range", (MemberShare((0, 1, 2), 0.9), MemberShare((3,), 0.1)), 1.8)

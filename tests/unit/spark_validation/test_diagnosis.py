@@ -458,6 +458,14 @@ def test_another_partitioner_is_found_where_few_keys_are_frequent() -> None:
         assert "repartitioned" not in causes
 
 
+def test_keys_that_producers_ignore_are_mixed() -> None:
+    random = np.random.default_rng(0)
+    codes = random.integers(0, KEYS, 200_000)
+    (ignored,) = analyse_topic(place_codes(codes, random.integers(0, 12, len(codes)), 12), 50_000).causes
+    assert [*facts_of(ignored, MixedFacts).partitioner_shares] == ["other"]
+    assert "No known partitioner explains where the records are" in ignored.evidence
+
+
 @pytest.mark.parametrize("partitions", [2, 3])
 def test_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 200_000)

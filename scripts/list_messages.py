@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkaform.core import errors
+from kafkaform.core.printable import split_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -150,6 +151,10 @@ def find_problems(message: Message) -> Iterator[str]:
         yield "documentation ends with a full stop"
     if sort not in {"template", "text"} and re.search(r"\w[,;:.]?  +(?!\[)\w", text):
         yield "one space is enough"
+    if sort not in {"template", "schema"} and any(
+        "`" in part for part, is_code in split_code(text) if not is_code
+    ):
+        yield "code stands between words: elsewhere it would be broken at its spaces"
 
 
 def main() -> int:

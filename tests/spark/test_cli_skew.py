@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from time import sleep
 
-import numpy as np
 import psutil
 import pytest
 from confluent_kafka import Producer
@@ -17,7 +16,7 @@ from kafkaform.devcluster.cluster import DevCluster
 from tests.support.cli.project import Project, Terminal, kafkaform, plain, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S, Account, eventually
 from tests.support.clusters.topics import make_topic
-from tests.support.skew.producers import SCENES, produce_keys
+from tests.support.skew.producers import produce_keys
 
 KEY = "jane.doe-4711"
 """A key that is personal data, and nothing else is called."""
@@ -90,24 +89,6 @@ def test_whole_way_from_kafka(project: Project, real_cluster: KafkaCluster) -> N
     for name, text in {**everything, "stdout": call.out, "stderr": call.err, "plan": planned.both}.items():
         assert KEY not in text, name
         assert KEY.encode().hex() not in text, name
-
-
-@pytest.mark.nightly("simulations of the same topic run by day")
-@pytest.mark.usefixtures("one_session")
-def test_key_of_every_night_has_its_peak_and_is_not_over(project: Project, kafka: DevCluster) -> None:
-    """The key has 90 % of the records in two of 24 hours of a week, and none at other times."""
-    topic = f"{project.prefix}nights"
-    SCENES["every-night"](kafka.bootstrap_servers, topic, np.random.default_rng(1))
-    # A peak is in multiples of the overall share, of which a sample that meets few nights is unsure.
-    for read, deviation in ((["--records", "all"], 0.1), (["--records", "20000", "--seed", "1"], 0.35)):
-        project.run("skew", topic, *read, "--show-keys", "--out", "a.json")
-        (result,) = json.loads((project.folder / "a.json").read_text())["topics"]
-        (burst,) = (cause for cause in result["causes"] if cause["name"] == "bursty")
-        key = result["hot_keys"][0]
-        assert key["key"] == "nightly"
-        assert key["peak"] == pytest.approx(12, rel=deviation)
-        assert burst["times"] == 7
-        assert "until_ms" not in burst
 
 
 @pytest.mark.usefixtures("one_session")

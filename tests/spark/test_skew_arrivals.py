@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
@@ -23,12 +23,10 @@ from spark_validation.policy import MIN_RECORDS
 from spark_validation.results import TopicResult
 from tests.support.cli.project import Project, run_in_process
 from tests.support.clusters.fixtures import group_clusters
-from tests.support.nightly import has_nightly_tests, select_daily
 from tests.support.skew.arrivals import (
     HOT,
     PARTITIONS,
     PROPERTIES,
-    SCENES,
     Topic,
     even_keys,
     make_scenes,
@@ -40,22 +38,7 @@ pytestmark = pytest.mark.usefixtures("one_session")
 FULL = ("--records", "all")
 SAMPLE = ("--records", "6000", "--seed", "1")
 
-DAILY = {
-    "hot-trimmed",
-    "hot-by-retention",
-    "even-trimmed",
-    "even-by-time",
-    "compacted-clean",
-    "bytes-trimmed",
-    "transactions-trimmed",
-    "ahead-inside",
-    "lagging",
-    "alone-compacted",
-    "emptied-even",
-    "emptied-of-hot",
-    "replayed",
-}
-"""One scene for each way in which a log loses records or its times mislead, and those that a test names."""
+FULL_AND_SAMPLE = pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
 
 
 @dataclass(frozen=True)
@@ -75,7 +58,7 @@ class Expected:
     says: str = ""
 
 
-EVEN, UNEVEN, LITTLE = "even", "uneven", "too little data"
+EVEN, UNEVEN = "even", "uneven"
 HOT_KEYS = ("hot_keys",)
 
 TABLE: Mapping[str, Expected] = {
@@ -84,53 +67,20 @@ TABLE: Mapping[str, Expected] = {
     "even-trimmed": Expected(EVEN, says="KF510"),
     # The broker goes on removing records.
     "even-by-time": Expected(EVEN, near=0.02),
-    "compacted-dirty": Expected(UNEVEN, HOT_KEYS, says="Older records have been removed"),
     "compacted-clean": Expected(UNEVEN, ("unknown", "mixed_partitioners"), says="--watch 10m"),
-    "compact-delete": Expected(UNEVEN, HOT_KEYS),
-    "many-partitions": Expected(EVEN),
-    "little": Expected(LITTLE, ("too_little_data",)),
     "bytes-trimmed": Expected(UNEVEN, HOT_KEYS, says="% of the bytes"),
-    "transactions": Expected(UNEVEN, HOT_KEYS, near=0.01),
     # The time of a marker is later than that of the records before it, by which the period has a few more.
     "transactions-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.1),
-    "aborted": Expected(EVEN, near=0.25),
-    "added-hot": Expected(UNEVEN, ("repartitioned", "hot_keys")),
-    "late-trimmed": Expected(UNEVEN, HOT_KEYS),
-    # The records of the period are read, and half of those around its start are in order.
-    "future-trimmed": Expected(EVEN, near=0.03),
-    "future-hot-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.03),
-    "emptied": Expected(EVEN, says="partition 3 keeps next to none"),
-    "emptied-hot": Expected(UNEVEN, ("unknown",), says="--watch 10m"),
-    # As many markers as records in one partition: only records are counted.
-    "markers": Expected(EVEN, ("mixed_partitioners",), near=0.05),
-    # Of a compacted log, only offsets are: with its markers, the ratio is up to twice the truth.
-    "markers-compacted": Expected(
-        UNEVEN, ("mixed_partitioners", "unknown"), near=1.0, says="Transactions write to this topic"
-    ),
-    "late-hot-trimmed": Expected(UNEVEN, HOT_KEYS),
     "ahead-inside": Expected(EVEN),
-    "ahead-often": Expected(UNEVEN, HOT_KEYS),
-    "ahead-trimmed": Expected(UNEVEN, HOT_KEYS, near=0.03),
-    "behind-trimmed": Expected(EVEN),
     "lagging": Expected(UNEVEN, HOT_KEYS, near=0.05),
     "append-time": Expected(UNEVEN, HOT_KEYS),
-    "no-times": Expected(UNEVEN, HOT_KEYS, says="have no times"),
     "alone-compacted": Expected(UNEVEN, ("unknown",), says="compaction has removed them"),
     "emptied-even": Expected(EVEN, says="no record of 11 partitions can be read"),
-    "emptied-and-trimmed": Expected(EVEN, says="no record of 11 partitions can be read"),
     "emptied-of-hot": Expected(UNEVEN, ("unknown",), says="no record of partition 6 can be read"),
-    "emptied-of-hot-late": Expected(UNEVEN, ("unknown",), near=0.001, says="no record of partition 6"),
     "replayed": Expected(UNEVEN, HOT_KEYS, near=0.03),
-    "replayed-compacted": Expected(UNEVEN, ("unknown",), near=1.0, says="Transactions write to this topic"),
-    "late-key": Expected(UNEVEN, HOT_KEYS),
 }
 """Besides, `test_recent_periods_are_known_or_withheld` has the last hour and day of each."""
 WITH_HOT_KEY = [name for name, row in TABLE.items() if "hot_keys" in row.causes]
-
-
-def select_scenes(names: Collection[str]) -> list[Any]:
-    """Return scenes as parameters."""
-    return select_daily(names, DAILY & {*names}, "more ways to lose records")
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +90,9 @@ def servers() -> str:
 
 
 @pytest.fixture(scope="module")
-def scenes(servers: str, request: pytest.FixtureRequest) -> Mapping[str, Topic]:
-    """The scenes of the tests that run, by their names."""
-    return make_scenes(servers, SCENES if has_nightly_tests(request) else sorted(DAILY))
+def scenes(servers: str) -> Mapping[str, Topic]:
+    """The scenes by their names."""
+    return make_scenes(servers)
 
 
 @pytest.fixture(scope="module")
@@ -160,12 +110,8 @@ def measured(servers: str, scenes: Mapping[str, Topic], tmp_path_factory: pytest
     return index_results
 
 
-def test_every_scene_has_its_row() -> None:
-    assert TABLE.keys() == SCENES.keys()
-
-
-@pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", select_scenes(TABLE))
+@FULL_AND_SAMPLE
+@pytest.mark.parametrize("scene", TABLE)
 def test_verdict_is_about_what_was_written(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
@@ -190,8 +136,8 @@ def test_verdict_is_about_what_was_written(
     assert expected.says in output
 
 
-@pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", select_scenes(TABLE))
+@FULL_AND_SAMPLE
+@pytest.mark.parametrize("scene", TABLE)
 def test_recent_periods_are_known_or_withheld(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
@@ -208,17 +154,15 @@ def test_recent_periods_are_known_or_withheld(
         assert estimate.low / 1.03 <= truth <= estimate.high * 1.03
 
 
-@pytest.mark.parametrize("options", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", select_scenes(WITH_HOT_KEY))
+@FULL_AND_SAMPLE
+@pytest.mark.parametrize("scene", WITH_HOT_KEY)
 def test_share_of_the_hot_key_is_of_all_written(
     measured: Any, scenes: Mapping[str, Topic], scene: str, options: tuple[str, ...]
 ) -> None:
     """Of a compacted log, only the newest part can be read: it stands for the whole."""
     result, topic = measured(options)[scene], scenes[scene]
-    since = None if "added" in scene else result.sample.since_ms
     by_bytes = scene.startswith("bytes")
-    of = topic.written.byte_share if by_bytes else topic.written.share
-    truth = of(HOT, since, topic.partitions)
+    truth = topic.written.share(HOT, result.sample.since_ms, topic.partitions, by_bytes=by_bytes)
     key = max(result.hot_keys, key=lambda key: key.byte_share.value if by_bytes else key.share.value)
     found = key.byte_share if by_bytes else key.share
     assert found.value == pytest.approx(truth, rel=0.1)

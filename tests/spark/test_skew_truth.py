@@ -6,11 +6,9 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,10 +16,8 @@ from kafkaform.devcluster.cluster import DevCluster
 from spark_validation.errors import SkewError
 from spark_validation.figures import ratio
 from spark_validation.job import JobSettings, TopicRequest, run_topics
-from spark_validation.results import Estimate, RepartitionFacts, SkewLimits, TopicResult, WhatIf
-from tests.support.nightly import has_nightly_tests, select_daily
+from spark_validation.results import Estimate, RepartitionFacts, SkewLimits, TopicResult
 from tests.support.skew.producers import (
-    BY_PARTITIONER,
     PARTITIONS,
     RECORDS,
     SPARSE,
@@ -36,101 +32,30 @@ from tests.support.skew.producers import (
 )
 
 SAMPLE = JobSettings(records=20_000, seed=1, show_keys=True, what_if=(24,))
-OTHER_SAMPLE = JobSettings(records=20_000, seed=2, show_keys=True, what_if=(24,))
-"""Of the scenes FREQUENT."""
 FULL = JobSettings(full=True, show_keys=True, what_if=(24,))
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A row of the table: what is said of a scene, of all of it and of a sample.
-
-    Attributes:
-        causes: Their names, the diagnosis first.
-        says: Regular expressions that are found in the evidence or the advice.
-        never: Regular expressions that are not.
-        withheld: Found in the reason why other partition counts are not predicted; empty where they are.
-    """
-
-    causes: tuple[str, ...]
-    says: tuple[str, ...] = ()
-    never: tuple[str, ...] = ()
-    withheld: str = ""
-
-
-CHANGE_CLIENTS = r"Set `partitioner=|Configure a murmur2|Find the producers"
-"""Advice to change a producer."""
-MANY_SALTS = r"\d{3,} salts|into \d{3,}"
-
-UNKNOWN = "no known partitioner|unknown partitioner"
-
-TABLE: Mapping[str, Expected] = {
-    "uniform": Expected(("balanced",)),
-    "aborted": Expected(("balanced",)),
-    "compacted": Expected(("balanced",)),
-    "zipf-1.1": Expected(("hot_keys",), never=(MANY_SALTS,)),
-    "hot": Expected(("hot_keys",), (r"split key 7f5d1618e7d2 into \d salts",)),
-    "empty-key": Expected(("hot_keys",), ("The empty key",), ("e3b0c44298fc",)),
-    "bursty": Expected(("bursty", "hot_keys"), ("57d59e28722d",)),
-    "late-5": Expected(("bursty", "hot_keys"), ("089001a35679",)),
-    "few": Expected(("few_keys",), ("10 distinct keys are too few for 12 partitions",)),
-    "null": Expected(
-        ("null_keys",), (r"[34]\d(\.\d)? % of the records have no key",), withheld="cannot be predicted"
-    ),
-    "mixed": Expected(("mixed_partitioners",), ("murmur2", "CRC32", "Set `partitioner=murmur2_random`")),
-    "prefix": Expected(
-        ("mixed_partitioners",), ("own partitioner|choose partitions themselves",), withheld=UNKNOWN
-    ),
-    "strays": Expected(("mixed_partitioners",), (r"\bpartition 0\b",), withheld=UNKNOWN),
-    "repartitioned": Expected(("repartitioned",), ("murmur2", r"with 6\b"), (CHANGE_CLIENTS,)),
-    "crc32-split": Expected(
-        ("repartitioned", "hot_keys"),
-        ("CRC32", r"with 6\b", r"split key 8e221139e157 into \d salts"),
-        (CHANGE_CLIENTS, UNKNOWN),
-    ),
-    "began": Expected(("hot_keys",), (r"began about .* UTC and has a share of (29\.|30)", r"into \d salts")),
-    "ended": Expected(("hot_keys",), (r"ended about .* UTC and has a share of 0",), (r"into \d+ salts",)),
-    "comes-back": Expected(("mixed_partitioners",), ("CRC32",), ("ended",)),
-    "longs": Expected(("hot_keys",), never=(r"#\d",)),
-    "large-records": Expected(
-        ("hot_keys",), (r"into 5 salts .* and key 403b8dc9df0d into 3", "by records and 1.4")
-    ),
-    "unique": Expected(("balanced",)),
-    "nulls-by-choice": Expected(
-        ("null_keys",), ("partition 0",), ("keyed: false",), withheld="cannot be predicted"
-    ),
+CAUSES: Mapping[str, tuple[str, ...]] = {
+    "uniform": ("balanced",),
+    "compacted": ("balanced",),
+    "zipf-1.1": ("hot_keys",),
+    "hot": ("hot_keys",),
+    "late-5": ("bursty", "hot_keys"),
+    "null": ("null_keys",),
+    "mixed": ("mixed_partitioners",),
+    "repartitioned": ("repartitioned",),
+    "crc32-split": ("repartitioned", "hot_keys"),
 }
-
-
-def mismatches(expected: Expected, result: TopicResult) -> list[str]:
-    """Return where a result is not as expected, in words."""
-    text = " ".join([*(cause.evidence for cause in result.causes), *result.advice])
-    causes = tuple(cause.name for cause in result.causes)
-    found = [] if causes == expected.causes else [f"the causes are {causes}"]
-    found += [f"{words!r} is not said" for words in expected.says if not re.search(words, text)]
-    found += [f"{words!r} is said" for words in expected.never if re.search(words, text)]
-    reason = result.what_if_withheld or ""
-    if bool(result.what_if) == bool(expected.withheld) or not re.search(expected.withheld, reason):
-        found.append(f"{len(result.what_if)} counts are predicted, and withheld for: {reason!r}")
-    return [*found, text] if found else []
-
-
-DAILY = {"uniform", "zipf-1.1", "hot", "null", "mixed", "repartitioned", "crc32-split", "late-5", "compacted"}
-"""The scenes that a test names, and one of each of the other causes."""
-BY_DAY_AND_NIGHT = select_daily(TABLE, DAILY, "simulations have these causes by day")
-ANOTHER_SAMPLE = pytest.mark.nightly("another sample of each; intervals of simulated samples run by day")
-FREQUENT = ("zipf-1.1", "hot", "few", "bursty")
-"""Scenes with keys that have far more than their share."""
+"""The causes of each scene, the diagnosis first; simulations have more, with their evidence and advice."""
+EACH_SCENE = pytest.mark.parametrize("scene", CAUSES)
+FULL_AND_SAMPLE = pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
 
 
 Analysed: TypeAlias = "Callable[[str, JobSettings], TopicResult]"
 
 
 @pytest.fixture(scope="module")
-def skewed(kafka: DevCluster, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Scene]]:
-    """The scenes of the tests that run, by their names."""
-    names = TABLE if has_nightly_tests(request) else sorted(DAILY)
-    with make_scenes(kafka.bootstrap_servers, names) as scenes:
+def skewed(kafka: DevCluster) -> Iterator[Mapping[str, Scene]]:
+    """The scenes by their names."""
+    with make_scenes(kafka.bootstrap_servers) as scenes:
         yield scenes
 
 
@@ -141,7 +66,7 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
 
     @cache
     def results(settings: JobSettings) -> Mapping[str, TopicResult | SkewError]:
-        topics = [skewed[name].topic for name in (FREQUENT if settings is OTHER_SAMPLE else skewed)]
+        topics = [scene.topic for scene in skewed.values()]
         requests = [TopicRequest(topic, spans(servers, topic, PARTITIONS), SkewLimits()) for topic in topics]
         return run_topics(spark, requests, {"bootstrap.servers": servers}, settings)
 
@@ -153,31 +78,23 @@ def analysed(spark: SparkSession, kafka: DevCluster, skewed: Mapping[str, Scene]
     return get_result
 
 
-@pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
-def test_each_scene_gets_its_causes_and_advice(analysed: Analysed, scene: str, settings: JobSettings) -> None:
-    assert mismatches(TABLE[scene], analysed(scene, settings)) == []
+@FULL_AND_SAMPLE
+@EACH_SCENE
+def test_scene_gets_its_causes(analysed: Analysed, scene: str, settings: JobSettings) -> None:
+    result = analysed(scene, settings)
+    assert tuple(cause.name for cause in result.causes) == CAUSES[scene]
+    assert bool(result.what_if) is (scene != "null")
+    assert result.sample.mode == ("full" if settings.full else "sample")
+    assert settings.full or 15_000 < result.sample.records < 25_000
 
 
-@pytest.mark.parametrize("settings", [FULL, SAMPLE], ids=["full", "sample"])
-@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
-def test_as_much_is_read_as_was_asked_for(
-    analysed: Analysed, skewed: Mapping[str, Scene], scene: str, settings: JobSettings
-) -> None:
-    sample, truth = analysed(scene, settings).sample, skewed[scene].truth
-    assert sample.mode == ("full" if settings.full else "sample")
-    if settings.full:
-        assert sample.records == truth.records.total()
-    else:
-        assert 15_000 < sample.records < 25_000
-
-
-@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
+@EACH_SCENE
 def test_full_count_is_that_of_a_consumer(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
     result, truth = analysed(scene, FULL), skewed[scene].truth
     total = truth.records.total()
+    assert result.sample.records == total
     for partition in result.partitions:
         number = partition.partition
         assert partition.log_records == partition.end_offset - partition.start_offset
@@ -193,7 +110,7 @@ def test_full_count_is_that_of_a_consumer(
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
 
 
-@pytest.mark.parametrize("scene", BY_DAY_AND_NIGHT)
+@EACH_SCENE
 def test_full_count_has_the_most_frequent_keys(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
@@ -224,7 +141,7 @@ def test_shares_of_partitioners_are_those_of_the_producers(analysed: Analysed) -
             assert shares[name] == pytest.approx(0.5 + 0.5 / PARTITIONS, abs=near)
 
 
-@pytest.mark.parametrize("scene", [row for row in BY_DAY_AND_NIGHT if row.values[0] not in SPARSE])
+@pytest.mark.parametrize("scene", [name for name in CAUSES if name not in SPARSE])
 def test_sample_knows_the_records_of_partitions(
     analysed: Analysed, skewed: Mapping[str, Scene], scene: str
 ) -> None:
@@ -233,36 +150,6 @@ def test_sample_knows_the_records_of_partitions(
     for partition in result.partitions:
         assert partition.records.value == pytest.approx(truth.records[partition.partition])
     assert result.by_records.max_mean_ratio.value == pytest.approx(truth.max_mean_ratio)
-
-
-@ANOTHER_SAMPLE
-def test_intervals_of_samples_cover_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
-    """At least nine of ten; how often they do over hundreds of draws is simulated elsewhere."""
-    covers = []
-    for scene, settings in itertools.product(FREQUENT, (SAMPLE, OTHER_SAMPLE)):
-        result, truth = analysed(scene, settings), skewed[scene].truth
-        shares = {hot.key: hot.share for hot in result.hot_keys}
-        for key, records in truth.of_keys.most_common(3):
-            if records < RECORDS / 100:
-                continue
-            share = shares[key.decode()]
-            assert share.high - share.low < 0.2
-            covers.append(share.low <= records / RECORDS <= share.high)
-        covers.append(result.distinct_keys.low <= len(truth.keys) <= result.distinct_keys.high)
-        for partition in result.partitions:
-            size = partition.bytes
-            covers.append(size.low - 1e-6 <= truth.sizes[partition.partition] <= size.high + 1e-6)
-    assert np.mean(covers) >= 0.9
-
-
-@ANOTHER_SAMPLE
-def test_hot_key_is_within_its_interval(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
-    truth = skewed["hot"].truth.of_keys[b"hot"] / RECORDS
-    for settings in (SAMPLE, OTHER_SAMPLE):
-        hot = analysed("hot", settings).hot_keys[0]
-        assert hot.key == "hot"
-        assert hot.share.low <= truth <= hot.share.high
-        assert hot.share.high - hot.share.low < 0.05
 
 
 def test_share_without_a_key_is_near_the_truth(analysed: Analysed, skewed: Mapping[str, Scene]) -> None:
@@ -301,44 +188,29 @@ def test_predictions_are_what_producers_then_do(
     ratio, byte_ratio = (max(n.values()) * 24 / n.total() for n in (then.records, then.sizes))
     newest = newest_partitions(servers, scene.topic)
     moved = [key for key in then.keys if newest[key] not in then.keys[key]]
-    predicted = prediction(analysed(name, FULL), 24)
+    predicted, sampled = (
+        next(case for case in analysed(name, settings).what_if if case.partitions == 24)
+        for settings in (FULL, SAMPLE)
+    )
     assert predicted.max_mean_ratio.value == pytest.approx(ratio, rel=near)
     assert predicted.byte_max_mean_ratio.value == pytest.approx(byte_ratio, rel=near)
     assert predicted.keys_moved == pytest.approx(len(moved) / len(then.keys), rel=near)
     assert predicted.records_moved.value == pytest.approx(
         sum(then.keys[key].total() for key in moved) / RECORDS, rel=near
     )
-    sampled = prediction(analysed(name, SAMPLE), 24)
+
     assert sampled.max_mean_ratio.low <= ratio <= sampled.max_mean_ratio.high
     assert sampled.byte_max_mean_ratio.low <= byte_ratio <= sampled.byte_max_mean_ratio.high
 
 
-AT_NIGHT = pytest.mark.nightly("simulations carry out the same advice by day")
-
-
-@pytest.mark.parametrize(
-    ("name", "partitioner", "near"),
-    [
-        ("hot", "murmur2_random", 0.006),
-        ("crc32-split", "consistent", 0.006),
-        pytest.param("began", "murmur2_random", 0.03, marks=AT_NIGHT),
-        pytest.param("large-records", "murmur2_random", 0.006, marks=AT_NIGHT),
-    ],
-)
+@pytest.mark.parametrize(("name", "partitioner"), [("hot", "murmur2_random"), ("crc32-split", "consistent")])
 def test_salts_give_the_promised_ratio(
-    analysed: Analysed,
-    skewed: Mapping[str, Scene],
-    kafka: DevCluster,
-    name: str,
-    partitioner: str,
-    near: float,
+    analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster, name: str, partitioner: str
 ) -> None:
     scene, servers = skewed[name], kafka.bootstrap_servers
     result = analysed(name, FULL)
     advice = next(sentence for sentence in result.advice if "suffixes" in sentence)
-    promised = re.search(
-        r"the fullest then has ([0-9.]+) times the mean(?: by records and ([0-9.]+))?", advice
-    )
+    promised = re.search(r"the fullest then has ([0-9.]+) times the mean", advice)
     assert promised is not None
     suffixes = {
         digest: itertools.cycle(re.findall(r"#\d+", listed))
@@ -350,43 +222,12 @@ def test_salts_give_the_promised_ratio(
         salts = suffixes.get(hashlib.sha256(key).hexdigest()[:12])
         return key + next(salts).encode() if salts else key
 
-    counts = scene.truth.of_keys
-    if name == "began":  # what is written now has twice its share
-        counts[b"began"] = round((counts.total() - counts[b"began"]) * 0.3 / 0.7)
-    keys = [*map(salt_key, counts.elements())]
-    sizes = (1_600 if key.startswith(b"large") else 40 for key in keys) if name == "large-records" else None
     topic = scene.topic + ".salted"
     create_topic(servers, topic, PARTITIONS)
-    send(servers, topic, keys, partitioner, sizes=sizes)
-    then = consume_truth(servers, topic, PARTITIONS)
-    assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=near)
-    assert then.max_mean_ratio <= 1.5 < scene.truth.max_mean_ratio
-    if name == "large-records":  # elsewhere a suffix changes the value, too
-        by_bytes = max(then.sizes.values()) * PARTITIONS / then.sizes.total()
-        assert by_bytes == pytest.approx(float(promised[2]), abs=0.02)
-
-
-@AT_NIGHT
-def test_key_without_a_suffix_is_spread_as_advised(
-    analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster
-) -> None:
-    scene, servers = skewed["longs"], kafka.bootstrap_servers
-    advice = next(sentence for sentence in analysed("longs", FULL).advice if "over partitions" in sentence)
-    listed = re.findall(r"\d+", advice.split("over partitions ")[1].split(":")[0])
-    promised = re.search(r"then has ([0-9.]+) times the mean", advice)
-    assert promised is not None
-    hot, chosen = (7).to_bytes(8, "big"), itertools.cycle(map(int, listed))
-    keys = [*scene.truth.of_keys.elements()]
-    topic = scene.topic + ".spread"
-    create_topic(servers, topic, PARTITIONS)
-    send(servers, topic, keys, partitions=(next(chosen) if key == hot else BY_PARTITIONER for key in keys))
+    send(servers, topic, map(salt_key, scene.truth.of_keys.elements()), partitioner)
     then = consume_truth(servers, topic, PARTITIONS)
     assert then.max_mean_ratio == pytest.approx(float(promised[1]), abs=0.006)
-    assert scene.truth.max_mean_ratio > 3
-
-
-def prediction(result: TopicResult, partitions: int) -> WhatIf:
-    return next(case for case in result.what_if if case.partitions == partitions)
+    assert then.max_mean_ratio <= 1.5 < scene.truth.max_mean_ratio
 
 
 def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
@@ -400,23 +241,13 @@ def newest_partitions(servers: str, topic: str) -> dict[Key, int | None]:
     return found
 
 
-@pytest.mark.parametrize(("name", "part"), [("late-5", 0.05)])
-def test_late_key_has_its_peak(
-    analysed: Analysed, skewed: Mapping[str, Scene], kafka: DevCluster, name: str, part: float
-) -> None:
-    topic = skewed[name].topic
-    times = [
-        (message.timestamp()[1], message.key() == b"late")
-        for message in messages(kafka.bootstrap_servers, topic, PARTITIONS)
-    ]
-    late = [is_late for _, is_late in sorted(times)]
-    last = late[-round(RECORDS * part) :]
-    peak = (sum(last) / len(last)) / (sum(late) / len(late))
-    assert peak == pytest.approx(1 / part, rel=0.01)
+def test_late_key_has_its_peak(analysed: Analysed) -> None:
+    """It has all of its records in the last twentieth of the log."""
+    peak = 20
     # Within the other partitions' windows the start of the burst is not seen: they seem to have more records
     # in it than they had, and the key a smaller share. FULL finds 0.72 and 0.67 of the peak.
     for settings, most in ((FULL, 1.0), (SAMPLE, 1.1)):
-        result = analysed(name, settings)
+        result = analysed("late-5", settings)
         key = result.hot_keys[0]
         assert key.key == "late"
         assert 0.6 * peak < key.peak <= most * peak

@@ -22,10 +22,3 @@ def select_daily(rows: Iterable[str], daily: Collection[str], reason: str) -> li
         raise ValueError(f"no such rows: {', '.join(sorted(unknown))}")
     night = pytest.mark.nightly(reason)
     return [pytest.param(name, marks=[] if name in daily else [night]) for name in names]
-
-
-def has_nightly_tests(request: pytest.FixtureRequest) -> bool:
-    """Return whether tests of the module that run are nightly ones: only they need all rows."""
-    return any(
-        item.path == request.path and item.get_closest_marker("nightly") for item in request.session.items
-    )

@@ -20,15 +20,7 @@ from confluent_kafka.admin import ResourceType
 from spark_validation.hashing import PARTITIONERS, Keys
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, eventually
 from tests.support.clusters.topics import alter_configs, delete_records
-from tests.support.skew.producers import (
-    BY_PARTITIONER,
-    Key,
-    add_partitions,
-    create_topic,
-    messages,
-    name_keys,
-    producer,
-)
+from tests.support.skew.producers import BY_PARTITIONER, Key, create_topic, messages, name_keys, producer
 
 PROPERTIES = {
     "log.retention.check.interval.ms": "500",
@@ -72,22 +64,14 @@ class Written:
         """Records of each partition since a time."""
         return [len(self.keys[number][self.since(time_ms, number)]) for number in range(partitions)]
 
-    def share(self, key: Key, time_ms: int | None, partitions: int) -> float:
-        """The share of a key in the records since a time."""
-        found = Counter[Key]()
-        for number in range(partitions):
-            found.update(self.keys[number][self.since(time_ms, number)])
-        return found[key] / found.total()
-
-    def byte_share(self, key: Key, time_ms: int | None, partitions: int) -> float:
-        """The share of a key in their bytes."""
-        own = total = 0
+    def share(self, key: Key, time_ms: int | None, partitions: int, *, by_bytes: bool = False) -> float:
+        """The share of a key in the records since a time, or in their bytes."""
+        sizes = Counter[Key]()
         for number in range(partitions):
             part = self.since(time_ms, number)
-            for second, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
-                total += size
-                own += size if second == key else 0
-        return own / total
+            for each, size in zip(self.keys[number][part], self.sizes[number][part], strict=True):
+                sizes[each] += size if by_bytes else 1
+        return sizes[key] / sizes.total()
 
 
 @dataclass
@@ -126,13 +110,8 @@ class Topic:
     ) -> None:
         """Produce a record for each key, evenly over the last hours unless times are given.
 
-        Args:
-            keys: In the order of production.
-            times: When each record is written; also its timestamp, unless `stamps` has another one.
-            sizes: The bytes of the values of keys.
-            batch: The most records that are sent together.
-            stamps: The timestamps.
-            partitions: Where each record goes; the partitioner decides unless given.
+        `stamps` are the timestamps, where these are other times; the partitioner decides unless partitions
+        are given. `sizes` are the bytes of the values of keys, and `batch` the most records sent together.
         """
         at = [*islice(times if times is not None else spread_over_hours(len(keys)), len(keys))]
         values = {key: b"v" * size for key, size in (sizes or {}).items()}
@@ -246,19 +225,6 @@ def _even_by_time(topic: Topic) -> None:
     eventually(topic.count_remaining, lambda left: left < 0.5 * before)
 
 
-def _compacted_dirty(topic: Topic) -> None:
-    """Compaction reaches all but the last part of the log."""
-    topic.create(segment_ms=str(90 * 60_000))
-    keys = mix_in_hot_key(even_keys(topic.random, keys=2_000), topic.random, 0.25)
-    topic.send(keys, batch=100)
-    topic.record()
-    # Segments are rolled by the time of their records: what is older than the last segment is compacted.
-    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
-    before = len(keys)
-    eventually(topic.count_remaining, lambda left: left < 0.8 * before)
-    time.sleep(1.0)
-
-
 def _compacted_clean(topic: Topic) -> None:
     """One old record a partition is left in the active segment."""
     topic.create(segment_ms=str(30 * 60_000))
@@ -275,171 +241,28 @@ def _compacted_clean(topic: Topic) -> None:
     time.sleep(1.0)
 
 
-def _compact_delete(topic: Topic) -> None:
-    """Compacted, and trimmed by hand besides."""
-    _compacted_dirty(topic)
-    topic.alter(cleanup_policy="compact,delete")
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
-
-
-def _many_partitions(topic: Topic) -> None:
-    topic.create(200)
-    topic.send(name_keys(np.arange(52_000).tolist()))
-    topic.record()
-
-
-def _little(topic: Topic) -> None:
-    """Two hundred records, half of them of one key."""
-    topic.create()
-    topic.send(name_keys([number if number % 2 else 0 for number in range(200)]))
-    topic.record()
-
-
-def _transactions(topic: Topic) -> None:
-    """A hot key of constant share; a marker after every hundred records."""
+def _transactions_trimmed(topic: Topic) -> None:
+    """A hot key of constant share; markers after every four hundred records."""
     topic.create()
     keys = mix_in_hot_key(even_keys(topic.random, 30_000), topic.random, 0.3)
-    _write_in_transactions(topic, keys, lambda _: False)
+    _write_in_transactions(topic, keys, 400)
     topic.record()
-
-
-def _write_in_transactions(
-    topic: Topic,
-    keys: Sequence[Key],
-    fails: Callable[[int], bool],
-    size: int = 400,
-    times: Sequence[int] | None = None,
-    value: bytes = _VALUE,
-) -> None:
-    """Records have the producer's own times, unless some are given; markers have the broker's."""
-    at = repeat(0) if times is None else iter(times)
-    client = producer(topic.servers, **{"transactional.id": topic.name})
-    client.init_transactions(TIMEOUT_S)
-    for number, some in enumerate(_split_into_batches(keys, size)):
-        client.begin_transaction()
-        for key in some:
-            client.produce(topic.name, value, key, timestamp=next(at))
-        assert client.flush(TIMEOUT_S) == 0
-        if fails(number):
-            client.abort_transaction(TIMEOUT_S)
-        else:
-            client.commit_transaction(TIMEOUT_S)
-
-
-def _split_into_batches(keys: Sequence[Key], size: int) -> Iterator[Sequence[Key]]:
-    return (keys[start : start + size] for start in range(0, len(keys), size))
-
-
-def _abort_transactions(topic: Topic) -> None:
-    """Every second transaction is aborted."""
-    topic.create()
-    _write_in_transactions(topic, even_keys(topic.random, 30_000), lambda number: number % 2 == 1)
-    topic.record()
-
-
-def _transactions_trimmed(topic: Topic) -> None:
-    _transactions(topic)
     topic.trim_to(round(0.8 * min(topic.written.counts(None, PARTITIONS))))
 
 
-def _added_hot(topic: Topic) -> None:
-    """Partitions are added when two thirds are written."""
-    topic.create(6)
-    keys = mix_in_hot_key(even_keys(topic.random), topic.random, 0.3)
-    times = list(spread_over_hours(RECORDS))
-    topic.send(keys[: RECORDS * 2 // 3], times[: RECORDS * 2 // 3])
-    add_partitions(topic.servers, topic.name, PARTITIONS)
-    topic.partitions = PARTITIONS
-    topic.send(keys[RECORDS * 2 // 3 :], times[RECORDS * 2 // 3 :])
-    topic.record()
-
-
-def _late(topic: Topic, hot: float = 0.0) -> None:
-    """Three records of a hundred have event times of an hour before."""
-    topic.create()
-    late = (topic.random.random(RECORDS) < 0.03).tolist()
-    times = [
-        at - 3_600_000 if is_late else at
-        for at, is_late in zip(spread_over_hours(RECORDS), late, strict=True)
-    ]
-    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, hot), times)
-    topic.record()
-
-
-def _future(topic: Topic, hot: float = 0.0) -> None:
-    """One record of a hundred is a day ahead."""
-    # Since Kafka 3.6 brokers refuse times that are more than an hour ahead, unless told otherwise.
-    topic.create(message_timestamp_after_max_ms=str(2**63 - 1))
-    times = [*spread_over_hours(RECORDS)]
-    ahead = (topic.random.random(RECORDS) < 0.01).tolist()
-    stamps = [at + DAY_MS if is_ahead else at for at, is_ahead in zip(times, ahead, strict=True)]
-    topic.send(mix_in_hot_key(even_keys(topic.random), topic.random, hot), times, stamps=stamps)
-    topic.record()
-
-
-def _late_trimmed(topic: Topic) -> None:
-    _late(topic, hot=0.25)
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
-
-
-def _future_trimmed(topic: Topic) -> None:
-    _future(topic)
-    topic.trim({2: 2_000})
-
-
-def _future_hot_trimmed(topic: Topic) -> None:
-    """The hot partition is trimmed to the size of the others, and nothing is found by time."""
-    _future(topic, hot=0.25)
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
-
-
-def _empty_partition(topic: Topic) -> None:
-    """A partition has lost every record."""
-    topic.create()
-    topic.send(even_keys(topic.random))
-    topic.record()
-    topic.trim({3: 0, 5: 2_500})
-
-
-def _emptied_hot(topic: Topic) -> None:
-    """The hot partition has lost every record, and another one some."""
-    topic.create()
-    _send_hot(topic)
-    counts = topic.written.counts(None, PARTITIONS)
-    hot = counts.index(max(counts))
-    topic.trim({hot: 0, (hot + 1) % PARTITIONS: 2_500})
-
-
-def _markers(topic: Topic) -> None:
-    """Keys are even, but those of one partition are written in transactions of one record each."""
-    topic.create(4)
+def _write_in_transactions(
+    topic: Topic, keys: Sequence[Key], size: int, times: Iterator[int] | None = None
+) -> None:
+    """Records have the producer's own times, unless some are given; markers have the broker's."""
+    at = times or repeat(0)
     client = producer(topic.servers, **{"transactional.id": topic.name})
     client.init_transactions(TIMEOUT_S)
-    keys = even_keys(topic.random, 1_600)
-    for number in (1, 2, 3, 0):  # in another order the last ones would look added
-        own = keys[number * 400 : (number + 1) * 400]
-        for some in _split_into_batches(own, 1 if number == 0 else 400):
-            client.begin_transaction()
-            for key in some:
-                client.produce(topic.name, _VALUE, key, number)
-            client.commit_transaction(TIMEOUT_S)
-    topic.record()
-
-
-def _markers_compacted(topic: Topic) -> None:
-    """The same in a topic that is compacted from now on."""
-    _markers(topic)
-    topic.alter(cleanup_policy="compact")
-
-
-def _late_hot_trimmed(topic: Topic) -> None:
-    """The key is hot in the second half only, and the hot partition keeps a part of that."""
-    topic.create()
-    half = RECORDS // 2
-    first = even_keys(topic.random, half)
-    topic.send([*first, *mix_in_hot_key(even_keys(topic.random, half), topic.random, 0.4)])
-    topic.record()
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
+    for start in range(0, len(keys), size):
+        client.begin_transaction()
+        for key in keys[start : start + size]:
+            client.produce(topic.name, _VALUE, key, timestamp=next(at))
+        assert client.flush(TIMEOUT_S) == 0
+        client.commit_transaction(TIMEOUT_S)
 
 
 def _bytes_trimmed(topic: Topic) -> None:
@@ -475,43 +298,15 @@ def _send_day(
     topic.record()
 
 
-def _ahead_inside(
-    topic: Topic, partitions: Sequence[int] = (5,), which: Sequence[int] = (2,), share: float = 0.0
-) -> None:
-    """The clock of some producer is ahead: early records have times shortly before the end."""
-    topic.create()
-
-    def stamp(stamps: list[int], places: list[int]) -> None:
-        for number in partitions:
-            own = [at for at, place in enumerate(places) if place == number]
-            for step, early in enumerate(which):
-                stamps[own[early]] = stamps[-1] - 30 * 60_000 + step * 10 * 60_000
-
-    _send_day(topic, share, stamp)
-
-
-def _ahead_often(topic: Topic) -> None:
-    """Several such records in several partitions; one key is hot."""
-    _ahead_inside(topic, (1, 5, 9), (2, 1_000, 2_000), share=0.3)
-
-
-def _ahead_trimmed(topic: Topic) -> None:
-    """The hot partition is trimmed to the size of the others, of which one has such a record."""
-    _ahead_inside(topic, (0, 1, 2, 3, 4), (2_000,), share=0.3)
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
-
-
-def _set_back_first_record(topic: Topic) -> None:
-    """The first record that the trimmed partition keeps is that of a clock behind by hours."""
+def _ahead_inside(topic: Topic) -> None:
+    """The clock of some producer is ahead: an early record has a time shortly before the end."""
     topic.create()
 
     def stamp(stamps: list[int], places: list[int]) -> None:
         own = [at for at, place in enumerate(places) if place == 5]
-        for late in (own[-500], own[-499]):
-            stamps[late] -= 12 * 3_600_000
+        stamps[own[2]] = stamps[-1] - 30 * 60_000
 
     _send_day(topic, stamp=stamp)
-    topic.trim({5: 500})
 
 
 def _lagging(topic: Topic) -> None:
@@ -535,15 +330,6 @@ def _append_time(topic: Topic) -> None:
         time.sleep(0.2)
     topic.record()
     topic.trim_to(min(topic.written.counts(None, PARTITIONS)))
-
-
-def _no_times(topic: Topic) -> None:
-    """Records have no times; the hot partition is trimmed."""
-    topic.create()
-    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY), topic.random, 0.3)
-    topic.send(keys, spread_over_hours(IN_DAY, DAY_MS), stamps=[-1] * IN_DAY)
-    topic.record()
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
 
 
 def _alone_compacted(topic: Topic) -> None:
@@ -572,12 +358,6 @@ def _emptied_even(topic: Topic) -> None:
     topic.trim(dict.fromkeys(range(1, PARTITIONS), 0))
 
 
-def _emptied_and_trimmed(topic: Topic) -> None:
-    """The same, and the last one has lost some: a period can be chosen of it alone."""
-    _emptied_even(topic)
-    topic.trim({0: 2_000})
-
-
 def _emptied_of_hot(topic: Topic) -> None:
     """The partition of the hot key has lost every record, and no other one any."""
     topic.create()
@@ -586,52 +366,13 @@ def _emptied_of_hot(topic: Topic) -> None:
     topic.trim({counts.index(max(counts)): 0})
 
 
-def _emptied_of_hot_late(topic: Topic) -> None:
-    """As before, and a few records have come since."""
-    _emptied_of_hot(topic)
-    topic.send([HOT] * 10, repeat(int(time.time() * 1000)))
-
-
-def _replay(
-    topic: Topic, share: float, fails: Callable[[int], bool] = lambda _: False, value: bytes = _VALUE
-) -> None:
-    """Transactions of a hundred records with times of a day; their markers have the present time."""
-    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY, 2_000), topic.random, share)
-    _write_in_transactions(
-        topic, keys, fails, size=100, times=[*spread_over_hours(IN_DAY, DAY_MS)], value=value
-    )
-    topic.record()
-
-
 def _replay_hot_partition(topic: Topic) -> None:
-    """The hot partition is trimmed to the size of the others."""
+    """Transactions with times of a day, whose markers have the present time; the hot partition is trimmed."""
     topic.create()
-    _replay(topic, 0.15)
-    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
-
-
-def _replayed_compacted(topic: Topic) -> None:
-    """Two of five transactions of a compacted topic are aborted."""
-    topic.create(segment_bytes=str(2**20))
-    _replay(topic, 0.13, lambda number: number % 5 < 2, b"v" * 800)
-    topic.alter(cleanup_policy="compact", min_cleanable_dirty_ratio="0.001")
-    eventually(topic.count_remaining, lambda left: left < IN_DAY // 4)
-
-
-def _late_key(topic: Topic) -> None:
-    """The last partition gets its first key when half is written: it was there all the time."""
-    topic.create()
-    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY), topic.random, 0.3)
-    places = _places(keys)
-    half = IN_DAY // 2
-    keys = [
-        b"early-%d" % number if place == PARTITIONS - 1 and number < half else key
-        for number, (key, place) in enumerate(zip(keys, places, strict=True))
-    ]
-    kept = [n for n, place in enumerate(_places(keys)) if n >= half or place != PARTITIONS - 1]
-    times = [*spread_over_hours(IN_DAY, DAY_MS)]
-    topic.send([keys[n] for n in kept], [times[n] for n in kept], batch=100)
+    keys = mix_in_hot_key(even_keys(topic.random, IN_DAY, 2_000), topic.random, 0.15)
+    _write_in_transactions(topic, keys, 100, spread_over_hours(IN_DAY, DAY_MS))
     topic.record()
+    topic.trim_to(min(topic.written.counts(None, PARTITIONS)) // 2)
 
 
 Make: TypeAlias = Callable[[Topic], None]
@@ -640,44 +381,22 @@ SCENES: Mapping[str, Make] = {
     "hot-by-retention": _hot_by_retention,
     "even-trimmed": _even_trimmed,
     "even-by-time": _even_by_time,
-    "compacted-dirty": _compacted_dirty,
     "compacted-clean": _compacted_clean,
-    "compact-delete": _compact_delete,
-    "many-partitions": _many_partitions,
-    "little": _little,
     "bytes-trimmed": _bytes_trimmed,
-    "transactions": _transactions,
     "transactions-trimmed": _transactions_trimmed,
-    "aborted": _abort_transactions,
-    "added-hot": _added_hot,
-    "late-trimmed": _late_trimmed,
-    "future-trimmed": _future_trimmed,
-    "emptied": _empty_partition,
-    "future-hot-trimmed": _future_hot_trimmed,
-    "emptied-hot": _emptied_hot,
-    "markers": _markers,
-    "markers-compacted": _markers_compacted,
-    "late-hot-trimmed": _late_hot_trimmed,
     "ahead-inside": _ahead_inside,
-    "ahead-often": _ahead_often,
-    "ahead-trimmed": _ahead_trimmed,
-    "behind-trimmed": _set_back_first_record,
     "lagging": _lagging,
     "append-time": _append_time,
-    "no-times": _no_times,
     "alone-compacted": _alone_compacted,
     "emptied-even": _emptied_even,
-    "emptied-and-trimmed": _emptied_and_trimmed,
     "emptied-of-hot": _emptied_of_hot,
-    "emptied-of-hot-late": _emptied_of_hot_late,
     "replayed": _replay_hot_partition,
-    "replayed-compacted": _replayed_compacted,
-    "late-key": _late_key,
 }
+"""One way in which a log loses records, or its times mislead, each; simulated logs do it in more ways."""
 
 
-def make_scenes(servers: str, names: Iterable[str]) -> dict[str, Topic]:
-    """Make the topics of scenes, by their names."""
+def make_scenes(servers: str) -> dict[str, Topic]:
+    """Make the topics of all scenes."""
 
     def build_topic(name: str) -> Topic:
         topic = Topic(servers, name, np.random.default_rng([*name.encode()]))
@@ -685,4 +404,4 @@ def make_scenes(servers: str, names: Iterable[str]) -> dict[str, Topic]:
         return topic
 
     with ThreadPoolExecutor(3) as pool:
-        return {topic.name: topic for topic in pool.map(build_topic, names)}
+        return {topic.name: topic for topic in pool.map(build_topic, SCENES)}

@@ -1,6 +1,6 @@
 """Topics whose keys fall on partitions in a known way, written by real producers, and what a consumer counts.
 
-`make_scenes` fills a broker with some of the scenes.
+`make_scenes` fills a broker with the scenes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import itertools
 import logging
 import time
 import uuid
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,6 @@ BY_PARTITIONER = -1
 _KEYS = 20_000
 _QUEUE = 500_000
 _CONSUMED_AT_ONCE = 20_000
-_TRANSACTIONS = 150
 
 Key = bytes | None
 Make: TypeAlias = "Callable[[str, str, np.random.Generator], None]"
@@ -124,23 +122,14 @@ def send(
     partitioner: str = "murmur2_random",
     times: Iterator[int] | None = None,
     partitions: Iterator[int] | None = None,
-    sizes: Iterator[int] | None = None,
     batch: int = 10_000,
 ) -> None:
-    """Produce a record for each key; see `value_of` for its value.
+    """Produce a record of 20 to 83 bytes for each key, at most `batch` of them together.
 
-    Args:
-        servers: Of the cluster.
-        topic: The topic.
-        keys: In the order of production.
-        partitioner: Of librdkafka.
-        times: Timestamps; the client's own unless given.
-        partitions: Where each record goes, BY_PARTITIONER among them; all go by the partitioner unless given.
-        sizes: The bytes of each value; by the key unless given.
-        batch: The most records that are sent together.
+    The client chooses times, and its partitioner the partitions, unless they are given.
     """
     client = producer(servers, partitioner, **{"batch.num.messages": batch})
-    _send(client, topic, keys, times, partitions, sizes)
+    _send(client, topic, keys, times, partitions)
 
 
 def _send(
@@ -149,14 +138,13 @@ def _send(
     keys: Iterable[Key],
     times: Iterator[int] | None = None,
     partitions: Iterator[int] | None = None,
-    sizes: Iterator[int] | None = None,
 ) -> None:
     pending = 0
     for key in keys:
         # 0 is the client's own time.
         at = next(times) if times else 0
         partition = next(partitions) if partitions else BY_PARTITIONER
-        value = value_of(key) if sizes is None else b"v" * next(sizes)
+        value = b"v" * (20 + (key[-1] if key else 0) % 64)
         client.produce(topic, value, key, partition, timestamp=at)
         pending += 1
         if pending == _QUEUE // 2:
@@ -165,14 +153,9 @@ def _send(
     assert client.flush(TIMEOUT_S) == 0
 
 
-def value_of(key: Key) -> bytes:
-    """20 to 83 bytes, by the key."""
-    return b"v" * (20 + (key[-1] if key else 0) % 64)
-
-
-def steadily(hours: int = 6) -> Iterator[int]:
-    """Timestamps of records at a steady rate, all RECORDS of a topic in the last hours."""
-    duration = hours * 3_600_000
+def steadily() -> Iterator[int]:
+    """Timestamps of records at a steady rate, all RECORDS of a topic in the last six hours."""
+    duration = 6 * 3_600_000
     return itertools.count(int(time.time() * 1_000) - duration, duration // RECORDS)
 
 
@@ -245,36 +228,22 @@ def consume_truth(servers: str, topic: str, partitions: int) -> Truth:
     """Count a topic with a plain consumer."""
     truth = Truth()
     for message in messages(servers, topic, partitions):
-        partition = message.partition()
+        partition, key = message.partition(), message.key()
         assert partition is not None
-        _take(truth, partition, message.key(), message.value())
+        truth.records[partition] += 1
+        truth.sizes[partition] += len(key or b"") + len(message.value() or b"")
+        (truth.keys.setdefault(key, Counter()) if key is not None else truth.nulls)[partition] += 1
     return truth
-
-
-def _take(truth: Truth, partition: int, key: Key, value: bytes | None) -> None:
-    truth.records[partition] += 1
-    truth.sizes[partition] += len(key or b"") + len(value or b"")
-    if key is None:
-        truth.nulls[partition] += 1
-    elif (at := truth.keys.get(key)) is None:
-        truth.keys[key] = Counter({partition: 1})
-    else:
-        at[partition] += 1
 
 
 def _uniform(random: np.random.Generator, count: int = RECORDS, keys: int = _KEYS) -> list[Key]:
     return name_keys(random.integers(0, keys, count).tolist())
 
 
-def _zipf(exponent: float) -> Make:
-    """Key k has a share in proportion to 1 / k^exponent."""
-
-    def make(servers: str, topic: str, random: np.random.Generator) -> None:
-        share = np.arange(1, _KEYS + 1, dtype=float) ** -exponent
-        chosen = random.choice(_KEYS, RECORDS, p=share / share.sum())
-        _make(servers, topic, name_keys(chosen.tolist()))
-
-    return make
+def _write_zipf(servers: str, topic: str, random: np.random.Generator) -> None:
+    """Key k has a share in proportion to 1 / k^1.1."""
+    share = np.arange(1, _KEYS + 1, dtype=float) ** -1.1
+    _make(servers, topic, name_keys(random.choice(_KEYS, RECORDS, p=share / share.sum()).tolist()))
 
 
 def _make(servers: str, topic: str, keys: list[Key], partitions: Iterator[int] | None = None) -> None:
@@ -288,15 +257,6 @@ def _mix_in_key(keys: list[Key], random: np.random.Generator, key: Key, share: f
     return [key if is_chosen else second for second, is_chosen in zip(keys, chosen.tolist(), strict=True)]
 
 
-def _steady(key: Key, share: float) -> Make:
-    """One key has a share of its own at all times."""
-
-    def make(servers: str, topic: str, random: np.random.Generator) -> None:
-        _make(servers, topic, _mix_in_key(_uniform(random), random, key, share))
-
-    return make
-
-
 def _write_with_nulls(servers: str, topic: str, random: np.random.Generator) -> None:
     """40 % have no key, each 100 of them on one partition, as of a sticky partitioner.
 
@@ -308,14 +268,6 @@ def _write_with_nulls(servers: str, topic: str, random: np.random.Generator) -> 
     batches = itertools.chain.from_iterable(itertools.repeat(int(number), 100) for number in of_batch)
     partitions = (BY_PARTITIONER if key is not None else next(batches) for key in keys)
     _make(servers, topic, keys, partitions)
-
-
-def _even(servers: str, topic: str, random: np.random.Generator) -> None:
-    _make(servers, topic, _uniform(random))
-
-
-def _few(servers: str, topic: str, random: np.random.Generator) -> None:
-    _make(servers, topic, _uniform(random, keys=10))
 
 
 def _write_mixed(servers: str, topic: str, random: np.random.Generator) -> None:
@@ -345,100 +297,6 @@ def _write_in_order(*steps: tuple[int, str], share: float = 0.0, key: bytes = b"
     return make
 
 
-def _write_by_prefix(servers: str, topic: str, random: np.random.Generator) -> None:
-    """A key's partition is a hash of its prefix, a tenant; one tenant has 39 % of the records."""
-    tenants = np.where(random.random(RECORDS) < 0.39, 0, random.integers(1, 1_000, RECORDS))
-    pairs = zip(tenants.tolist(), random.integers(0, 100, RECORDS).tolist(), strict=True)
-    keys = [b"tenant-%d:order-%d" % pair for pair in pairs]
-    _make(servers, topic, [*keys], (zlib.crc32(key.split(b":")[0]) % PARTITIONS for key in keys))
-
-
-def _strays(servers: str, topic: str, random: np.random.Generator) -> None:
-    """Three records of ten are sent to partition 0, whatever their key."""
-    strays = (random.random(RECORDS) < 0.3).tolist()
-    _make(servers, topic, _uniform(random), (0 if stray else BY_PARTITIONER for stray in strays))
-
-
-def _bursts(key: bytes, share: float, *parts: tuple[float, float], hours: int = 6) -> Make:
-    """One key has a share of the records in these parts of the log, and none elsewhere."""
-
-    def make(servers: str, topic: str, random: np.random.Generator) -> None:
-        keys = _uniform(random)
-        for begin, end in parts:
-            part = slice(round(RECORDS * begin), round(RECORDS * end))
-            keys[part] = _mix_in_key(keys[part], random, key, share)
-        create_topic(servers, topic, PARTITIONS)
-        send(servers, topic, keys, times=steadily(hours))
-
-    return make
-
-
-def _comes_back(servers: str, topic: str, random: np.random.Generator) -> None:
-    """A job with another partitioner writes three times, for a tenth of the log."""
-    create_topic(servers, topic, PARTITIONS)
-    times = steadily()
-    steadfast, job = (producer(servers, partitioner) for partitioner in ("murmur2_random", "consistent"))
-    for client, parts in (
-        (steadfast, 2),
-        (job, 2),
-        (steadfast, 5),
-        (job, 2),
-        (steadfast, 5),
-        (job, 2),
-        (steadfast, 2),
-    ):
-        _send(client, topic, _uniform(random, RECORDS * parts // 20), times)
-
-
-def _longs(servers: str, topic: str, random: np.random.Generator) -> None:
-    """Keys are 8-byte numbers, one of which has 30 % of the records."""
-    keys: list[Key] = [
-        number.to_bytes(8, "big") for number in random.integers(1_000, 1_000 + _KEYS, RECORDS).tolist()
-    ]
-    _make(servers, topic, _mix_in_key(keys, random, (7).to_bytes(8, "big"), 0.3))
-
-
-def _large_records(servers: str, topic: str, random: np.random.Generator) -> None:
-    """One key has 15 % of the records, another one 40 % of the bytes."""
-    keys = _mix_in_key(_mix_in_key(_uniform(random), random, b"frequent", 0.15), random, b"large", 0.02)
-    create_topic(servers, topic, PARTITIONS)
-    sizes = (1_600 if key == b"large" else 40 for key in keys)
-    _send(producer(servers), topic, keys, steadily(), sizes=sizes)
-
-
-def _unique(servers: str, topic: str, random: np.random.Generator) -> None:
-    """Each record has a key of its own, and log-normal bytes."""
-    sizes = random.lognormal(5.0, 2.0, RECORDS).clip(1, 200_000).astype(int).tolist()
-    create_topic(servers, topic, PARTITIONS)
-    _send(producer(servers), topic, name_keys(range(RECORDS)), steadily(), sizes=iter(sizes))
-
-
-def _nulls_by_choice(servers: str, topic: str, random: np.random.Generator) -> None:
-    """A producer puts its records without a key on partition 0: 30 % of all."""
-    keys = _mix_in_key(_uniform(random), random, None, 0.3)
-    _make(servers, topic, keys, (BY_PARTITIONER if key is not None else 0 for key in keys))
-
-
-def _write_aborted(servers: str, topic: str, random: np.random.Generator) -> None:
-    """Three of five transactions fail: all of one key, which no committed record has."""
-    create_topic(servers, topic, PARTITIONS)
-    client = producer(servers, **{"transactional.id": topic})
-    client.init_transactions(TIMEOUT_S)
-    times = steadily()
-    for keys in np.array_split(np.array(_uniform(random)), _TRANSACTIONS):
-        failed = random.random() < 0.6
-        client.begin_transaction()
-        for key in keys.tolist():
-            sent = b"retried" if failed else key
-            client.produce(topic, value_of(sent), sent, timestamp=next(times))
-        # Or the client would drop what it has not sent when the transaction is aborted.
-        assert client.flush(TIMEOUT_S) == 0
-        if failed:
-            client.abort_transaction(TIMEOUT_S)
-        else:
-            client.commit_transaction(TIMEOUT_S)
-
-
 def _write_compacted(servers: str, topic: str, random: np.random.Generator) -> None:
     """Only the last record of each key is left, but for the last minutes: an eighth of the records."""
     minutes = {"segment_ms": str(5 * 60_000), "min_cleanable_dirty_ratio": "0.001"}
@@ -462,41 +320,33 @@ def busy_cleaner(servers: str) -> Iterator[None]:
         alter_configs(admin, ResourceType.BROKER, ["1"], {name: None})
 
 
+def _write_burst(servers: str, topic: str, random: np.random.Generator) -> None:
+    """One key has 80 % of the records in the last twentieth of the log, and none before."""
+    keys, before = _uniform(random), round(RECORDS * 0.95)
+    _make(servers, topic, [*keys[:before], *_mix_in_key(keys[before:], random, b"late", 0.8)])
+
+
 SCENES: Mapping[str, Make] = {
-    "uniform": _even,
-    "zipf-1.1": _zipf(1.1),
-    "hot": _steady(b"hot", 0.3),
-    "empty-key": _steady(b"", 0.2),
-    "few": _few,
+    "uniform": lambda servers, topic, random: _make(servers, topic, _uniform(random)),
+    "zipf-1.1": _write_zipf,
+    "hot": lambda servers, topic, random: _make(
+        servers, topic, _mix_in_key(_uniform(random), random, b"hot", 0.3)
+    ),
     "null": _write_with_nulls,
     "mixed": _write_mixed,
     "repartitioned": _write_in_order((6, "murmur2_random"), (PARTITIONS, "murmur2_random")),
     # On 12 partitions murmur2 puts this key where CRC32 does.
     "crc32-split": _write_in_order((6, "consistent"), (PARTITIONS, "consistent"), share=0.25, key=b"hot-19"),
-    "prefix": _write_by_prefix,
-    "strays": _strays,
-    "bursty": _bursts(b"burst", 0.8, (0.2, 0.24), (0.5, 0.54), (0.8, 0.84)),
-    "late-5": _bursts(b"late", 0.8, (0.95, 1.0)),
-    "every-night": _bursts(
-        b"nightly", 0.9, *[((day + 2 / 24) / 7, (day + 4 / 24) / 7) for day in range(7)], hours=7 * 24
-    ),
-    "began": _bursts(b"began", 0.3, (0.5, 1.0)),
-    "ended": _bursts(b"ended", 0.4, (0.0, 0.5)),
-    "comes-back": _comes_back,
-    "longs": _longs,
-    "large-records": _large_records,
-    "unique": _unique,
-    "nulls-by-choice": _nulls_by_choice,
-    "aborted": _write_aborted,
+    "late-5": _write_burst,
     "compacted": _write_compacted,
 }
-SPARSE = ("aborted", "compacted")
+SPARSE = ("compacted",)
 """Many of their offsets have no record."""
 
 
 @contextmanager
-def make_scenes(servers: str, names: Iterable[str]) -> Iterator[Mapping[str, Scene]]:
-    """Make the topics of scenes of SCENES, by their names, and remove them at the end."""
+def make_scenes(servers: str) -> Iterator[Mapping[str, Scene]]:
+    """Make the topics of SCENES, by their names, and remove them at the end."""
     prefix = f"skew{uuid.uuid4().hex[:10]}."
 
     def make_scene(name: str) -> Scene:
@@ -508,8 +358,7 @@ def make_scenes(servers: str, names: Iterable[str]) -> Iterator[Mapping[str, Sce
 
     # The broker is waited for most of the time.
     with ThreadPoolExecutor(3) as pool:
-        chosen = [*names]
-        yield dict(zip(chosen, pool.map(make_scene, chosen), strict=True))
+        yield dict(zip(SCENES, pool.map(make_scene, SCENES), strict=True))
     remove_topics(servers, prefix)
 
 

@@ -21,7 +21,6 @@ from spark_validation.key_counts import (
     MISFIT_COLUMNS,
     MISFITS,
     MULTIPLICITIES,
-    NEVER,
     SUFFIXES,
     CountsLayout,
     HotKey,
@@ -230,16 +229,6 @@ def assert_placed_alike(one: KeyPlacement, other: KeyPlacement) -> None:
     for name in ("records", "bytes", "records_moved"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-6, err_msg=name)
     assert one.keys_moved == other.keys_moved
-
-
-def is_empty(counts: KeyCounts) -> bool:
-    """Return whether nothing was counted."""
-    return (
-        not counts.records.any()
-        and bool((counts.first_ms == NEVER).all())
-        and counts.distinct == 0
-        and not counts.hot
-    )
 
 
 def draw_records(number: int, keys: int, layout: CountsLayout, seed: int = 5) -> list[Record]:

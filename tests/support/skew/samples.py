@@ -278,15 +278,6 @@ def bursty(name: str = "imports.v1") -> TopicResult:
     )
 
 
-def withheld(name: str = "tenants.v1") -> TopicResult:
-    """Producers with a partitioner of their own: no prediction of other partition counts holds."""
-    made = topic(
-        name, [30, 8, 7, 9, 25, 8], partitioners={"murmur2": 0.17, "crc32": 0.16, "fnv1a": 0.17, "other": 0.6}
-    )
-    reason = "98 % of the records with a key are on partitions that no known partitioner chose."
-    return replace(made, what_if_withheld=reason)
-
-
 def empty(name: str = "audit.v1", partitions: int = 3) -> TopicResult:
     """No record in any partition."""
     nothing = Estimate.exact(0.0)

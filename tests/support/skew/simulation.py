@@ -250,14 +250,7 @@ def bursts(
 ) -> SimulatedTopic:
     """Key 0 is hot in a few short stretches of time and absent otherwise; the others are uniform.
 
-    Args:
-        records: Records.
-        keys: Distinct keys.
-        partitions: Partitions.
-        stretches: How many bursts there are, at random times that do not overlap.
-        length: How long each is, as a part of all records.
-        within: The share of key 0 during a burst.
-        seed: Of everything.
+    The stretches do not overlap; `length` is a part of all records, and `within` the share of key 0 in them.
     """
     random = np.random.default_rng(seed)
     codes = random.integers(1, keys, records)
@@ -351,11 +344,7 @@ def compact_log(topic: SimulatedTopic, *, kept: float = 0.5, seed: int = 0) -> S
 def clean_log(topic: SimulatedTopic, *, dirty: float = 0.02) -> SimulatedTopic:
     """The same log as Kafka's cleaner leaves it: each key's last record, and all of the log's newest part.
 
-    So the older a part is, the fewer of its offsets have a record.
-
-    Args:
-        topic: The log as it was produced.
-        dirty: The newest part of each partition, which is not cleaned.
+    So the older a part is, the fewer of its offsets have a record. `dirty` is the part that is not cleaned.
     """
     gone = []
     for codes in topic.codes:
@@ -380,14 +369,8 @@ def abort_transactions(
 ) -> SimulatedTopic:
     """A share of the transactions is aborted: those of a job that fails and retries, for a while, on one key.
 
-    Args:
-        records: Offsets; those of aborted transactions have no record that a consumer is given.
-        keys: Distinct keys, alike in what is committed.
-        partitions: Partitions.
-        share: The part of the transactions that is aborted.
-        transaction: Records of each.
-        hot: The share of key 0 in what is committed, besides.
-        seed: Of everything.
+    Offsets of aborted transactions have no record that a consumer gets. Keys are alike in what is committed,
+    but for key 0, which has a share of it (`hot`).
     """
     random = np.random.default_rng(seed)
     codes = random.integers(1, keys, records)
@@ -405,15 +388,7 @@ def abort_transactions(
 def growing(
     records: int = 100_000, keys: int = 20_000, partitions: int = 12, *, hot: float = 0.0, seed: int = 0
 ) -> SimulatedTopic:
-    """New keys appear all the time: each record has one of those that there are until then.
-
-    Args:
-        records: Records.
-        keys: Distinct keys in the end.
-        partitions: Partitions.
-        hot: The share of key 0, besides.
-        seed: Of everything.
-    """
+    """New keys appear all the time: each record has one of those that there are until then, or key 0."""
     random = np.random.default_rng(seed)
     so_far = np.arange(1, records + 1) / records * keys
     codes = (random.random(records) * so_far).astype(np.int64)
@@ -424,11 +399,7 @@ def growing(
 def out_of_turn(topic: SimulatedTopic, *, share: float, by: float, seed: int = 0) -> SimulatedTopic:
     """The same log over ten hours, with a share of its records at other times than when they were written.
 
-    Args:
-        topic: The log, of one record a millisecond.
-        share: Of the records.
-        by: As a part of the ten hours; below 0 for event times of before, above for those of the future.
-        seed: Of which records.
+    `by` is a part of the ten hours: below 0 for event times of before, above for those of the future.
     """
     random = np.random.default_rng(seed)
     times = tuple(

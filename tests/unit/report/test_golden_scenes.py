@@ -74,7 +74,6 @@ HEADER = PlanHeader(
     configuration="ops/kafkaform.yaml",
     servers="kafka-1:9092,kafka-2:9092",
 )
-MONTH = "2592000000"
 RETENTION = "config.retention.ms"
 
 
@@ -391,17 +390,17 @@ def status_scenes() -> dict[str, Scene]:
     }
 
 
-def arrivals_scene() -> Scene:
+def arrivals_scenes() -> dict[str, Scene]:
     hour = 3_600_000
     topics = [
         TopicArrivals("hot", hour, (900, 100, 0), (9_000, 1_000, 70), 0.5, emptied=(2,), transactional=True),
         TopicArrivals("even", None, (500, 500), (500, 500), None, since_made=True),
         TopicArrivals("down", None, (), (5, None), unknown="partition 1 has no leader"),
     ]
-    return Scene("arrivals", topics, {"earlier": {"hot": 1.04}})
+    return {"arrivals": Scene("arrivals", topics, {"earlier": {"hot": 1.04}})}
 
 
-def balance_scene() -> Scene:
+def balance_scenes() -> dict[str, Scene]:
     rebalance = Rebalance(
         Plan("Y2x"),
         (Broker(1, "r1"), Broker(2), Broker(13, "r2")),
@@ -410,7 +409,7 @@ def balance_scene() -> Scene:
         Balance({1: 700, 2: 700, 13: 700}, {1: 300, 2: 300, 13: 300}),
         Moves(700, 5 * 1024**3, 300),
     )
-    return Scene("balance", rebalance)
+    return {"balance": Scene("balance", rebalance)}
 
 
 # --- applies and files -----------------------------------------------------------------------------
@@ -513,68 +512,30 @@ def list_words(text: str) -> list[str]:
     return sorted(filter(None, (word.strip(":·") for word in text.split())))
 
 
-@pytest.fixture
-def check(golden: SnapshotAssertion) -> Callable[[Mapping[str, Scene]], None]:
-    """Compare scenes in every format with their golden files."""
-
-    def compare(scenes: Mapping[str, Scene]) -> None:
-        for name, scene in scenes.items():
-            for output_format, ending in ENDINGS.items():
-                if output_format in RENDERERS[scene.report] and output_format in scene.formats:
-                    assert scene.show_golden(output_format) == golden(name=f"{name}.{ending}")
-            if "text" in scene.formats:
-                text, wide = (scene.show("text", width=width) for width in (80, None))
-                assert text == golden(name=f"{name}.txt")
-                if name in WIDER_TABLES:
-                    assert wide == golden(name=f"{name}.wide.txt")
-                else:
-                    assert list_words(wide) == list_words(text)
-                    assert wide.count("\n") <= text.count("\n")
-
-    return compare
+def apply_scenes() -> dict[str, Scene]:
+    return {"apply": Scene("apply", apply_everything())}
 
 
-Check = Callable[[Mapping[str, Scene]], None]
+EACH_REPORT = (
+    *(plan_scenes, drift_scenes, health_scenes, comparison_scenes, status_scenes, arrivals_scenes),
+    *(balance_scenes, history_scenes, edit_scenes, apply_scenes),
+)
 
 
-def test_plan(check: Check) -> None:
-    check(plan_scenes())
-
-
-def test_drift(check: Check) -> None:
-    check(drift_scenes())
-
-
-def test_doctor(check: Check) -> None:
-    check(health_scenes())
-
-
-def test_compare(check: Check) -> None:
-    check(comparison_scenes())
-
-
-def test_status(check: Check) -> None:
-    check(status_scenes())
-
-
-def test_arrivals(check: Check) -> None:
-    check({"arrivals": arrivals_scene()})
-
-
-def test_balance(check: Check) -> None:
-    check({"balance": balance_scene()})
-
-
-def test_history(check: Check) -> None:
-    check(history_scenes())
-
-
-def test_edits(check: Check) -> None:
-    check(edit_scenes())
-
-
-def test_apply(check: Check) -> None:
-    check({"apply": Scene("apply", apply_everything())})
+@pytest.mark.parametrize("scenes", EACH_REPORT)
+def test_report_is_golden(golden: SnapshotAssertion, scenes: Callable[[], Mapping[str, Scene]]) -> None:
+    for name, scene in scenes().items():
+        for output_format, ending in ENDINGS.items():
+            if output_format in RENDERERS[scene.report] and output_format in scene.formats:
+                assert scene.show_golden(output_format) == golden(name=f"{name}.{ending}")
+        if "text" in scene.formats:
+            text, wide = (scene.show("text", width=width) for width in (80, None))
+            assert text == golden(name=f"{name}.txt")
+            if name in WIDER_TABLES:
+                assert wide == golden(name=f"{name}.wide.txt")
+            else:
+                assert list_words(wide) == list_words(text)
+                assert wide.count("\n") <= text.count("\n")
 
 
 def test_fleet(golden: SnapshotAssertion) -> None:
@@ -609,13 +570,7 @@ def lengthen(content: Any, names: Mapping[str, str]) -> Any:
 
 @pytest.mark.parametrize("tail", ["x" * 9_000, " x" * 4_500], ids=["one word", "many words"])
 @pytest.mark.parametrize(
-    "scenes",
-    [
-        *(plan_scenes, drift_scenes, health_scenes, comparison_scenes, status_scenes, history_scenes),
-        *(edit_scenes, fleet_scenes),
-        lambda: {"": arrivals_scene()},
-        lambda: {"": Scene("apply", apply_everything())},
-    ],
+    "scenes", [*(scenes for scenes in EACH_REPORT if scenes is not balance_scenes), fleet_scenes]
 )
 def test_foreign_text_is_shown_up_to_a_length(scenes: Callable[[], Mapping[str, Scene]], tail: str) -> None:
     """A name, host, value or reason of 9,000 characters takes no page, in any report for people."""

@@ -24,7 +24,7 @@ from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, Del
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans import strategies
-from tests.support.plans.applies import NO, apply_everything
+from tests.support.plans.applies import NO
 from tests.support.plans.scenes import (
     DAY,
     WEEK,
@@ -51,27 +51,6 @@ def lines_of(report: ApplyReport) -> list[str]:
 # --- text ------------------------------------------------------------------------------------------
 
 
-def test_what_needs_somebody_comes_last_and_what_to_do_after_it() -> None:
-    lines = lines_of(apply_everything())
-    heads = [line.split()[:2] for line in lines if line.startswith("  ") and line[2] in "+~-=!"]
-    assert heads == [
-        ["+", "Topic/new"],
-        ["=", "Topic/same"],
-        ["!", "Topic/doomed"],
-        ["!", "Topic/late"],
-        ["!", "Topic/cut"],
-        ["!", "Topic/fewer"],
-        ["!", "Topic/moved"],
-        ["!", "Topic/changed"],
-        ["!", "Topic/failed"],
-        ["!", "Topic/half"],
-    ]
-    summary = next(number for number, line in enumerate(lines) if line.startswith("Interrupted: "))
-    assert [line.startswith("  next: ") for line in lines[summary - 6 :]] == [False] + [True] * 4 + [
-        False
-    ] * 2
-
-
 @pytest.mark.parametrize("number", [1, 3])
 def test_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None:
     for name in "abc"[:number]:
@@ -82,22 +61,11 @@ def test_summary_counts_in_sentences(memory: MemoryCluster, number: int) -> None
     assert word_consent_count(number) in summarise_apply(report)
 
 
-def test_lines_fit_a_terminal() -> None:
-    report = report_of(plan_for(MemoryCluster(), declare_topic("t" * 60)), MemoryCluster())
-    assert max(map(len, render_apply(report, width=80).plain.split("\n"))) <= 80
-    memory = MemoryCluster()
+def test_lines_fit_a_terminal(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
-    lines = render_apply(
-        report_of(
-            plan_for(
-                memory, declare_topic("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")
-            ),
-            memory,
-        ),
-        width=80,
-    ).plain
-    assert max(map(len, lines.split("\n"))) <= 80
-    assert max(map(len, render_apply(apply_everything(), width=80).plain.split("\n"))) <= 80
+    changed = declare_topic("a", segment_ms=DAY, retention_ms=DAY, max_message_bytes="2000000")
+    report = report_of(plan_for(memory, declare_topic("t" * 60), changed), memory)
+    assert max(map(len, render_apply(report, width=80).plain.split("\n"))) <= 80
 
 
 def test_success_is_short_and_reports_that_it_was_proven(
@@ -190,9 +158,6 @@ def test_what_was_applied_and_not_tried_is_summed_up_with_the_reason_once() -> N
 )
 def test_operations_in_words(operation: Operation, words: str) -> None:
     assert describe(operation) == words
-
-
-# --- JSON ------------------------------------------------------------------------------------------
 
 
 # --- hostile text ----------------------------------------------------------------------------------

@@ -12,16 +12,14 @@ from kafkaform.core.model import (
     Delete,
     Diagnostic,
     FieldChange,
-    FieldValue,
     Location,
-    ResourceRef,
     Risk,
     RiskAssessment,
     Severity,
     Status,
     Update,
 )
-from kafkaform.core.plans import AffectedConsumer, ChangeOrigin, Plan, PlannedChange, UndeclaredConfig
+from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.printable import is_plain, printable, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command, command_line
@@ -163,16 +161,6 @@ def test_what_is_held_back_is_cut_last() -> None:
     assert all(f"`Topic/h{i:04}`" in text for i in range(300))
 
 
-def test_more_held_back_than_fits_is_counted() -> None:
-    held = [build_planned(f"h{i:04}", "update", Status.REFUSED) for i in range(5_000)]
-    markdown = render_plan_markdown(Plan("c", tuple(held)))
-    assert len(markdown) <= LIMIT
-    text = section(markdown, "Held back")
-    shown = text.count("`Topic/")
-    assert shown > 500
-    assert shown + left_out(text) == 5_000
-
-
 def test_one_huge_value_is_cut_with_its_length() -> None:
     change = Create(topic("t"), {"config.huge": "x" * 1_000_000, "partitions": 1, "replicationFactor": 1})
     plan = Plan("c", (PlannedChange(change, Status.PLANNED), build_planned("u")))
@@ -222,102 +210,6 @@ def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limi
 def test_limit_that_notes_alone_would_break_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 6,000"):
         render_plan_markdown(Plan("c"), limit=5_999)
-
-
-# --- noise -----------------------------------------------------------------------------------------
-
-
-def noisy(count: int) -> Plan:
-    """A plan of many changes of three teams, with findings on all they touch and on 38 other topics."""
-    names = [f"orders.stream-{i:02}.v1" for i in range(count)]
-    moved = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "make a new topic")
-    changes = []
-    for number, name in enumerate(names):
-        full: dict[str, FieldValue] = {f"config.k{i}": "1" for i in range(7)}
-        full["partitions"] = 6
-        increase = FieldChange("partitions", 6, 12, 6, 12, moved)
-        change = Create(topic(name), full) if number % 2 else Update(topic(name), "id", (increase,))
-        team = ("checkout", "payments", "platform")[number % 3]
-        changes.append(PlannedChange(change, Status.PLANNED, Location(f"topics/{name}.yaml", 4), team=team))
-
-    def build_warning(name: str, code: str, severity: Severity) -> Diagnostic:
-        return Diagnostic(code, severity, f"{code} on {name}", Location("a.yaml"), "mend it", ref=topic(name))
-
-    remaining = [*names, *(f"other-{i}" for i in range(38))]
-    return Plan(
-        "c",
-        tuple(changes),
-        unchanged=38,
-        unmanaged=tuple(topic(f"unmanaged-{i}") for i in range(40)),
-        undeclared=tuple(UndeclaredConfig(topic(f"other-{i}"), "config.k", "1") for i in range(3)),
-        diagnostics=(
-            *(build_warning(name, "KF111", Severity.WARNING) for name in remaining),
-            *(build_warning(name, "KF212", Severity.WARNING) for name in remaining[count:]),
-            *(build_warning(name, "KF104", Severity.INFO) for name in remaining[count:]),
-            *(
-                replace(build_warning(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
-                for name in names[::2]
-            ),
-        ),
-        readers=tuple(
-            AffectedConsumer(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics")
-            for i in range(12)
-        ),
-    )
-
-
-def read_visible_lines(markdown: str) -> list[str]:
-    """The lines that a reader sees before anything is unfolded, blank ones included."""
-    return re.sub(r"</summary>.*?</details>", "", markdown, flags=re.DOTALL).splitlines()
-
-
-@pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
-def test_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
-    markdown = render_plan_markdown(noisy(count), HEADER)
-    assert len(read_visible_lines(markdown)) <= most, markdown
-    assert len(markdown.splitlines()) <= most + 45
-    for change in noisy(count).changes:
-        assert f"`{change.ref}`" in section(markdown, "Changes")
-    assert markdown.index("### Changes") < markdown.index("### Risks") < markdown.index("### Findings")
-    findings = section(markdown, "Findings")
-    assert "- 76 warnings on unchanged resources (KF111, KF212): `kafkaform validate` lists them." in findings
-    assert "- 38 notes on unchanged resources: `kafkaform plan --verbose` lists them." in findings
-    assert markdown.count("KF111 on orders") <= 2
-    assert markdown.count("50 % of keys move") == 1
-
-
-def test_comment_of_one_safe_change_fits_a_screen() -> None:
-    plan = noisy(1)
-    safe = Update(topic("orders.stream-00.v1"), "id", (FieldChange("config.retention.ms", "1", "2"),))
-    plan = replace(
-        plan,
-        changes=(replace(plan.changes[0], change=safe),),
-        undeclared=(),
-        diagnostics=tuple(d for d in plan.diagnostics if d.code != "KF401" and d.ref != safe.ref),
-    )
-    markdown = render_plan_markdown(plan, HEADER)
-    assert len(read_visible_lines(markdown)) <= 25, markdown
-
-
-# --- consent, and what is not from the branch -------------------------------------------------------
-
-
-def test_what_is_not_from_the_branch_is_named_before_the_changes() -> None:
-    own = replace(build_planned("own"), origin=ChangeOrigin.BRANCH)
-    drift = replace(build_planned("drifted"), origin=ChangeOrigin.DRIFT)
-    mixed = replace(build_planned("mixed"), origin=ChangeOrigin.MIXED, earlier=("partitions",))
-    markdown = render_plan_markdown(Plan("c", (drift, mixed, own)))
-    foreign = section(markdown, "Not caused by this branch")
-    assert "`Topic/drifted`" in foreign
-    assert "`Topic/mixed`: `partitions`" in foreign
-    assert "own" not in foreign.replace("known", "")
-    assert markdown.index("### Not caused by this branch") < markdown.index("### Changes")
-    rows = [line for line in markdown.splitlines() if line.startswith("| `")]
-    assert ["this branch" in row for row in rows] == ["Topic/own" in row for row in rows]
-
-
-def test_without_a_branch_nothing_is_reported_of_one() -> None:
-    assert "branch" not in render_plan_markdown(Plan("c", (build_planned("a"),)))
 
 
 # --- what foreign text cannot do -------------------------------------------------------------------

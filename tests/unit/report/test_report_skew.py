@@ -61,14 +61,6 @@ def table(text: str, header: str) -> list[list[str]]:
 # --- what is said ----------------------------------------------------------------------------------
 
 
-def test_terminal_ends_with_what_to_do_and_markdown_begins_with_it() -> None:
-    made = samples.failing(samples.hot())
-    shown = lines(made, width=None)
-    assert shown[-len(made.advice) :] == [f"  Advice: {item}" for item in made.advice]
-    text = markdown(made)
-    assert text.index(made.advice[0].split()[0]) < text.index("- Read:") < text.index("| Partition |")
-
-
 def test_reason_is_reported_once_and_not_lost() -> None:
     judged = replace(samples.hot(), policy=SkewVerdict("warn", ("nobody can tell", "nor that")))
     assert "  Policy: nobody can tell." in lines(judged)
@@ -186,22 +178,16 @@ def test_lines_fit_the_terminal_and_a_percent_sign_stays_with_its_number(width: 
         assert not line.strip().startswith("%"), line
 
 
-def test_one_partition_has_one_full_bar() -> None:
-    shown = lines(samples.topic("one.v1", [1], population=5, read=5, keys=1))
-    row = next(line for line in shown if line.strip().startswith("0 "))
-    assert row.split()[:3] == ["0", "100", "%"]
-    assert row.endswith(MARK)
-
-
 def test_nothing_is_shown_as_nan() -> None:
     topics = (*samples.everything(), samples.topic("t", [1, 1e9], population=10**12, read=3))
     for text in (render_topics(*topics, verbose=True).plain, markdown(*topics)):
         assert not re.search(r"\b(nan|inf)\b", text, re.IGNORECASE)
 
 
-@pytest.mark.parametrize("padding", ["", "x" * 230, "`|" * 115])
+@pytest.mark.parametrize("padding", ["", "`|" * 115])
 def test_200_topics_fit_and_nothing_is_left_out_unsaid(padding: str) -> None:
-    text = markdown(*(samples.failing(samples.large(f"t{number}.{padding}")) for number in range(200)))
+    large = samples.large()
+    text = markdown(*(samples.failing(replace(large, name=f"t{n}.{padding}")) for n in range(200)))
     assert len(text) <= LIMIT
     noted = re.search(r"^… ([0-9,]+) more topics? left out", text, re.MULTILINE)
     assert len(table(text, "Name")) + (int(noted[1]) if noted else 0) == 200

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spark_validation import figures
-from spark_validation.advice import advise
+from spark_validation.advice import REACHABLE_RATIO, advise
 from spark_validation.analysis import LogFacts
 from spark_validation.imbalance import expected_ratio, keys_needed, most_partitions
 from spark_validation.results import (
@@ -23,15 +23,13 @@ from spark_validation.results import (
     WhatIf,
 )
 from spark_validation.salts import MAX_SALTS, TopicLoads
-from tests.support.skew.analysis import FULL, analyse_topic
+from tests.support.skew.analysis import FULL, analyse_topic, scene
 from tests.support.skew.simulation import (
     EACH_PARTITIONER,
     START_MS,
     SimulatedTopic,
     build_topic,
-    bursts,
     counted_by_offsets,
-    empty,
     few_keys,
     hash_keys,
     hot_key,
@@ -39,26 +37,22 @@ from tests.support.skew.simulation import (
     lying,
     mixed_partitioners,
     name_keys,
-    null_keys,
-    repartition,
     spread_over,
-    uniform,
     written_since,
     zipf,
 )
 
+MANY = 120_000
 KEYS = 10_000
-
-
 NO_KEYS = TopicLoads(np.ones((2, 12)), {})
 
 
 def repartitioned_with_hot_key() -> SimulatedTopic:
     """A key with a quarter of the records, in a topic that went from 6 to 12 partitions half-way."""
     random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, 300_000)
-    codes[random.random(300_000) < 0.25] = 0
-    counts = np.where(np.arange(300_000) < 150_000, 6, 12)
+    codes = random.integers(1, KEYS, MANY)
+    codes[random.random(MANY) < 0.25] = 0
+    counts = np.where(np.arange(MANY) < MANY / 2, 6, 12)
     return build_topic(codes, name_keys(KEYS), 12, counts=counts)
 
 
@@ -72,11 +66,6 @@ def ratio_of(keys: list[bytes], shares: list[float], partitions: int, by: str = 
     """The ratio when a partitioner places keys of given shares."""
     at = hash_keys(by, tuple(keys)) % partitions
     return float(np.bincount(at, weights=shares, minlength=partitions).max() * partitions / sum(shares))
-
-
-@pytest.mark.parametrize("make", [uniform, empty])
-def test_nothing_is_advised_where_nothing_is_wrong(make: type) -> None:
-    assert analyse_topic(make()).advice == ()
 
 
 def read_salted_keys(sentence: str, keys: dict[str, bytes]) -> dict[bytes, list[bytes]]:
@@ -117,47 +106,49 @@ def spread_in_turn(topic: SimulatedTopic, key: bytes, partitions: list[int]) -> 
     return lying(at, codes, topic.keys, topic.partitions, sizes=topic.all_sizes)
 
 
+def read_promise(sentence: str) -> float:
+    return float(re.findall(r"then has ([0-9.]+) times the mean", sentence)[0])
+
+
 def digests(topic: SimulatedTopic) -> dict[str, bytes]:
     return {hashlib.sha256(key).hexdigest()[:12]: key for key in topic.keys}
 
 
 @pytest.mark.parametrize(
-    ("topic", "limits", "goal"),
+    ("make", "limits"),
     [
-        (hot_key(300_000, KEYS, 12, share=0.3), SkewLimits(), 1.5),
-        (hot_key(300_000, KEYS, 12, share=0.3), SkewLimits(max_partition_ratio=2.0), 2.0),
-        (
-            hot_key(300_000, KEYS, 24, share=0.15),
-            SkewLimits(max_partition_ratio=1.6, max_key_share=0.02),
-            1.6,
-        ),
-        (hot_key(300_000, KEYS, 6, share=0.5), SkewLimits(max_partition_ratio=1.8), 1.8),
-        (zipf(300_000, KEYS, s=1.0), SkewLimits(), 1.5),
-        (zipf(300_000, KEYS, s=1.3), SkewLimits(max_partition_ratio=2.5), 2.5),
-        (mixed_partitioners(300_000, KEYS, share=0.0), SkewLimits(max_partition_ratio=1.01), 0.0),
-        (repartitioned_with_hot_key(), SkewLimits(), 1.5),
+        (lambda: hot_key(MANY, KEYS, 12, share=0.3), SkewLimits()),
+        (lambda: hot_key(MANY, KEYS, 12, share=0.3), SkewLimits(max_partition_ratio=2.0)),
+        (lambda: hot_key(MANY, KEYS, 24, share=0.15), SkewLimits(1.6, max_key_share=0.02)),
+        (lambda: hot_key(MANY, KEYS, 6, share=0.5), SkewLimits(max_partition_ratio=1.8)),
+        (lambda: zipf(MANY, KEYS, s=1.0), SkewLimits()),
+        (lambda: zipf(MANY, KEYS, s=1.3), SkewLimits(max_partition_ratio=2.5)),
+        (repartitioned_with_hot_key, SkewLimits()),
     ],
 )
 def test_after_splitting_keys_into_the_salts_advised_the_ratio_is_the_promised_one(
-    topic: SimulatedTopic, limits: SkewLimits, goal: float
+    make: Callable[[], SimulatedTopic], limits: SkewLimits
 ) -> None:
-    result = analyse_topic(topic, limits=limits)
-    if not goal:
-        assert not [sentence for sentence in result.advice if "salts" in sentence]
-        return
-    sentence = find_advice(result, "split key")
+    topic = make()
+    sentence = find_advice(analyse_topic(topic, limits=limits), "split key")
     split = read_salted_keys(sentence, digests(topic))
-    promised = float(re.findall(r"then has ([0-9.]+) times the mean", sentence)[0])
+    promised = read_promise(sentence)
     assert carried_out(topic, split, topic.partitions) == pytest.approx(promised, abs=0.01)
-    assert promised <= goal
+    assert promised <= (limits.max_partition_ratio or REACHABLE_RATIO)
     assert sum(map(len, split.values())) <= MAX_SALTS
     for key, into in split.items():
         assert topic.share(topic.keys.index(key)) / len(into) <= (limits.max_key_share or 1.0)
 
 
-def hot_by_records_and_bytes(share: float, byte_share: float, seed: int) -> SimulatedTopic:
+def test_no_split_is_advised_where_none_helps() -> None:
+    topic = mixed_partitioners(MANY, KEYS, share=0.0)
+    advice = analyse_topic(topic, limits=SkewLimits(max_partition_ratio=1.01)).advice
+    assert "salts" not in " ".join(advice)
+
+
+def hot_by_records_and_bytes(share: float, byte_share: float) -> SimulatedTopic:
     """One key has a share of the records, and another one of the bytes."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     codes = random.integers(2, KEYS, 48_000)
     at_random = random.random(len(codes))
     codes[at_random < share] = 0
@@ -172,23 +163,22 @@ def hot_by_records_and_bytes(share: float, byte_share: float, seed: int) -> Simu
 def test_keys_that_are_hot_by_records_and_by_bytes_are_split_together(
     share: float, byte_share: float, records: int
 ) -> None:
-    for seed in range(3):
-        topic = hot_by_records_and_bytes(share, byte_share, seed)
-        result = analyse_topic(topic, records=records, seed=seed)
-        named_keys = {key.key_hash for cause in result.causes if isinstance(cause.facts, HotKeysFacts)
-                      for key in cause.facts.keys}  # fmt: skip
-        assert {name for name, key in digests(topic).items() if key in topic.keys[:2]} <= named_keys
-        sentence = find_advice(result, "split key")
-        assert "by records and bytes" in sentence
-        split = read_salted_keys(sentence, digests(topic))
-        assert {*split} == {*topic.keys[:2]}
-        promised = [float(ratio) for ratio in re.findall(r"([0-9.]+) times the mean", sentence)]
-        promised += re.findall(r"and ([0-9.]+) by bytes", sentence)
-        for measure, ratio in zip(("records", "bytes"), map(float, [promised[0], promised[-1]]), strict=True):
-            came_out = carried_out(topic, split, 12, measure=measure)
-            # Of a sixth of the records, the promise is as exact as the shares are.
-            assert came_out == pytest.approx(ratio, abs=0.01 if records == FULL else 0.15), measure
-            assert came_out < 1.6
+    topic = hot_by_records_and_bytes(share, byte_share)
+    result = analyse_topic(topic, records)
+    named_keys = {key.key_hash for cause in result.causes if isinstance(cause.facts, HotKeysFacts)
+                  for key in cause.facts.keys}  # fmt: skip
+    assert {name for name, key in digests(topic).items() if key in topic.keys[:2]} <= named_keys
+    sentence = find_advice(result, "split key")
+    assert "by records and bytes" in sentence
+    split = read_salted_keys(sentence, digests(topic))
+    assert {*split} == {*topic.keys[:2]}
+    promised = [float(ratio) for ratio in re.findall(r"([0-9.]+) times the mean", sentence)]
+    promised += re.findall(r"and ([0-9.]+) by bytes", sentence)
+    for measure, ratio in zip(("records", "bytes"), map(float, [promised[0], promised[-1]]), strict=True):
+        came_out = carried_out(topic, split, 12, measure=measure)
+        # Of a sixth of the records, the promise is as exact as the shares are.
+        assert came_out == pytest.approx(ratio, abs=0.01 if records == FULL else 0.15), measure
+        assert came_out < 1.6
 
 
 @pytest.mark.parametrize(
@@ -213,7 +203,7 @@ def test_key_that_takes_no_suffix_is_spread_over_the_partitions_advised(
     assert "#" not in " ".join(result.advice)
     sentence = find_advice(result, "over partitions")
     partitions = [*map(int, re.findall(r"\d+", sentence.split("over partitions ")[1].split(":")[0]))]
-    promised = float(re.findall(r"then has ([0-9.]+) times the mean", sentence)[0])
+    promised = read_promise(sentence)
     came_out = spread_in_turn(topic, keys[0], partitions)
     assert topic.ratio() > 4
     assert came_out.ratio() == pytest.approx(promised, abs=0.01 if records == FULL else 0.1)
@@ -258,24 +248,13 @@ def test_salts_are_chosen_by_the_partitioner_that_places_all_keys(by: str, count
     assert result.what_if_withheld is None
     sentence = find_advice(result, "split ")
     split = read_salted_keys(sentence, digests(topic))
-    promised = float(re.findall(r"then has ([0-9.]+) times the mean", sentence)[0])
+    promised = read_promise(sentence)
     assert carried_out(topic, split, partitions, by) == pytest.approx(promised, abs=0.01)
     assert promised <= 1.5 < carried_out(topic, {}, partitions, by)
     for case in result.what_if:
         assert case.max_mean_ratio.value == pytest.approx(
             carried_out(topic, {}, case.partitions, by), rel=1e-6
         )
-
-
-def test_while_two_partitioners_are_at_work_salts_have_no_suffixes() -> None:
-    """Each of the two puts a salt elsewhere."""
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, 200_000)
-    codes[random.random(200_000) < 0.5] = 0
-    result = analyse_topic(build_topic(codes, name_keys(KEYS), 12, crc32=random.random(200_000) < 0.5))
-    assert "partitioner=murmur2_random" in find_advice(result, "librdkafka client")
-    sentence = find_advice(result, "split key")
-    assert "#" not in sentence
 
 
 def test_two_keys_do_not_show_which_suffixes_they_need() -> None:
@@ -285,44 +264,10 @@ def test_two_keys_do_not_show_which_suffixes_they_need() -> None:
         assert "#" not in " ".join(analyse_topic(lying(at, codes, name_keys(2), 12)).advice)
 
 
-def test_of_a_sample_the_promise_is_kept_nearly() -> None:
-    topic = hot_key(300_000, KEYS, share=0.3)
-    for seed in range(5):
-        sentence = find_advice(analyse_topic(topic, records=30_000, seed=seed), "split key")
-        split = read_salted_keys(sentence, digests(topic))
-        assert carried_out(topic, split, 12) <= 1.6
-
-
-def test_chosen_suffixes_are_a_few_where_random_ones_are_many() -> None:
-    """A key with 30 % on 12 partitions: 3.6 / 5 + 0.7 is below 1.5, as 5 partitions differ."""
-    topic = hot_key(300_000, KEYS, share=0.3)
-    split = read_salted_keys(find_advice(analyse_topic(topic), "split key"), digests(topic))
-    assert [len(into) for into in split.values()] == [5]
-    random = np.random.default_rng(0)
-    remaining = np.bincount(hash_keys("murmur2", name_keys(KEYS)[1:]) % 12, minlength=12) * 0.7 / (KEYS - 1)
-
-    def measure_kept_share(count: int) -> float:
-        salts = tuple(b"customer-0/%d" % number for number in random.integers(0, 10**6, 60 * count))
-        placed = (hash_keys("murmur2", salts) % 12).reshape(60, count)
-        loads = [remaining + np.bincount(at, minlength=12) * 0.3 / count for at in placed]
-        return float(np.mean([load.max() * 12 <= 1.5 for load in loads]))
-
-    assert measure_kept_share(5) < 0.5
-    assert measure_kept_share(12) < 0.9 < measure_kept_share(24)
-
-
-def test_keys_that_would_take_too_many_salts_get_a_topic_of_their_own() -> None:
-    limits = SkewLimits(max_key_share=0.005)
-    (sentence,) = (
-        item for item in analyse_topic(hot_key(300_000, KEYS), limits=limits).advice if "salts" in item
-    )
-    assert sentence.startswith("Splitting key ")
-
-
 def test_of_a_partitioner_that_is_not_known_the_suffixes_are_not_either() -> None:
     random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, 300_000)
-    codes[random.random(300_000) < 0.3] = 0
+    codes = random.integers(1, KEYS, MANY)
+    codes[random.random(MANY) < 0.3] = 0
     own = random.integers(0, 12, KEYS)
     result = analyse_topic(lying(own[codes], codes, name_keys(KEYS), 12))
     sentence = find_advice(result, "split key")
@@ -330,56 +275,31 @@ def test_of_a_partitioner_that_is_not_known_the_suffixes_are_not_either() -> Non
     assert "#" not in sentence
 
 
-def test_empty_key_is_named_as_such_and_to_be_sent_as_none() -> None:
-    keys = (b"", *name_keys(KEYS))
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, 300_000)
-    codes[random.random(300_000) < 0.2] = 0
-    result = analyse_topic(build_topic(codes, keys, 12))
-    assert isinstance(result.causes[0].facts, HotKeysFacts)
-    assert result.causes[0].facts.keys[0].key_length == 0
-    assert find_advice(result, "An empty key")
-    assert not [sentence for sentence in result.advice if "split" in sentence or "e3b0c442" in sentence]
-    assert (result.hot_keys[0].key_hash, result.hot_keys[0].key_length) == ("e3b0c44298fc", 0)
-
-
-def test_key_above_the_policy_is_split_though_partitions_are_even() -> None:
-    topic = hot_key(300_000, KEYS, share=0.01)
-    assert analyse_topic(topic).advice == ()
-    assert " into 2 salts (" in find_advice(
-        analyse_topic(topic, limits=SkewLimits(max_key_share=0.006)), "key share of 0.6 %"
-    )
-
-
-def test_more_partitions_are_no_help_against_one_key() -> None:
-    sentence = find_advice(analyse_topic(hot_key(300_000, KEYS)), "More partitions will not help")
-    assert "7.2 on 24 and 14.4 on 48" in sentence
-
-
 def test_more_partitions_are_called_no_help_only_where_the_key_alone_is_too_much() -> None:
     """On 24 partitions a key with 6 % alone has 1.44 times the mean: less than the goal of 1.5."""
-    result = analyse_topic(hot_key(300_000, KEYS, share=0.06))
+    result = analyse_topic(hot_key(MANY, KEYS, share=0.06))
     assert "hot_keys" in {cause.name for cause in result.causes}
     assert not [sentence for sentence in result.advice if "More partitions" in sentence]
-    strict = analyse_topic(hot_key(300_000, KEYS, share=0.06), limits=SkewLimits(max_partition_ratio=1.4))
-    assert "1.43 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
+    strict = analyse_topic(hot_key(MANY, KEYS, share=0.06), limits=SkewLimits(max_partition_ratio=1.4))
+    assert "1.44 on 24 and 2.87 on 48" in find_advice(strict, "More partitions will not help")
 
 
-def test_single_key_or_member_is_not_many() -> None:
-    sentence = find_advice(analyse_topic(few_keys(100_000, 1)), "ratio of 1.5 on at most")
-    assert sentence.startswith("One key stays ")
-    result = analyse_topic(hot_key(300_000, KEYS, share=0.9))
+def test_producers_that_no_partitioner_explains_are_to_be_found() -> None:
+    shares = {"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42}
+    ignoring = replace(scene("mixed partitioners"), partitioners=shares)
+    assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
+
+
+def test_single_useful_member_is_not_many() -> None:
+    result = scene("hot key")
     group = GroupResult("g", "range", (MemberShare((0, 1, 2), 0.9), MemberShare((3,), 0.1)), 1.8)
-    alone = replace(
-        result,
-        groups=(group,),
-        by_records=replace(result.by_records, effective_parallelism=Estimate.exact(1.0)),
-    )
+    parallelism = replace(result.by_records, effective_parallelism=Estimate.exact(1.0))
+    alone = replace(result, groups=(group,), by_records=parallelism)
     assert " 1 of its 2 members is " in " ".join(advise(alone, SkewLimits(), NO_KEYS))
 
 
 def test_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> None:
-    result = analyse_topic(few_keys(300_000, 40, 9))
+    result = analyse_topic(few_keys(MANY, 40, 9))
     now = result.by_records.max_mean_ratio.value
     better = WhatIf(18, Estimate(1.2, 1.1, 1.3), Estimate.exact(1.2), 0.5, Estimate.exact(0.52))
     worse = replace(better, partitions=36, max_mean_ratio=Estimate(1.6, 1.5, 1.7))
@@ -399,66 +319,13 @@ def test_count_that_surely_lowers_the_ratio_is_advised_with_what_it_moves() -> N
         ]
 
 
-def test_few_keys_are_reported_with_the_partitions_they_fill() -> None:
-    sentence = find_advice(
-        analyse_topic(few_keys(100_000)), "equally frequent keys stay within a ratio of 1.5"
-    )
-    assert sentence.startswith("10 ")
-    assert " on at most 3 partitions; 12" in sentence
-    random = np.random.default_rng(0)
-
-    def mean_ratio(keys: int, partitions: int) -> float:
-        return float(
-            np.mean(
-                [
-                    np.bincount(random.integers(0, partitions, keys)).max() * partitions / keys
-                    for _ in range(2_000)
-                ]
-            )
-        )
-
-    needed = int(re.findall(r"12 partitions need about (\d+) keys", sentence)[0])
-    assert mean_ratio(10, 3) < 1.5 < mean_ratio(10, 4)
-    assert mean_ratio(needed, 12) == pytest.approx(1.5, abs=0.03)
-
-
-def test_null_keys_have_both_remedies() -> None:
-    sentence = find_advice(analyse_topic(null_keys(100_000, share=0.5)), "keyed: false")
-    assert "add a key to the 50" in sentence
-
-
-def test_second_partitioner_gets_its_setting() -> None:
-    assert "librdkafka" in find_advice(
-        analyse_topic(mixed_partitioners(200_000, KEYS)), "partitioner=murmur2_random"
-    )
-    only = analyse_topic(mixed_partitioners(200_000, KEYS, share=1.0))
-    assert find_advice(only, "consistent_random")
-    ignoring = replace(
-        analyse_topic(mixed_partitioners(200_000, KEYS)),
-        partitioners={"murmur2": 0.5, "crc32": 0.085, "fnv1a": 0.084, "other": 0.42},
-    )
-    assert "partitioner.ignore.keys" in advise(ignoring, SkewLimits(), NO_KEYS)[0]
-
-
-def test_partition_increase_reports_its_effects() -> None:
-    result = analyse_topic(repartition(200_000, KEYS, 12, before=6))
-    assert "25" in find_advice(result, "Until retention has")
-    # The ratio that old records leave is no reason for more partitions.
-    assert not [item for item in result.advice if "counts tried" in item]
-
-
-def test_burst_points_at_its_key() -> None:
-    result = analyse_topic(bursts(300_000, KEYS), records=30_000)
-    assert result.hot_keys[0].key_hash in find_advice(result, "Check what writes key")
-
-
 @pytest.mark.parametrize(("part", "times"), [(0.05, 20.0), (0.02, 50.0), (0.01, 100.0)])
 def test_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
     part: float, times: float
 ) -> None:
     random = np.random.default_rng(1)
-    codes = random.integers(1, KEYS, 300_000)
-    codes[round(300_000 * (1 - part)) :] = 0
+    codes = random.integers(1, KEYS, MANY)
+    codes[round(MANY * (1 - part)) :] = 0
     topic = build_topic(codes, name_keys(KEYS), 12)
     (digest,) = (name for name, key in digests(topic).items() if key == b"customer-0")
 
@@ -474,28 +341,12 @@ def test_key_that_became_hot_at_the_end_of_the_log_has_its_peak_of_that_time(
     assert find_advice(result, f"Check what writes key {digest} now")
     # Of a tenth of the records the peak is seen less sharply, but never as more than it is.
     for seed in range(3):
-        assert 0.2 * times < peak(analyse_topic(topic, records=30_000, seed=seed)) <= 1.1 * times
+        assert 0.2 * times < peak(analyse_topic(topic, records=MANY // 10, seed=seed)) <= 1.1 * times
 
 
-def test_burst_that_is_over_is_not_called_so() -> None:
-    result = analyse_topic(bursts(300_000, KEYS, stretches=1, length=0.05))
-    assert isinstance(result.causes[0].facts, BurstFacts)
-    assert not result.causes[0].facts.ongoing
-    assert " at that time" in find_advice(result, "Check what writes key")
-
-
-def test_members_beyond_the_effective_parallelism_are_of_no_use() -> None:
-    result = analyse_topic(hot_key(300_000, KEYS))
-    even = tuple(MemberShare((number,), 1 / 12) for number in range(12))
-    group = GroupResult("checkout", "range", (*even, MemberShare((), 0.0)), 1.0)
-    skewed = advise(replace(result, groups=(group,)), SkewLimits(), NO_KEYS)
-    idle, useful = (item for item in skewed if "Group checkout: " in item)
-    assert idle.startswith("Group checkout: 1 of ")
-    parallelism = result.by_records.effective_parallelism.value
-    assert useful.startswith(f"Group checkout: only {int(np.ceil(parallelism))} of its 13")
-    balanced = analyse_topic(uniform(300_000, KEYS))
-    few = replace(group, members=even[:6])
-    assert advise(replace(balanced, groups=(few,)), SkewLimits(), NO_KEYS) == ()
+def test_fewer_members_than_partitions_of_an_even_topic_are_useful() -> None:
+    group = GroupResult("g", "range", tuple(MemberShare((n,), 1 / 12) for n in range(6)), 1.0)
+    assert advise(replace(scene("balanced"), groups=(group,)), SkewLimits(), NO_KEYS) == ()
 
 
 @pytest.mark.parametrize(("keys", "partitions"), [(10, 12), (100, 12), (1_000, 12), (50, 120), (5_000, 3)])
@@ -512,16 +363,6 @@ def test_expected_ratio_falls_with_keys_without_a_jump() -> None:
     assert ratios == sorted(ratios, reverse=True)
     assert expected_ratio(5, 1) == 1.0
     assert most_partitions(keys_needed(12, 1.5), 1.5, 100) == 12
-
-
-def test_no_advice_shows_a_key() -> None:
-    topics = (
-        hot_key(50_000, 500),
-        bursts(50_000, 500),
-        build_topic([0, 1], [b"customer-1", b"customer-2"], 3),
-    )
-    for topic in topics:
-        assert not [item for item in analyse_topic(topic).advice if "customer-" in item]
 
 
 HOUR = 3_600_000
@@ -553,7 +394,7 @@ def test_advice_is_about_what_is_written_now(name: str, records: int, seed: int)
         assert "More partitions" not in " ".join(result.advice)
         return
     (sentence,) = splits
-    promised = float(re.findall(r"then has ([0-9.]+) times the mean", sentence)[0])
+    promised = read_promise(sentence)
     again = written_since(topic, START_MS + int(began or 0) * HOUR)
     assert carried_out(again, read_salted_keys(sentence, digests(topic)), 12) == pytest.approx(
         promised, rel=0.07

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_validation import counting
-from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, pack
+from spark_validation.key_counts import HOT_BY_BYTES, HOT_KEYS, CountsLayout, KeyCounts, pack
 from spark_validation.windows import plan_windows
 from tests.support.skew.records import (
     LAYOUT,
@@ -23,7 +23,6 @@ from tests.support.skew.records import (
     batches,
     count,
     draw_records,
-    is_empty,
     samples,
     tally_records,
 )
@@ -87,25 +86,9 @@ def test_records_of_windows_are_counted_as_by_simulations(wanted: int, batch_siz
     assert_same(counts, count(batches(records, batch_size), layout))
 
 
-def test_no_records_count_nothing() -> None:
-    assert is_empty(count([], LAYOUT))
+def test_batches_without_records_count_nothing() -> None:
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
-    assert is_empty(count([nothing, nothing], LAYOUT))
-
-
-def test_records_without_a_key_are_counted_alone() -> None:
-    records = [Record(n % 6, n % 4, None, 7, n) for n in range(120)]
-    counts = count(batches(records), LAYOUT)
-    assert_same(counts, tally_records(records, LAYOUT))
-    assert counts.null_records.sum() == 120
-    assert counts.distinct == 0
-    assert not counts.fits.any()
-
-
-def test_empty_key_is_a_key() -> None:
-    records = [Record(0, 0, b"", 7, 1), Record(0, 0, None, 7, 2)]
-    counts = count(batches(records), LAYOUT)
-    assert (counts.distinct, counts.null_records.sum(), counts.hot[0].length) == (1, 1, 0)
+    assert_same(count([nothing, nothing], LAYOUT), KeyCounts.empty(LAYOUT))
 
 
 def test_keys_leave_only_where_they_may() -> None:
@@ -133,13 +116,6 @@ def test_among_equal_keys_the_order_of_arrival_does_not_choose() -> None:
     assert [int(key.records.sum()) for key in counts.hot[:2]] == [2, 1]
     random.Random(3).shuffle(records)
     assert_same(count(batches(records), layout), counts)
-
-
-def test_weights_decide_which_keys_are_most_frequent() -> None:
-    layout = CountsLayout(2, 1, (1.0, 100.0), (True, False))
-    records = [Record(0, 0, b"read whole", 1, 0)] * 50 + [Record(1, 0, b"sampled", 1, 0)] * 2
-    lengths = [key.length for key in count(batches(records), layout).hot]
-    assert lengths == [len(b"sampled"), len(b"read whole")]
 
 
 def arrays(number: int, keys: Any, layout: CountsLayout, begin: int) -> Any:

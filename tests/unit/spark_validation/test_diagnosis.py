@@ -16,7 +16,6 @@ from spark_validation.imbalance import chance_limit
 from spark_validation.results import (
     BurstFacts,
     CauseFacts,
-    FewKeysFacts,
     HotKeysFacts,
     MixedFacts,
     NullKeysFacts,
@@ -24,7 +23,6 @@ from spark_validation.results import (
     SkewCause,
     SkewLimits,
     TopicResult,
-    UnexplainedFacts,
 )
 from spark_validation.windows import Span, plan_windows
 from tests.support.skew.analysis import FULL, analyse_topic
@@ -42,10 +40,10 @@ from tests.support.skew.simulation import (
     count_sample,
     counted_by_offsets,
     draw_sample,
-    empty,
     few_keys,
     hash_keys,
     hot_key,
+    hot_over_time,
     lying,
     mixed_partitioners,
     name_keys,
@@ -71,10 +69,10 @@ DRAWS = (
 
 SEEDS = pytest.mark.parametrize(
     "seeds",
-    [range(2), pytest.param(range(2, 10), marks=pytest.mark.nightly("more topics and samples of each"))],
-    ids=["a few", "more"],
+    [range(1), pytest.param(range(1, 10), marks=pytest.mark.nightly("more topics and samples of each"))],
+    ids=["one", "more"],
 )
-"""What chance must not make of a topic is drawn a few times by day."""
+"""What chance must not make of a topic is drawn once by day."""
 
 
 def names(result: TopicResult) -> tuple[str, ...]:
@@ -108,11 +106,6 @@ def all_at_once(topic: SimulatedTopic) -> SimulatedTopic:
     return change_times(topic, lambda times: np.full(len(times), START_MS))
 
 
-def out_of_order(topic: SimulatedTopic) -> SimulatedTopic:
-    random = np.random.default_rng(5)
-    return change_times(topic, lambda times: START_MS + random.integers(0, MANY, len(times)))
-
-
 def round_to_minutes(topic: SimulatedTopic) -> SimulatedTopic:
     return change_times(topic, lambda times: times // 60_000 * 60_000)
 
@@ -142,6 +135,13 @@ KNOWN: dict[str, tuple[Callable[[int, int], SimulatedTopic], str]] = {
     "a faint burst": (
         lambda n, seed: bursts(n, KEYS, stretches=1, length=0.05, within=0.02, seed=seed), "balanced"),
     "uneven sizes": (lambda n, seed: add_sizes(uniform(n, KEYS, seed=seed), sigma=1.5), "balanced"),
+    "one partition": (lambda n, seed: hot_key(n, 100, 1, seed=seed), "balanced"),
+    "a key since half-way": (
+        lambda n, seed: hot_over_time(lambda at: np.where(at < 12, 0.0, 0.3), 24, n, seed=seed), "hot_keys"),
+    "compacted": (lambda n, seed: compact_log(uniform(n, KEYS, seed=seed)), "balanced"),
+    "compacted, one key of 30 %": (lambda n, seed: compact_log(hot_key(n, KEYS, seed=seed)), "hot_keys"),
+    "compacted, one burst": (
+        lambda n, seed: compact_log(bursts(n, KEYS, stretches=1, length=0.1, seed=seed)), "bursty"),
 }  # fmt: skip
 
 
@@ -175,14 +175,6 @@ def test_zipf_topic_is_what_its_true_ratio_and_its_frequent_keys_report(
         assert names(result) == (expected,), (ratio, result.causes)
 
 
-def test_no_record_is_empty() -> None:
-    assert names(analyse_topic(empty())) == ("empty",)
-
-
-def test_one_partition_is_balanced_whatever_its_keys() -> None:
-    assert names(analyse_topic(hot_key(50_000, 100, 1))) == ("balanced",)
-
-
 def test_part_that_a_key_explains_is_what_goes_with_it() -> None:
     topic = hot_key(200_000, KEYS)
     codes = topic.all_codes
@@ -193,16 +185,6 @@ def test_part_that_a_key_explains_is_what_goes_with_it() -> None:
     facts = facts_of(cause, HotKeysFacts)
     assert facts.keys[0].share == pytest.approx(topic.share(0))
     assert (facts.ratio.value, facts.ratio_without) == pytest.approx((ratio, without))
-
-
-def test_keys_with_large_values_are_hot_by_bytes() -> None:
-    codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
-    topic = build_topic(codes, name_keys(KEYS), 12, sizes=np.where(codes == 7, 400_000, 200))
-    (cause,) = analyse_topic(topic).causes
-    assert cause.name == "hot_keys"
-    facts = facts_of(cause, HotKeysFacts)
-    assert facts.by == "bytes"
-    assert facts.record_ratio.value == pytest.approx(topic.ratio())
 
 
 def test_few_keys_of_uneven_size_are_named_by_what_explains_more() -> None:
@@ -266,11 +248,10 @@ def draw_chance_skew(kind: str, partitions: int, seed: int) -> SimulatedTopic:
 @pytest.mark.parametrize(
     ("partitions", "seeds"),
     [
-        (12, range(2)),
-        (100, range(2)),
-        (1_000, range(1)),
-        pytest.param(100, range(2, 20), marks=pytest.mark.nightly("more topics")),
-        pytest.param(1_000, range(1, 10), marks=pytest.mark.nightly("more topics")),
+        (12, range(1)),
+        (100, range(1)),
+        pytest.param(100, range(1, 20), marks=pytest.mark.nightly("more topics")),
+        pytest.param(1_000, range(10), marks=pytest.mark.nightly("larger topics, and more of them")),
     ],
 )
 @pytest.mark.parametrize("kind", ["1", "1.5", "2", "alike", "repeated"])
@@ -310,27 +291,6 @@ def test_frequent_key_is_no_chance_though_sizes_are_uneven(share: float, records
     )
     cause = analyse_topic(topic, records).causes[0]
     assert [key.share for key in facts_of(cause, HotKeysFacts).keys] == [pytest.approx(share, rel=0.3)]
-
-
-@pytest.mark.parametrize("share", [0.7, 0.72])
-def test_two_keys_of_uneven_bytes_are_few(share: float) -> None:
-    """Neither is large beside the other, and they are no "many keys"."""
-    codes = np.arange(DAY) % 2
-    sizes = np.where(codes, round(1_000 * (1 - share)), round(1_000 * share))
-    (cause,) = analyse_topic(lying(codes, codes, name_keys(2), 2, sizes=sizes)).causes
-    assert facts_of(cause, FewKeysFacts).by == "bytes"
-
-
-def test_larger_keys_on_a_partition_are_distinguished_from_more_keys() -> None:
-    codes = np.random.default_rng(0).integers(0, KEYS, MANY)
-    mine = murmur2_of(codes) % 12 == 3
-    larger = analyse_topic(build_topic(codes, name_keys(KEYS), 12, sizes=np.where(mine, 600, 200))).causes[0]
-    extra = analyse_topic(
-        place_codes(codes, np.where((codes % 10 < 2) & ~mine, 3, murmur2_of(codes) % 12), 12)
-    ).causes[0]
-    assert facts_of(larger, UnexplainedFacts).key_ratio == pytest.approx(1.0, abs=0.15)
-    assert "times as large" in larger.evidence
-    assert extra.name == "mixed_partitioners"
 
 
 def nulls_on(kind: str, share: float, seed: int) -> SimulatedTopic:
@@ -413,7 +373,13 @@ def share_between(topic: SimulatedTopic, start_ms: float, end_ms: float) -> npt.
 
 @SEEDS
 @pytest.mark.parametrize(
-    ("users", "minutes", "exponent"), [(1_000, 60, 1.0), (1_000, 60, 1.2), (300, 30, 1.0), (1_000, 5, 1.0)]
+    ("users", "minutes", "exponent"),
+    [
+        (1_000, 60, 1.2),
+        (300, 30, 1.0),
+        pytest.param(1_000, 60, 1.0, marks=pytest.mark.nightly("more windows")),
+        pytest.param(1_000, 5, 1.0, marks=pytest.mark.nightly("more windows")),
+    ],
 )
 @pytest.mark.parametrize("known", [True, False])
 def test_keys_of_windows_make_no_burst_in_samples(
@@ -474,30 +440,6 @@ def test_null_keys_are_not_blamed_for_the_skew_of_a_key() -> None:
     assert names(result) == ("hot_keys", "null_keys")
 
 
-def test_null_keys_on_one_partition_explain_its_load() -> None:
-    random = np.random.default_rng(0)
-    codes = random.integers(0, KEYS, 300_000)
-    at = murmur2_of(codes) % 12
-    null = random.random(len(codes)) < 0.2
-    codes[null], at[null] = NULL, 4
-    (cause,) = analyse_topic(place_codes(codes, at, 12), 30_000).causes
-    assert cause.name == "null_keys"
-    assert cause.explains is not None
-    assert cause.explains > 0.9
-    assert facts_of(cause, NullKeysFacts).null_ratio == pytest.approx(12)
-
-
-def test_sticky_null_keys_are_found_to_come_in_batches() -> None:
-    (sticky,) = analyse_topic(null_keys(300_000, KEYS, share=0.5), 30_000).causes
-    random = np.random.default_rng(0)
-    codes = random.integers(0, KEYS, 300_000)
-    at = murmur2_of(codes) % 12
-    null = random.random(len(codes)) < 0.5
-    codes[null], at[null] = NULL, random.integers(0, 12, int(null.sum()))
-    (even,) = analyse_topic(place_codes(codes, at, 12), 30_000).causes
-    assert [facts_of(cause, NullKeysFacts).spread for cause in (sticky, even)] == ["in batches", "evenly"]
-
-
 @pytest.mark.parametrize(("share", "partitions"), [(0.5, 12), (0.1, 12), (0.9, 12), (0.1, 2), (0.3, 120)])
 def test_share_of_each_partitioner_is_corrected_for_chance(share: float, partitions: int) -> None:
     cause = analyse_topic(mixed_partitioners(400_000, KEYS, partitions, share=share), 100_000).causes[0]
@@ -516,51 +458,23 @@ def test_another_partitioner_is_found_where_few_keys_are_frequent() -> None:
         assert "repartitioned" not in causes
 
 
-def test_topic_of_one_other_partitioner_is_consistent_and_is_reported() -> None:
-    (cause,) = analyse_topic(mixed_partitioners(200_000, KEYS, share=1.0), 30_000).causes
-    assert cause.name == "balanced"
-    assert cause.placement is not None
-    assert cause.placement.partitioner == "crc32"
-
-
-def test_keys_that_are_ignored_are_mixed_and_a_partitioner_of_ones_own_is_not() -> None:
+def test_keys_that_producers_ignore_are_mixed() -> None:
     random = np.random.default_rng(0)
     codes = random.integers(0, KEYS, 200_000)
     (ignored,) = analyse_topic(place_codes(codes, random.integers(0, 12, len(codes)), 12), 50_000).causes
-    assert ignored.name == "mixed_partitioners"
     assert [*facts_of(ignored, MixedFacts).partitioner_shares] == ["other"]
-    (own,) = analyse_topic(place_codes(codes, codes % 12, 12), 50_000).causes
-    assert own.name == "balanced"
-    assert own.placement is not None
-    assert own.placement.partitioner is None
+    assert "No known partitioner explains where the records are" in ignored.evidence
 
 
-def test_skew_by_a_partitioner_of_ones_own_is_no_matter_of_keys() -> None:
-    codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
-    (cause,) = analyse_topic(place_codes(codes, np.minimum(codes % 24, 11), 12), 50_000).causes
-    assert cause.name == "mixed_partitioners"
-    facts = facts_of(cause, UnexplainedFacts)
-    assert (facts.reason, facts.fullest) == ("own_partitioner", 11)
-    assert facts.ratio.value == pytest.approx(6.5, abs=0.1)
-
-
-@pytest.mark.parametrize("partitions", [2, 3, 12])
+@pytest.mark.parametrize("partitions", [2, 3])
 def test_change_of_the_partitioner_in_time_is_no_partition_increase(partitions: int) -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 200_000)
     topic = build_topic(codes, name_keys(KEYS), partitions, crc32=np.arange(len(codes)) < len(codes) / 2)
     for records in (FULL, 30_000):
-        cause = analyse_topic(topic, records).causes[0]
-        assert cause.name == "mixed_partitioners"
-        facts = facts_of(cause, MixedFacts)
+        facts = facts_of(analyse_topic(topic, records).causes[0], MixedFacts)
+        ended = facts.ended_after_ms or 0, facts.ended_before_ms or 0
         assert facts.now == "murmur2"
-        assert facts.ended_after_ms is not None
-        assert facts.ended_before_ms is not None
-        assert (
-            facts.ended_after_ms
-            <= START_MS + 100_000
-            <= facts.ended_before_ms
-            < facts.ended_after_ms + 60_000
-        )
+        assert ended[0] <= START_MS + 100_000 <= ended[1] < ended[0] + 60_000
 
 
 @SEEDS
@@ -578,22 +492,15 @@ def test_few_keys_of_two_partitioners_are_no_partition_increase(
 
 
 @pytest.mark.parametrize("records", [FULL, SAMPLE])
-def test_partition_increase_is_dated_and_placed(records: int) -> None:
+def test_partition_increase_is_placed(records: int) -> None:
     topic = repartition(MANY, KEYS, 12, before=6, at=0.5)
     (cause,) = analyse_topic(topic, records).causes
-    facts = facts_of(cause, RepartitionFacts)
-    (increase,) = facts.increases
-    low, high = increase.last_before_ms, increase.first_after_ms
-    at = START_MS + MANY // 2
-    assert increase.earlier == 6
-    assert low is not None
-    assert high is not None
-    assert min(low, high) <= at <= max(low, high) < min(low, high) + MANY // 8
-    assert facts.steps[0].partition == 0
-    assert facts.steps[0].start <= int(np.searchsorted(topic.times[0], at)) <= facts.steps[0].end
+    step = facts_of(cause, RepartitionFacts).steps[0]
+    assert step.partition == 0
+    assert step.start <= int(np.searchsorted(topic.times[0], START_MS + MANY // 2)) <= step.end
 
 
-@pytest.mark.parametrize("of", [all_at_once, out_of_order, round_to_minutes])
+@pytest.mark.parametrize("of", [all_at_once, round_to_minutes])
 def test_partition_increase_is_reported_without_good_timestamps(
     of: Callable[[SimulatedTopic], SimulatedTopic],
 ) -> None:
@@ -603,31 +510,6 @@ def test_partition_increase_is_reported_without_good_timestamps(
     mixed = of(mixed_partitioners(300_000, KEYS))
     for records in (FULL, 30_000):
         assert analyse_topic(mixed, records).causes[0].name == "mixed_partitioners"
-
-
-def test_where_times_are_out_of_order_no_time_of_the_increase_is_given() -> None:
-    cause = analyse_topic(out_of_order(repartition(300_000, KEYS, 12, before=6)), 30_000).causes[0]
-    facts = facts_of(cause, RepartitionFacts)
-    assert facts.increases[0].last_before_ms is None
-    assert facts.steps[0].partition == 0
-
-
-def test_two_partition_increases_are_one_diagnosis() -> None:
-    at = np.arange(300_000)
-    counts = np.where(at < 100_000, 4, np.where(at < 200_000, 6, 12))
-    codes = np.random.default_rng(0).integers(0, KEYS, len(at))
-    assert (
-        names(analyse_topic(build_topic(codes, name_keys(KEYS), 12, counts=counts), 50_000))[0]
-        == "repartitioned"
-    )
-
-
-def test_partition_increase_outranks_the_frequent_key_beside_it() -> None:
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, 200_000)
-    codes[random.random(len(codes)) < 0.3] = 0
-    topic = build_topic(codes, name_keys(KEYS), 12, counts=np.where(np.arange(len(codes)) < 100_000, 6, 12))
-    assert names(analyse_topic(topic, 30_000)) == ("repartitioned", "hot_keys")
 
 
 @pytest.mark.parametrize("start", [0.0, 0.3, 0.9, 0.95])
@@ -647,11 +529,16 @@ def test_burst_is_found_wherever_it_is(start: float, length: float, within: floa
 
 @SEEDS
 @pytest.mark.parametrize(
-    "topic",
-    [abort_transactions(120_000), abort_transactions(120_000, transaction=20), clean_log(uniform(120_000))],
+    "make",
+    [
+        lambda: abort_transactions(120_000),
+        lambda: abort_transactions(120_000, transaction=20),
+        lambda: clean_log(uniform(120_000)),
+    ],
 )
-def test_offsets_without_a_record_make_no_burst(topic: SimulatedTopic, seeds: range) -> None:
+def test_offsets_without_a_record_make_no_burst(make: Callable[[], SimulatedTopic], seeds: range) -> None:
     """A partition has none for a while; its windows, and those of others, have few."""
+    topic = make()
     for records, seed in ((FULL, 0), *((12_000, seed) for seed in seeds)):
         causes = analyse_topic(topic, records, seed).causes
         assert "bursty" not in {cause.name for cause in causes}, (seed, causes)
@@ -743,21 +630,6 @@ def test_burst_needs_times_between_which_offsets_can_be_counted(known: bool) -> 
     assert ("bursty" in [cause.name for cause in result.causes]) is known
 
 
-def test_burst_is_found_where_half_of_the_offsets_are_empty() -> None:
-    topic = compact_log(bursts(MANY, KEYS, stretches=1, length=0.1))
-    for records in (FULL, SAMPLE):
-        cause = analyse_topic(topic, records).causes[0]
-        assert cause.name == "bursty", cause
-
-
-def test_key_that_began_half_way_is_hot_and_no_burst() -> None:
-    random = np.random.default_rng(0)
-    codes = random.integers(1, KEYS, 300_000)
-    codes[(np.arange(len(codes)) > 150_000) & (random.random(len(codes)) < 0.3)] = 0
-    for records in (FULL, 30_000):
-        assert names(analyse_topic(build_topic(codes, name_keys(KEYS), 12), records)) == ("hot_keys",)
-
-
 def test_large_values_for_a_while_are_a_burst_by_bytes() -> None:
     codes = np.random.default_rng(0).integers(0, KEYS, 300_000)
     at = np.arange(len(codes))
@@ -778,14 +650,3 @@ def test_burst_without_timestamps_is_found_by_slices() -> None:
         assert "bursty" not in names(analyse_topic(all_at_once(steady), records))
         cause = analyse_topic(all_at_once(burst), records).causes[0]
         assert facts_of(cause, BurstFacts).parts == 10
-
-
-def test_compaction_changes_no_diagnosis() -> None:
-    assert names(analyse_topic(compact_log(uniform(300_000, KEYS)), 30_000)) == ("balanced",)
-    assert names(analyse_topic(compact_log(hot_key(300_000, KEYS)), 30_000)) == ("hot_keys",)
-
-
-def test_evidence_shows_no_key() -> None:
-    for topic in (hot_key(50_000, 500), bursts(50_000, 500), few_keys(50_000)):
-        for cause in analyse_topic(topic).causes:
-            assert "customer-" not in cause.evidence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import zlib
 from pathlib import Path
@@ -26,7 +25,6 @@ from spark_validation.hashing import (
 )
 from tests.support.skew.hashing import SMALLEST, build_varied_keys
 
-FNV1A = ("fnv1a", "fnv1a_masked", "fnv1a_unsigned")
 KEYS = build_varied_keys()
 
 
@@ -67,35 +65,10 @@ def test_slice_of_an_arrow_array_is_read_in_its_place(keys: list[bytes | None], 
     assert murmur2(found).tolist() == murmur2(Keys.from_list(expected)).tolist()
 
 
-def test_no_keys_have_no_hashes() -> None:
-    for nothing in (Keys.from_list([]), Keys.from_arrow(pa.array([], pa.binary()))):
-        assert [len(of(nothing)) for of in PARTITIONERS.values()] == [0] * len(PARTITIONERS)
-
-
 def test_bytes_of_an_arrow_array_are_not_copied() -> None:
     array = pa.array([b"one", b"two"], pa.binary())
     data = Keys.from_arrow(array).data
     assert data.ctypes.data == array.buffers()[2].address
-
-
-@pytest.mark.parametrize(
-    ("partitioner", "key", "partitions", "expected"),
-    [
-        # segmentio/kafka-go balancer_test.go: TestHashBalancer and TestReferenceHashBalancer
-        ("fnv1a", b"blah", 3, 1),
-        ("fnv1a", b"boop", 3, 2),
-        ("fnv1a", b"20", 16, 1),
-        ("fnv1a_masked", b"blah", 2, 0),
-        ("fnv1a_masked", b"blah", 3, 1),
-        ("fnv1a_masked", b"castle", 3, 2),
-        ("fnv1a_masked", b"20", 16, 15),
-        ("crc32", b"boop", 3, 1),
-    ],
-)
-def test_keys_lie_where_clients_put_them(
-    partitioner: str, key: bytes, partitions: int, expected: int
-) -> None:
-    assert int(PARTITIONERS[partitioner](Keys.from_list([key]))[0]) % partitions == expected
 
 
 VECTORS = json.loads(
@@ -133,25 +106,3 @@ def test_chance_that_no_partitioner_fits_is_what_keys_show(partitions: int) -> N
     found = 1 - np.logical_or.reduce(fits).mean()
     expected = chance_of_none(partitions)
     assert found == pytest.approx(expected, abs=4 * (expected * (1 - expected) / len(keys)) ** 0.5)
-
-
-def test_hashes_of_different_names_agree_by_chance_alone() -> None:
-    """kafkajs's rounded murmur2 has nothing of Java's, but its name."""
-    keys = Keys.from_list([b"key-%d" % number for number in range(200_000)])
-    hashes = [hashed.astype(np.int64) % 12 for hashed in hash_all(keys)]
-    for first, second in itertools.combinations(hashes, 2):
-        assert (first == second).mean() == pytest.approx(1 / 12, abs=4 * (11 / 144 / len(keys)) ** 0.5)
-
-
-def test_three_of_fnv1a_differ_by_the_sign_alone() -> None:
-    """As twmb/franz-go describes its SaramaHasher (unsigned) and SaramaCompatHasher (the absolute value)."""
-    keys = Keys.from_list([b"key-%d" % number for number in range(2_000)])
-    absolute, masked, unsigned = (PARTITIONERS[name](keys) for name in FNV1A)
-    hashes = hash_all(keys)[HASHES.index("fnv1a")].astype(np.int64)
-    assert (unsigned == hashes).all()
-    negative = hashes >= 2**31
-    assert (absolute[~negative] == hashes[~negative]).all()
-    assert (masked[~negative] == hashes[~negative]).all()
-    assert (absolute[negative] == 2**32 - hashes[negative]).all()
-    assert (masked[negative] == hashes[negative] - 2**31).all()
-    assert 0.4 < negative.mean() < 0.6

@@ -26,16 +26,7 @@ from spark_validation.key_counts import (
     takes_suffix,
     unpack,
 )
-from tests.support.skew.records import (
-    LAYOUT,
-    Record,
-    assert_same,
-    batches,
-    count,
-    draw_records,
-    is_empty,
-    samples,
-)
+from tests.support.skew.records import LAYOUT, Record, assert_same, batches, count, draw_records, samples
 from tests.support.skew.simulation import add_sizes, build_topic, name_keys
 from tests.support.skew.simulation import draw_sample as drawn_topic
 
@@ -50,9 +41,10 @@ def split_by_reducer(records: list[Record], parts: int) -> list[list[Record]]:
 
 
 def merge_parts(records: list[Record], layout: CountsLayout, parts: int) -> KeyCounts:
+    """Merge the counts of reducers, as they come to the driver."""
     total = KeyCounts.empty(layout)
     for part in split_by_reducer(records, parts):
-        total.merge(count(batches(part), layout), layout)
+        total.merge(unpack(pack(count(batches(part), layout)), layout), layout)
     return total
 
 
@@ -61,7 +53,9 @@ def test_counts_of_all_reducers_are_the_counts_of_all_records(
     sample: tuple[list[Record], CountsLayout], parts: int
 ) -> None:
     records, layout = sample
-    assert_same(merge_parts(records, layout, parts), count(batches(records), layout))
+    counts = count(batches(records), layout)
+    assert_same(merge_parts(records, layout, parts), counts)
+    assert_same(unpack(pack(counts), layout), counts)
 
 
 def test_it_is_so_for_many_keys_of_which_few_are_kept() -> None:
@@ -84,17 +78,6 @@ def assert_weighted_alike(one: KeyCounts, other: KeyCounts) -> None:
             for counts in (one, other)
         )
         np.testing.assert_allclose(mine, theirs)
-
-
-def test_merging_nothing_changes_nothing() -> None:
-    records = draw_records(1_000, 30, LAYOUT)
-    counts = count(batches(records), LAYOUT)
-    counts.merge(KeyCounts.empty(LAYOUT), LAYOUT)
-    assert_same(counts, count(batches(records), LAYOUT))
-
-
-def test_empty_counts_is_empty() -> None:
-    assert is_empty(KeyCounts.empty(LAYOUT))
 
 
 def test_only_so_many_misfits_are_kept_the_same_ones_in_any_division() -> None:
@@ -212,33 +195,6 @@ def test_squares_of_keys_are_estimated_nearly_without_bias(together: int, near: 
 
 
 # --- key counts survive the way from a reducer to the driver ------------------------------------------
-
-
-@given(samples())
-def test_what_is_unpacked_is_what_was_packed(sample: tuple[list[Record], CountsLayout]) -> None:
-    records, layout = sample
-    counts = count(batches(records), layout)
-    assert_same(unpack(pack(counts), layout), counts)
-
-
-@given(samples())
-def test_unpacked_tallies_can_be_merged(sample: tuple[list[Record], CountsLayout]) -> None:
-    records, layout = sample
-    total = KeyCounts.empty(layout)
-    total.merge(unpack(pack(count(batches(records), layout)), layout), layout)
-    assert_same(total, count(batches(records), layout))
-
-
-def test_empty_counts_can_be_packed() -> None:
-    layout = CountsLayout(3, 4, (1.0,) * 3, (True,) * 3, (6,))
-    assert_same(unpack(pack(KeyCounts.empty(layout)), layout), KeyCounts.empty(layout))
-
-
-def test_empty_key_that_may_be_shown_is_not_taken_for_a_hidden_one() -> None:
-    records = [Record(0, 0, b"", 1, 1)]
-    for shown, key in ((True, b""), (False, None)):
-        layout = CountsLayout(1, 1, (1.0,), (True,), keep_keys=shown)
-        assert unpack(pack(count(batches(records), layout)), layout).hot[0].key == key
 
 
 def test_pickle_is_not_unpacked() -> None:

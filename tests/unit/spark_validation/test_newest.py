@@ -109,7 +109,14 @@ def test_key_that_is_hot_every_night_has_its_peak_by_offsets(records: int) -> No
     assert result.shortest_ms < 1.1 * HOUR
 
 
-@pytest.mark.parametrize("records", [20_000, 8_000, 4_000])
+@pytest.mark.parametrize(
+    "records",
+    [
+        8_000,
+        pytest.param(20_000, marks=pytest.mark.nightly("larger samples")),
+        pytest.param(4_000, marks=pytest.mark.nightly("smaller samples")),
+    ],
+)
 def test_sample_that_meets_few_nights_counts_all_of_them(records: int) -> None:
     """A draw has between 3 and 13 % of its records of the key."""
     log = LogFacts(count_between=counted_by_offsets(NIGHTS), offsets_at=offsets_by_time(NIGHTS))

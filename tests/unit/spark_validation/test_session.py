@@ -48,12 +48,10 @@ def test_users_settings_win_and_add_to_ours(tmp_path: Path) -> None:
         "spark.driver.extraJavaOptions": "-Dmine=1",
     }
     found = build_configuration(SessionSettings(conf=own), tmp_path)
-    assert found["spark.driver.memory"] == "9g"
-    assert found["spark.ui.enabled"] == "true"
-    assert found["spark.jars"] == "/own.jar"
-    assert found["spark.driver.extraClassPath"] == "/own"
-    assert found["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
-    assert "log4j2.configurationFile" in found["spark.driver.extraJavaOptions"]
+    options = found.pop("spark.driver.extraJavaOptions")
+    assert own.items() - {("spark.driver.extraJavaOptions", "-Dmine=1")} <= found.items()
+    assert options.endswith(" -Dmine=1")
+    assert "log4j2.configurationFile" in options
 
 
 def test_pattern_of_the_users_hides_more_and_never_less(tmp_path: Path) -> None:
@@ -196,19 +194,20 @@ def java(folder: Path, text: str) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        ("Error: could not reserve memory", "java_failed"),
+        ("java.lang.UnsupportedClassVersionError: class file version 61.0", "java_too_old"),
+    ],
+)
 def test_java_that_does_not_start_is_one_line_with_its_reason(
-    tmp_path: Path, golden: SnapshotAssertion
+    tmp_path: Path, golden: SnapshotAssertion, error: str, name: str
 ) -> None:
-    home = java(tmp_path / "home", "echo 'Error: could not reserve memory' >&2; exit 1")
+    home = java(tmp_path / "home", f"echo '{error}' >&2; exit 1")
     kind, message, hint = start_refused(tmp_path, home=home)
     assert kind == "SparkUnavailable"
-    assert f"{message}\n{hint}\n" == golden(name="java_failed.txt")
-
-
-def test_java_that_is_too_old_is_rejected(tmp_path: Path, golden: SnapshotAssertion) -> None:
-    text = "echo 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2; exit 1"
-    _, message, hint = start_refused(tmp_path, home=java(tmp_path / "home", text))
-    assert f"{message}\n{hint}\n" == golden(name="java_too_old.txt")
+    assert f"{message}\n{hint}\n" == golden(name=f"{name}.txt")
 
 
 def test_setting_with_a_sensitive_name_is_on_no_command_line(tmp_path: Path) -> None:

@@ -197,24 +197,30 @@ def test_what_only_java_knows_is_refused_by_name_with_what_to_write(
 # --- retention -------------------------------------------------------------------------------------
 
 
-def test_nothing_is_reported_where_nothing_was_removed() -> None:
-    spans = [Span(0, 100, 1100), Span(1, 0, 0)]
-    assert retention_notes(plan_windows(spans, records=1000, seed=1), spans) == ()
-
-
-def test_what_retention_removed_is_counted_and_named() -> None:
-    plan = plan_windows([Span(0, 100, 1100), Span(1, 0, 500)], records=1500, seed=1)
-    (note,) = retention_notes(plan, [Span(0, 400, 1100), Span(1, 0, 500)])
-    assert "of 1,500 offsets" in note
-    assert "up to 300 were removed" in note
-    assert "(partition 0)" in note
-
-
-def test_partition_that_is_gone_is_all_removed() -> None:
-    plan = plan_windows([Span(number, 0, 10) for number in range(8)], records=80, seed=1)
-    (note,) = retention_notes(plan, [])
-    assert "up to 80 were removed" in note
-    assert "(partitions 0, 1, 2, 3, 4 and 3 more)" in note
+@pytest.mark.parametrize(
+    ("before", "after", "parts"),
+    [
+        ([(0, 100, 1_100), (1, 0, 0)], [(0, 100, 1_100), (1, 0, 0)], ()),
+        (
+            [(0, 100, 1_100), (1, 0, 500)],
+            [(0, 400, 1_100), (1, 0, 500)],
+            ("of 1,500 offsets", "up to 300 were removed", "(partition 0)"),
+        ),
+        (
+            [(n, 0, 10) for n in range(8)],
+            [],
+            ("up to 80 were removed", "(partitions 0, 1, 2, 3, 4 and 3 more)"),
+        ),
+    ],
+    ids=["nothing", "a part", "partitions that are gone"],
+)
+def test_what_retention_removed_is_counted_and_named(
+    before: list[tuple[int, int, int]], after: list[tuple[int, int, int]], parts: tuple[str, ...]
+) -> None:
+    plan = plan_windows([Span(*span) for span in before], records=1_500, seed=1)
+    notes = retention_notes(plan, [Span(*span) for span in after])
+    assert len(notes) == bool(parts)
+    assert all(part in notes[0] for part in parts)
 
 
 # --- the job ---------------------------------------------------------------------------------------

@@ -113,11 +113,6 @@ def _lagging(logs: list[Log]) -> None:
         log.times = [time - lag for time, lag in zip(log.times, lags, strict=True)]
 
 
-def _lagging_trimmed(logs: list[Log]) -> None:
-    _lagging(logs)
-    _trim(logs)
-
-
 def _alone(logs: list[Log]) -> None:
     """One key is alone on partition 0, of which compaction leaves the last record."""
     logs[0].removed = set(range(len(logs[0].times) - 1))
@@ -181,6 +176,12 @@ def _batches(logs: list[Log]) -> None:
         log.written = log.times
 
 
+def _no_times(logs: list[Log]) -> None:
+    _trim(logs)
+    for log in logs:
+        log.times = [-1] * len(log.times)
+
+
 KNOWN_BOTH, READ, NEVER = "known", "known if records are read", "withheld"
 SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "in order": (topic, KNOWN_BOTH),
@@ -204,6 +205,7 @@ SCENES: Mapping[str, tuple[Callable[[], list[Log]], str]] = {
     "one record": (lambda: topic(_single), KNOWN_BOTH),
     "whole minutes": (lambda: topic(_coarse), KNOWN_BOTH),
     "two hours": (lambda: topic(_hourly), NEVER),
+    "no times": (lambda: topic(_no_times, 3_000), NEVER),
     "batches of the broker": (lambda: topic(_batches), KNOWN_BOTH),
 }
 """The topics, and whether what was written in the last hour is known."""
@@ -266,6 +268,10 @@ def test_counts_are_those_of_the_producer_or_withheld(name: str, read: bool) -> 
             ratio = period.estimated_ratio
             assert ratio is not None
             assert ratio.low * 0.97 <= max(truth) / mean <= ratio.high * 1.03
+
+
+def test_partition_without_times_is_named() -> None:
+    assert arrivals("no times", NOW - HOUR).unknown == "records of partition 0 have no times"
 
 
 @pytest.mark.parametrize("name", ["a clock ahead", "alone", "clean"])

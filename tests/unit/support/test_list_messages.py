@@ -53,6 +53,7 @@ def test_expressions_in_messages_are_listed_separately(tmp_path: Path) -> None:
         ("error", "the file is empty."),
         ("hint", "write  it again"),
         ("rule", "A topic has no partitions"),
+        ("error", "run`kafkaform plan` again"),
     ],
 )
 def test_words_and_stops_that_are_wrong_are_found(sort: str, text: str) -> None:

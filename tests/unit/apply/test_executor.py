@@ -540,8 +540,11 @@ def test_cancelled_moves_are_not_done(memory: MemoryCluster, time: FakeClock, gi
             ref: replace(found, live=replace(get_replicas(found), moving=frozenset()))
             for ref, found in running.resources.items()
         }
-        late.observe_fields = lambda _: replace(running, resources=resources)  # type: ignore[method-assign]
-        late.layout = lambda topics=None: replace(memory.layout(topics), reassigning={})  # type: ignore[method-assign]
+        cancelled = replace(running, resources=resources)
+        vars(late).update(
+            observe_fields=lambda _: cancelled,
+            layout=lambda topics=None: replace(memory.layout(topics), reassigning={}),
+        )
         if given_up:
             raise KeyboardInterrupt
         return memory.reassign(targets, guard)
@@ -650,7 +653,7 @@ def test_deferred_fields_are_reported_and_the_others_applied(memory: MemoryClust
     ],
 )
 def test_deferred_field_decides_with_what_is_there(
-    memory: MemoryCluster, time: FakeClock, configs: dict[str, str], replicas: int, result: Result
+    memory: MemoryCluster, time: FakeClock, configs: Any, replicas: int, result: Result
 ) -> None:
     create_topic(memory, "a")
     plan = plan_for(unmap(memory), declare_topic("a", 3, 3, **configs))
@@ -666,16 +669,16 @@ class InOrder(Watched):
     """A cluster that notes what it was asked, in order, and the replicas in sync when it was."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
-        super().__init__(cluster, before=lambda batch: [self._note(sort.__name__) for sort in sorts(batch)])
+        super().__init__(cluster, before=lambda batch: [*map(self._note, sorts(batch))])
         self.asked: list[tuple[str, int]] = []
 
-    def _note(self, what: str) -> None:
-        self.asked.append((what, min(len(state.isr) for state in self.cluster.layout().topics["a"])))
+    def _note(self, sort: type[Operation]) -> None:
+        self.asked.append((sort.__name__, min(len(state.isr) for state in self.cluster.layout().topics["a"])))
 
     def reassign(
         self, targets: Mapping[TopicPartition, Replicas | None], guard: Guard = unguarded
     ) -> Mapping[TopicPartition, ClusterError | None]:
-        self._note("reassign")
+        self._note(Reassign)
         return super().reassign(targets, guard)
 
 
@@ -686,7 +689,7 @@ def test_min_insync_is_raised_after_the_replicas(memory: MemoryCluster, time: Fa
     plan = plan_for(memory, declare_topic("a", 6, 3, min_insync_replicas="2", retention_ms=WEEK))
     report = carry_out(plan, asked, time)
     assert report.complete
-    requests = ("AlterConfigs", "AddPartitions", "reassign", "AlterConfigsInSync")
+    requests = ("AlterConfigs", "AddPartitions", "Reassign", "AlterConfigsInSync")
     assert asked.asked == [*zip(requests, (1, 1, 1, 3), strict=True)]
     wanted = {"partitions": 6, "replicationFactor": 3, "min.insync.replicas": "2", "retention.ms": WEEK}
     assert state_of(memory, "a") == wanted
@@ -699,7 +702,7 @@ def test_min_insync_is_lowered_before_the_replicas(memory: MemoryCluster, time: 
     asked = InOrder(memory)
     desired = declare_topic("a", 3, 1, min_insync_replicas="1", allow={"durability": "TICKET-1"})
     assert carry_out(plan_for(memory, desired, allow="destructive"), asked, time).complete
-    assert asked.asked == [("AlterConfigs", 3), ("reassign", 3)]
+    assert asked.asked == [("AlterConfigs", 3), ("Reassign", 3)]
 
 
 def test_min_insync_waits_for_the_moves(memory: MemoryCluster, time: FakeClock) -> None:

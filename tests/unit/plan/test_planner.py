@@ -425,7 +425,7 @@ def test_undeclared_config_that_is_reset_is_judged_by_the_default_that_comes_int
     assert harmless.assessment.risk is Risk.SAFE
 
 
-ALL = {"owns": NameGlobs(("*",)), "allow": (Grant("*", "*"),)}
+ALL: dict[str, Any] = {"owns": NameGlobs(("*",)), "allow": (Grant("*", "*"),)}
 
 
 def test_only_owned_topics_that_were_read_are_pruned_with_consent() -> None:

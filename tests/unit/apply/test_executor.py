@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -25,20 +26,20 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.lock import Guard, lock_lost_error, unguarded
-from kafkaform.core.model import Desired, FieldValue, Intent, Observation, ResourceRef, State, Status, Update
+from kafkaform.core.model import Desired, FieldValue, Intent, Observation, ResourceRef, State, Status
 from kafkaform.core.operations import MAX_WEIGHT, AlterConfigs, Operation
 from kafkaform.core.partitions import Replicas, TopicPartition
-from kafkaform.core.plans import Plan, PlannedChange
+from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.resources.replicas.facts import get_replicas
 from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from kafkaform.resources.values import fields_of
 from tests.support.builds import builds
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.moves import LimitedGuard, MemoryThrottleJournal, fail, override
-from tests.support.plans.moves import Notes as MoveNotes
+from tests.support.plans.moves import LimitedGuard, MemoryThrottleJournal, Notes, fail, override
 from tests.support.plans.scenes import (
     DAY,
     WEEK,
@@ -47,7 +48,6 @@ from tests.support.plans.scenes import (
     absent,
     create_topic,
     declare_topic,
-    judge_saved,
     plan_for,
     state_of,
     topic,
@@ -163,8 +163,7 @@ def test_moved_resource_is_left_alone(memory: MemoryCluster, time: FakeClock) ->
     assert not report.complete
     assert results(report) == {"moved": Result.MOVED, "still": Result.APPLIED}
     assert list_touched(memory, before) == {"still"}
-    moved = result_of(report, "moved")
-    assert moved.message.startswith("retention.ms is now 1000; the plan saw 86400000")
+    assert result_of(report, "moved").message.startswith("retention.ms is now 1000; the plan saw 86400000")
 
 
 @pytest.mark.parametrize("desired", [declare_topic("a", 6), absent("a")], ids=["update", "delete"])
@@ -726,25 +725,24 @@ def test_min_insync_is_not_raised_after_an_early_end(
     create_topic(memory, "moved")
     create_topic(memory, "ready", 3, 3)
     memory.pace(10)
-    plan = plan_for(
-        memory, *(declare_topic(name, 3, 3, min_insync_replicas="2") for name in ("moved", "ready"))
-    )
-    ended, stop, notes = Event(), Event(), MoveNotes()
+    plan = plan_for(memory, *(declare_topic(n, 3, 3, min_insync_replicas="2") for n in ("moved", "ready")))
+    ended, stop, notes = Event(), Event(), Notes()
 
     def step(_: object) -> None:
-        ended.set()
-        if end == "stopped":
-            stop.set()
-        elif end == "Ctrl-C":
-            raise KeyboardInterrupt
+        if not ended.is_set():
+            ended.set()
+            if end == "stopped":
+                stop.set()
+            elif end == "Ctrl-C":
+                raise KeyboardInterrupt
 
     def guard() -> None:
         if ended.is_set() and end == "lock lost":
             raise lock_lost_error("bob has it")
 
-    notes.on_progress = lambda progress: step(progress) if not ended.is_set() else None
-    watched, one_by_one = Watched(memory), MoveOptions(batch_partitions=1)
-    report = carry_out(plan, watched, time, stop=stop, observer=notes, guard=guard, moves=one_by_one)
+    notes.on_progress = step
+    watched, moves = Watched(memory), MoveOptions(batch_partitions=1)
+    report = carry_out(plan, watched, time, stop=stop, observer=notes, guard=guard, moves=moves)
     assert ended.is_set()
     assert watched.requests == []
     assert not report.complete
@@ -753,21 +751,15 @@ def test_min_insync_is_not_raised_after_an_early_end(
 def test_min_insync_is_not_raised_after_a_stop(memory: MemoryCluster, time: FakeClock) -> None:
     create_topic(memory, "a", 3, 3)
     plan = plan_for(memory, declare_topic("a", 3, 3, min_insync_replicas="2"))
-    memory.stop_broker(1)
-    memory.stop_broker(2)
+    for broker in (1, 2):
+        memory.stop_broker(broker)
     watched, stop = Watched(memory), Event()
-
-    class Stopping(MoveNotes):
-        def show_line(self, line: str) -> None:
-            super().show_line(line)
-            stop.set()
-
-    notes = Stopping()
-    report = carry_out(plan, watched, time, stop=stop, observer=notes)
-    assert [line[:26] for line in notes.lines] == ["waiting for replicas of a:"]
-    assert report.interrupted
-    assert results(report) == {"a": Result.NOT_TRIED}
-    assert watched.requests == []
+    observer = Mock(spec=Observer, **{"show_line.side_effect": lambda _: stop.set()})
+    report = carry_out(plan, watched, time, stop=stop, observer=observer)
+    (line,) = observer.show_line.call_args.args
+    assert line.startswith("waiting for replicas of a:")
+    assert (report.interrupted, results(report)) == (True, {"a": Result.NOT_TRIED})
+    assert (observer.show_line.call_count, watched.requests) == (1, [])
 
 
 def test_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster, time: FakeClock) -> None:
@@ -783,8 +775,7 @@ def test_half_moved_topic_is_read_back_until_nothing_moves(memory: MemoryCluster
 
 def placement_of(plan: Plan) -> Assignment:
     (planned,) = plan.changes
-    assert isinstance(planned.change, Update)
-    (after,) = (field.after for field in planned.change.fields if field.path == "placement")
+    (after,) = (field.after for field in fields_of(planned.change) if field.path == "placement")
     return parse_assignment(str(after))
 
 
@@ -807,68 +798,42 @@ def test_throttles_of_a_killed_apply_are_removed(
     assert leftovers.gone == ["1.0"]
 
 
-class AskedForThrottles(Watched):
-    """A cluster that counts how often it is asked what is throttled."""
-
-    asked = 0
-
-    def throttles(self, topics: Collection[str]) -> Throttles:
-        self.asked += 1
-        return super().throttles(topics)
-
-
 @pytest.mark.parametrize("end", ["lock lost", "cluster gone", "stopped", "Ctrl-C"])
 def test_early_end_removes_no_throttles(
     memory: MemoryCluster, time: FakeClock, leftovers: MemoryThrottleJournal, end: str
 ) -> None:
     for name in ("a", "b"):
         create_topic(memory, name)
-    stop, notes, left = Event(), MoveNotes(), memory.throttles(())
+    stop, notes, left = Event(), Notes(), memory.throttles(())
     plan = plan_for(memory, declare_topic("a", retention_ms=WEEK), declare_topic("b", 6))
-    watched = AskedForThrottles(memory)
+    watched = override(memory, throttles=fail(AssertionError("it was asked what is throttled")))
     if end == "cluster gone":
         memory.fail_next(Unreachable("nobody answers"), topic("a"))
     watched.after = {"stopped": lambda _: stop.set(), "Ctrl-C": fail(KeyboardInterrupt())}.get(end)
     options = {"stop": stop, "observer": notes, "guard": LimitedGuard(1 if end == "lock lost" else 2)}
     report = carry_out(plan, watched, time, throttle_journal=leftovers, **options)
     assert report.interrupted == (end in {"stopped", "Ctrl-C"})
-    assert (report.complete, watched.asked, notes.lines) == (False, 0, [])
+    assert (report.complete, notes.lines) == (False, [])
     assert memory.throttles(()) == left != Throttles()
 
 
 def test_throttles_are_read_where_a_record_is_kept(memory: MemoryCluster, time: FakeClock) -> None:
     """The record itself is not read where nothing is throttled."""
-    journal = MemoryThrottleJournal()
+    journal, throttles = MemoryThrottleJournal(), Mock(side_effect=memory.throttles)
     journal.read_leftovers = fail(AssertionError())  # type: ignore[method-assign]
-    watched = AskedForThrottles(memory)
-    assert carry_out(plan_for(memory, declare_topic("a")), watched, time).complete
-    assert watched.asked == 0
-    assert carry_out(plan_for(memory, declare_topic("b")), watched, time, throttle_journal=journal).complete
-    assert watched.asked == 1
+    cluster = override(memory, throttles=throttles)
+    assert carry_out(plan_for(memory, declare_topic("a")), cluster, time).complete
+    assert throttles.call_count == 0
+    assert carry_out(plan_for(memory, declare_topic("b")), cluster, time, throttle_journal=journal).complete
+    assert throttles.call_count == 1
 
 
 def test_unread_throttles_are_noted(memory: MemoryCluster, time: FakeClock) -> None:
-    notes, plan = MoveNotes(), plan_for(memory, declare_topic("a"))
+    notes, plan = Notes(), plan_for(memory, declare_topic("a"))
     mute = override(memory, throttles=fail(Unreachable("nobody there")))
     assert carry_out(plan, mute, time, observer=notes, throttle_journal=MemoryThrottleJournal()).complete
     (line,) = notes.lines
     assert line.endswith("nobody there")
-
-
-class Notes(Observer):
-    def __init__(self) -> None:
-        self.total = 0
-        self.outcomes: list[ClusterError | None] = []
-        self.waiting: list[int] = []
-
-    def started(self, operations: int) -> None:
-        self.total = operations
-
-    def finished(self, operation: Operation, error: ClusterError | None) -> None:  # noqa: ARG002
-        self.outcomes.append(error)
-
-    def verifying(self, resources: int) -> None:
-        self.waiting.append(resources)
 
 
 def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -> None:
@@ -876,11 +841,11 @@ def test_observer_gets_every_operation(memory: MemoryCluster, time: FakeClock) -
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK), declare_topic("b"), declare_topic("c"))
     memory.fail_next(NO, topic("c"))
     memory.lag(1)
-    notes = Notes()
-    apply(plan, memory, ApplyOptions(observer=notes, clock=time.clock))
-    assert notes.total == 4
-    assert notes.outcomes == [None, NO, None, None]
-    assert notes.waiting == [3, 2]
+    observer = Mock(spec=Observer)
+    carry_out(plan, memory, time, observer=observer)
+    observer.started.assert_called_once_with(4)
+    assert [call.args[1] for call in observer.finished.call_args_list] == [None, NO, None, None]
+    assert [call.args for call in observer.verifying.call_args_list] == [(3,), (2,)]
 
 
 NAMES = ("a", "b", "c", "d")
@@ -1059,25 +1024,9 @@ def test_resource_is_as_planned_or_as_before_or_half_done(
     )
 
 
-@dataclass
-class Minutes:
-    """A journal that remembers, and can be broken.
-
-    Attributes:
-        log: What happened, together with what a cluster was asked.
-        broken: What to raise instead.
-    """
-
-    log: list[object]
-    broken: BaseException | None = None
-
-    def intend(self, changes: Sequence[PlannedChange]) -> None:
-        if self.broken is not None:
-            raise self.broken
-        self.log.append([planned.ref.name for planned in changes])
-
-    def conclude(self, report: ApplyReport) -> None:
-        raise AssertionError(report)
+def keep_minutes(log: list[Any]) -> Any:
+    """Return a journal that writes into a log, which may also have what a cluster was asked."""
+    return SimpleNamespace(intend=lambda changes: log.append([planned.ref.name for planned in changes]))
 
 
 def test_requests_are_preceded_by_a_proof(memory: MemoryCluster, time: FakeClock) -> None:
@@ -1162,7 +1111,7 @@ def test_journal_has_what_is_about_to_be_done(memory: MemoryCluster, time: FakeC
     memory.execute([AddPartitions(topic("done"), 3, 6), AddPartitions(topic("moved"), 3, 4)])
     log: list[object] = []
     watched = Watched(memory, before=lambda batch: log.append(type(batch[0]).__name__))
-    report = carry_out(plan, watched, time, journal=Minutes(log))
+    report = carry_out(plan, watched, time, journal=keep_minutes(log))
     assert log == [["changed", "new"], "CreateTopic", "AddPartitions"]
     applied = {name for name, result in results(report).items() if result is Result.APPLIED}
     assert applied == {"changed", "new"}
@@ -1173,11 +1122,11 @@ def test_journal_has_no_empty_intent(memory: MemoryCluster, time: FakeClock) -> 
     stop = Event()
     stop.set()
     log: list[object] = []
-    report = carry_out(plan, memory, time, stop=stop, journal=Minutes(log))
+    report = carry_out(plan, memory, time, stop=stop, journal=keep_minutes(log))
     assert (results(report), report.interrupted) == ({"a": Result.NOT_TRIED}, True)
     assert memory.executed == []
     assert carry_out(plan, memory, time).complete
-    assert carry_out(plan, memory, time, journal=Minutes(log)).complete
+    assert carry_out(plan, memory, time, journal=keep_minutes(log)).complete
     assert log == []
 
 
@@ -1187,13 +1136,5 @@ def test_broken_journal_applies_nothing(
 ) -> None:
     plan, watched = plan_for(memory, declare_topic("a")), Watched(memory)
     with pytest.raises(type(broken)):
-        carry_out(plan, watched, time, journal=Minutes([], broken))
+        carry_out(plan, watched, time, journal=SimpleNamespace(intend=fail(broken)))
     assert (watched.requests, memory.executed) == ([], [])
-
-
-def test_given_reading_is_not_repeated(memory: MemoryCluster, time: FakeClock) -> None:
-    now = judge_saved(plan_for(memory, declare_topic("a")), memory)
-    readings: list[int] = []
-    watched = Watched(memory, before=lambda _: readings.append(len(watched.readings)))
-    apply(now.plan, watched, ApplyOptions(clock=time.clock), observation=now.observation)
-    assert readings == [0]

@@ -14,12 +14,13 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import OutcomeUnknown, RequestRejected
-from kafkaform.core.model import Create, Desired, Intent, Risk, RiskAssessment, Status, Update
+from kafkaform.core.model import Create, Desired, Intent, Risk, RiskAssessment, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
+from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, recorded_apply
 from tests.support.plans.moves import override
@@ -118,8 +119,7 @@ def test_group_that_lost_one_topic_needs_consent_for_that(memory: MemoryCluster)
     kept = {partition: offset for partition, offset in record.offsets.items() if partition[0] == "prices"}
     memory._contents.groups["g"] = replace(record, offsets=kept)
     (planned,) = plan_for(memory, group("orders", "prices")).changes
-    assert isinstance(planned.change, Update)
-    (field,) = planned.change.fields
+    (field,) = fields_of(planned.change)
     assert (field.path, field.assessment.hazard) == ("offsets.orders", HAZARD)
     assert planned.status is Status.NEEDS_CONSENT
 

@@ -42,7 +42,7 @@ RESTORED = Edit(ORDERS, RETENTION, WEEK)
 
 
 def test_earlier_values_come_back(story: Story) -> None:
-    fields = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1000"), "replicationFactor": (1, 3)}
+    fields: Any = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1000"), "replicationFactor": (1, 3)}
     change = story.add("update", "orders", fields)
     now = declare_topic("orders", replicas=3, retention_ms=DAY, segment_ms="1000")
     found = plan_undo(story, change, desired=(now,))
@@ -233,7 +233,7 @@ def test_creation_that_was_undone_already(story: Story) -> None:
     assert "apply run2 deleted it since" in get_refusal(plan_undo(story, change, desired=now))
 
 
-DELETED = {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
+DELETED: Any = {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
 
 
 def test_deletion_removes_its_tombstone(story: Story) -> None:
@@ -258,7 +258,8 @@ def test_group_comes_back_without_its_offsets(story: Story) -> None:
     recorded |= {"offsets.orders:0": (7, None), "offsets.orders:1": (8, None)}
     change = story.add("delete", "g", recorded, kind="ConsumerGroup")
     found = plan_undo(story, change)
-    spec = build_live_manifest(*found.restored).data["spec"]
+    (restored,) = found.restored
+    spec: Any = build_live_manifest(restored).data["spec"]
     assert (spec["topics"], spec["config"]) == (["orders"], {"consumer.session.timeout.ms": "50s"})
     assert "its 2 committed offsets" in found.notes[0]
     assert "`kafkaform history run0.1 --format json`" in found.notes[0]

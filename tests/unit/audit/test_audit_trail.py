@@ -9,7 +9,7 @@ import pytest
 from kafkaform.audit.trail import Trail, read_trail
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.errors import AuditError, ClusterError, PermissionDenied, Unreachable
-from kafkaform.core.model import FieldValue, ResourceRef
+from kafkaform.core.model import ResourceRef
 from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import Story, recorded_apply
@@ -56,7 +56,7 @@ def test_what_has_no_result_may_have_been_carried_out(story: Story) -> None:
     assert (deletion.run, deletion.certain, deletion.unended) == ("run1", False, True)
 
 
-HALF: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
+HALF = {RETENTION: (WEEK, DAY), "partitions": (3, 6)}
 
 
 def test_half_that_was_carried_out_counts(story: Story) -> None:

@@ -12,11 +12,12 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.errors import PermissionDenied
 from kafkaform.core.health import LogDir
-from kafkaform.core.model import Risk, Status, Update
+from kafkaform.core.model import Risk, Status
 from kafkaform.core.partitions import Broker, LogSpan, Replicas, TopicPartition
 from kafkaform.core.plans import Plan
 from kafkaform.plan.rebalancing import RebalanceRequest, make_rebalance
 from kafkaform.resources.replicas.moves import MoveOptions, Rates, Throttles
+from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, laid_out, override
 from tests.support.plans.scenes import (
@@ -57,8 +58,7 @@ def reason_of(plan: Plan, name: str = "a") -> str:
 
 def move_of(plan: Plan, name: str = "a") -> str:
     (planned,) = (planned for planned in plan.changes if planned.ref.name == name)
-    assert isinstance(planned.change, Update)
-    return {field.path: field.assessment.reason for field in planned.change.fields}["placement"]
+    return {field.path: field.assessment.reason for field in fields_of(planned.change)}["placement"]
 
 
 def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> None:
@@ -67,8 +67,7 @@ def test_replicas_that_a_disk_cannot_hold_are_refused(memory: MemoryCluster) -> 
     assert planned.status is Status.REFUSED
     assert "broker 3 cannot hold its largest replica: 212.0 MiB" in str(planned.reason)
     assert "limits.diskReserve" in str(planned.remedy)
-    assert isinstance(planned.change, Update)
-    assert {field.assessment.risk for field in planned.change.fields} >= {Risk.IMPOSSIBLE}
+    assert {field.assessment.risk for field in fields_of(planned.change)} >= {Risk.IMPOSSIBLE}
 
 
 def test_partitions_of_a_topic_add_up(memory: MemoryCluster) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings, Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, NotOffered, PermissionDenied, RequestRejected, Unreachable
-from kafkaform.core.model import FieldChange, Status, Update
+from kafkaform.core.model import FieldChange, Status
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.partitions import Broker
 from kafkaform.core.plans import Plan
@@ -26,11 +28,11 @@ from kafkaform.resources.replicas.layout import Assignment, Layout, parse_assign
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
 from kafkaform.resources.topic.operations import AddPartitions
+from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, laid_out, override
 from tests.support.plans.scenes import (
     FakeClock,
-    Watched,
     create_topic,
     declare_placement,
     declare_topic,
@@ -60,8 +62,7 @@ def place_topic(cluster: MemoryCluster, name: str, *replicas: Sequence[int]) -> 
 
 def list_fields(plan: Plan) -> dict[str, FieldChange]:
     (planned,) = plan.changes
-    assert isinstance(planned.change, Update)
-    return {field.path: field for field in planned.change.fields}
+    return {field.path: field for field in fields_of(planned.change)}
 
 
 def read_target(plan: Plan) -> Assignment:
@@ -71,6 +72,11 @@ def read_target(plan: Plan) -> Assignment:
 def list_codes(plan: Plan) -> list[str]:
     """Return the codes of the findings about the plan."""
     return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
+
+
+def count_layouts(memory: MemoryCluster) -> Any:
+    """Return a cluster that counts how often its layout is read."""
+    return override(memory, layout=Mock(side_effect=memory.layout))
 
 
 def find_message(plan: Plan, code: str) -> str:
@@ -85,19 +91,9 @@ def find_refusal(plan: Plan) -> str:
     return str(planned.reason)
 
 
-class Counting(Watched):
-    """Counts how often the layout is read."""
-
-    layouts = 0
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:
-        self.layouts += 1
-        return self.cluster.layout(topics)
-
-
 def test_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1], [2], [3], [1])
-    watched = Counting(memory)
+    watched = count_layouts(memory)
     plan = plan_for(watched, declare_topic("a", 4, 3))
     (planned,) = plan.changes
     assert planned.status is Status.PLANNED
@@ -109,17 +105,17 @@ def test_higher_replication_factor_is_planned_with_its_brokers(memory: MemoryClu
         assert (new[0], {*new}) == (old[0], {1, 2, 3})
     assert not any(field.deferred for field in found.values())
     assert found["placement"].assessment.hazard == "replica-move"
-    assert watched.layouts == 1
+    assert watched.layout.call_count == 1
 
 
 def test_what_is_placed_as_it_should_be_is_not_looked_at(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1, 2], [2, 1])
-    watched = Counting(memory)
+    watched = count_layouts(memory)
     new = declare_placement(declare_topic("new", 3, 3), "rack-aware")
     plan = plan_for(watched, declare_topic("a", 2, 2), new, declare_topic("other", 6, 3))
     assert [planned.ref.name for planned in plan.changes] == ["new", "other"]
     assert find_refusal(plan_for(watched, declare_topic("a", 1, 3)))
-    assert watched.layouts == 0
+    assert watched.layout.call_count == 0
 
 
 def test_partitions_that_are_added_are_placed_by_the_plan(memory: MemoryCluster) -> None:
@@ -388,9 +384,9 @@ def test_what_a_killed_apply_left_running_is_waited_for(memory: MemoryCluster) -
 def test_plan_that_only_reads_waits_for_nothing(memory: MemoryCluster) -> None:
     place_topic(memory, "a", [1])
     assert not any(memory.reassign({("a", 0): (1, 2)}).values())
-    watched = Counting(memory)
+    watched = count_layouts(memory)
     plan = build_plan(Request([declare_topic("a", 1, 2)], reading=True), watched, Settings(), None)
-    assert (plan.changes, watched.layouts) == ((), 0)
+    assert (plan.changes, watched.layout.call_count) == ((), 0)
     plan = build_plan(Request([declare_topic("a", 1, 2)]), watched, Settings(), None)
     assert list_fields(plan)["placement"].before == "1"
 

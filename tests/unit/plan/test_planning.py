@@ -47,6 +47,7 @@ from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.topic.operations import DeleteTopic
+from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
@@ -133,8 +134,7 @@ def test_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> None
     create_topic(memory, "a", 6, 1)
     (planned,) = plan_for(memory, declare_topic("a", 3, 3)).changes
     assert planned.status is Status.REFUSED
-    assert isinstance(planned.change, Update)
-    deferred = {field.path: field.deferred for field in planned.change.fields}
+    deferred = {field.path: field.deferred for field in fields_of(planned.change)}
     assert "once no partitions are to be removed" in str(deferred["replicationFactor"])
 
 
@@ -286,8 +286,7 @@ def test_sizes_are_read_once_where_data_is_at_risk(memory: MemoryCluster) -> Non
     plan = plan_for(watched, *risky, *safe, declare_topic("same", retention_ms=WEEK))
     assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
     cut = plan.changes[0].change
-    assert isinstance(cut, Update)
-    assert "the topic holds 3" in cut.fields[0].assessment.reason
+    assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
 
 
 def test_plan_stands_without_sizes(memory: MemoryCluster) -> None:

@@ -10,10 +10,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from kafkaform.config.settings import Settings
 from kafkaform.core.errors import SkewReportError
-from kafkaform.core.model import Desired, Diagnostic, Risk, Severity, Status, Update
+from kafkaform.core.model import Desired, Diagnostic, Risk, Severity, Status
 from kafkaform.core.plans import Plan, PlannedChange
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
+from kafkaform.resources.values import fields_of
 from spark_validation.results import Estimate, NewestPart, TopicResult
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.scenes import DAY, QUIET, WEEK, create_topic, list_statuses, save_plan
@@ -46,7 +47,7 @@ def plan_topic(
 
 def grow(*, limit: float | None = None, **policy: Any) -> Desired:
     """Declare that topic `a` goes from 3 to 6 partitions."""
-    limited = {} if limit is None else {"maxPartitionRatio": limit}
+    limited: Any = {} if limit is None else {"maxPartitionRatio": limit}
     return declare_policy(partitions=6, **limited, **policy)
 
 
@@ -58,8 +59,7 @@ def only_change(plan: Plan) -> PlannedChange:
 def read_reason(plan: Plan) -> str:
     """Return the plan's findings about the partition count."""
     change = only_change(plan).change
-    assert isinstance(change, Update)
-    (field,) = [item for item in change.fields if item.path == "partitions"]
+    (field,) = [item for item in fields_of(change) if item.path == "partitions"]
     return field.assessment.reason
 
 
@@ -99,8 +99,7 @@ def test_bytes_are_predicted_where_the_policy_counts_bytes(memory: MemoryCluster
 def test_safe_increase_has_a_prediction_and_stays_safe(memory: MemoryCluster) -> None:
     plan = plan_topic(memory, grow(keyed=False), build_result(what_ifs=[what_if(6, FINE)]))
     change = only_change(plan).change
-    assert isinstance(change, Update)
-    assert change.fields[0].assessment.risk is Risk.SAFE
+    assert fields_of(change)[0].assessment.risk is Risk.SAFE
     assert read_reason(plan).startswith("as measured, 48.2 % of the sampled keys")
     assert list_codes(plan) == [("KF508", "info")]
     assert list_skew_findings(plan)[0].message == f"a goes from 3 to 6 partitions: {read_reason(plan)}"

@@ -11,12 +11,13 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
-from kafkaform.core.model import Desired, Status, Update
+from kafkaform.core.model import Desired, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from kafkaform.resources.replicas.layout import parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import laid_out, now_on
 from tests.support.plans.scenes import FakeClock, topic
@@ -45,8 +46,7 @@ def places(made: Rebalance) -> dict[str, tuple[str, str]]:
     """Return the replicas of each topic, before and after the plan."""
     found = {}
     for planned in made.plan.changes:
-        assert isinstance(planned.change, Update)
-        (field,) = planned.change.fields
+        (field,) = fields_of(planned.change)
         assert field.path == "placement"
         found[planned.ref.name] = str(field.before), str(field.after)
     return found
@@ -143,8 +143,7 @@ def test_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -
     made = make_rebalance(RebalanceRequest(globs=("b",)), cluster, target)
     (planned,) = made.plan.changes
     assert planned.status is Status.REFUSED
-    assert isinstance(planned.change, Update)
-    (field,) = planned.change.fields
+    (field,) = fields_of(planned.change)
     assert "6 replicas are copied (600.0 B, about 6 seconds at 100 bytes/s" in field.assessment.reason
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -183,7 +183,7 @@ def _living(wanted: list[Desired]) -> MemoryCluster:
     for item in wanted:
         if item.state is not None:
             retention = item.state.get("config.retention.ms")
-            configs = {"retention_ms": str(retention)} if retention else {}
+            configs: Any = {"retention_ms": retention} if retention else {}
             create_topic(memory, item.ref.name, cast("int", item.state["partitions"]), **configs)
     return memory
 

@@ -20,9 +20,8 @@ from kafkaform.core.model import (
     RiskAssessment,
 )
 from kafkaform.core.values import replace
-from kafkaform.resources.base import UpdateContext
-from kafkaform.resources.topic.risk import judge
 from kafkaform.rules import RuleContext, Stage
+from tests.support.plans.risk import judge_topic_change
 from tests.support.plans.scenes import declare_topic, topic
 
 # --- rows --------------------------------------------------------------------------------------------
@@ -186,16 +185,5 @@ def group(
 
 
 def judge_update(before: Mapping[str, FieldValue], after: Mapping[str, FieldValue]) -> RiskAssessment:
-    """Judge the first field of `after` for a topic; names of configs without their prefix."""
-
-    def name_fields(values: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
-        return {
-            name if name in {"partitions", "replicationFactor"} else CONFIG_PREFIX + name: value
-            for name, value in values.items()
-        }
-
-    first = next(iter(name_fields(after)))
-    context = UpdateContext(
-        topic("a"), name_fields(before), name_fields({**before, **after}), Intent(), Facts("c")
-    )
-    return judge(first, context)
+    """Judge the first field of `after` for topic `a`; names of configs without their prefix."""
+    return judge_topic_change(before, after, ref=topic("a"))

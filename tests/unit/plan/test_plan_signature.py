@@ -158,7 +158,7 @@ def test_purpose_is_a_part_of_the_signature() -> None:
 @given(st.data())
 def test_no_edit_goes_unseen(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from([path for path in places(json.loads(SIGNED)) if path]))
-    junk = st.sampled_from([None, True, 0, 1, 7, "", "x", "planned", [], {}])
+    junk: st.SearchStrategy[Any] = st.sampled_from([None, True, 0, 1, 7, "", "x", "planned", [], {}])
     document = edit(*path, value=data.draw(junk))
     assume(json.dumps(document) != json.dumps(json.loads(SIGNED)))
     with suppress(AttributeError, KeyError, TypeError):  # what is no plan any more has no digest

@@ -51,7 +51,6 @@ def kill_apply(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
 
 
 def settle_open(cluster: Cluster) -> list[str]:
-    """Settle what is open, and say of what."""
     earlier = read_earlier(cluster, KEPT, "memory")
     return [str(entry.ref) for entry in earlier.record_results(cluster, "later")]
 
@@ -73,7 +72,6 @@ def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: Memor
 
 
 def settle_nothing(memory: MemoryCluster) -> None:
-    """Check that nothing is written by an apply."""
     lines = memory.read_audit()
     assert settle_open(memory) == []
     assert memory.read_audit() == lines

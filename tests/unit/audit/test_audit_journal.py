@@ -48,7 +48,6 @@ def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> Aud
 
 
 def act_on(event: str, act: Callable[[], object]) -> Observer:
-    """Return an observer that acts on an event."""
     observer = Observer()
     setattr(observer, event, lambda *_: act())
     return observer

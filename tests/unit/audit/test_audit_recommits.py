@@ -49,7 +49,6 @@ def plan_for(
 
 
 def commit_first(cluster: Cluster, *desired: Desired) -> None:
-    """Commit first offsets by an apply that is recorded."""
     assert recorded_apply(plan_for(cluster, *desired), cluster)[1].complete
 
 

@@ -70,7 +70,6 @@ def result(
 
 
 def read_done(planned: PlannedChange, *done: Operation) -> list[str]:
-    """Return the fields that were carried out by these operations."""
     (line,) = result(planned, *done)
     return [*json.loads(line)["done"]]
 

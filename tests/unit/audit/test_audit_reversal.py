@@ -33,7 +33,6 @@ def get_refusal(found: Reversal) -> str:
 
 
 def cut(story: Story, **more: Any) -> AuditEntry:
-    """Record a cut of the retention of orders."""
     return story.add("update", "orders", {RETENTION: (WEEK, DAY)}, **more)
 
 

@@ -74,7 +74,6 @@ def test_no_class_uses_the_fields_of_the_other_sort() -> None:
 
 
 def find_classes(package: str) -> dict[str, list[str]]:
-    """Return the places that define each public class of a package."""
     found = defaultdict(list)
     for path, nodes in parse_sources(package).items():
         for node in nodes:

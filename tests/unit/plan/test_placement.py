@@ -27,14 +27,12 @@ SIX = brokers(6, ("a", "b", "c"))
 
 
 def only(result: Placements) -> tuple[tuple[int, ...], ...]:
-    """The assignment of the one topic."""
     assert not result.refused
     (assignment,) = result.assignments.values()
     return assignment
 
 
 def refuse_placement(want: PlacementRequest, found: Layout) -> str:
-    """Return why it has no place."""
     result = place([want], found)
     assert not result.assignments
     return result.refused[want.topic]

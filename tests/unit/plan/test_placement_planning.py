@@ -70,12 +70,10 @@ def read_target(plan: Plan) -> Assignment:
 
 
 def list_codes(plan: Plan) -> list[str]:
-    """Return the codes of the findings about the plan."""
     return [found.code for found in plan.diagnostics if found.code.startswith("KF4")]
 
 
 def count_layouts(memory: MemoryCluster) -> Any:
-    """Return a cluster that counts how often its layout is read."""
     return override(memory, layout=Mock(side_effect=memory.layout))
 
 
@@ -85,7 +83,6 @@ def find_message(plan: Plan, code: str) -> str:
 
 
 def find_refusal(plan: Plan) -> str:
-    """Return why the only change of a plan is refused."""
     (planned,) = plan.changes
     assert planned.status is Status.REFUSED
     return str(planned.reason)

@@ -63,13 +63,11 @@ def count_racks(found: Layout, replicas: Replicas) -> int:
 
 
 def rack_count(found: Layout) -> int:
-    """Count the racks there are to use."""
     racks = [broker.rack for broker in found.brokers]
     return len(set(racks)) if all(racks) else len(racks)
 
 
 def live(found: Layout) -> set[int]:
-    """The ids of the live brokers."""
     return {broker.id for broker in found.brokers}
 
 

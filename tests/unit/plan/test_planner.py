@@ -105,7 +105,6 @@ def plan_change(desired: Desired, *topics: Observed, facts: Facts = FACTS, **pol
 
 
 def judge_again(plan: Plan, *topics: Observed, facts: Facts = FACTS, **policy: Any) -> Plan:
-    """Return an earlier plan after it is judged again."""
     return judge_by(plan, build_reading(*topics), facts, Policy(**policy))
 
 
@@ -116,7 +115,6 @@ def plan_update(desired: Desired, *topics: Observed, **policy: Any) -> Update:
 
 
 def list_operations(plan: Plan) -> list[object]:
-    """Return the operations of an apply of the plan."""
     return [
         operation
         for planned in plan.select_by_status(Status.PLANNED)

@@ -90,7 +90,6 @@ facts = st.sampled_from((KNOWN, Facts("c")))
 
 @st.composite
 def configs(draw: DrawFn) -> dict[str, str]:
-    """Own configs as a broker gives them back."""
     keys = draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=5, unique=True))
     return {CONFIG_PREFIX + key: draw(st.sampled_from(VALUES[key])) for key in keys}
 

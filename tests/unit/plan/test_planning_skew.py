@@ -57,7 +57,6 @@ def only_change(plan: Plan) -> PlannedChange:
 
 
 def read_reason(plan: Plan) -> str:
-    """Return the plan's findings about the partition count."""
     change = only_change(plan).change
     (field,) = [item for item in fields_of(change) if item.path == "partitions"]
     return field.assessment.reason

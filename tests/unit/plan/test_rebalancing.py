@@ -43,7 +43,6 @@ def list_messages(made: Rebalance) -> list[str]:
 
 
 def places(made: Rebalance) -> dict[str, tuple[str, str]]:
-    """Return the replicas of each topic, before and after the plan."""
     fields = {planned.ref.name: fields_of(planned.change) for planned in made.plan.changes}
     assert {field.path for changed in fields.values() for field in changed} <= {"placement"}
     return {name: (str(field.before), str(field.after)) for name, (field,) in fields.items()}

@@ -272,7 +272,6 @@ BILLING = Desired(group_ref("billing"), {}, Intent(spec={"topics": ["orders.v1"]
 
 
 def declare_subject(name: str, *references: str) -> Desired:
-    """Declare a subject whose schema refers to others."""
     schema = RegisteredSchema(
         '"string"', references=tuple(SchemaReference(each, each) for each in references)
     )

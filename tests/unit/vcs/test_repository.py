@@ -36,7 +36,6 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
 
 
 def export(work: Work, *paths: Path, commit: str = "HEAD") -> dict[str, bytes]:
-    """Return the files that an export writes."""
     out = work.folder / ".out"
     work.repository.export(commit, paths or TOPICS, out)
     return read_files(out)

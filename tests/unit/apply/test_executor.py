@@ -48,6 +48,7 @@ from tests.support.plans.scenes import (
     absent,
     create_topic,
     declare_topic,
+    judge_saved,
     plan_for,
     state_of,
     topic,
@@ -1138,3 +1139,11 @@ def test_broken_journal_applies_nothing(
     with pytest.raises(type(broken)):
         carry_out(plan, watched, time, journal=SimpleNamespace(intend=fail(broken)))
     assert (watched.requests, memory.executed) == ([], [])
+
+
+def test_given_reading_is_not_repeated(memory: MemoryCluster, time: FakeClock) -> None:
+    now = judge_saved(plan_for(memory, declare_topic("a")), memory)
+    readings: list[int] = []
+    watched = Watched(memory, before=lambda _: readings.append(len(watched.readings)))
+    apply(now.plan, watched, ApplyOptions(clock=time.clock), observation=now.observation)
+    assert readings == [0]

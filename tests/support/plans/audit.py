@@ -14,7 +14,7 @@ from kafkaform.audit.trail import read_record
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import AuditSettings
 from kafkaform.core.apply_result import ApplyReport
-from kafkaform.core.model import FieldValue, ResourceRef
+from kafkaform.core.model import ResourceRef
 from kafkaform.core.plans import Plan
 from kafkaform.core.progress import Clock
 from kafkaform.core.values import replace
@@ -61,7 +61,7 @@ class Story:
         self,
         action: str,
         name: str,
-        fields: Mapping[str, tuple[FieldValue, FieldValue]],
+        fields: Mapping[str, tuple[Any, Any]],
         *,
         kind: str = "Topic",
         result: str | None = "applied",

@@ -27,7 +27,11 @@ TOPIC = ResourceRef("Topic", "orders.v1")
 
 
 def judge_topic_change(
-    before: Mapping[str, FieldValue], after: Mapping[str, FieldValue], *, keyed: bool | None = None
+    before: Mapping[str, FieldValue],
+    after: Mapping[str, FieldValue],
+    *,
+    keyed: bool | None = None,
+    ref: ResourceRef = TOPIC,
 ) -> RiskAssessment:
     """Judge the first field of `after`; names of configs without their prefix."""
 
@@ -36,7 +40,7 @@ def judge_topic_change(
         return {name if name in fields else f"config.{name}": value for name, value in values.items()}
 
     wanted = name_fields({**before, **after})
-    context = UpdateContext(TOPIC, name_fields(before), wanted, Intent(keyed=keyed), Facts("c"))
+    context = UpdateContext(ref, name_fields(before), wanted, Intent(keyed=keyed), Facts("c"))
     return judge(next(iter(name_fields(after))), context)
 
 

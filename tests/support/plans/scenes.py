@@ -23,6 +23,7 @@ from kafkaform.core.model import (
     Observed,
     ResourceRef,
     State,
+    Status,
     Undeclared,
 )
 from kafkaform.core.operations import Operation
@@ -34,6 +35,8 @@ from kafkaform.core.values import replace
 from kafkaform.plan.conclusion import conclude_saved
 from kafkaform.plan.difference import SavedPlan, diff_saved
 from kafkaform.plan.gate import gate
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
+from kafkaform.plan.plan_header import PlanHeader
 from kafkaform.plan.planning import PlanningResult, Request, build_plan, judge_saved_plan
 from kafkaform.plan.policy import Policy
 from kafkaform.plan.risk_assessment import judge
@@ -134,6 +137,17 @@ def plan_for(
     grants += tuple(Grant(str(item.ref), "delete") for item in desired if item.state is None)
     settings = Settings(owns=NameGlobs((prune,) if prune else ()), rules=QUIET)
     return build_plan(Request(desired, prune=prune is not None, allow=grants), cluster, settings, target)
+
+
+def save_plan(plan: Plan) -> Plan:
+    """Return a plan as it is read back from its file."""
+    header = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
+    return plan_from_json(plan_to_json(plan, header), "plan.json")[0]
+
+
+def list_statuses(plan: Plan) -> dict[str, Status]:
+    """Return the status of each change, by the name of its resource."""
+    return {change.ref.name: change.status for change in plan.changes}
 
 
 def judge_saved(

@@ -92,15 +92,27 @@ class Requests(Watched):
         return super().layout(topics)
 
 
-def act_at(moment: int, *acts: Callable[[], object]) -> Callable[[MoveProgress], None]:
-    """Act when progress is told for the n-th time, from 1 on."""
+def act_at(moment: int, *acts: Callable[[], object]) -> Callable[..., None]:
+    """Act when it is called for the n-th time, from 1 on."""
     left = [moment]
 
-    def step(_: MoveProgress) -> None:
+    def step(*_: object) -> None:
         left[0] -= 1
         if left[0] == 0:
             for act in acts:
                 act()
+
+    return step
+
+
+def fail_from(first: int, last: int = 10**6) -> Callable[[], None]:
+    """Fail from one call on, up to another one."""
+    calls = [0]
+
+    def step() -> None:
+        calls[0] += 1
+        if first <= calls[0] < last:
+            raise Unreachable("nobody answers")
 
     return step
 
@@ -125,9 +137,6 @@ def leave_throttles(memory: MemoryCluster) -> MemoryThrottleJournal:
     kill_apply(memory, Crew(memory, throttle_journal=journal))
     journal.run = 2
     return journal
-
-
-# --- what is done ----------------------------------------------------------------------------------
 
 
 def test_added_replicas_are_throttled(memory: MemoryCluster) -> None:
@@ -247,9 +256,6 @@ def test_replica_out_of_sync_is_not_elected(memory: MemoryCluster) -> None:
     assert crew.notes.lines == []
 
 
-# --- how it ends early -----------------------------------------------------------------------------
-
-
 def test_stop_cancels_the_running_batch_alone(memory: MemoryCluster) -> None:
     crew = Crew(memory, MoveOptions(throttle=MB, batch_partitions=1))
     crew.notes.on_progress = lambda progress: crew.stop.set() if progress.batch == 2 else None
@@ -262,18 +268,15 @@ def test_stop_cancels_the_running_batch_alone(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("end", ["stop", "stop while readings lag", "Ctrl-C", "timeout"])
 def test_unfinished_moves_are_cancelled(memory: MemoryCluster, end: str) -> None:
     memory.pace(10_000)
     crew = Crew(memory, MoveOptions(throttle=MB, timeout_s=90 if end == "timeout" else None))
     # The controller lists no reassignment any more; a broker still shows the replicas of its target.
     lag = [lambda: memory.lag(3)] if end == "stop while readings lag" else []
+    ending = fail(KeyboardInterrupt()) if end == "Ctrl-C" else crew.stop.set
     if end != "timeout":
-        crew.notes.on_progress = act_at(2, *lag, interrupt if end == "Ctrl-C" else crew.stop.set)
+        crew.notes.on_progress = act_at(2, *lag, ending)
     report = crew.move(work("a", SINGLE, TRIPLE))
     error = failure(report)
     assert "0 of 3 partitions in place" in str(error)
@@ -302,11 +305,8 @@ def test_moves_that_were_not_begun_are_left_out(memory: MemoryCluster) -> None:
 
 
 def test_unexpected_error_cleans_up(memory: MemoryCluster) -> None:
-    def break_down() -> None:
-        raise ZeroDivisionError
-
     crew = Crew(memory)
-    crew.notes.on_progress = act_at(2, break_down)
+    crew.notes.on_progress = act_at(2, fail(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         crew.move(work("a", SINGLE, TRIPLE))
     assert now_on(memory, "a") == SINGLE
@@ -320,14 +320,6 @@ def test_cancelled_replicas_have_their_old_order(memory: MemoryCluster) -> None:
     crew.notes.on_progress = act_at(2, crew.stop.set)
     crew.move(work("b", ((1, 2),), ((2, 3),)))
     assert now_on(memory, "b") == ((1, 2),)
-
-
-def test_killed_apply_leaves_moves_and_throttles(memory: MemoryCluster) -> None:
-    crew = Crew(memory)
-    kill_apply(memory, crew)
-    assert sorted(memory.layout().reassigning or {}) == [("a", 0), ("a", 1), ("a", 2)]
-    assert memory.throttles(["a"]).rates == dict.fromkeys((1, 2, 3), Rates(MB, MB))
-    assert crew.throttle_journal.gone == []
 
 
 @pytest.mark.parametrize(
@@ -436,65 +428,43 @@ def test_throttles_not_removed_are_noted(memory: MemoryCluster) -> None:
     assert any(line.startswith("still set: the throttle of brokers 1, 2, 3") for line in crew.notes.lines)
 
 
-# --- what a dead apply has left --------------------------------------------------------------------
-
-
 def test_moves_of_a_killed_apply_end_between_readings(memory: MemoryCluster) -> None:
     """There is nothing left to do then but to take its throttles off."""
-
-    class Ending(Watched):
-        readings_of_layout = 0
-
-        def layout(self, topics: Collection[str] | None = None) -> Layout:
-            self.readings_of_layout += 1
-            if self.readings_of_layout == 2:
-                memory.pace(0)
-            return super().layout(topics)
-
-    crew = Crew(Ending(memory), throttle_journal=leave_throttles(memory))
+    journal, watched = leave_throttles(memory), Requests(memory)
+    watched.seen = act_at(2, lambda: memory.pace(0))
+    crew = Crew(watched, throttle_journal=journal)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert crew.notes.progress == []
     assert not memory.throttles(["a"])
 
 
-def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster) -> None:
-    throttle_journal = leave_throttles(memory)
+@pytest.mark.parametrize("throttle", [None, MB, 2 * MB])
+def test_moves_of_a_killed_apply_are_continued(memory: MemoryCluster, throttle: int | None) -> None:
+    journal = leave_throttles(memory)
     watched, during = Requests(memory), []
-    crew = Crew(watched, MoveOptions(throttle=2 * MB), throttle_journal)
+    crew = Crew(watched, MoveOptions(throttle=throttle), journal)
     crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"]).rates))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert watched.reassigned == []
-    (line,) = crew.notes.lines
-    assert line.endswith("already running: 3 partitions")
-    assert during == [dict.fromkeys((1, 2, 3), Rates(2 * MB, 2 * MB))]
+    assert [line for line in crew.notes.lines if line.endswith("already running: 3 partitions")]
+    assert len(crew.notes.lines) == (1 if throttle else 2)
+    assert during == [dict.fromkeys((1, 2, 3), Rates(throttle, throttle)) if throttle else {}]
     assert not memory.throttles(["a"])
-    assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
+    assert sorted(journal.gone) == sorted(journal.announced)
 
 
 def test_stop_cancels_moves_of_a_killed_apply(memory: MemoryCluster) -> None:
-    throttle_journal = leave_throttles(memory)
-    crew = Crew(memory, throttle_journal=throttle_journal)
+    journal = leave_throttles(memory)
+    crew = Crew(memory, throttle_journal=journal)
     crew.notes.on_progress = act_at(2, crew.stop.set)
     assert crew.move(work("a", SINGLE, TRIPLE)).interrupted
     assert (now_on(memory, "a"), memory.layout().reassigning) == (SINGLE, {})
     assert not memory.throttles(["a"])
 
 
-@pytest.mark.parametrize("throttle", [None, MB])
-def test_continued_moves_have_the_present_rate(memory: MemoryCluster, throttle: int | None) -> None:
-    throttle_journal = leave_throttles(memory)
-    during = []
-    crew = Crew(memory, MoveOptions(throttle=throttle), throttle_journal)
-    crew.notes.on_progress = act_at(2, lambda: during.append(memory.throttles(["a"]).rates))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    assert during == [dict.fromkeys((1, 2, 3), Rates(throttle, throttle)) if throttle else {}]
-    assert not memory.throttles(["a"])
-    assert sorted(throttle_journal.gone) == sorted(throttle_journal.announced)
-
-
 def test_throttles_of_a_killed_apply_are_removed(memory: MemoryCluster) -> None:
-    throttle_journal = leave_throttles(memory)
-    crew = Crew(memory, throttle_journal=throttle_journal)
+    journal = leave_throttles(memory)
+    crew = Crew(memory, throttle_journal=journal)
     crew.reassigner().recover()
     assert ["stay set" in line for line in crew.notes.lines] == [True]
     assert memory.throttles(["a"])
@@ -502,15 +472,15 @@ def test_throttles_of_a_killed_apply_are_removed(memory: MemoryCluster) -> None:
     crew.reassigner().recover()
     assert not memory.throttles(["a"])
     assert "brokers 1, 2, 3 and throttled replicas of 1 topic (a)" in crew.notes.lines[-1]
-    assert throttle_journal.gone == list(throttle_journal.announced)
+    assert journal.gone == list(journal.announced)
 
 
 def test_changed_throttles_of_a_killed_apply_stay(memory: MemoryCluster) -> None:
-    throttle_journal = leave_throttles(memory)
+    journal = leave_throttles(memory)
     foreign = Throttles({2: Rates(leader=7 * MB)}, {"a": ThrottledReplicas(frozenset({"9:1"}), frozenset())})
     memory.set_throttles(foreign)
     memory.advance(100)
-    Crew(memory, throttle_journal=throttle_journal).reassigner().recover()
+    Crew(memory, throttle_journal=journal).reassigner().recover()
     assert memory.throttles(["a"]) == foreign
 
 
@@ -524,19 +494,19 @@ def test_unread_journal_is_a_note(memory: MemoryCluster) -> None:
 
 
 def test_throttle_of_a_broker_that_is_down_is_removed_later(memory: MemoryCluster) -> None:
-    throttle_journal = leave_throttles(memory)
+    journal = leave_throttles(memory)
     memory.advance(100)
     memory.stop_broker(3)
-    crew = Crew(memory, throttle_journal=throttle_journal)
+    crew = Crew(memory, throttle_journal=journal)
     crew.reassigner().recover()
     assert "the throttle of brokers 1, 2 and" in crew.notes.lines[0]
     assert "broker 3 is down" in crew.notes.lines[1]
-    assert (memory.throttles(["a"]), throttle_journal.gone) == (Throttles(), [])
+    assert (memory.throttles(["a"]), journal.gone) == (Throttles(), [])
     memory.start_broker(3)
     assert memory.throttles(["a"]).rates == {3: Rates(MB, MB)}
     crew.reassigner().recover()
     assert not memory.throttles(["a"])
-    assert throttle_journal.gone == list(throttle_journal.announced)
+    assert journal.gone == list(journal.announced)
 
 
 def test_account_without_throttles_reads_no_journal(memory: MemoryCluster) -> None:
@@ -551,11 +521,11 @@ def test_account_without_throttles_reads_no_journal(memory: MemoryCluster) -> No
 
 
 def test_announced_throttles_may_not_be_set(memory: MemoryCluster) -> None:
-    throttle_journal = leave_throttles(memory)
+    journal = leave_throttles(memory)
     memory.advance(100)
-    throttle_journal.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
-    throttle_journal.run = 3
-    Crew(memory, throttle_journal=throttle_journal).reassigner().recover()
+    journal.announce(Throttles({1: Rates(9 * MB, 9 * MB)}))
+    journal.run = 3
+    Crew(memory, throttle_journal=journal).reassigner().recover()
     assert not memory.throttles(["a"])
 
 
@@ -580,9 +550,6 @@ def test_throttle_of_a_broker_that_is_down_stays(memory: MemoryCluster) -> None:
     assert not any("trying again" in line for line in crew.notes.lines), "nobody waits for a dead broker"
     memory.start_broker(3)
     assert memory.throttles(["a", "b"]).rates == {3: Rates(MB, MB)}
-
-
-# --- other people ----------------------------------------------------------------------------------
 
 
 def test_foreign_reassignment_refuses_moves(memory: MemoryCluster) -> None:
@@ -674,9 +641,6 @@ def test_deleted_topic_fails_alone(memory: MemoryCluster) -> None:
     assert failure(report, "b").message.startswith("partition 0 no longer exists")
 
 
-# --- health, and brokers that come and go ----------------------------------------------------------
-
-
 def test_unhealthy_cluster_starts_no_move(memory: MemoryCluster) -> None:
     laid_out(memory, "b", ((1, 2), (2, 3)))
     memory.stop_broker(3)
@@ -694,20 +658,9 @@ def test_moves_begin_once_the_cluster_is_healthy(memory: MemoryCluster) -> None:
     memory.stop_broker(3)
     watched = Requests(memory)
     crew = Crew(watched)
-    watched.seen = act_at_call(30, lambda: memory.start_broker(3))
+    watched.seen = act_at(30, lambda: memory.start_broker(3))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert len(watched.reassigned) == 1
-
-
-def act_at_call(moment: int, act: Callable[[], object]) -> Callable[[], None]:
-    left = [moment]
-
-    def step() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            act()
-
-    return step
 
 
 def test_broker_that_is_down_can_be_drained() -> None:
@@ -748,14 +701,7 @@ def test_start_without_an_answer_is_read_back(
 
 def test_readings_that_fail_for_a_while_are_repeated(memory: MemoryCluster) -> None:
     watched = Requests(memory)
-    calls = [0]
-
-    def flaky() -> None:
-        calls[0] += 1
-        if 4 <= calls[0] < 40:
-            raise Unreachable("nobody answers")
-
-    watched.seen = flaky
+    watched.seen = fail_from(4, 40)
     crew = Crew(watched)
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
     assert {line.endswith("trying again: nobody answers") for line in crew.notes.lines} == {True}
@@ -763,30 +709,19 @@ def test_readings_that_fail_for_a_while_are_repeated(memory: MemoryCluster) -> N
 
 def test_unreachable_cluster_ends_moves(memory: MemoryCluster) -> None:
     watched = Requests(memory)
-    calls = [0]
-
-    def lose_connection() -> None:
-        calls[0] += 1
-        if calls[0] >= 4:
-            raise Unreachable("nobody answers")
-
-    watched.seen = lose_connection
+    watched.seen = fail_from(4)
     crew = Crew(watched)
     error = failure(crew.move(work("a", SINGLE, TRIPLE)))
     assert error.message == "nobody answers; 0 of 3 partitions in place"
     assert "run the same apply again" in (error.hint or "")
     assert sum(crew.time.naps) >= PATIENCE_S
-    message = "the running moves could not be cancelled, and may continue: nobody answers"
-    assert message in crew.notes.lines
+    assert "the running moves could not be cancelled, and may continue: nobody answers" in crew.notes.lines
     assert not memory.throttles(["a"])
 
 
 def test_lagging_readings_are_waited_for(memory: MemoryCluster) -> None:
     memory.lag(3)
     assert Crew(memory).move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-
-
-# --- refusals --------------------------------------------------------------------------------------
 
 
 def test_refused_partition_fails_its_topic_alone(memory: MemoryCluster) -> None:
@@ -810,10 +745,10 @@ def test_moves_without_a_throttle_are_not_begun(memory: MemoryCluster) -> None:
 
 
 def test_moves_without_a_journal_are_not_begun(memory: MemoryCluster) -> None:
-    throttle_journal = MemoryThrottleJournal()
-    throttle_journal.broken = True
+    journal = MemoryThrottleJournal()
+    journal.broken = True
     watched = Requests(memory)
-    error = failure(Crew(watched, throttle_journal=throttle_journal).move(work("a", SINGLE, TRIPLE)))
+    error = failure(Crew(watched, throttle_journal=journal).move(work("a", SINGLE, TRIPLE)))
     assert "the record cannot be written" in error.message
     assert error.hint == "mend that"
     assert (watched.reassigned, memory.throttles(["a"])) == ([], Throttles())
@@ -827,59 +762,42 @@ def test_moves_need_the_running_reassignments(memory: MemoryCluster) -> None:
     assert str(error.hint).endswith(" --operation Describe --cluster`")
 
 
-# --- many partitions -------------------------------------------------------------------------------
-
-
-class Readings(Watched):
-    """A cluster that remembers which topics it was asked about."""
-
-    def __init__(self, cluster: MemoryCluster) -> None:
-        super().__init__(cluster)
-        self.topics: list[Collection[str] | None] = []
-
-    def layout(self, topics: Collection[str] | None = None) -> Layout:
-        self.topics.append(topics)
-        return super().layout(topics)
-
-
 @pytest.mark.parametrize("count", [4, 8])
 def test_running_batch_reads_its_own_topics(count: int) -> None:
-    memory = three_racks()
-    cluster = Readings(memory)
+    memory, read = three_racks(), list[Collection[str] | None]()
+
+    def layout(topics: Collection[str] | None = None) -> Layout:
+        read.append(topics)
+        return memory.layout(topics)
+
     names = [f"t{number}" for number in range(count)]
     for name in names:
-        laid_out(cluster, name, ((1,),))
+        laid_out(memory, name, ((1,),))
         memory.fill(topic(name), MB)
     memory.pace(10)
-    crew = Crew(cluster, MoveOptions(throttle=MB, batch_partitions=2))
+    crew = Crew(override(memory, layout=layout), MoveOptions(throttle=MB, batch_partitions=2))
     report = crew.move(*[work(name, ((1,),), ((2,),)) for name in names])
     assert report.outcomes == dict.fromkeys(map(topic, names))
-    batches = count // 2
     # All of the cluster: before the plan is compared, before each batch, and to elect leaders.
-    assert cluster.topics.count(None) == batches + 2
-    read = [{*topics} for topics in cluster.topics if topics is not None]
-    assert len(read) >= 2 * batches
-    assert {len(topics) for topics in read} == {2}
+    assert read.count(None) == count // 2 + 2
+    sizes = [len({*topics}) for topics in read if topics is not None]
+    assert len(sizes) >= count
+    assert {*sizes} == {2}
 
 
-def test_slow_start_does_not_delay_the_next_reading(memory: MemoryCluster) -> None:
-    def reassign(targets: Mapping[TopicPartition, Replicas | None], guard: Guard) -> object:
+@pytest.mark.parametrize(
+    ("slow", "pause"), [("reassign", FIRST_PAUSE_S), ("replica_sizes", 0.5 * READING_SHARE)]
+)
+def test_slow_readings_are_rare_and_a_slow_start_delays_none(
+    memory: MemoryCluster, slow: str, pause: float
+) -> None:
+    def take_time(*arguments: object) -> object:
         crew.time.time += 0.5
-        return memory.reassign(targets, guard)
+        return getattr(memory, slow)(*arguments)
 
-    crew = Crew(override(memory, reassign=reassign))
+    crew = Crew(override(memory, **{slow: take_time}))
     crew.move(work("a", SINGLE, TRIPLE))
-    assert crew.time.naps[0] == FIRST_PAUSE_S
-
-
-def test_slow_readings_are_rare(memory: MemoryCluster) -> None:
-    def replica_sizes(partitions: Collection[TopicPartition]) -> object:
-        crew.time.time += 0.5
-        return memory.replica_sizes(partitions)
-
-    crew = Crew(override(memory, replica_sizes=replica_sizes))
-    crew.move(work("a", SINGLE, TRIPLE))
-    assert crew.time.naps[0] == 0.5 * READING_SHARE
+    assert crew.time.naps[0] == pause
 
 
 def test_progress_reads_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -902,10 +820,7 @@ def test_progress_reads_the_partitions_of_its_batch(monkeypatch: pytest.MonkeyPa
         assert crew.notes.progress[-1].bytes_done == crew.notes.progress[-1].bytes_total == MB * count
         return looks[0]
 
-    assert count_looks(200) <= count_looks(50) * 4
-
-
-# --- disks -----------------------------------------------------------------------------------------
+    assert count_looks(100) <= count_looks(25) * 4
 
 
 def test_batch_that_no_longer_fits_is_not_started(memory: MemoryCluster) -> None:
@@ -945,20 +860,12 @@ def test_removal_of_throttles_is_repeated(memory: MemoryCluster) -> None:
     assert not memory.throttles(["a"])
 
 
-def test_unread_disks_stop_no_batch(memory: MemoryCluster) -> None:
-    crew = Crew(override(memory, log_dirs=fail(PermissionDenied("this account may not"))))
+@pytest.mark.parametrize(("method", "notes"), [("log_dirs", 1), ("replica_sizes", 3)])
+def test_unread_sizes_stop_no_batch(memory: MemoryCluster, method: str, notes: int) -> None:
+    crew = Crew(override(memory, **{method: fail(PermissionDenied("this account may not"))}))
     assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
-    (line,) = crew.notes.lines
-    assert line.endswith("this account may not")
-
-
-def test_unread_sizes_are_noted(memory: MemoryCluster) -> None:
-    crew = Crew(override(memory, replica_sizes=fail(PermissionDenied("this account may not"))))
-    assert crew.move(work("a", SINGLE, TRIPLE)).outcomes == {A: None}
+    assert len(crew.notes.lines) == notes
     assert crew.notes.lines[0].endswith("this account may not")
-
-
-# --- replicas in sync ------------------------------------------------------------------------------
 
 
 def test_replicas_in_sync_are_not_waited_for(memory: MemoryCluster) -> None:

@@ -9,5 +9,4 @@ from tests.support.plans.audit import Story
 
 @pytest.fixture
 def story() -> Story:
-    """A record without entries."""
     return Story()

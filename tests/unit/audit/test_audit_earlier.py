@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +18,15 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import AuditSettings, ClusterSettings
 from kafkaform.core.errors import OutcomeUnknown
-from kafkaform.core.model import FieldValue, Observation, ResourceRef, State
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from tests.support.memory_cluster.memory import MemoryCluster
-from tests.support.plans.audit import ALICE, HEADER, Story, recorded_apply
+from tests.support.plans.audit import ALICE, HEADER, Story, ends, entries_of, recorded_apply
 from tests.support.plans.scenes import (
     DAY,
     WEEK,
     FakeClock,
+    Watched,
     absent,
     create_topic,
     declare_topic,
@@ -51,35 +51,27 @@ def kill_apply(plan: Plan, cluster: MemoryCluster, *, done: bool = True) -> str:
 
 
 def settle_open(cluster: Cluster) -> list[str]:
-    """Settle what is open, and say of what."""
     earlier = read_earlier(cluster, KEPT, "memory")
     return [str(entry.ref) for entry in earlier.record_results(cluster, "later")]
-
-
-def results(cluster: Cluster, run: str) -> dict[str, str | None]:
-    entries = [entry for entry in read_record(cluster, KEPT).entries if entry.run == run]
-    return {entry.ref.name: entry.outcome.result if entry.outcome else None for entry in entries}
-
-
-# --- results ---------------------------------------------------------------------------------------
 
 
 def test_what_the_cluster_shows_as_carried_out_is_given_its_result(memory: MemoryCluster) -> None:
     for name in ("cut", "gone"):
         create_topic(memory, name, retention_ms=WEEK)
-    desired = (
-        declare_topic("cut", 6, retention_ms=DAY),
-        absent("gone"),
-        declare_topic("new", segment_ms=DAY),
-    )
-    run = kill_apply(plan_for(memory, *desired, allow="Topic/cut:retention-cut"), memory)
-    assert results(memory, run) == {"cut": None, "gone": None, "new": None}
+    cut, new = declare_topic("cut", 6, retention_ms=DAY), declare_topic("new", segment_ms=DAY)
+    plan = plan_for(memory, cut, absent("gone"), new, allow="Topic/cut:retention-cut")
+    run = kill_apply(plan, memory)
+    assert ends(entries_of(memory, run)) == {"cut": None, "gone": None, "new": None}
     assert settle_open(memory) == ["Topic/cut", "Topic/gone", "Topic/new"]
-    assert results(memory, run) == dict.fromkeys(("cut", "gone", "new"), "applied")
-    cut, *_ = read_record(memory, KEPT).entries
-    assert cut.carried_out == cut.fields
-    assert cut.outcome is not None
-    assert "later found the change on the cluster" in cut.outcome.message
+    assert ends(entries_of(memory, run)) == dict.fromkeys(("cut", "gone", "new"), "applied")
+    entry = read_record(memory, KEPT).entries[0]
+    assert entry.carried_out == entry.fields
+    assert entry.outcome is not None
+    assert "later found the change on the cluster" in entry.outcome.message
+    settle_nothing(memory)
+
+
+def settle_nothing(memory: MemoryCluster) -> None:
     lines = memory.read_audit()
     assert settle_open(memory) == []
     assert memory.read_audit() == lines
@@ -89,33 +81,21 @@ def test_what_the_cluster_does_not_show_stays_open(memory: MemoryCluster) -> Non
     """It may have been carried out and undone, so nothing may be said of it; nor of a half."""
     for name in ("cut", "gone", "half"):
         create_topic(memory, name, retention_ms=WEEK)
-    desired = (
-        declare_topic("cut", retention_ms=DAY),
-        absent("gone"),
-        declare_topic("half", 6, retention_ms=DAY),
-        declare_topic("new"),
-    )
+    whole = (declare_topic("cut", retention_ms=DAY), declare_topic("half", 6, retention_ms=DAY))
+    desired = (*whole, absent("gone"), declare_topic("new"))
     run = kill_apply(plan_for(memory, *desired, allow="Topic/*:retention-cut"), memory, done=False)
     half = plan_for(memory, declare_topic("half", retention_ms=DAY), allow="Topic/half:retention-cut")
     apply(half, memory, ApplyOptions(clock=FakeClock().clock))
-    lines = memory.read_audit()
-    assert settle_open(memory) == []
-    assert memory.read_audit() == lines
-    assert set(results(memory, run).values()) == {None}
+    settle_nothing(memory)
+    assert set(ends(entries_of(memory, run)).values()) == {None}
 
 
-def test_what_a_later_apply_did_is_not_put_down_to_an_earlier_one(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=WEEK)
-    story = Story()
-    lost = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, result=None)
+def test_change_of_a_later_apply_is_not_put_down_to_an_earlier_one(
+    memory: MemoryCluster, story: Story
+) -> None:
+    uid = create_topic(memory, "a", retention_ms=DAY)
+    story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, result=None, uid=uid)
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
-    apply(
-        plan_for(memory, declare_topic("a", retention_ms=DAY), allow="Topic/a:retention-cut"),
-        memory,
-        ApplyOptions(clock=FakeClock().clock),
-    )
-    uid = memory.observe([lost.ref], kinds=["Topic"]).resources[lost.ref].uid
-    story.entries[0] = replace(lost, uid=uid)
     (found,) = EarlierApplies(story.entries, KEPT).record_results(memory, "later")
     assert [field.path for field in found.fields] == ["partitions"]
     story.add("update", "a", {"partitions": (1, 3)})
@@ -139,48 +119,45 @@ def test_what_no_answer_came_for_is_settled_as_well(memory: MemoryCluster) -> No
     memory.lag(0)
     for _ in range(LONG):
         memory.observe([])
-    entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
+    entries = entries_of(memory, run)
+    created, configs = ["partitions", "replicationFactor"], ["config.segment.ms"]
     assert {name: [item.path for item in entry.in_doubt] for name, entry in entries.items()} == {
-        "fine": ["partitions", "replicationFactor"],  # accepted, and not visible
-        "a": ["config.segment.ms"],
-        "b": ["config.segment.ms"],
-        "new": ["partitions", "replicationFactor"],
+        **dict.fromkeys(("a", "b"), configs),
+        **dict.fromkeys(("fine", "new"), created),  # `fine` was accepted, and is not visible
     }
     assert settle_open(memory) == ["Topic/a", "Topic/fine", "Topic/new"]
-    assert results(memory, run) == {"a": "failed", "b": "failed", "new": "applied", "fine": "applied"}
-    entries = {entry.ref.name: entry for entry in read_record(memory, KEPT).entries}
+    assert ends(entries_of(memory, run)) == {
+        "a": "failed",
+        "b": "failed",
+        "new": "applied",
+        "fine": "applied",
+    }
+    entries = entries_of(memory, run)
     assert [name for name, entry in entries.items() if entry.is_open] == ["b"]
-    assert [item.path for item in entries["a"].carried_out] == ["config.segment.ms"], (
-        "6 partitions were not tried"
-    )
-    lines = memory.read_audit()
-    assert settle_open(memory) == []
-    assert memory.read_audit() == lines
+    assert [item.path for item in entries["a"].carried_out] == configs, "6 partitions were not tried"
+    settle_nothing(memory)
 
 
-def test_field_is_in_doubt_by_the_latest_change_alone(memory: MemoryCluster) -> None:
+def test_field_is_in_doubt_by_the_latest_change_alone(story: Story) -> None:
     """Whatever an earlier one made of it, the later one found it otherwise: nothing piles up."""
-    create_topic(memory, "a", retention_ms=DAY)
-    (live,) = memory.observe([topic("a")]).resources.values()
 
-    def looked_at(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
+    def list_open(*entries: AuditEntry) -> list[tuple[str, list[str]]]:
         found = EarlierApplies(entries, KEPT)._find_open()
         return [(entry.run, [field.path for field in entry.fields]) for entry in found]
 
-    story = Story()
-    both: dict[str, tuple[FieldValue, FieldValue]] = {RETENTION: (WEEK, DAY), "partitions": (1, 3)}
-    first = story.add("update", "a", both, result=None, uid=live.uid)
-    second = story.add("update", "a", {RETENTION: (WEEK, DAY)}, result=None, uid=live.uid)
-    tried = story.add("update", "a", {"partitions": (1, 3)}, result="failed", uid=live.uid)
-    assert looked_at(*story.entries) == [("run1", [RETENTION])]
-    assert looked_at(first, second) == [("run0", ["partitions"]), ("run1", [RETENTION])]
-    assert looked_at(first, tried) == [("run0", [RETENTION])]
+    cut, both = {RETENTION: (WEEK, DAY)}, {RETENTION: (WEEK, DAY), "partitions": (1, 3)}
+    first = story.add("update", "a", both, result=None, uid="a")
+    second = story.add("update", "a", cut, result=None, uid="a")
+    tried = story.add("update", "a", {"partitions": (1, 3)}, result="failed", uid="a")
+    assert list_open(*story.entries) == [("run1", [RETENTION])]
+    assert list_open(first, second) == [("run0", ["partitions"]), ("run1", [RETENTION])]
+    assert list_open(first, tried) == [("run0", [RETENTION])]
     again = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
-    assert looked_at(first, second, again) == [("run3", [RETENTION])], "there was none"
+    assert list_open(first, second, again) == [("run3", [RETENTION])], "there was none"
     alternative = story.add("update", "a", {"config.segment.ms": (None, "1")}, result="failed", uid="another")
-    assert looked_at(first, second, alternative) == [], "it was another topic by then"
-    deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid=live.uid)
-    assert looked_at(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
+    assert list_open(first, second, alternative) == [], "it was another topic by then"
+    deletion = story.add("delete", "a", {RETENTION: (DAY, None)}, result=None, uid="a")
+    assert list_open(second, deletion) == [("run1", [RETENTION]), ("run5", [RETENTION])]
 
 
 def test_what_stays_open_is_looked_at_in_one_reading_and_not_reported(
@@ -190,34 +167,24 @@ def test_what_stays_open_is_looked_at_in_one_reading_and_not_reported(
     plan = plan_for(memory, declare_topic("a", retention_ms=DAY), allow="Topic/a:retention-cut")
     for _ in range(20):
         kill_apply(plan, memory, done=False)
-    read = []
-
-    class Watched(MemoryCluster):
-        def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
-            read.append(fields)
-            return memory.observe_fields(fields)
-
-    record_results(read_earlier(memory, KEPT, "memory"), Watched(), "later")
-    assert read == [{topic("a"): {RETENTION: DAY}}]
+    watched = Watched(memory)
+    record_results(read_earlier(memory, KEPT, "memory"), watched, "later")
+    assert watched.readings == [{topic("a"): {RETENTION: DAY}}]
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None:
+def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster, story: Story) -> None:
     create_topic(memory, "a", retention_ms=DAY)
-    story = Story()
-    story.add("create", "a", {RETENTION: (None, DAY)}, result=None, complete=False)
-    cut = story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
+    made = {RETENTION: (None, DAY)}
+    story.add("create", "a", made, result=None, complete=False)
+    cut = story.add("create", "a", made, result=None)
     story.entries[1] = replace(cut, fields=tuple(replace(field, cut=True) for field in cut.fields))
-    story.add("create", "a", {RETENTION: (None, DAY)}, result=None, kind="Unheard")
+    story.add("create", "a", made, result=None, kind="Unheard")
     assert EarlierApplies(story.entries, KEPT).record_results(memory, "later") == ()
-    story.add("create", "a", {RETENTION: (None, DAY)}, result=None)
+    story.add("create", "a", made, result=None)
     assert len(EarlierApplies(story.entries, KEPT).record_results(memory, "later")) == 1
-    assert EarlierApplies(story.entries).record_results(memory, "later") == (), (
-        "nothing is written where no record is kept"
-    )
-
-
-# --- spent plans -----------------------------------------------------------------------------------
+    unkept = EarlierApplies(story.entries).record_results(memory, "later")
+    assert unkept == (), "nothing is written where no record is kept"
 
 
 @pytest.mark.parametrize(
@@ -230,9 +197,8 @@ def test_what_is_not_on_record_in_full_stays_open(memory: MemoryCluster) -> None
         ({"result": "already"}, False),
     ],
 )
-def test_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object], spent: bool) -> None:
-    story = Story()
-    entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)  # type: ignore[arg-type]
+def test_change_is_spent_once_all_of_it_was_carried_out(story: Story, more: Any, spent: bool) -> None:
+    entry = story.add("update", "a", {RETENTION: (WEEK, DAY), "partitions": (1, 3)}, **more)
     found = EarlierApplies(story.entries).find_spent("sha256:0", "2026-11-03T11:00:00.000Z")
     assert found == ({entry.ref: entry} if spent else {})
 
@@ -247,9 +213,10 @@ def test_change_is_spent_once_all_of_it_was_carried_out(more: dict[str, object],
         ("2026-11-31T00:00:00Z", True),
     ],
 )
-def test_plan_that_was_created_after_an_apply_is_another_one(created_at: str, spent: bool) -> None:
+def test_plan_that_was_created_after_an_apply_is_another_one(
+    story: Story, created_at: str, spent: bool
+) -> None:
     """Its digest is the same, as that is over content without times."""
-    story = Story()
     story.add("update", "a", {RETENTION: (WEEK, DAY)})
     assert bool(EarlierApplies(story.entries).find_spent("sha256:0", created_at)) == spent
 

@@ -6,9 +6,11 @@ import json
 import logging
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,6 +27,7 @@ from kafkaform.core.errors import AuditError, RequestRejected, Unreachable
 from kafkaform.core.plans import Plan
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.audit import ALICE, HEADER, ends, entries_of, recorded_apply
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
     WEEK,
@@ -44,22 +47,26 @@ def journal_of(cluster: Cluster, plan: Plan, audit: AuditSettings = KEPT) -> Aud
     return open_journal(cluster, audit, plan, HEADER, "sha256:0", ALICE)
 
 
-def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, stop: Event | None = None) -> ApplyReport:
-    return apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock, stop=stop or Event()))
+def act_on(event: str, act: Callable[[], object]) -> Observer:
+    observer = Observer()
+    setattr(observer, event, lambda *_: act())
+    return observer
+
+
+def carry_out(plan: Plan, cluster: Cluster, journal: AuditJournal, **options: Any) -> ApplyReport:
+    return apply(plan, cluster, ApplyOptions(journal=journal, clock=FakeClock().clock, **options))
 
 
 def test_intent_is_there_before_the_first_request(memory: MemoryCluster) -> None:
     plan = plan_for(memory, declare_topic("a"))
     journal = journal_of(memory, plan)
-    seen: list[dict[str, str | None]] = []
+    seen: list[object] = []
 
-    class Looking(Observer):
-        def started(self, _: int) -> None:
-            assert memory.executed == []
-            seen.append(ends(entries_of(memory, journal.run)))
+    def look() -> None:
+        seen.append((ends(entries_of(memory, journal.run)), list(memory.executed)))
 
-    report = apply(plan, memory, ApplyOptions(journal=journal, observer=Looking(), clock=FakeClock().clock))
-    assert seen == [{"a": None}]
+    report = carry_out(plan, memory, journal, observer=act_on("started", look))
+    assert seen == [({"a": None}, [])]
     journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}
 
@@ -68,35 +75,21 @@ def test_what_is_not_about_to_be_done_is_not_on_record(memory: MemoryCluster) ->
     """Held back, refused, done already, or no change at all."""
     for name in ("cut", "fewer", "same"):
         create_topic(memory, name, retention_ms=WEEK)
-    plan = plan_for(
-        memory,
-        declare_topic("cut", retention_ms=DAY),
-        declare_topic("fewer", 1, retention_ms=WEEK),
-        declare_topic("later"),
-        declare_topic("same", retention_ms=WEEK),
-    )
+    held = (declare_topic("cut", retention_ms=DAY), declare_topic("fewer", 1, retention_ms=WEEK))
+    plan = plan_for(memory, *held, declare_topic("later"), declare_topic("same", retention_ms=WEEK))
     create_topic(memory, "later")
     run, _ = recorded_apply(plan, memory)
-    assert entries_of(memory, run) == {}
-    assert memory.read_audit() == ()
+    assert (entries_of(memory, run), memory.read_audit()) == ({}, ())
 
 
 def test_each_end_is_on_record(memory: MemoryCluster) -> None:
     for name in ("fails", "works"):
         create_topic(memory, name)
-    plan = plan_for(
-        memory,
-        declare_topic("fails", 6, retention_ms=WEEK),
-        declare_topic("works", 6),
-        declare_topic("not tried"),
-    )
+    plan = plan_for(memory, declare_topic("fails", 6, retention_ms=WEEK), declare_topic("works", 6))
     memory.fail_next(NO, topic("fails"))
-    journal = journal_of(memory, plan)
-    report = carry_out(plan, memory, journal)
-    journal.conclude(report)
-    entries = entries_of(memory, journal.run)
-    assert ends(entries)["works"] == "applied"
-    assert ends(entries)["fails"] == "failed"
+    run, _ = recorded_apply(plan, memory)
+    entries = entries_of(memory, run)
+    assert ends(entries) == {"works": "applied", "fails": "failed"}
     assert entries["fails"].outcome is not None
     assert entries["fails"].outcome.message == NO.message
     assert not entries["fails"].took_place
@@ -106,13 +99,8 @@ def test_change_that_failed_half_way_names_which_half_was_done(memory: MemoryClu
     create_topic(memory, "a")
     plan = plan_for(memory, declare_topic("a", 6, retention_ms=WEEK))
     journal = journal_of(memory, plan)
-
-    class Failing(Observer):
-        def finished(self, *_: object) -> None:
-            memory.fail_next(NO, topic("a"))
-
-    report = apply(plan, memory, ApplyOptions(journal=journal, observer=Failing(), clock=FakeClock().clock))
-    journal.conclude(report)
+    failing = act_on("finished", lambda: memory.fail_next(NO, topic("a")))
+    journal.conclude(carry_out(plan, memory, journal, observer=failing))
     entry = entries_of(memory, journal.run)["a"]
     assert entry.outcome is not None
     assert entry.outcome.result == "failed"
@@ -121,18 +109,9 @@ def test_change_that_failed_half_way_names_which_half_was_done(memory: MemoryClu
 
 
 def test_apply_that_is_stopped_reports_what_was_not_tried(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declare_topic("a"))
-    stop = Event()
+    plan, stop = plan_for(memory, declare_topic("a")), Event()
     journal = journal_of(memory, plan)
-
-    class Stopping(Observer):
-        def started(self, _: int) -> None:
-            stop.set()
-
-    report = apply(
-        plan, memory, ApplyOptions(journal=journal, observer=Stopping(), stop=stop, clock=FakeClock().clock)
-    )
-    journal.conclude(report)
+    journal.conclude(carry_out(plan, memory, journal, observer=act_on("started", stop.set), stop=stop))
     assert ends(entries_of(memory, journal.run)) == {"a": "not_tried"}
 
 
@@ -142,9 +121,6 @@ def test_without_a_sink_nothing_is_written(memory: MemoryCluster) -> None:
     journal.conclude(carry_out(plan, memory, journal))
     assert not journal.written
     assert topic(AUDIT_TOPIC.name) not in memory.observe([], kinds=["Topic"]).inventory
-
-
-# --- a file ----------------------------------------------------------------------------------------
 
 
 def test_file_has_the_same_and_is_for_its_owner(memory: MemoryCluster, tmp_path: Path) -> None:
@@ -195,9 +171,6 @@ def test_line_without_an_end_does_not_swallow_the_next(tmp_path: Path, memory: M
     assert problem.startswith(f"{file}: skipped record 1: ")
 
 
-# --- what cannot be written ------------------------------------------------------------------------
-
-
 def test_without_its_intent_on_record_nothing_is_applied(tmp_path: Path, memory: MemoryCluster) -> None:
     nowhere = AuditSettings(topic=False, file=tmp_path / "missing" / "audit.jsonl")
     plan = plan_for(memory, declare_topic("a"))
@@ -223,42 +196,32 @@ def test_what_one_sink_has_taken_is_not_left_open(tmp_path: Path, memory: Memory
 def test_end_that_cannot_be_written_is_reported_and_hides_nothing(
     tmp_path: Path, memory: MemoryCluster
 ) -> None:
-    folder = tmp_path / "here"
-    folder.mkdir()
-    kept = AuditSettings(file=folder / "audit.jsonl")
+    file = tmp_path / "here" / "audit.jsonl"
+    file.parent.mkdir()
     plan = plan_for(memory, declare_topic("a"))
-    journal = journal_of(memory, plan, kept)
+    journal = journal_of(memory, plan, AuditSettings(file=file))
     report = carry_out(plan, memory, journal)
     assert [result.result for result in report.results] == [Result.APPLIED]
-    (folder / "audit.jsonl").unlink()
-    folder.rmdir()
+    file.unlink()
+    file.parent.rmdir()
     with pytest.raises(AuditError, match=f"the result of apply {journal.run} is not recorded: "):
         journal.conclude(report)
     assert ends(entries_of(memory, journal.run)) == {"a": "applied"}, "the other sink has it"
 
 
-def test_cluster_that_does_not_answer_is_no_record() -> None:
-    class Deaf(MemoryCluster):
-        def append_audit(self, _: Sequence[str]) -> None:
-            raise Unreachable("no broker answered", hint="check the address")
-
+def test_cluster_that_does_not_answer_is_no_record(memory: MemoryCluster) -> None:
+    deaf = override(memory, append_audit=fail(Unreachable("no broker answered", hint="check the address")))
     with pytest.raises(AuditError, match="no broker answered") as raised:
-        TopicSink(Deaf()).append(["x"])
+        TopicSink(deaf).append(["x"])
     assert raised.value.hint == "check the address"
 
 
-def test_thousand_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
-    writes: list[int] = []
-
-    class Counting(FileSink):
-        def append(self, lines: Sequence[str]) -> None:
-            writes.append(len(lines))
-            super().append(lines)
-
-    plan = plan_for(memory, *(declare_topic(f"t{n:04}", 1) for n in range(1_000)))
+def test_many_changes_are_one_write(memory: MemoryCluster, tmp_path: Path) -> None:
+    plan = plan_for(memory, *(declare_topic(f"t{n:03}", 1) for n in range(200)))
     journal = journal_of(memory, plan)
-    sink = Counting(tmp_path / "audit.jsonl")
-    journal._sinks = [sink]
+    sink = FileSink(tmp_path / "audit.jsonl")
+    counting = Mock(wraps=sink)
+    journal._sinks = [counting]
     journal.conclude(carry_out(plan, memory, journal))
-    assert writes == [1_000, 1_000]
+    assert [len(call.args[0]) for call in counting.append.call_args_list] == [200, 200]
     assert all(json.loads(line) for line in sink.file.read_text().splitlines())

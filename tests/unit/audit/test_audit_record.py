@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ from kafkaform.audit.record import (
 )
 from kafkaform.cluster.audit_layout import make_record_key
 from kafkaform.core.apply_result import ResourceResult, Result
-from kafkaform.core.model import Create, Delete, FieldChange, ResourceRef, Status, Update
+from kafkaform.core.model import SAFE, Create, Delete, FieldChange, ResourceRef, Status, Update
 from kafkaform.core.operations import AlterConfigs, Operation
 from kafkaform.core.plans import Consent, PlannedChange
 from kafkaform.core.schema_files import load_schema
@@ -54,6 +55,8 @@ UPDATE = PlannedChange(
     ),
     Status.PLANNED,
 )
+CONFIGS, EXTRA = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
+GROUP = ResourceRef("ConsumerGroup", "g")
 
 
 def intent(planned: PlannedChange, *consents: Consent, change_id: str = "run.1") -> list[str]:
@@ -61,16 +64,18 @@ def intent(planned: PlannedChange, *consents: Consent, change_id: str = "run.1")
 
 
 def result(
-    planned: PlannedChange, *done: Operation, result: Result = Result.APPLIED, message: str = ""
+    planned: PlannedChange, *done: Operation, result: Result = Result.APPLIED, **more: Any
 ) -> list[str]:
-    return list(render_result("run.1", AT, ResourceResult(planned, result, message, done=done)))
+    return list(render_result("run.1", AT, ResourceResult(planned, result, done=done, **more)))
+
+
+def read_done(planned: PlannedChange, *done: Operation) -> list[str]:
+    (line,) = result(planned, *done)
+    return [*json.loads(line)["done"]]
 
 
 def read(*lines: str) -> AuditRecord:
     return parse_record(lines, "here")
-
-
-# --- writing ---------------------------------------------------------------------------------------
 
 
 def test_everything_that_the_issue_asks_for_is_in_an_intent() -> None:
@@ -104,8 +109,8 @@ def test_everything_that_the_issue_asks_for_is_in_an_intent() -> None:
 
 
 def test_result_names_which_fields_were_carried_out() -> None:
-    half = [AlterConfigs(REF, {"retention.ms": "86400000"}, ("segment.ms",))]
-    (line,) = result(UPDATE, *half, result=Result.FAILED, message="no room")
+    half = AlterConfigs(REF, {"retention.ms": "86400000"}, ("segment.ms",))
+    (line,) = result(UPDATE, half, result=Result.FAILED, message="no room")
     assert json.loads(line) == {
         "format_version": 1,
         "record": "result",
@@ -118,50 +123,39 @@ def test_result_names_which_fields_were_carried_out() -> None:
         "message": "no room",
         "done": ["config.retention.ms", "config.segment.ms"],
     }
-    assert json.loads(result(UPDATE, AddPartitions(REF, 3, 6))[0])["done"] == ["partitions"]
-    group = ResourceRef("ConsumerGroup", "g")
-    offsets = (CommitInitialOffsets(group, {"orders": "earliest"}), ResetOffsets(group, {("orders", 2): 7}))
-    assert json.loads(result(UPDATE, *offsets)[0])["done"] == ["offsets.orders", "offsets.orders:2"]
+    assert read_done(UPDATE, EXTRA) == ["partitions"]
+    offsets = (CommitInitialOffsets(GROUP, {"orders": "earliest"}), ResetOffsets(GROUP, {("orders", 2): 7}))
+    assert read_done(UPDATE, *offsets) == ["offsets.orders", "offsets.orders:2"]
     made = PlannedChange(Create(REF, {"partitions": 3, "config.retention.ms": "1"}), Status.PLANNED)
-    done = json.loads(result(made, CreateTopic(REF, 3, 1, {}))[0])["done"]
-    assert done == ["partitions", "config.retention.ms"]
+    assert read_done(made, CreateTopic(REF, 3, 1, {})) == ["partitions", "config.retention.ms"]
 
 
 def test_field_that_takes_two_operations_is_carried_out_by_the_last() -> None:
-    fields = (
-        FieldChange("partitions", 1, 2),
-        FieldChange("replicationFactor", 1, 2),
-        FieldChange("placement", "1", "1:2,2:1"),
-    )
+    partitions, factor = FieldChange("partitions", 1, 2), FieldChange("replicationFactor", 1, 2)
+    fields = (partitions, factor, FieldChange("placement", "1", "1:2,2:1"))
     planned = PlannedChange(Update(REF, "id-1", fields), Status.PLANNED)
     extra, moves = AddPartitions(REF, 1, 2, ((2,),)), Reassign(REF, {0: (1,)}, {0: (1, 2)})
-    half = ResourceResult(planned, Result.FAILED, done=(extra,), not_done=(moves,), in_doubt=(moves,))
-    (line,) = render_result("run.1", AT, half)
+    (line,) = result(planned, extra, result=Result.FAILED, not_done=(moves,), in_doubt=(moves,))
     assert json.loads(line)["done"] == ["partitions"]
     assert json.loads(line)["in_doubt"] == ["replicationFactor", "placement"]
-    (line,) = result(planned, extra, moves)
-    assert json.loads(line)["done"] == ["partitions", "replicationFactor", "placement"]
-    grown = (FieldChange("partitions", 1, 2), FieldChange("placement", "1", "1,2"))
-    planned = PlannedChange(Update(REF, "id-1", grown), Status.PLANNED)
-    assert json.loads(result(planned, extra)[0])["done"] == ["partitions", "placement"]
+    assert read_done(planned, extra, moves) == ["partitions", "replicationFactor", "placement"]
+    grown = Update(REF, "id-1", (partitions, FieldChange("placement", "1", "1,2")))
+    assert read_done(PlannedChange(grown, Status.PLANNED), extra) == ["partitions", "placement"]
 
 
 def test_result_reports_of_which_fields_no_answer_came() -> None:
-    configs, extra = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
-    ended = ResourceResult(UPDATE, Result.FAILED, done=(configs,), not_done=(extra,), in_doubt=(extra,))
-    lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
-    assert json.loads(lines[-1])["done"] == ["config.retention.ms"]
-    assert json.loads(lines[-1])["in_doubt"] == ["partitions"]
-    (entry,) = read(*lines).entries
+    ended = result(UPDATE, CONFIGS, result=Result.FAILED, not_done=(EXTRA,), in_doubt=(EXTRA,))
+    assert json.loads(ended[-1])["done"] == ["config.retention.ms"]
+    assert json.loads(ended[-1])["in_doubt"] == ["partitions"]
+    (entry,) = read(*intent(UPDATE), *ended).entries
     assert [field.path for field in entry.in_doubt] == ["partitions"]
     assert [field.path for field in entry.carried_out] == ["config.retention.ms"]
     assert "in_doubt" not in json.loads(result(UPDATE)[0])
 
 
 def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> None:
-    configs, extra = AlterConfigs(REF, {"retention.ms": "86400000"}), AddPartitions(REF, 3, 6)
-    ended = ResourceResult(UPDATE, Result.FAILED, "no answer", not_done=(configs, extra), in_doubt=(extra,))
-    lines = [*intent(UPDATE), *render_result("run.1", AT, ended)]
+    unsure: Any = {"result": Result.FAILED, "message": "no answer", "in_doubt": (EXTRA,)}
+    lines = [*intent(UPDATE), *result(UPDATE, not_done=(CONFIGS, EXTRA), **unsure)]
     (entry,) = read(*lines).entries
     lines += entry.render_confirmation(AT, "later")  # which says more than it is asked
     assert [*json.loads(lines[-1])["done"]] == ["partitions", "config.retention.ms"]
@@ -171,48 +165,32 @@ def test_what_a_result_was_unsure_of_a_later_one_settles_and_nothing_else() -> N
     assert not entry.is_open
     assert entry.outcome.result == "failed", "not all of it was carried out"
     assert entry.outcome.message.startswith("no answer; apply later found the change on the cluster")
-    ended = replace(ended, done=(configs,), not_done=(extra,))
-    (entry,) = read(lines[0], *render_result("run.1", AT, ended), lines[-1]).entries
+    (entry,) = read(lines[0], *result(UPDATE, CONFIGS, not_done=(EXTRA,), **unsure), lines[-1]).entries
     assert entry.outcome is not None
     assert entry.outcome.result == "applied"
 
 
 def test_long_result_that_is_unsure_is_written_in_parts() -> None:
-    group = ResourceRef("ConsumerGroup", "g")
     offsets = {("a" * 200, number): number for number in range(9_000)}
-    planned = PlannedChange(Create(group, {}), Status.PLANNED)
-    in_doubt = (ResetOffsets(group, offsets),)
-    done = (CommitInitialOffsets(group, {"orders": "earliest"}),)
-    ended = ResourceResult(planned, Result.FAILED, done=done, not_done=in_doubt, in_doubt=in_doubt)
-    lines = [*render_result("run.1", AT, ended)]
+    planned, in_doubt = PlannedChange(Create(GROUP, {}), Status.PLANNED), (ResetOffsets(GROUP, offsets),)
+    done = CommitInitialOffsets(GROUP, {"orders": "earliest"})
+    lines = result(planned, done, result=Result.FAILED, not_done=in_doubt, in_doubt=in_doubt)
     assert len(lines) > 1
     assert max(map(len, lines)) <= MAX_LINE_BYTES
     documents = [json.loads(line) for line in lines]
-    assert [path for document in documents for path in document["in_doubt"]] == [
-        *map(partition_path, offsets)
-    ]
+    unsure = [path for document in documents for path in document["in_doubt"]]
+    assert unsure == [*map(partition_path, offsets)]
     assert [path for document in documents for path in document["done"]] == ["offsets.orders"]
 
 
-@pytest.mark.parametrize(
-    ("ended", "word"),
-    [
-        (Result.APPLIED, "applied"),
-        (Result.ALREADY, "already"),
-        (Result.FAILED, "failed"),
-        (Result.MOVED, "moved"),
-        (Result.NOT_TRIED, "not_tried"),
-    ],
-)
-def test_every_end_has_its_word(ended: Result, word: str) -> None:
-    assert json.loads(result(UPDATE, result=ended)[0])["result"] == word
+@pytest.mark.parametrize("word", ["applied", "already", "failed", "moved", "not_tried"])
+def test_every_end_has_its_word(word: str) -> None:
+    assert json.loads(result(UPDATE, result=Result[word.upper()])[0])["result"] == word
 
 
 def test_ids_of_applies_sort_by_time_and_times_are_utc() -> None:
-    # The ids of applies sort by time and differ.
     start = datetime(2026, 11, 3, tzinfo=UTC)
-    times = [start + timedelta(seconds=n * 3_000_017) for n in range(100)]
-    runs = [create_run_id(time) for time in times]
+    runs = [create_run_id(start + timedelta(seconds=n * 3_000_017)) for n in range(100)]
     assert runs == sorted(runs)
     assert all(re.fullmatch(r"[0-9a-hjkmnp-tv-z]{11}", run) for run in runs)
     assert len({create_run_id(start) for _ in range(100)}) > 90
@@ -220,28 +198,31 @@ def test_ids_of_applies_sort_by_time_and_times_are_utc() -> None:
     assert format_timestamp(east) == "2026-11-03T12:00:00.123Z"
 
 
-# --- who -------------------------------------------------------------------------------------------
+GITHUB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_ACTOR": "bot",
+    "GITHUB_TRIGGERING_ACTOR": "alice",
+    "GITHUB_SERVER_URL": "https://github.example",
+    "GITHUB_REPOSITORY": "a/b",
+    "GITHUB_RUN_ID": "42",
+}
+GITLAB = {"GITLAB_CI": "true", "GITLAB_USER_LOGIN": "bob", "CI_JOB_URL": "https://gitlab.example/1"}
+JENKINS = {"JENKINS_URL": "https://x.example", "BUILD_USER_ID": "eve", "BUILD_URL": "https://x.example/1"}
 
 
-def test_whoever_set_a_job_off_counts_and_not_the_robot_that_runs_it() -> None:
-    github = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_ACTOR": "bot",
-        "GITHUB_TRIGGERING_ACTOR": "alice",
-        "GITHUB_SERVER_URL": "https://github.example",
-        "GITHUB_REPOSITORY": "a/b",
-        "GITHUB_RUN_ID": "42",
-    }
-    assert replace(detect_author(github), host="ci-3") == ALICE
-    assert detect_author({**github, "GITHUB_RUN_ID": ""}).url is None
-    gitlab = {"GITLAB_CI": "true", "GITLAB_USER_LOGIN": "bob", "CI_JOB_URL": "https://gitlab.example/1"}
-    assert replace(detect_author(gitlab), host="") == Author("bob", "", "gitlab", "https://gitlab.example/1")
-    jenkins = {
-        "JENKINS_URL": "https://ci.example",
-        "BUILD_USER_ID": "eve",
-        "BUILD_URL": "https://ci.example/1",
-    }
-    assert replace(detect_author(jenkins), host="") == Author("eve", "", "jenkins", "https://ci.example/1")
+@pytest.mark.parametrize(
+    ("environ", "author"),
+    [
+        (GITHUB, ALICE),
+        ({**GITHUB, "GITHUB_RUN_ID": ""}, replace(ALICE, url=None)),
+        (GITLAB, Author("bob", "", "gitlab", "https://gitlab.example/1")),
+        (JENKINS, Author("eve", "", "jenkins", "https://x.example/1")),
+    ],
+)
+def test_whoever_set_a_job_off_counts_and_not_the_robot_that_runs_it(
+    environ: dict[str, str], author: Author
+) -> None:
+    assert replace(detect_author(environ), host=author.host) == author
 
 
 def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,21 +236,16 @@ def test_outside_of_ci_it_is_the_user_even_one_without_a_name(monkeypatch: pytes
     assert detect_author({}).who == "unknown"
 
 
-# --- the size of a line ----------------------------------------------------------------------------
-
-
 def test_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() -> None:
-    group = ResourceRef("ConsumerGroup", "g")
-    offsets = {partition_path((LONG, n)): n for n in range(9_000)}
-    planned = PlannedChange(Delete(group, None, offsets, UPDATE.change.fields[0].assessment), Status.PLANNED)  # type: ignore[union-attr]
-    intents = intent(planned)
-    assert len(intents) > 1
-    assert max(map(len, intents)) <= MAX_LINE_BYTES
-    results = result(planned, ResetOffsets(group, {(LONG, n): n for n in range(9_000)}))
-    assert len(results) > 1
-    assert max(map(len, results)) <= MAX_LINE_BYTES
+    offsets = {(LONG, n): n for n in range(9_000)}
+    paths = {partition_path(partition): offset for partition, offset in offsets.items()}
+    planned = PlannedChange(Delete(GROUP, None, paths, SAFE), Status.PLANNED)
+    intents, results = intent(planned), result(planned, ResetOffsets(GROUP, offsets))
+    for lines in (intents, results):
+        assert len(lines) > 1
+        assert max(map(len, lines)) <= MAX_LINE_BYTES
     (entry,) = read(*intents, *results).entries
-    assert {field.path: field.before for field in entry.fields} == offsets
+    assert {field.path: field.before for field in entry.fields} == paths
     assert entry.complete
     assert entry.outcome is not None
     assert len(entry.outcome.done) == 9_000
@@ -278,20 +254,22 @@ def test_change_that_fits_into_no_message_is_written_in_parts_and_read_as_one() 
     assert partial.problems == ("here: a part of run.1 is missing",)
 
 
-def test_long_values_and_foreign_words_are_bounded_in_a_record() -> None:
-    # A value of many pages is cut and says so.
+def test_long_values_are_cut_and_marked_in_a_record() -> None:
     long, short = "é" * 400_000, "x" * 50_000
     fields = tuple(FieldChange(f"config.c{n}", short, long) for n in range(9))
     lines = intent(PlannedChange(Update(REF, None, fields), Status.PLANNED))
     assert max(map(len, lines)) <= MAX_LINE_BYTES
     (entry,) = read(*lines).entries
     assert [field.cut for field in entry.fields] == [True] * 9
-    assert entry.fields[0].before == short
-    assert entry.fields[0].after == "é" * 10_000
+    assert (entry.fields[0].before, entry.fields[0].after) == (short, "é" * 10_000)
     assert json.loads(lines[0])["fields"][0]["cut"] == ["after"]
-    # Foreign words are bounded too.
-    author = Author("a" * 10**6, "h" * 10**6, "github", "u" * 10**6)
-    common = describe_apply(author, commit=None, plan="p", tool="1", cluster="c", environment=None)
+
+
+NOWHERE: Any = {"commit": None, "plan": "p", "tool": "1", "cluster": "c", "environment": None}
+
+
+def test_foreign_words_are_bounded_in_a_record() -> None:
+    common = describe_apply(Author("a" * 10**6, "h" * 10**6, "github", "u" * 10**6), **NOWHERE)
     consent = Consent(str(REF), "retention-cut", "r" * 10**6)
     (line,) = render_intent("run.1", AT, common, UPDATE, [consent])
     assert len(line) < 10_000
@@ -330,32 +308,19 @@ def test_what_is_written_is_read_back(planned: PlannedChange, consents: list[Con
     assert (entry.outcome.result, entry.outcome.message) == ("failed", "why \x1b[2J")
 
 
-# --- reading what others wrote ---------------------------------------------------------------------
-
-
+INTENT, RESULT = intent(UPDATE)[0], result(UPDATE)[0]
 DAMAGED = [
-    "",
-    "not JSON",
-    "null",
-    "[]",
-    "7",
-    '"text"',
-    "{}",
-    '{"format_version": 1}',
-    '{"format_version": true}',
-    '{"format_version": "2"}',
-    "[" * 100_000,
-    '{"format_version": 1' + "0" * 5000 + "}",
-    intent(UPDATE)[0][:-20],
-    intent(UPDATE)[0].replace('"kind":"Topic"', '"kind":""'),
-    intent(UPDATE)[0].replace('"kind":"Topic"', '"kind":"Topic\\u001b[2J"'),
-    intent(UPDATE)[0].replace('"run.1"', '"run.1\\u001b[2J"'),
-    intent(UPDATE)[0].replace('"partitions","before":3', '"partitions","before":3.5'),
-    intent(UPDATE)[0].replace('"partitions","before":3', '"partitions","before":[3]'),
-    intent(UPDATE)[0].replace('"fields":[', '"fields":[null,'),
-    intent(UPDATE)[0].replace('"at":"2026', '"at":"tomorrow 2026'),
-    result(UPDATE)[0].replace('"applied"', '"perhaps"'),
-    result(UPDATE)[0].replace('"done":[]', '"done":[1]'),
+    *("", "not JSON", "null", "[]", "7", '"text"', "{}", '{"format_version": 1}', '{"format_version": true}'),
+    *('{"format_version": "2"}', "[" * 100_000, '{"format_version": 1' + "0" * 5000 + "}", INTENT[:-20]),
+    INTENT.replace('"kind":"Topic"', '"kind":""'),
+    INTENT.replace('"kind":"Topic"', '"kind":"Topic\\u001b[2J"'),
+    INTENT.replace('"run.1"', '"run.1\\u001b[2J"'),
+    INTENT.replace('"partitions","before":3', '"partitions","before":3.5'),
+    INTENT.replace('"partitions","before":3', '"partitions","before":[3]'),
+    INTENT.replace('"fields":[', '"fields":[null,'),
+    INTENT.replace('"at":"2026', '"at":"tomorrow 2026'),
+    RESULT.replace('"applied"', '"perhaps"'),
+    RESULT.replace('"done":[]', '"done":[1]'),
 ]
 
 
@@ -364,7 +329,7 @@ DAMAGED_RECORD = "here: skipped {}: damaged, or not a record of kafkaform"
 
 @pytest.mark.parametrize("line", DAMAGED)
 def test_damaged_line_costs_no_other(line: str) -> None:
-    log = read(line, *intent(UPDATE), *result(UPDATE))
+    log = read(line, INTENT, RESULT)
     assert [entry.id for entry in log.entries] == ["run.1"]
     assert log.problems == (DAMAGED_RECORD.format("record 1"),)
 
@@ -380,48 +345,36 @@ def test_damage_in_any_place_leaves_the_line_out() -> None:
 
 
 def test_text_that_is_not_utf_8_costs_no_line() -> None:
-    common = describe_apply(
-        Author("ad\udcff\U0001f600", "host"),
-        commit=None,
-        plan="p",
-        tool="0.1.0",
-        cluster="c",
-        environment=None,
-    )
+    common = describe_apply(Author("ad\udcff\U0001f600", "host"), **NOWHERE)
     (line,) = render_intent("run.1", AT, common, UPDATE, ())
     assert (read(line).entries[0].who, read(line).problems) == ("ad?\U0001f600", ())
 
 
 def test_later_formats_and_damaged_lines_are_reported_once_and_left_out() -> None:
-    log = read(*(line.replace('"kind":"Topic"', '"kind":"Later"') for line in intent(UPDATE)))
+    log = read(INTENT.replace('"kind":"Topic"', '"kind":"Later"'))
     assert ([str(entry.ref) for entry in log.entries], log.problems) == (["Later/orders"], ())
-    log = read(*intent(UPDATE), "x", "y", "z")
-    assert log.problems == (DAMAGED_RECORD.format("record 2 and 2 more"),)
-    later = json.dumps({"format_version": 2, "record": "something new"})
-    log = read(*intent(UPDATE), later)
+    assert read(INTENT, "x", "y", "z").problems == (DAMAGED_RECORD.format("record 2 and 2 more"),)
+    log = read(INTENT, json.dumps({"format_version": 2, "record": "something new"}))
     assert len(log.entries) == 1
     (problem,) = log.problems
     assert problem.startswith("here: skipped record 2: the format is newer than 1")
-    lines = [*intent(UPDATE), *result(UPDATE)]
-    coloured = [json.dumps({**json.loads(line), "colour": "green"}) for line in lines]
-    log = read(*coloured)
+    log = read(*(json.dumps({**json.loads(line), "colour": "green"}) for line in (INTENT, RESULT)))
     assert (len(log.entries), log.problems) == (1, ())
 
 
-def test_first_word_on_a_change_counts_and_without_a_result_nobody_knows() -> None:
-    # Nobody rewrites history by writing it again.
-    forged = json.dumps({**json.loads(intent(UPDATE)[0]), "who": "mallory"})
-    again = json.dumps({**json.loads(result(UPDATE)[0]), "result": "failed"})
-    log = read(*intent(UPDATE), forged, *result(UPDATE), again)
-    (entry,) = log.entries
-    assert entry.who == "alice"
+def test_first_word_on_a_change_counts() -> None:
+    """Nobody rewrites history by writing it again."""
+    forged = json.dumps({**json.loads(INTENT), "who": "mallory"})
+    again = json.dumps({**json.loads(RESULT), "result": "failed"})
+    (entry,) = read(INTENT, forged, RESULT, again).entries
     assert entry.outcome is not None
-    assert entry.outcome.result == "applied"
-    assert read(*result(UPDATE)).problems == ("here: 1 result without an intent",)
-    (entry,) = read(*intent(UPDATE)).entries
-    assert entry.outcome is None
-    assert not entry.took_place
-    assert entry.carried_out == ()
+    assert (entry.who, entry.outcome.result) == ("alice", "applied")
+
+
+def test_without_a_result_or_an_intent_nothing_is_known() -> None:
+    assert read(RESULT).problems == ("here: 1 result without an intent",)
+    (entry,) = read(INTENT).entries
+    assert (entry.outcome, entry.took_place, entry.carried_out) == (None, False, ())
 
 
 def test_two_copies_are_one_record_in_the_order_of_time() -> None:

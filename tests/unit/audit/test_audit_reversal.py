@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkaform.audit.entries import AuditEntry
 from kafkaform.config.manifest_text import build_live_manifest
 from kafkaform.config.manifests.editing import Edit
-from kafkaform.core.model import Desired, FieldValue, Intent, ResourceRef
+from kafkaform.core.model import Desired, ResourceRef
 from kafkaform.core.values import replace
 from kafkaform.inspect.reversal import Reversal, plan_reversal
 from tests.support.plans.audit import Story
@@ -30,29 +32,26 @@ def get_refusal(found: Reversal) -> str:
     return reason
 
 
-# --- updates ---------------------------------------------------------------------------------------
+def cut(story: Story, **more: Any) -> AuditEntry:
+    return story.add("update", "orders", {RETENTION: (WEEK, DAY)}, **more)
+
+
+CUT = (declare_topic("orders", retention_ms=DAY),)
+RESTORED = Edit(ORDERS, RETENTION, WEEK)
 
 
 def test_earlier_values_come_back(story: Story) -> None:
-    change = story.add(
-        "update",
-        "orders",
-        {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1000"), "replicationFactor": (1, 3)},
-    )
+    fields: Any = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1000"), "replicationFactor": (1, 3)}
+    change = story.add("update", "orders", fields)
     now = declare_topic("orders", replicas=3, retention_ms=DAY, segment_ms="1000")
     found = plan_undo(story, change, desired=(now,))
-    assert found.edits == [
-        Edit(ORDERS, RETENTION, WEEK),
-        Edit(ORDERS, "config.segment.ms", None),
-        Edit(ORDERS, "replicationFactor", 1),
-    ]
+    assert found.edits == [Edit(ORDERS, path, before) for path, (before, _) in fields.items()]
     assert (found.refused, found.notes) == ([], [])
 
 
 def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(story: Story) -> None:
-    change = story.add(
-        "update", "orders", {"replicationFactor": (1, 2), "placement": ("1,2,3", "1:2,2:3,3:1")}
-    )
+    fields = {"replicationFactor": (1, 2), "placement": ("1,2,3", "1:2,2:3,3:1")}
+    change = story.add("update", "orders", fields)
     now = declare_topic("orders", replicas=2)
     found = plan_undo(story, change, desired=(now,))
     assert (found.edits, found.refused) == ([Edit(ORDERS, "replicationFactor", 1)], [])
@@ -63,24 +62,23 @@ def test_replicas_follow_the_replication_factor_unless_a_manifest_lists_them(sto
     assert "earlier replicas into the manifest by hand" in reason
 
 
-def test_partitions_do_not_come_back_but_other_fields(story: Story) -> None:
+@pytest.mark.parametrize("force", [False, True])
+def test_partitions_do_not_come_back_but_other_fields(story: Story, force: bool) -> None:
     change = story.add("update", "orders", {"partitions": (3, 6), RETENTION: (WEEK, DAY)})
-    found = plan_undo(story, change, desired=(declare_topic("orders", 6, retention_ms=DAY),))
-    assert found.edits == [Edit(ORDERS, RETENTION, WEEK)]
+    now = (declare_topic("orders", 6, retention_ms=DAY),)
+    found = plan_undo(story, change, desired=now, force=force)
+    assert found.edits == [RESTORED]
     (reason,) = found.refused
     assert "partitions: Kafka cannot remove partitions (3 → 6)" in reason
-    forced = plan_undo(story, change, desired=(declare_topic("orders", 6, retention_ms=DAY),), force=True)
-    assert forced.refused == found.refused
+
+
+def reset(story: Story, fields: Any) -> AuditEntry:
+    return story.add("update", "g", fields, kind="ConsumerGroup")
 
 
 def test_offsets_are_left_to_a_reset(story: Story) -> None:
-    change = story.add(
-        "update",
-        "g",
-        {"offsets.orders:2": (41, 7), "offsets.prices": (None, "earliest")},
-        kind="ConsumerGroup",
-    )
-    found = plan_undo(story, change, desired=(Desired(GROUP, {}),))
+    fields = {"offsets.orders:2": (41, 7), "offsets.prices": (None, "earliest")}
+    found = plan_undo(story, reset(story, fields), desired=(Desired(GROUP, {}),))
     assert found.edits == []
     prices, orders = found.refused
     assert "offsets.prices: committed offsets cannot be restored" in prices
@@ -88,33 +86,31 @@ def test_offsets_are_left_to_a_reset(story: Story) -> None:
 
 
 def test_reset_of_many_partitions_is_undone_by_one_command(story: Story) -> None:
-    fields: dict[str, tuple[FieldValue, FieldValue]] = {f"offsets.orders:{n}": (0, 7) for n in range(12)}
-    same = story.add("update", "g", {**fields, "offsets.prices:3": (0, 7)}, kind="ConsumerGroup")
+    same = reset(story, {**{f"offsets.orders:{n}": (0, 7) for n in range(12)}, "offsets.prices:3": (0, 7)})
     (refused,) = plan_undo(story, same, desired=(Desired(GROUP, {}),)).refused
     assert "`kafkaform reset g --topic orders:0-11 --topic prices:3 --to 0`" in refused
     assert "(13 partitions)" in refused
 
 
 def test_offsets_that_differ_are_left_to_a_file(story: Story) -> None:
-    fields: dict[str, tuple[FieldValue, FieldValue]] = {f"offsets.orders:{n}": (n, 70) for n in range(12)}
-    different = story.add("update", "g", fields, kind="ConsumerGroup")
+    different = reset(story, {f"offsets.orders:{n}": (n, 70) for n in range(12)})
     found = plan_undo(story, different, desired=(Desired(GROUP, {}),))
     assert found.refused == []
     assert found.offsets == {GROUP: {("orders", n): n for n in range(12)}}
 
 
 def test_manifest_with_earlier_value_is_unchanged(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    change = cut(story)
     found = plan_undo(story, change, desired=(declare_topic("orders", retention_ms=WEEK),))
     assert (found.edits, found.refused) == ([], [])
     assert "already has 7d" in found.notes[0]
 
 
 def test_manifest_changed_since_needs_force(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    change = cut(story)
     by_now = (declare_topic("orders", retention_ms="3600000"),)
     assert "the manifest has 1h now; --force" in get_refusal(plan_undo(story, change, desired=by_now))
-    assert plan_undo(story, change, desired=by_now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
+    assert plan_undo(story, change, desired=by_now, force=True).edits == [RESTORED]
 
 
 def test_field_changed_by_later_apply_needs_force(story: Story) -> None:
@@ -125,57 +121,48 @@ def test_field_changed_by_later_apply_needs_force(story: Story) -> None:
     assert found.edits == [Edit(ORDERS, "config.segment.ms", None)]
     (reason,) = found.refused
     assert "apply run1 changed it again, to 1h; --force" in reason
-    assert Edit(ORDERS, RETENTION, WEEK) in plan_undo(story, change, desired=now, force=True).edits
+    assert RESTORED in plan_undo(story, change, desired=now, force=True).edits
 
 
 def test_later_apply_without_effect_is_ignored(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    change = cut(story)
     story.add("update", "orders", {RETENTION: (DAY, "1")}, result="failed")
     story.add("update", "orders", {"partitions": (1, 2)})
     story.add("update", "prices", {RETENTION: (DAY, "1")})
-    assert plan_undo(story, change, desired=(declare_topic("orders", retention_ms=DAY),)).refused == []
+    assert plan_undo(story, change, desired=CUT).refused == []
 
 
 def test_later_apply_without_result_needs_force(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    change = cut(story)
     story.add("update", "orders", {RETENTION: (DAY, "3600000")}, result=None)
-    now = (declare_topic("orders", retention_ms=DAY),)
-    assert "apply run1 may have changed it again, to 1h; --force" in get_refusal(
-        plan_undo(story, change, desired=now)
-    )
-    assert plan_undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
+    reason = get_refusal(plan_undo(story, change, desired=CUT))
+    assert "apply run1 may have changed it again, to 1h; --force" in reason
+    assert plan_undo(story, change, desired=CUT, force=True).edits == [RESTORED]
     made_again = story.add("create", "orders", {RETENTION: (None, DAY)})
     story.add("delete", "orders", {RETENTION: (DAY, None)}, result=None)
-    assert "apply run3 may have deleted it since; --force" in get_refusal(
-        plan_undo(story, made_again, desired=now)
-    )
+    reason = get_refusal(plan_undo(story, made_again, desired=CUT))
+    assert "apply run3 may have deleted it since; --force" in reason
 
 
 def test_recreated_resource_needs_force(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    change = cut(story)
     story.add("delete", "orders", {RETENTION: (DAY, None)})
     story.add("create", "orders", {RETENTION: (None, DAY)})
-    now = (declare_topic("orders", retention_ms=DAY),)
-    assert "apply run1 deleted the resource since; --force" in get_refusal(
-        plan_undo(story, change, desired=now)
-    )
+    reason = get_refusal(plan_undo(story, change, desired=CUT))
+    assert "apply run1 deleted the resource since; --force" in reason
 
 
 def test_missing_manifest_is_refused(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    change = cut(story)
     for force in (False, True):
         assert "no manifest declares the resource" in get_refusal(plan_undo(story, change, force=force))
         gone = plan_undo(story, change, desired=(absent("orders"),), force=force)
         assert "the manifest has `state: absent`" in get_refusal(gone)
 
 
-# --- what is not known, or did not happen ----------------------------------------------------------
-
-
 @pytest.mark.parametrize("result", ["not_tried", "moved", "already", "failed"])
 def test_change_not_applied_needs_no_undo(story: Story, result: str) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=result)
-    found = plan_undo(story, change, desired=(declare_topic("orders", retention_ms=DAY),), force=True)
+    found = plan_undo(story, cut(story, result=result), desired=CUT, force=True)
     assert (found.edits, found.refused) == ([], [])
     assert f"({result})" in found.notes[0]
 
@@ -184,14 +171,13 @@ def test_only_applied_fields_come_back(story: Story) -> None:
     both = {RETENTION: (WEEK, DAY), "config.segment.ms": (None, "1")}
     change = story.add("update", "orders", both, result="failed", done=[RETENTION])
     now = (declare_topic("orders", retention_ms=DAY, segment_ms="1"),)
-    assert plan_undo(story, change, desired=now).edits == [Edit(ORDERS, RETENTION, WEEK)]
+    assert plan_undo(story, change, desired=now).edits == [RESTORED]
 
 
 def test_change_without_result_needs_force(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)}, result=None)
-    now = (declare_topic("orders", retention_ms=DAY),)
-    assert "its result is not known" in get_refusal(plan_undo(story, change, desired=now))
-    assert plan_undo(story, change, desired=now, force=True).edits == [Edit(ORDERS, RETENTION, WEEK)]
+    change = cut(story, result=None)
+    assert "its result is not known" in get_refusal(plan_undo(story, change, desired=CUT))
+    assert plan_undo(story, change, desired=CUT, force=True).edits == [RESTORED]
 
 
 def test_field_in_doubt_needs_force(story: Story) -> None:
@@ -222,14 +208,10 @@ def test_field_in_doubt_of_later_apply_needs_force(story: Story) -> None:
 
 
 def test_incomplete_record_is_refused(story: Story) -> None:
-    change = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
-    now = (declare_topic("orders", retention_ms=DAY),)
-    cut = replace(change, fields=(replace(change.fields[0], cut=True),))
-    for damaged in (cut, replace(change, complete=False)):
-        assert "incomplete" in get_refusal(plan_undo(story, damaged, desired=now, force=True))
-
-
-# --- creations and deletions -----------------------------------------------------------------------
+    change = cut(story)
+    shortened = replace(change, fields=(replace(change.fields[0], cut=True),))
+    for damaged in (shortened, replace(change, complete=False)):
+        assert "incomplete" in get_refusal(plan_undo(story, damaged, desired=CUT, force=True))
 
 
 def test_creation_becomes_a_tombstone(story: Story) -> None:
@@ -243,64 +225,45 @@ def test_creation_becomes_a_tombstone(story: Story) -> None:
 
 
 def test_creation_that_was_undone_already(story: Story) -> None:
-    change = story.add("create", "orders", {"partitions": (None, 3)})
+    change, now = story.add("create", "orders", {"partitions": (None, 3)}), (declare_topic("orders"),)
     story.add("update", "orders", {"partitions": (3, 6)})
-    assert plan_undo(story, change, desired=(declare_topic("orders"),)).refused == []
+    assert plan_undo(story, change, desired=now).refused == []
     story.add("delete", "orders", {"partitions": (6, None)})
-    assert "apply run2 deleted it since" in get_refusal(
-        plan_undo(story, change, desired=(declare_topic("orders"),))
-    )
+    assert "apply run2 deleted it since" in get_refusal(plan_undo(story, change, desired=now))
+
+
+DELETED: Any = {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
 
 
 def test_deletion_removes_its_tombstone(story: Story) -> None:
-    change = story.add(
-        "delete", "orders", {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
-    )
+    change = story.add("delete", "orders", DELETED)
     found = plan_undo(story, change, desired=(absent("orders"),))
-    assert found.edits == [
-        Edit(ORDERS, "partitions", 6),
-        Edit(ORDERS, "replicationFactor", 1),
-        Edit(ORDERS, RETENTION, DAY),
-        Edit(ORDERS, "state", None),
-    ]
+    edits = [Edit(ORDERS, path, before) for path, (before, _) in DELETED.items()]
+    assert found.edits == [*edits, Edit(ORDERS, "state", None)]
     assert "its records are lost" in found.notes[0]
-    assert (
-        "a manifest declares it again"
-        in plan_undo(story, change, desired=(declare_topic("orders"),)).notes[0]
-    )
+    again = plan_undo(story, change, desired=(declare_topic("orders"),))
+    assert "a manifest declares it again" in again.notes[0]
 
 
 def test_deletion_without_a_manifest_gets_a_new_one(story: Story) -> None:
-    change = story.add(
-        "delete", "orders", {"partitions": (6, None), "replicationFactor": (1, None), RETENTION: (DAY, None)}
-    )
-    (restored,) = plan_undo(story, change).restored
-    assert build_live_manifest(restored).data["spec"] == {
-        "partitions": 6,
-        "replicationFactor": 1,
-        "retention": "1d",
-    }
+    (restored,) = plan_undo(story, story.add("delete", "orders", DELETED)).restored
+    spec = {"partitions": 6, "replicationFactor": 1, "retention": "1d"}
+    assert build_live_manifest(restored).data["spec"] == spec
 
 
 def test_group_comes_back_without_its_offsets(story: Story) -> None:
-    recorded = {
-        "config.consumer.session.timeout.ms": ("50000", None),
-        "offsets.orders": ("committed", None),
-        "offsets.orders:0": (7, None),
-        "offsets.orders:1": (8, None),
-    }
-    change = story.add("delete", "g", recorded, kind="ConsumerGroup")  # type: ignore[arg-type]
+    session = "config.consumer.session.timeout.ms"
+    recorded: Any = {session: ("50000", None), "offsets.orders": ("committed", None)}
+    recorded |= {"offsets.orders:0": (7, None), "offsets.orders:1": (8, None)}
+    change = story.add("delete", "g", recorded, kind="ConsumerGroup")
     found = plan_undo(story, change)
     (restored,) = found.restored
-    assert build_live_manifest(restored).data["spec"]["topics"] == ["orders"]
-    assert build_live_manifest(restored).data["spec"]["config"] == {"consumer.session.timeout.ms": "50s"}
+    spec: Any = build_live_manifest(restored).data["spec"]
+    assert (spec["topics"], spec["config"]) == (["orders"], {"consumer.session.timeout.ms": "50s"})
     assert "its 2 committed offsets" in found.notes[0]
     assert "`kafkaform history run0.1 --format json`" in found.notes[0]
-    tombstone = Desired(GROUP, None, Intent())
-    assert plan_undo(story, change, desired=(tombstone,)).edits == [
-        Edit(GROUP, "config.consumer.session.timeout.ms", "50000"),
-        Edit(GROUP, "state", None),
-    ]
+    edits = plan_undo(story, change, desired=(Desired(GROUP, None),)).edits
+    assert edits == [Edit(GROUP, session, "50000"), Edit(GROUP, "state", None)]
 
 
 def test_deletion_that_was_undone_already(story: Story) -> None:
@@ -309,25 +272,14 @@ def test_deletion_that_was_undone_already(story: Story) -> None:
     assert "apply run1 created it since" in get_refusal(plan_undo(story, change))
 
 
-# --- a whole apply ---------------------------------------------------------------------------------
-
-
 def test_changes_of_one_apply_are_undone_together(story: Story) -> None:
-    first = story.add("update", "orders", {RETENTION: (WEEK, DAY)})
+    first = cut(story)
     second = story.add("update", "prices", {RETENTION: (WEEK, DAY)}, result="not_tried")
     third = story.add("create", "new", {"partitions": (None, 1)})
-    now = (
-        declare_topic("orders", retention_ms=DAY),
-        declare_topic("new", 1),
-        declare_topic("prices", retention_ms=DAY),
-    )
+    now = (*CUT, declare_topic("new", 1), declare_topic("prices", retention_ms=DAY))
     found = plan_undo(story, third, second, first, desired=now)
-    assert found.edits == [
-        Edit(ResourceRef("Topic", "new"), "state", "absent"),
-        Edit(ORDERS, RETENTION, WEEK),
-    ]
-    assert found.refused == []
-    assert len(found.notes) == 2
+    assert found.edits == [Edit(ResourceRef("Topic", "new"), "state", "absent"), RESTORED]
+    assert (found.refused, len(found.notes)) == ([], 2)
 
 
 def test_unknown_kind_is_refused(story: Story) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -48,23 +48,20 @@ def test_what_was_announced_and_not_removed_is_found_by_the_next_apply(memory: M
 
 
 def test_of_two_announcements_one_may_be_removed(memory: MemoryCluster) -> None:
-    first = throttle_journal(memory, "aaa")
+    first, second = throttle_journal(memory, "aaa"), Throttles({3: Rates(5, 5)})
     item = first.announce(SOME)
-    first.announce(Throttles({3: Rates(5, 5)}))
+    first.announce(second)
     first.record_removal(item)
-    assert [left.throttles for left in throttle_journal(memory, "bbb").read_leftovers()] == [
-        Throttles({3: Rates(5, 5)})
-    ]
+    assert [left.throttles for left in throttle_journal(memory, "bbb").read_leftovers()] == [second]
 
 
 def test_what_is_removed_in_one_of_two_places_is_removed(memory: MemoryCluster, tmp_path: Path) -> None:
     both = AuditSettings(file=tmp_path / "audit.jsonl")
     announced = throttle_journal(memory, "aaa", both).announce(SOME)
-    assert [leftover.throttles for leftover in throttle_journal(memory, "bbb", both).read_leftovers()] == [
-        SOME
-    ]
+    later = throttle_journal(memory, "bbb", both)
+    assert [leftover.throttles for leftover in later.read_leftovers()] == [SOME]
     throttle_journal(memory, "aaa", AuditSettings(topic=False, file=both.file)).record_removal(announced)
-    assert throttle_journal(memory, "bbb", both).read_leftovers() == []
+    assert later.read_leftovers() == []
 
 
 def test_throttles_of_another_cluster_are_not_of_this_one(tmp_path: Path) -> None:
@@ -119,18 +116,11 @@ def test_lines_that_are_damaged_are_reported_and_left_out(memory: MemoryCluster)
 @given(st.integers(1, 3), st.integers(0, 30_000))
 def test_what_does_not_fit_into_a_line_is_announced_in_parts(topics: int, partitions: int) -> None:
     lines: list[str] = []
-
-    class Lines:
-        def append(self, more: Sequence[str]) -> None:
-            lines.extend(more)
-
-    listed = ThrottledReplicas(
-        frozenset(f"{n}:1" for n in range(partitions)), frozenset(f"{n}:123456" for n in range(partitions))
-    )
-    throttles = Throttles({1: Rates(5, 5)}, {f"t{n}": listed for n in range(topics)} if partitions else {})
-    announced = AuditedThrottles(
-        [Lines()], lambda: parse_record(lines, "here").throttles, "aaa", "memory"
-    ).announce(throttles)
+    leader, follower = (frozenset(f"{n}:{id_}" for n in range(partitions)) for id_ in (1, 123456))
+    listed = {f"t{n}": ThrottledReplicas(leader, follower) for n in range(topics if partitions else 0)}
+    throttles = Throttles({1: Rates(5, 5)}, listed)
+    journal = AuditedThrottles([Mock(append=lines.extend)], lambda: (), "aaa", "memory")
+    announced = journal.announce(throttles)
     assert max(map(len, lines)) <= MAX_LINE_BYTES
     assert union(item.throttles for item in announced) == throttles
     log = parse_record(lines, "here")

@@ -69,19 +69,10 @@ def test_super_users_may_do_everything() -> None:
 
 
 def test_grants_list_hosts_and_exceptions() -> None:
-    texts = (
-        "User:a Read x",
-        "-User:a Read x 10.0.0.1",
-        "User:b Read x 10.0.0.2",
-        "-User:c All x",
-        "User:c Read x",
-    )
-    authorizer = Authorizer(map(acl, texts), AuthorizerSettings(frozenset({"User:root"}), False))
-    grants = {
-        grant.principal: (grant.hosts, grant.except_hosts)
-        for grant in authorizer.list_grants("Read", TOPIC, "x")
-    }
-    assert grants == {
+    texts = "User:a Read x; -User:a Read x 10.0.0.1; User:b Read x 10.0.0.2; -User:c All x; User:c Read x"
+    authorizer = Authorizer(map(acl, texts.split("; ")), AuthorizerSettings(frozenset({"User:root"}), False))
+    grants = authorizer.list_grants("Read", TOPIC, "x")
+    assert {grant.principal: (grant.hosts, grant.except_hosts) for grant in grants} == {
         "User:a": (("*",), ("10.0.0.1",)),
         "User:b": (("10.0.0.2",), ()),
         "User:root": (("*",), ()),
@@ -103,14 +94,13 @@ def test_resources_without_a_type_or_name_are_refused(text: str) -> None:
 
 
 def test_names_of_the_command_line_are_parsed() -> None:
-    assert parse_resource("a/b"[:1]) == (TOPIC, "a")
+    assert parse_resource("a") == (TOPIC, "a")
     assert parse_resource("Topic/Cluster") == (TOPIC, "Cluster")
     assert parse_resource("Cluster")[0] is ResourceType.CLUSTER
     assert parse_operation("describe-configs", TOPIC) == "DescribeConfigs"
     assert parse_principal("User:CN=a,OU=b") == "User:CN=a,OU=b"
-    with pytest.raises(ValueError, match="is not an operation"):
-        parse_operation("Produce", TOPIC)
-    with pytest.raises(ValueError, match="is not an operation"):
-        parse_operation("ClusterAction", TOPIC, OPERATIONS[TOPIC])
+    for operation, allowed in (("Produce", ()), ("ClusterAction", (OPERATIONS[TOPIC],))):
+        with pytest.raises(ValueError, match="is not an operation"):
+            parse_operation(operation, TOPIC, *allowed)
     with pytest.raises(ValueError, match="is not a principal"):
         parse_principal("alice")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,43 +26,41 @@ OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
 
 
 @given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
-def test_every_operation_is_in_one_batch_in_order(operations: list[Operation], limit: int) -> None:
+def test_batches_are_full_and_in_order(operations: list[Operation], limit: int) -> None:
     made = list(batches(operations, limit))
     assert [operation for batch in made for operation in batch] == operations
     assert all(made)
+    weights = [sum(operation.weight for operation in batch) for batch in made]
+    assert all(len(batch) == 1 or weight <= limit for batch, weight in zip(made, weights, strict=True))
+    # No batch could have taken the next operation.
+    assert all(weight + batch[0].weight > limit for weight, batch in zip(weights, made[1:], strict=False))
 
 
-@given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
-def test_no_batch_is_too_heavy_but_one_that_cannot_be_cut(operations: list[Operation], limit: int) -> None:
-    for batch in batches(operations, limit):
-        assert len(batch) == 1 or sum(operation.weight for operation in batch) <= limit
+@pytest.mark.parametrize(
+    ("operation", "weight"),
+    [
+        # An operation weighs as many records as it asks for.
+        (CreateTopic(REF, 12, 3, {"retention.ms": "1", "segment.ms": "1"}), 15),
+        (CreateTopic(REF, -1, -1, {}), 2),
+        (AlterConfigs(REF, {"retention.ms": "1"}, ("segment.ms",)), 3),
+        (AddPartitions(REF, 3, 10), 8),
+        # Replicas of a partition are in one record, however many there are and whoever chose them.
+        (CreateTopic(REF, 2, 3, {}, ((1, 2, 3), (2, 3, 1))), 3),
+        (AddPartitions(REF, 3, 5, ((1, 2, 3), (2, 3, 1))), 3),
+        (Reassign(REF, {0: (1,), 4: (2,)}, {0: (1, 2), 4: (2, 3)}), 3),
+        (DeleteTopic(REF, "id"), 1),
+        (CommitInitialOffsets(REF, {"a": "earliest", "b": "latest"}), 3),
+        (ResetOffsets(REF, {("a", 0): 1, ("a", 1): 2, ("b", 0): 3}), 4),
+        (DeleteGroup(REF, ("consumer.session.timeout.ms",)), 2),
+    ],
+)
+def test_operation_has_its_weight(operation: Operation, weight: int) -> None:
+    assert operation.weight == weight
 
 
-@given(st.lists(OPERATIONS, max_size=40), st.integers(1, 100))
-def test_no_batch_could_have_taken_the_next_operation(operations: list[Operation], limit: int) -> None:
-    made = list(batches(operations, limit))
-    for batch, following in pairwise(made):
-        assert sum(operation.weight for operation in batch) + following[0].weight > limit
-
-
-def test_batch_is_filled_to_the_weight_that_a_controller_takes() -> None:
-    operations: list[Operation] = [DeleteTopic(REF, str(number)) for number in range(7)]
-    assert list(map(len, batches(operations, 3))) == [3, 3, 1]
-    # An operation weighs as many records as it asks for.
-    assert CreateTopic(REF, 12, 3, {"retention.ms": "1", "segment.ms": "1"}).weight == 15
-    assert CreateTopic(REF, -1, -1, {}).weight == 2
-    assert AlterConfigs(REF, {"retention.ms": "1"}, ("segment.ms",)).weight == 3
-    assert AddPartitions(REF, 3, 10).weight == 8
-    # Replicas of a partition are in one record, however many there are and whoever chose them.
-    assert CreateTopic(REF, 2, 3, {}, ((1, 2, 3), (2, 3, 1))).weight == 3
-    assert AddPartitions(REF, 3, 5, ((1, 2, 3), (2, 3, 1))).weight == 3
-    assert Reassign(REF, {0: (1,), 4: (2,)}, {0: (1, 2), 4: (2, 3)}).weight == 3
-    assert DeleteTopic(REF, "id").weight == 1
-    assert CommitInitialOffsets(REF, {"a": "earliest", "b": "latest"}).weight == 3
-    assert ResetOffsets(REF, {("a", 0): 1, ("a", 1): 2, ("b", 0): 3}).weight == 4
-    assert DeleteGroup(REF, ("consumer.session.timeout.ms",)).weight == 2
-    # What a controller refuses at once it takes in batches.
-    operations = [CreateTopic(ResourceRef("Topic", f"t{number}"), 12, 1, {}) for number in range(1_000)]
+def test_what_a_controller_refuses_at_once_it_takes_in_batches() -> None:
+    refs = [ResourceRef("Topic", f"t{number}") for number in range(1_000)]
+    operations: list[Operation] = [CreateTopic(ref, 12, 1, {}) for ref in refs]
     assert None not in MemoryCluster().execute(operations)
     cluster = MemoryCluster()
     made = list(batches(operations))

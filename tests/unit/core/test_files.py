@@ -36,37 +36,31 @@ def test_replaced_files_are_restored_if_a_later_one_fails(tmp_path: Path) -> Non
     assert read_tree(tmp_path) == {"a": "before", "file": "no folder"}
 
 
-def test_replacing_keeps_the_mode_and_follows_a_link(tmp_path: Path) -> None:
-    real = tmp_path / "real"
-    real.write_text("before")
+@pytest.mark.parametrize("several", [True, False])
+def test_file_is_replaced_through_a_link_with_its_mode(tmp_path: Path, several: bool) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    write_file(real, "é")
     real.chmod(0o640)
-    (tmp_path / "link").symlink_to(real)
-    write_files({tmp_path / "link": "after", tmp_path / "new": "1"}, overwrite=True)
-    assert (tmp_path / "link").is_symlink()
-    assert (real.read_text(), real.stat().st_mode & 0o777) == ("after", 0o640)
-    assert read_tree(tmp_path) == {"real": "after", "link": "after", "new": "1"}
+    link.symlink_to(real)
+    if several:
+        write_files({link: "after", tmp_path / "new": "1"}, overwrite=True)
+    else:
+        write_file(link, "after")
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert read_tree(tmp_path) == {"real": "after", "link": "after", **({"new": "1"} if several else {})}
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_interruption_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("pathlib.Path.replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_files({tmp_path / "new": "1", tmp_path / "a": "after"}, overwrite=True)
     assert read_tree(tmp_path) == {"a": "before"}
-
-
-def test_file_is_replaced_through_a_link_with_its_mode(tmp_path: Path) -> None:
-    write_file(tmp_path / "a", "é")
-    (tmp_path / "a").chmod(0o640)
-    (tmp_path / "link").symlink_to("a")
-    write_file(tmp_path / "link", "after")
-    assert (tmp_path / "link").is_symlink()
-    assert read_tree(tmp_path) == {"a": "after", "link": "after"}
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
 
 
 def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
@@ -98,9 +92,6 @@ def test_link_that_leads_to_itself_is_one_line(tmp_path: Path) -> None:
 
 def test_interruption_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("before")
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
 
     monkeypatch.setattr("os.fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):

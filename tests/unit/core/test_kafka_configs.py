@@ -21,34 +21,30 @@ from kafkaform.core.kafka_configs import (
 RETENTION = "retention.ms"
 
 
-def test_keys_have_their_limits_and_canonical_defaults() -> None:
-    # What is known.
+def test_keys_of_topics_and_groups_are_complete() -> None:
     topics, groups = topic_configs(), group_configs()
     assert kafka_version() == "4.3.1"
     assert topics.keys() >= REASSIGNMENT_KEYS | {"retention.ms", "cleanup.policy", "remote.storage.enable"}
     assert {name for name, key in topics.items() if key.internal} == {"internal.segment.bytes"}
-    assert {"consumer.session.timeout.ms", "share.auto.offset.reset", "streams.num.standby.replicas"} <= set(
-        groups
-    )
+    sessions = {"consumer.session.timeout.ms", "share.auto.offset.reset", "streams.num.standby.replicas"}
+    assert groups.keys() >= sessions
     assert all(name == key.name and key.documentation for name, key in {**topics, **groups}.items())
-    retired = {
-        kind: {name: key.retired for name, key in retired_configs(kind).items()}
-        for kind in ("topics", "consumers")
-    }
-    assert retired == {
-        "topics": dict.fromkeys(
-            [
-                "message.downconversion.enable",
-                "message.format.version",
-                "message.timestamp.difference.max.ms",
-            ],
-            "4.0",
-        ),
-        "consumers": {"auto.include.jmx.reporter": "4.0"},
-    }
-    assert not retired["topics"].keys() & topics.keys()
-    assert not retired["consumers"].keys() & consumer_configs().keys()
-    # Limits of a key.
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "names"),
+    [
+        ("topics", topic_configs, ("downconversion.enable", "format.version", "timestamp.difference.max.ms")),
+        ("consumers", consumer_configs, ("auto.include.jmx.reporter",)),
+    ],
+)
+def test_retired_configs_are_known_apart(kind: str, known: Any, names: tuple[str, ...]) -> None:
+    retired = {name.removeprefix("message."): key.retired for name, key in retired_configs(kind).items()}
+    assert retired == dict.fromkeys(names, "4.0")
+    assert not retired_configs(kind).keys() & known().keys()
+
+
+def test_keys_have_their_limits_and_canonical_defaults() -> None:
     topics = topic_configs()
     assert (topics[RETENTION].minimum, topics[RETENTION].maximum) == (-1, None)
     assert topics["compression.gzip.level"].ranges == ((-1, -1), (1, 9))
@@ -148,14 +144,10 @@ def test_config_has_its_first_version(known: Any, name: str, since: str | None) 
 def test_defaults_are_immutable_and_canonical() -> None:
     with pytest.raises(TypeError):
         topic_configs()["x"] = topic_configs()[RETENTION]  # type: ignore[index]
-    assert not [name for name in topic_configs() if is_vendor(name)]
-    assert not is_vendor("retention.mss")
-    # Defaults are canonical and leave internal keys out.
-    defaults = cluster_defaults(
-        {"log.cleanup.policy": "delete, compact", "log.cleaner.min.cleanable.ratio": "0.50"}
-    )
-    assert defaults["cleanup.policy"] == "compact,delete"
-    assert defaults["min.cleanable.dirty.ratio"] == "0.5"
+    assert not [name for name in (*topic_configs(), "retention.mss") if is_vendor(name)]
+    broker = {"log.cleanup.policy": "delete, compact", "log.cleaner.min.cleanable.ratio": "0.50"}
+    defaults = cluster_defaults(broker)
+    assert (defaults["cleanup.policy"], defaults["min.cleanable.dirty.ratio"]) == ("compact,delete", "0.5")
     assert defaults["remote.storage.enable"] == "false"
     assert defaults.keys() == {name for name, key in topic_configs().items() if not key.internal}
 
@@ -169,14 +161,9 @@ def test_retired_config_has_a_default_where_the_brokers_have_it() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "confluent.tier.enable",
-        "redpanda.remote.write",
-        "retention.local.target.bytes",
-        "remote.log.msk.disable.policy",
-        "warpstream.compression.type.fetch",
-        "automq.table.topic.enable",
-        "bufstream.archive.kind",
-        "diskless.enable",
+        *("confluent.tier.enable", "redpanda.remote.write", "retention.local.target.bytes"),
+        *("remote.log.msk.disable.policy", "warpstream.compression.type.fetch"),
+        *("automq.table.topic.enable", "bufstream.archive.kind", "diskless.enable"),
     ],
 )
 def test_keys_of_vendors_are_known_by_their_prefix(name: str) -> None:
@@ -184,19 +171,21 @@ def test_keys_of_vendors_are_known_by_their_prefix(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broker", "expected"),
+    ("hours", "minutes", "milliseconds", "expected"),
     [
-        ({}, "604800000"),
-        ({"log.retention.hours": "168"}, "604800000"),
-        (
-            {"log.retention.hours": "168", "log.retention.minutes": None, "log.retention.ms": None},
-            "604800000",
-        ),
-        ({"log.retention.hours": "168", "log.retention.minutes": "90"}, "5400000"),
-        ({"log.retention.hours": "168", "log.retention.minutes": "90", "log.retention.ms": "1000"}, "1000"),
-        ({"log.retention.hours": "-1"}, "-1"),
-        ({"log.retention.ms": "-1", "log.retention.hours": "168"}, "-1"),
+        (None, None, None, "604800000"),
+        ("168", None, None, "604800000"),
+        ("168", "90", None, "5400000"),
+        ("168", "90", "1000", "1000"),
+        ("-1", None, None, "-1"),
+        ("168", None, "-1", "-1"),
     ],
 )
-def test_first_synonym_that_is_set_wins(broker: dict[str, str | None], expected: str) -> None:
-    assert cluster_defaults(broker)[RETENTION] == expected
+def test_first_synonym_that_is_set_wins(
+    hours: str | None, minutes: str | None, milliseconds: str | None, expected: str
+) -> None:
+    units = {"hours": hours, "minutes": minutes, "ms": milliseconds}
+    broker = {f"log.retention.{unit}": value for unit, value in units.items()}
+    set_ones = {name: value for name, value in broker.items() if value is not None}
+    for values in (broker, set_ones):
+        assert cluster_defaults(values)[RETENTION] == expected

@@ -35,15 +35,12 @@ INITIAL = st.one_of(
     builds(AbsoluteTime, st.integers(0, LAST_MS)),
     builds(RelativeTime, st.integers(0, 10**15)),
 )
-ANY = st.one_of(
-    INITIAL,
+OTHER = st.one_of(
     st.just(CurrentOffset()),
     builds(AtOffset, st.integers(0, MAX_OFFSET)),
     builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
 )
-
-
-# --- laws ------------------------------------------------------------------------------------------
+ANY = INITIAL | OTHER
 
 
 @given(ANY)
@@ -56,13 +53,7 @@ def test_initial_offset_is_read_back(spec: OffsetSpec) -> None:
     assert parse_initial(str(spec)) == spec
 
 
-@given(
-    st.one_of(
-        st.just(CurrentOffset()),
-        builds(AtOffset, st.integers(0, MAX_OFFSET)),
-        builds(ShiftBy, st.integers(-MAX_OFFSET, MAX_OFFSET)),
-    )
-)
+@given(OTHER)
 def test_other_offsets_are_not_initial_ones(spec: OffsetSpec) -> None:
     with pytest.raises(ValueError, match="not a valid initial offset"):
         parse_initial(str(spec))
@@ -122,12 +113,13 @@ def test_time_is_the_same_moment_in_every_zone(naive: datetime, minutes: int) ->
 
 @given(ANY, st.integers(0, 10**13))
 def test_only_times_ask_for_a_time_and_none_before_1970(spec: OffsetSpec, now_ms: int) -> None:
-    asked = time_of(spec, now_ms)
-    assert (asked is not None) == isinstance(spec, AbsoluteTime | RelativeTime)
-    assert asked is None or asked >= 0
-
-
-# --- spellings -------------------------------------------------------------------------------------
+    match spec:
+        case AbsoluteTime(at):
+            assert time_of(spec, now_ms) == at
+        case RelativeTime(age):
+            assert time_of(spec, now_ms) == max(0, now_ms - age)
+        case _:
+            assert time_of(spec, now_ms) is None
 
 
 @pytest.mark.parametrize(
@@ -169,11 +161,7 @@ def test_each_spelling_of_an_offset_means_the_same(text: str, spec: OffsetSpec, 
 @pytest.mark.parametrize(
     "text",
     [
-        "2026-11-01T00:00:00",
-        "2026-11-01",
-        "2026-11-01 00:00",
-        "20261101T000000",
-        "2026-11-01T00",
+        *("2026-11-01T00:00:00", "2026-11-01", "2026-11-01 00:00", "20261101T000000", "2026-11-01T00"),
         "2026-W44-7",
     ],
 )
@@ -185,31 +173,15 @@ def test_time_without_a_zone_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "Earliest",
-        "beginning",
-        "ago",
-        " ago",
-        "6 ago ago",
-        "6x ago",
-        "-6h ago",
-        "-1",
-        "+1",
-        "1.5",
-        "1_000",
-        "٣",
-        "shift-by",
-        "shift-by ten",
-        "shift-by 1.5",
-        "shift-by --1",
-        "9223372036854775808",
-        "99999999999999999999",
-        "shift-by 9223372036854775808",
-        "2026-13-01T00:00:00Z",
-        "2026-02-30T00:00:00Z",
-        "2026-11-01T25:00:00Z",
-        "2026-11-01T00:00:00+25:00",
-        "99999999999999999999d ago",
+        *("", "Earliest", "beginning", "ago", " ago", "6 ago ago", "6x ago", "-6h ago", "-1", "+1", "1.5"),
+        *("1_000", "٣", "shift-by", "shift-by ten", "shift-by 1.5", "shift-by --1", "9223372036854775808"),
+        *("99999999999999999999", "shift-by 9223372036854775808", "99999999999999999999d ago"),
+        *(
+            "2026-13-01T00:00:00Z",
+            "2026-02-30T00:00:00Z",
+            "2026-11-01T25:00:00Z",
+            "2026-11-01T00:00:00+25:00",
+        ),
         "9999999999999999999w ago",
     ],
 )
@@ -243,28 +215,3 @@ def test_hint_names_what_can_be_written() -> None:
     with pytest.raises(ValueError, match="write earliest, latest, a time such as 2026") as refusal:
         parse_initial("nonsense")
     assert "shift-by" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("text", ["current", "5", " 5 ", "shift-by -1", "shift-by=1"])
-def test_offset_is_not_an_initial_one(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a valid initial offset"):
-        parse_initial(text)
-
-
-@pytest.mark.parametrize(
-    ("spec", "asked"),
-    [
-        (AbsoluteTime(5), 5),
-        (AbsoluteTime(5_000), 5_000),
-        (RelativeTime(400), 600),
-        (RelativeTime(1_000), 0),
-        (RelativeTime(5_000), 0),
-        (Earliest(), None),
-        (Latest(), None),
-        (CurrentOffset(), None),
-        (AtOffset(7), None),
-        (ShiftBy(-7), None),
-    ],
-)
-def test_brokers_are_asked_for_the_time_of_a_spec(spec: OffsetSpec, asked: int | None) -> None:
-    assert time_of(spec, 1_000) == asked

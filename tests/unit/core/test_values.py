@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-import kafkaform
 from kafkaform.core.values import HiddenValue, Value, compare_fields, field, replace
+from tests.support.sources import parse_sources
 
 
 class Point(Value):
@@ -59,23 +59,31 @@ def test_no_repr_shows_a_secret() -> None:
 def test_no_class_uses_the_fields_of_the_other_sort() -> None:
     # msgspec's `field` in a dataclass, and the other way round, silently is the default value.
     mixed = []
-    for path in sorted(Path(kafkaform.__file__).parent.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        sources = {
-            alias.name: node.module
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                decorated = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
-                expected = "dataclasses" if decorated else "kafkaform.core.values"
-                calls = {
-                    call.func.id
-                    for call in ast.walk(node)
-                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-                }
-                if "field" in calls and sources.get("field") != expected:
-                    mixed.append(f"{path.name}: {node.name}")
+    for path, nodes in parse_sources("kafkaform").items():
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        sources = {alias.name: node.module for node in imports for alias in node.names}
+        for node in nodes:
+            if not isinstance(node, ast.ClassDef) or "field" not in sources:
+                continue
+            decorated = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+            expected = "dataclasses" if decorated else "kafkaform.core.values"
+            calls = {getattr(call.func, "id", "") for call in ast.walk(node) if isinstance(call, ast.Call)}
+            if "field" in calls and sources["field"] != expected:
+                mixed.append(f"{path}: {node.name}")
     assert mixed == []
+
+
+def find_classes(package: str) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for path, nodes in parse_sources(package).items():
+        for node in nodes:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(f"{path}:{node.lineno}")
+    return found
+
+
+def test_each_public_class_has_a_name_of_its_own() -> None:
+    ours, theirs = find_classes("kafkaform"), find_classes("spark_validation")
+    assert {name: places for name, places in [*ours.items(), *theirs.items()] if len(places) > 1} == {}
+    # The name that spark_validation, which knows nothing of kafkaform, still has in common with it.
+    assert ours.keys() & theirs.keys() <= {"Placement"}

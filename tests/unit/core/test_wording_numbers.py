@@ -12,6 +12,7 @@ import pytest
 
 from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.plan.summary import word_consent_count
+from tests.support.sources import parse_sources
 
 ROOT = Path(__file__).parents[3]
 NOUNS = (
@@ -49,16 +50,8 @@ NEVER_ONE = {
     "kafkaform/rules/health.py": {"len(transactions)"},
     "kafkaform/rules/skew.py": {"after", "ceil(times)", "partitions"},
     "kafkaform/rules/topic_partitions.py": {
-        "_FILES * replicas",
-        "brokers",
-        "ceil(partitions / brokers)",
-        "len(few)",
-        "len(sizes)",
-        "members",
-        "number",
-        "partitions",
-        "replicas",
-        "total",
+        *("_FILES * replicas", "brokers", "ceil(partitions / brokers)", "len(few)", "len(sizes)"),
+        *("members", "number", "partitions", "replicas", "total"),
     },
     "kafkaform/rules/topic_replicas.py": {"better", "brokers", "least + 1"},
     "kafkaform/rules/topic_settings.py": {"len(name)"},
@@ -66,22 +59,9 @@ NEVER_ONE = {
     "spark_validation/files.py": {"len(topics)", "total"},
     "spark_validation/policy.py": {"MIN_RECORDS"},
     "spark_validation/wording.py": {
-        "case.partitions",
-        "distinct",
-        "facts.partition_count",
-        "fewest",
-        "join_items(bounds)",
-        "keyless",
-        "keys",
-        "len(counts)",
-        "len(partitions)",
-        "members",
-        "most_salts",
-        "needed",
-        "offsets",
-        "partitions",
-        "records",
-        "windows",
+        *("case.partitions", "distinct", "facts.partition_count", "fewest", "join_items(bounds)"),
+        *("keyless", "keys", "len(counts)", "len(partitions)", "members", "most_salts", "needed"),
+        *("offsets", "partitions", "records", "windows"),
     },
 }
 """Numbers that are followed by a plural and cannot be 1: limits and constants, and those that a condition
@@ -101,17 +81,16 @@ AGREEING = {
 
 def find_numbers_before(words_pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """Find the file and the expression of each number that a message has such words behind."""
-    for folder in ("kafkaform", "spark_validation"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for text in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if not isinstance(text, ast.JoinedStr):
+    sources = {**parse_sources("kafkaform"), **parse_sources("spark_validation")}
+    texts = ((path, node) for path, nodes in sources.items() for node in nodes)
+    for path, text in texts:
+        if isinstance(text, ast.JoinedStr):
+            for number, words in itertools.pairwise(text.values):
+                if not isinstance(number, ast.FormattedValue) or not isinstance(words, ast.Constant):
                     continue
-                for number, words in itertools.pairwise(text.values):
-                    if not isinstance(number, ast.FormattedValue) or not isinstance(words, ast.Constant):
-                        continue
-                    shown = ast.unparse(number.value)
-                    if words_pattern.match(str(words.value)) and not SHARES.match(shown):
-                        yield str(path.relative_to(ROOT)), shown
+                shown = ast.unparse(number.value)
+                if words_pattern.match(str(words.value)) and not SHARES.match(shown):
+                    yield path, shown
 
 
 def test_number_with_its_noun_is_worded_by_counted() -> None:
@@ -127,34 +106,32 @@ def test_verb_behind_a_number_agrees_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "shown"), [(0, "0 topics"), (1, "1 topic"), (2, "2 topics"), (1_200, "1,200 topics")]
+    ("number", "noun", "verb"),
+    [
+        (0, "0 topics", "0 need consent"),
+        (1, "1 topic", "1 needs consent"),
+        (2, "2 topics", "2 need consent"),
+        (1_200, "1,200 topics", "1,200 need consent"),
+    ],
 )
-def test_numbers_and_nouns_agree(number: int, shown: str) -> None:
-    assert counted(number, "topic") == shown
+def test_numbers_agree_with_nouns_and_verbs(number: int, noun: str, verb: str) -> None:
+    assert (counted(number, "topic"), word_consent_count(number)) == (noun, verb)
 
 
 @pytest.mark.parametrize(
-    ("number", "shown"), [(1, "a"), (2, "a and 1 more topic"), (3, "a and 2 more topics")]
+    ("number", "short", "series"),
+    [(1, "a", "a"), (2, "a and 1 more topic", "a and b"), (3, "a and 2 more topics", "a, b and c")],
 )
-def test_lists_and_nouns_agree(number: int, shown: str) -> None:
-    assert listed(["a", "b", "c"][:number], 1, noun="topic") == shown
+def test_lists_are_shortened_or_a_series(number: int, short: str, series: str) -> None:
+    items = ["a", "b", "c"][:number]
+    assert (listed(items, 1, noun="topic"), join_words(items)) == (short, series)
 
 
-@pytest.mark.parametrize(("number", "shown"), [(1, "a"), (2, "a and b"), (3, "a, b and c")])
-def test_lists_are_series(number: int, shown: str) -> None:
-    assert join_words(["a", "b", "c"][:number]) == shown
-    # Whatever is joined by "and" alone has two parts at most.
+def test_what_is_joined_by_and_alone_has_two_parts_at_most() -> None:
     joined = {
-        str(path.relative_to(ROOT))
-        for folder in ("kafkaform", "spark_validation")
-        for path in (ROOT / folder).rglob("*.py")
-        if '" and ".join' in path.read_text("utf-8")
+        path
+        for package in ("kafkaform", "spark_validation")
+        for path in parse_sources(package)
+        if '" and ".join' in (ROOT / path).read_text("utf-8")
     }
     assert joined == {"kafkaform/apply/moves/throttles.py", "kafkaform/rules/group_topics.py"}
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"), [(0, "0 need consent"), (1, "1 needs consent"), (2, "2 need consent")]
-)
-def test_numbers_and_verbs_agree(number: int, shown: str) -> None:
-    assert word_consent_count(number) == shown

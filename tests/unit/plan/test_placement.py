@@ -27,20 +27,15 @@ SIX = brokers(6, ("a", "b", "c"))
 
 
 def only(result: Placements) -> tuple[tuple[int, ...], ...]:
-    """The assignment of the one topic."""
     assert not result.refused
     (assignment,) = result.assignments.values()
     return assignment
 
 
 def refuse_placement(want: PlacementRequest, found: Layout) -> str:
-    """Return why it has no place."""
     result = place([want], found)
     assert not result.assignments
     return result.refused[want.topic]
-
-
-# --- more replicas ---------------------------------------------------------------------------------
 
 
 def test_new_replicas_go_behind_others_to_free_racks_and_empty_brokers() -> None:
@@ -81,9 +76,6 @@ def test_missing_racks_uneven_counts_and_brokers_that_are_down() -> None:
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((9, 1),)
 
 
-# --- fewer replicas --------------------------------------------------------------------------------
-
-
 def test_replicas_out_of_sync_and_on_full_brokers_go_first() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)], "other": [(2,)] * 3})
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((1, 3),)
@@ -107,11 +99,7 @@ def test_leaders_the_last_in_sync_and_racks_are_kept() -> None:
     assert only(place([PlacementRequest("t", 1, 2)], found)) == ((2, 3),)
 
 
-# --- new partitions --------------------------------------------------------------------------------
-
-
 def test_new_partitions_and_leaders_go_where_there_is_least() -> None:
-    # New partitions go where there is least.
     found = layout(SIX, {"t": [(1, 2, 3)] * 2})
     after = only(place([PlacementRequest("t", 4, 3)], found))
     assert after[:2] == ((1, 2, 3), (1, 2, 3))
@@ -133,9 +121,6 @@ def test_of_brokers_that_are_as_full_the_topic_uses_another_one(topic: str) -> N
     assert only(place([PlacementRequest(topic, 2, 1)], found)) == ((1,), (2,))
     found = layout(brokers(2), {topic: [(2,)], "other": [(1,)]})
     assert only(place([PlacementRequest(topic, 2, 1)], found)) == ((2,), (1,))
-
-
-# --- strategies ------------------------------------------------------------------------------------
 
 
 def test_rack_aware_moves_what_is_crowded_and_followers_before_leaders() -> None:
@@ -183,11 +168,7 @@ def test_invalid_list_of_replicas_is_refused(static: tuple[tuple[int, ...], ...]
     assert message in refuse_placement(PlacementRequest("t", 2, 2, Strategy.STATIC, static), found)
 
 
-# --- refusals --------------------------------------------------------------------------------------
-
-
 def test_too_few_brokers_and_fewer_partitions_are_refused() -> None:
-    # More replicas than brokers.
     found = layout(THREE, {"t": [(1,)]})
     assert "only 3 brokers are live" in refuse_placement(PlacementRequest("t", 1, 4), found)
     assert "only 3 brokers are live" in refuse_placement(PlacementRequest("new", 1, 4), found)
@@ -225,9 +206,6 @@ def test_refused_topic_stops_no_other() -> None:
         place([PlacementRequest("t", 1, 1), PlacementRequest("t", 2, 1)], layout(THREE, {}))
 
 
-# --- rebalancing -----------------------------------------------------------------------------------
-
-
 def test_balance_moves_the_least_that_makes_it_even() -> None:
     found = layout(THREE, {"t": [(1, 2, 3)] * 6})
     after = only(rebalance(["t"], found))
@@ -248,7 +226,6 @@ def test_balance_moves_the_least_that_makes_it_even() -> None:
 
 
 def test_lead_that_leaves_with_its_replica_is_given_back_where_it_helps() -> None:
-    # A lead that goes with its replica is given back.
     found = layout(brokers(2), {"s": [(1, 2), (1, 2), (2, 1), (2, 1)], "t": [(1,), (1,)]})
     after = {**state_of(found), **rebalance(found.topics, found).assignments}
     measured = balance(after, found.brokers)
@@ -284,7 +261,6 @@ def test_drained_broker_keeps_nothing_if_enough_others_are_left() -> None:
 
 
 def test_added_brokers_get_their_share_and_must_be_live() -> None:
-    # An added broker gets its fair share and leads its part.
     found = layout(brokers(4), {"t": [(1, 2, 3)] * 8})
     result = rebalance(["t"], found, add=[4])
     measured = balance(result.assignments, found.brokers)
@@ -304,7 +280,6 @@ def test_added_brokers_get_their_share_and_must_be_live() -> None:
 
 
 def test_balances_and_moves_are_counted() -> None:
-    # A balance counts replicas leaders and racks.
     measured = balance({"t": ((1, 4), (2, 3), (9, 1))}, SIX)
     assert measured == Balance({1: 2, 2: 1, 3: 1, 4: 1, 5: 0, 6: 0}, {1: 1, 2: 1, 3: 0, 4: 0, 5: 0, 6: 0}, 1)
     assert (measured.replica_spread, measured.leader_spread) == (2, 1)
@@ -312,9 +287,6 @@ def test_balances_and_moves_are_counted() -> None:
     before = {"t": ((1, 2), (2, 3))}
     after = {"t": ((2, 1), (2, 1, 4), (5, 6)), "new": ((1, 2),)}
     assert moves(before, after, {("t", 1): 10, ("t", 2): 99}) == Moves(2, 20, 1)
-
-
-# --- size ------------------------------------------------------------------------------------------
 
 
 def raised_and_evened(found: Layout) -> dict[str, Assignment]:

@@ -16,13 +16,12 @@ from kafkaform.plan.placement import PlacementRequest, Strategy, balance, moves,
 from kafkaform.resources.replicas.layout import Assignment, Layout
 from tests.support.plans import layouts
 
+Scene = tuple[Layout, list[PlacementRequest]]
 MOVABLE = st.sampled_from((Strategy.BALANCED, Strategy.RACK_AWARE))
 
 
 @st.composite
-def scenes(
-    draw: DrawFn, strategies: st.SearchStrategy[Strategy] = MOVABLE
-) -> tuple[Layout, list[PlacementRequest]]:
+def scenes(draw: DrawFn, strategies: st.SearchStrategy[Strategy] = MOVABLE) -> Scene:
     """A layout, and wants for some of its topics and for new ones."""
     found = draw(layouts.layouts())
     wants = []
@@ -64,31 +63,28 @@ def count_racks(found: Layout, replicas: Replicas) -> int:
 
 
 def rack_count(found: Layout) -> int:
-    """Count the racks there are to use."""
     racks = [broker.rack for broker in found.brokers]
     return len(set(racks)) if all(racks) else len(racks)
 
 
 def live(found: Layout) -> set[int]:
-    """The ids of the live brokers."""
     return {broker.id for broker in found.brokers}
 
 
 @given(scenes())
-def test_every_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(
-    scene: tuple[Layout, list[PlacementRequest]],
-) -> None:
+def test_partition_has_as_many_replicas_as_wanted_and_no_broker_twice(scene: Scene) -> None:
     found, wants = scene
     assignments = place_all(found, wants)
     for want in wants:
         if want.topic in assignments:
             assert len(assignments[want.topic]) == want.partitions
-            for replicas in assignments[want.topic]:
-                assert len(replicas) == len(set(replicas)) == want.replication_factor
+    for want, _, before, after in partitions(found, wants):
+        assert len(after) == len(set(after)) == want.replication_factor
+        assert set(after) - set(before) <= live(found), "only live brokers get a replica"
 
 
 @given(scenes())
-def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[PlacementRequest]]) -> None:
+def test_what_is_refused_has_too_few_brokers(scene: Scene) -> None:
     found, wants = scene
     for topic in place(wants, found).refused:
         (want,) = (want for want in wants if want.topic == topic)
@@ -99,15 +95,8 @@ def test_what_is_refused_has_too_few_brokers(scene: tuple[Layout, list[Placement
         )
 
 
-@given(scenes())
-def test_only_live_brokers_get_a_replica(scene: tuple[Layout, list[PlacementRequest]]) -> None:
-    found, wants = scene
-    for _, _, before, after in partitions(found, wants):
-        assert set(after) - set(before) <= live(found)
-
-
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[PlacementRequest]]) -> None:
+def test_nothing_moves_that_need_not_move(scene: Scene) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         if len(before) <= want.replication_factor:
@@ -117,9 +106,7 @@ def test_nothing_moves_that_need_not_move(scene: tuple[Layout, list[PlacementReq
 
 
 @given(scenes())
-def test_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
-    scene: tuple[Layout, list[PlacementRequest]],
-) -> None:
+def test_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(scene: Scene) -> None:
     found, wants = scene
     for _, state, before, after in partitions(found, wants):
         if state is None:
@@ -133,7 +120,7 @@ def test_present_leader_keeps_its_replica_and_the_preferred_one_the_first_place(
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[PlacementRequest]]) -> None:
+def test_what_is_out_of_sync_goes_first(scene: Scene) -> None:
     found, wants = scene
     for want, state, before, after in partitions(found, wants):
         if state is not None and len(before) > want.replication_factor:
@@ -143,7 +130,7 @@ def test_what_is_out_of_sync_goes_first(scene: tuple[Layout, list[PlacementReque
 
 
 @given(scenes(st.just(Strategy.BALANCED)))
-def test_new_replicas_use_as_many_racks_as_can_be(scene: tuple[Layout, list[PlacementRequest]]) -> None:
+def test_new_replicas_use_as_many_racks_as_can_be(scene: Scene) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         added = want.replication_factor - len(before)
@@ -168,9 +155,7 @@ def test_what_is_kept_uses_as_many_racks_as_can_be(found: Layout, data: st.DataO
 
 
 @given(scenes(st.just(Strategy.RACK_AWARE)))
-def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
-    scene: tuple[Layout, list[PlacementRequest]],
-) -> None:
+def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(scene: Scene) -> None:
     found, wants = scene
     for want, _, before, after in partitions(found, wants):
         up = len(set(after) & live(found))
@@ -180,7 +165,7 @@ def test_rack_aware_uses_every_rack_it_could_with_the_fewest_moves(
 
 
 @given(scenes())
-def test_what_is_placed_stays(scene: tuple[Layout, list[PlacementRequest]]) -> None:
+def test_what_is_placed_stays(scene: Scene) -> None:
     found, wants = scene
     assignments = place_all(found, wants)
     topics = dict(found.topics)
@@ -197,9 +182,7 @@ def test_what_is_placed_stays(scene: tuple[Layout, list[PlacementRequest]]) -> N
 
 
 @given(scenes(), st.randoms(use_true_random=False))
-def test_order_of_the_input_does_not_matter(
-    scene: tuple[Layout, list[PlacementRequest]], chance: object
-) -> None:
+def test_order_of_the_input_does_not_matter(scene: Scene, chance: object) -> None:
     found, wants = scene
     assert place(*_shuffle_request(found, wants, chance)) == place(wants, found)
 
@@ -214,20 +197,16 @@ def _shuffle_request(
     return mixed, Layout(tuple(brokers), {topic: found.topics[topic] for topic in topics}, found.reassigning)
 
 
-@given(
-    layouts.fleets(racks=False, least=2),
-    st.lists(st.integers(1, 12), min_size=1, max_size=4),
-    st.integers(1, 3),
-)
+COUNTS = st.lists(st.integers(1, 12), min_size=1, max_size=4)
+
+
+@given(layouts.fleets(racks=False, least=2), COUNTS, st.integers(1, 3))
 def test_new_topics_without_racks_are_as_even_as_can_be(
     live_brokers: tuple[Broker, ...], counts: list[int], factor: int
 ) -> None:
     assume(factor <= len(live_brokers))
-    empty = Layout(live_brokers, {})
-    result = place(
-        [PlacementRequest(f"t{number}", count, factor) for number, count in enumerate(counts)], empty
-    )
-    measured = balance(result.assignments, live_brokers)
+    wants = [PlacementRequest(f"t{number}", count, factor) for number, count in enumerate(counts)]
+    measured = balance(place(wants, Layout(live_brokers, {})).assignments, live_brokers)
     assert measured.replica_spread <= 1
     assert measured.leader_spread <= 1
 
@@ -237,26 +216,19 @@ def test_raised_without_racks_nothing_is_more_even(data: st.DataObject, factor: 
     """Compared with all that could have been chosen, in small layouts."""
     found = data.draw(layouts.healthy(racks=False, least=factor, most=4, replicas=factor))
     ids = sorted(live(found))
-    rows = [(t, n, r) for t in sorted(found.topics) for n, r in enumerate(found.assignment(t))]
-    rows = rows[:4]
-    small = layouts.layout(
-        found.brokers,
-        {t: found.assignment(t)[: 1 + max(n for u, n, _ in rows if u == t)] for t, _, _ in rows},
-    )
-    choices = [
-        [
-            (*replicas, *extra)
-            for extra in itertools.combinations(
-                [broker for broker in ids if broker not in replicas], max(0, factor - len(replicas))
-            )
-        ]
-        for _, _, replicas in rows
-    ]
-    least = min(_squares(ids, option) for option in itertools.product(*choices))
-    result = place_all(
-        small, [PlacementRequest(topic, len(small.topics[topic]), factor) for topic in small.topics]
-    )
-    assert _squares(ids, [r for assignment in result.values() for r in assignment]) == least
+    rows = [(t, n, r) for t in sorted(found.topics) for n, r in enumerate(found.assignment(t))][:4]
+    kept = {t: found.assignment(t)[: 1 + max(n for u, n, _ in rows if u == t)] for t, _, _ in rows}
+    small = layouts.layout(found.brokers, kept)
+
+    def list_choices(replicas: Replicas) -> list[Replicas]:
+        others = [broker for broker in ids if broker not in replicas]
+        added = itertools.combinations(others, max(0, factor - len(replicas)))
+        return [(*replicas, *extra) for extra in added]
+
+    choices = itertools.product(*(list_choices(replicas) for _, _, replicas in rows))
+    wants = [PlacementRequest(topic, len(small.topics[topic]), factor) for topic in small.topics]
+    placed = [r for assignment in place_all(small, wants).values() for r in assignment]
+    assert _squares(ids, placed) == min(_squares(ids, option) for option in choices)
 
 
 def _squares(ids: Sequence[int], rows: Sequence[Replicas]) -> int:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,15 +26,16 @@ OTHER = "f" * 40
 NOW = datetime(2025, 6, 8, 12, 0, 0, tzinfo=UTC)
 MADE = PlanHeader(__version__, HEAD, "prod", "prod", "2025-06-08T11:00:00Z")
 KEY = Ed25519PrivateKey.generate()
+KEYS = (KEY.public_key(),)
 
 
-def check(made: PlanHeader, terms: TrustRequirements) -> None:
-    check_trust(made, terms, now=NOW, file="plan.json")
+def check(made: PlanHeader, *keys: Any, **terms: Any) -> None:
+    check_trust(made, TrustRequirements(*keys, **terms), now=NOW, file="plan.json")
 
 
-def read_refusal(made: PlanHeader, terms: TrustRequirements) -> PlanFileError:
+def read_refusal(made: PlanHeader, *keys: Any, **terms: Any) -> PlanFileError:
     with pytest.raises(PlanFileError) as error:
-        check(made, terms)
+        check(made, *keys, **terms)
     assert error.value.message.startswith("plan.json: ")
     assert error.value.message.isprintable()
     assert error.value.hint
@@ -41,50 +43,42 @@ def read_refusal(made: PlanHeader, terms: TrustRequirements) -> PlanFileError:
 
 
 def test_without_terms_any_plan_of_this_version_is_accepted() -> None:
-    check(replace(MADE, commit=None, created_at="1999-01-01T00:00:00Z"), TrustRequirements())
-
-
-# --- signature -------------------------------------------------------------------------------------
+    check(replace(MADE, commit=None, created_at="1999-01-01T00:00:00Z"))
 
 
 def test_signature_comes_before_everything_that_it_covers() -> None:
     bad = replace(MADE, tool_version="9.0.0", created_at="2031-13-01T00:00:00Z", commit=OTHER)
-    terms = TrustRequirements((KEY.public_key(),), max_age=timedelta(0), checkout=Checkout(HEAD))
-    assert "the plan is not signed" in read_refusal(bad, terms).message
+    error = read_refusal(bad, KEYS, max_age=timedelta(0), checkout=Checkout(HEAD))
+    assert "the plan is not signed" in error.message
 
 
 def test_signed_plan_meets_all_terms() -> None:
     made = sign_header(Purpose.APPLY)
-    check(made, TrustRequirements(KEYS, max_age=timedelta(hours=1), checkout=Checkout(HEAD)))
-    with pytest.raises(PlanFileError, match="not trusted here"):
-        check(made, TrustRequirements(()))
+    check(made, KEYS, max_age=timedelta(hours=1), checkout=Checkout(HEAD))
+    assert "not trusted here" in read_refusal(made, ()).message
 
 
-# --- purpose ---------------------------------------------------------------------------------------
-
-KEYS = (KEY.public_key(),)
-
-
-def sign_header(purpose: Purpose, made: PlanHeader = MADE, ref: str | None = "refs/heads/main") -> PlanHeader:
+def sign_header(purpose: Purpose, made: PlanHeader = MADE) -> PlanHeader:
     """Return the signature of a plan with this header."""
-    return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, SignedFor(purpose, ref)), "plan.json")[1]
+    signed_for = SignedFor(purpose, "refs/heads/main")
+    return plan_from_json(sign(plan_to_json(Plan("c"), made), KEY, signed_for), "plan.json")[1]
 
 
 def test_plan_is_applied_only_if_it_was_signed_for_that() -> None:
-    # A plan that is signed for review is not applied as it is.
-    error = read_refusal(sign_header(Purpose.REVIEW), TrustRequirements(KEYS))
+    error = read_refusal(sign_header(Purpose.REVIEW), KEYS)
     assert "signed for review, not for apply" in error.message
     assert "apply --reviewed" in str(error.hint)
-    check(sign_header(Purpose.REVIEW), TrustRequirements(KEYS, frozenset(Purpose)))
-    check(sign_header(Purpose.APPLY), TrustRequirements(KEYS, frozenset(Purpose)))
-    # A signature of before there were purposes will not do.
-    text = plan_to_json(Plan("c"), MADE)
-    document = json.loads(text)
-    member = signature_member(document, KEY)
-    made = plan_from_json(json.dumps({**document, "signature": member}), "plan.json")[1]
-    for purposes in (frozenset({Purpose.APPLY}), frozenset(Purpose)):
-        assert "not for a stated purpose" in read_refusal(made, TrustRequirements(KEYS, purposes)).message
-    check(made, TrustRequirements())  # where nobody asks for a signature
+    for purpose in Purpose:
+        check(sign_header(purpose), KEYS, frozenset(Purpose))
+
+
+@pytest.mark.parametrize("purposes", [frozenset({Purpose.APPLY}), frozenset(Purpose)])
+def test_signature_of_before_there_were_purposes_will_not_do(purposes: frozenset[Purpose]) -> None:
+    document = json.loads(plan_to_json(Plan("c"), MADE))
+    signed = json.dumps({**document, "signature": signature_member(document, KEY)})
+    made = plan_from_json(signed, "plan.json")[1]
+    assert "not for a stated purpose" in read_refusal(made, KEYS, purposes).message
+    check(made)  # where nobody asks for a signature
 
 
 def test_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -> None:
@@ -94,29 +88,26 @@ def test_plan_to_be_applied_is_of_a_commit_that_is_merged_here(tmp_path: Path) -
     unmerged = work.commit(**{"topics/a.yaml": "b"})
     work.git("checkout", "-q", "main")
     head = work.commit(**{"topics/b.yaml": "b"})
-    terms = TrustRequirements(KEYS, repository=Repository.find(tmp_path))
+    repository = Repository.find(tmp_path)
+
+    def sign_commit(commit: str | None) -> PlanHeader:
+        return sign_header(Purpose.APPLY, replace(MADE, commit=commit))
+
     for commit in (first, head):
-        check(sign_header(Purpose.APPLY, replace(MADE, commit=commit)), terms)
-    # Whatever ref the plan says that it is of: that is its signer's word.
-    error = read_refusal(sign_header(Purpose.APPLY, replace(MADE, commit=unmerged), "refs/heads/main"), terms)
-    assert (
-        f"from commit {unmerged[:12]}, which is not merged into the checked-out commit {head[:12]}"
-        in error.message
-    )
-    for commit, message in {
+        check(sign_commit(commit), KEYS, repository=repository)
+    elsewhere = "which is not merged into the checked-out commit"
+    for unknown, message in {
+        # Whatever ref the plan says that it is of: that is its signer's word.
+        unmerged: f"from commit {unmerged[:12]}, {elsewhere} {head[:12]}",
         "f" * 40: "is not a commit in the Git repository",
-        "other": "from commit other, which is not merged into the checked-out commit",
-        "main": "from commit main, which is not merged into the checked-out commit",
+        "other": f"from commit other, {elsewhere}",
+        "main": f"from commit main, {elsewhere}",
         "--all": "is not a commit in the Git repository",
         f"{head}-dirty": "from files that differ from commit",
+        None: "does not contain the commit",
     }.items():
-        header = sign_header(Purpose.APPLY, replace(MADE, commit=commit))
-        assert message in read_refusal(header, terms).message, commit
-    unknown = sign_header(Purpose.APPLY, replace(MADE, commit=None))
-    assert "does not contain the commit" in read_refusal(unknown, terms).message
-    check(
-        replace(MADE, commit=unmerged), TrustRequirements(repository=terms.repository)
-    )  # nobody asks for a signature
+        assert message in read_refusal(sign_commit(unknown), KEYS, repository=repository).message, unknown
+    check(replace(MADE, commit=unmerged), repository=repository)  # nobody asks for a signature
 
 
 def test_ref_that_is_checked_out(tmp_path: Path) -> None:
@@ -136,11 +127,8 @@ def test_ref_that_is_checked_out(tmp_path: Path) -> None:
 
 
 def test_plan_of_another_version_is_refused_by_name() -> None:
-    error = read_refusal(replace(MADE, tool_version="7.2.1\x1b[2J"), TrustRequirements())
+    error = read_refusal(replace(MADE, tool_version="7.2.1\x1b[2J"))
     assert r"made by kafkaform 7.2.1\x1b[2J, and this is" in error.message
-
-
-# --- age -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,24 +141,24 @@ def test_plan_of_another_version_is_refused_by_name() -> None:
     ],
 )
 def test_old_plan_is_refused(created: str, max_age: timedelta, age: str, limit: str) -> None:
-    error = read_refusal(replace(MADE, created_at=created), TrustRequirements(max_age=max_age))
+    error = read_refusal(replace(MADE, created_at=created), max_age=max_age)
     assert f"the plan is {age} old; the maximum age is {limit}" in error.message
     assert "--max-age" in str(error.hint)
 
 
 def test_ages_are_measured_with_some_tolerance() -> None:
-    check(MADE, TrustRequirements(max_age=timedelta(hours=1)))
+    check(MADE, max_age=timedelta(hours=1))
     # Clocks may differ a little.
     ahead = (NOW + CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%SZ")
-    check(replace(MADE, created_at=ahead), TrustRequirements(max_age=timedelta(0)))
+    check(replace(MADE, created_at=ahead), max_age=timedelta(0))
     later = (NOW + CLOCKS_DIFFER + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    error = read_refusal(replace(MADE, created_at=later), TrustRequirements(max_age=timedelta(days=1)))
+    error = read_refusal(replace(MADE, created_at=later), max_age=timedelta(days=1))
     assert "a creation time in the future: 2025-06-08T12:05:01Z" in error.message
 
 
 @pytest.mark.parametrize("created", ["2025-13-01T00:00:00Z", "2025-06-08T24:00:00Z", "0000-01-01T00:00:00Z"])
 def test_invalid_time_is_refused(created: str) -> None:
-    error = read_refusal(replace(MADE, created_at=created), TrustRequirements(max_age=timedelta(days=1)))
+    error = read_refusal(replace(MADE, created_at=created), max_age=timedelta(days=1))
     assert f"invalid creation time {created}" in error.message
 
 
@@ -179,12 +167,9 @@ def test_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -> 
     created = (NOW - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     made = replace(MADE, created_at=created)
     if age > max_age:
-        read_refusal(made, TrustRequirements(max_age=max_age))
+        read_refusal(made, max_age=max_age)
     else:
-        check(made, TrustRequirements(max_age=max_age))
-
-
-# --- commit ----------------------------------------------------------------------------------------
+        check(made, max_age=max_age)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +186,7 @@ def test_plan_is_refused_from_its_age_on(age: timedelta, max_age: timedelta) -> 
     ],
 )
 def test_plan_from_another_commit_is_refused(commit: str | None, checkout: Checkout, message: str) -> None:
-    error = read_refusal(replace(MADE, commit=commit), TrustRequirements(checkout=checkout))
+    error = read_refusal(replace(MADE, commit=commit), checkout=checkout)
     assert message in error.message
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -26,32 +27,29 @@ from kafkaform.core.model import (
     DataSize,
     Delete,
     Desired,
-    Facts,
     Intent,
     Observation,
-    Observed,
     ResourceRef,
     Severity,
-    State,
     Status,
     Update,
 )
-from kafkaform.core.operations import MAX_WEIGHT, Operation
-from kafkaform.core.plans import AffectedConsumer, Plan
+from kafkaform.core.operations import MAX_WEIGHT
+from kafkaform.core.plans import AffectedConsumer, Consent, Plan
 from kafkaform.core.rights import Right, grant
 from kafkaform.core.values import replace
 from kafkaform.plan import planning, validation
 from kafkaform.plan.conclusion import narrow
-from kafkaform.plan.difference import Diff, Proposal, diff
-from kafkaform.plan.plan_file import plan_from_json, plan_to_json
-from kafkaform.plan.plan_header import PlanHeader
+from kafkaform.plan.difference import diff
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.plan.risk_assessment import judge
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.replicas.facts import ReplicaFacts
 from kafkaform.resources.topic.operations import DeleteTopic
+from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
     QUIET,
@@ -60,8 +58,11 @@ from tests.support.plans.scenes import (
     absent,
     create_topic,
     declare_topic,
+    group_ref,
     judge_saved,
+    list_statuses,
     plan_for,
+    save_plan,
     topic,
 )
 
@@ -70,10 +71,6 @@ def build_target(cluster_id: str | None = None, *forbid: str) -> ClusterSettings
     properties, problems = client_properties.parse({"bootstrap.servers": "k:9092"}, lambda _: None)
     assert not problems
     return ClusterSettings("prod", properties, cluster_id=cluster_id, forbid=forbid)
-
-
-def list_statuses(plan: Plan) -> dict[str, Status]:
-    return {change.ref.name: change.status for change in plan.changes}
 
 
 def list_reasons(plan: Plan) -> dict[str, str | None]:
@@ -85,32 +82,18 @@ def test_differences_are_found_once_and_judged_with_all_facts(
 ) -> None:
     create_topic(memory, "cut", retention_ms=WEEK)
     create_topic(memory, "moved", 2)
-    diffs: list[Facts] = []
-    judged: list[Facts] = []
-
-    def compare_states(
-        desired: Iterable[Desired], observation: Observation, facts: Facts, **more: Any
-    ) -> Diff:
-        diffs.append(facts)
-        return diff(desired, observation, facts, **more)
-
-    def note_proposals(proposals: Iterable[Proposal], facts: Facts) -> tuple[Proposal, ...]:
-        judged.append(facts)
-        return judge(proposals, facts)
-
-    monkeypatch.setattr(planning, "diff", compare_states)
-    monkeypatch.setattr(planning, "judge", note_proposals)
-    rules = {**QUIET, "KF403": "error"}
+    calls = Mock()
+    monkeypatch.setattr(planning, "diff", calls.diff)
+    monkeypatch.setattr(planning, "judge", calls.judge)
+    calls.diff.side_effect, calls.judge.side_effect = diff, judge
     desired = [declare_topic("cut", retention_ms=DAY), declare_topic("moved", 2, 3)]
-    plan = build_plan(Request(desired), memory, Settings(rules=rules), None)
+    plan = build_plan(Request(desired), memory, Settings(rules={**QUIET, "KF403": "error"}), None)
     assert list_statuses(plan) == {"cut": Status.REFUSED, "moved": Status.PLANNED}
-    assert [facts.get(ReplicaFacts).placements.keys() for facts in diffs] == [{topic("moved")}]
-    (facts,) = judged
+    ((_, _, known),) = [call.args for call in calls.diff.call_args_list]
+    assert known.get(ReplicaFacts).placements.keys() == {topic("moved")}
+    ((_, facts),) = [call.args for call in calls.judge.call_args_list]
     assert facts.sizes == {topic("cut"): DataSize(0, 3), topic("moved"): DataSize(0, 2)}
     assert facts.get(ReplicaFacts).partition_sizes == {("moved", 0): 0, ("moved", 1): 0}
-
-
-# --- which cluster ---------------------------------------------------------------------------------
 
 
 def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> None:
@@ -121,13 +104,6 @@ def test_another_cluster_is_refused_before_a_reading(memory: MemoryCluster) -> N
     assert (watched.readings, watched.checks, watched.requests) == ([], [], [])
 
 
-@pytest.mark.parametrize("expected", ["memory", None])
-def test_expected_cluster_is_planned_for(memory: MemoryCluster, expected: str | None) -> None:
-    plan = build_plan(Request([declare_topic("a")]), memory, Settings(), build_target(expected))
-    assert list_statuses(plan) == {"a": Status.PLANNED}
-    assert plan.cluster_id == "memory"
-
-
 def test_plan_changes_nothing(memory: MemoryCluster) -> None:
     create_topic(memory, "doomed")
     before = list(memory.executed)
@@ -136,9 +112,6 @@ def test_plan_changes_nothing(memory: MemoryCluster) -> None:
     assert memory.executed == before
     assert watched.requests == []
     assert len(watched.readings) == 1
-
-
-# --- rules and policy ------------------------------------------------------------------------------
 
 
 def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
@@ -152,87 +125,73 @@ def test_error_of_a_rule_refuses_its_resource(memory: MemoryCluster) -> None:
     assert bad.remedy == plan.diagnostics[0].suggestion
     assert [d.code for d in plan.diagnostics] == ["KF109"]
     assert {operation.ref.name for batch in watched.checks for operation in batch} == {"good"}
+    warned = build_plan(Request([wrong]), MemoryCluster(), Settings(rules={"KF109": "warning"}), None)
+    assert list_statuses(warned) == {"bad": Status.PLANNED}
+    assert [d.severity for d in warned.diagnostics] == [Severity.WARNING]
 
 
 def test_refusal_does_not_make_the_layout_unknown(memory: MemoryCluster) -> None:
     create_topic(memory, "a", 6, 1)
     (planned,) = plan_for(memory, declare_topic("a", 3, 3)).changes
     assert planned.status is Status.REFUSED
-    assert isinstance(planned.change, Update)
-    deferred = {field.path: field.deferred for field in planned.change.fields}
+    deferred = {field.path: field.deferred for field in fields_of(planned.change)}
     assert "once no partitions are to be removed" in str(deferred["replicationFactor"])
-
-
-def test_warning_of_a_rule_refuses_nothing(memory: MemoryCluster) -> None:
-    wrong = declare_topic("bad", 6, 3, min_insync_replicas="4")
-    plan = build_plan(Request([wrong]), memory, Settings(rules={"KF109": "warning"}), None)
-    assert list_statuses(plan) == {"bad": Status.PLANNED}
-    assert [d.severity for d in plan.diagnostics] == [Severity.WARNING]
 
 
 def test_hazard_that_a_cluster_forbids_is_refused(memory: MemoryCluster) -> None:
     for name in "ab":
         create_topic(memory, name, retention_ms=WEEK)
     meant = declare_topic("a", retention_ms=DAY, allow={"retention-cut": "meant"})
-    plan = build_plan(
-        Request([meant, declare_topic("b", 6, retention_ms=WEEK)]),
-        memory,
-        Settings(),
-        build_target(None, "retention-*"),
-    )
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED}
+    request = Request([meant, declare_topic("b", 6, retention_ms=WEEK)])
+    plan = build_plan(request, memory, Settings(), build_target("memory", "retention-*"))
+    assert (plan.cluster_id, list_statuses(plan)) == ("memory", {"a": Status.REFUSED, "b": Status.PLANNED})
     assert list_reasons(plan)["a"] == "retention-cut is forbidden on this cluster"
 
 
-@given(
-    st.permutations(
-        [
-            declare_topic("a b"),
-            declare_topic("b.c", 3, 3),
-            declare_topic("b_c"),
-            declare_topic("d", 3, 3, min_insync_replicas="3"),
-        ]
-    )
-)
+MANIFESTS = [
+    declare_topic("a b"),
+    declare_topic("b.c", 3, 3),
+    declare_topic("b_c"),
+    declare_topic("d", 3, 3, min_insync_replicas="3"),
+]
+
+
+@given(st.permutations(MANIFESTS))
 def test_order_of_manifests_does_not_matter(desired: list[Desired]) -> None:
     plan = plan_for(MemoryCluster(), *desired)
-    assert plan == plan_for(MemoryCluster(), *sorted(desired, key=lambda d: d.ref))
+    assert plan == plan_for(MemoryCluster(), *MANIFESTS)
     assert [d.code for d in plan.diagnostics] == ["KF101", "KF102", "KF102", "KF109", "KF109"]
 
 
-# --- what the brokers say --------------------------------------------------------------------------
-
-
 def test_objection_of_the_brokers_is_a_refusal(memory: MemoryCluster) -> None:
-    create_topic(memory, "old")
-    plan = plan_for(
-        memory, declare_topic("a", 3, 9), declare_topic("b"), declare_topic("old", 6, nonsense_key="1")
-    )
-    assert list_statuses(plan) == {"a": Status.REFUSED, "b": Status.PLANNED, "old": Status.REFUSED}
+    for name in ("cut", "old"):
+        create_topic(memory, name, retention_ms=WEEK)
+    cut = declare_topic("cut", retention_ms=DAY, nonsense_key="1")
+    grown = declare_topic("old", 6, retention_ms=WEEK, nonsense_key="1")
+    plan = plan_for(memory, declare_topic("a", 3, 9), declare_topic("b"), cut, grown)
+    refused = dict.fromkeys(("a", "cut", "old"), Status.REFUSED)
+    assert list_statuses(plan) == {**refused, "b": Status.PLANNED}
     reasons = list_reasons(plan)
     assert "(INVALID_REPLICATION_FACTOR)" in (reasons["a"] or "")
     assert "nonsense.key" in (reasons["old"] or "")
     assert plan.broker_validated
 
 
-@dataclass
-class Creating(Watched):
-    """A cluster that knows of topics that it shows only from some reading on."""
+def hide_until(memory: MemoryCluster, ref: ResourceRef, shown_at: int) -> Watched:
+    """Return a cluster that shows a topic, of which it knows, only from some reading on."""
+    readings = count(1)
 
-    new: frozenset[ResourceRef] = frozenset()
-    shown_at: int = 0
+    def hide(read: Callable[..., Observation]) -> Callable[..., Observation]:
+        def observe(*arguments: Any, **options: Any) -> Observation:
+            found = read(*arguments, **options)
+            if next(readings) >= shown_at:
+                return found
+            resources = {key: live for key, live in found.resources.items() if key != ref}
+            return replace(found, resources=resources, inventory=found.inventory - {ref})
 
-    def observe(self, *arguments: Any, **options: Any) -> Observation:
-        return self._hide(super().observe(*arguments, **options))
+        return observe
 
-    def observe_fields(self, fields: Mapping[ResourceRef, State]) -> Observation:
-        return self._hide(super().observe_fields(fields))
-
-    def _hide(self, found: Observation) -> Observation:
-        if len(self.readings) >= self.shown_at:
-            return found
-        resources = {ref: live for ref, live in found.resources.items() if ref not in self.new}
-        return replace(found, resources=resources, inventory=found.inventory - self.new)
+    return override(memory, observe=hide(memory.observe), observe_fields=hide(memory.observe_fields))
 
 
 @pytest.mark.parametrize(("shown_at", "shown"), [(4, True), (99, False)])
@@ -243,7 +202,7 @@ def test_topic_in_creation_is_read_again_and_never_refused(
     monkeypatch.setattr(validation, "SHOWN_TIMEOUT_S", 600.0 if shown else 0.0)
     create_topic(memory, "new", 3)
     messages: list[str] = []
-    cluster = Creating(memory, new=frozenset({topic("new")}), shown_at=shown_at)
+    cluster = hide_until(memory, topic("new"), shown_at)
     request = Request((declare_topic("new", 6), declare_topic("mine", 1)), inventory=())
     plan = build_plan(request, cluster, Settings(rules=QUIET), None, tell=messages.append)
     assert [(change.ref.name, type(change.change), change.status) for change in plan.changes] == [
@@ -259,15 +218,6 @@ def test_topic_in_creation_is_read_again_and_never_refused(
     assert exit_code(plan, detailed=False, strict=True) == (0 if shown else 1)
 
 
-def test_change_without_consent_is_validated_too(memory: MemoryCluster) -> None:
-    create_topic(memory, "a", retention_ms=WEEK)
-    assert list_statuses(plan_for(memory, declare_topic("a", retention_ms=DAY))) == {
-        "a": Status.NEEDS_CONSENT
-    }
-    plan = plan_for(memory, declare_topic("a", retention_ms=DAY, nonsense_key="1"))
-    assert list_statuses(plan) == {"a": Status.REFUSED}
-
-
 def test_account_that_may_not_alter_gets_its_plan(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.deny(lambda ref: ref == topic("a"))
@@ -279,20 +229,15 @@ def test_account_that_may_not_alter_gets_its_plan(memory: MemoryCluster) -> None
     assert "2 of 3 operations: this account is not authorised" in note.message
 
 
-class Objecting(Watched):
-    """Answers every validation with one error."""
-
-    error: ClusterError
-
-    def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-        return [self.error] * len(operations)
+def objecting(memory: MemoryCluster, error: ClusterError) -> Watched:
+    """Return a cluster that answers every validation with one error."""
+    return override(memory, validate=lambda operations: [error] * len(operations))
 
 
 def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster) -> None:
-    denying = Objecting(memory)
     right = Right("AlterConfigs", "topic", "a")
-    denying.error = PermissionDenied("it lacks AlterConfigs", hint=f"grant it: {grant(right)}", right=right)
-    (note,) = plan_for(denying, declare_topic("a")).diagnostics
+    error = PermissionDenied("it lacks AlterConfigs", hint=f"grant it: {grant(right)}", right=right)
+    (note,) = plan_for(objecting(memory, error), declare_topic("a")).diagnostics
     assert note.code == "KF414"
     assert "an account that only plans does not need it" in str(note.suggestion)
     assert "--operation AlterConfigs --topic a" in str(note.suggestion)
@@ -300,14 +245,14 @@ def test_account_that_only_plans_needs_no_right_to_change(memory: MemoryCluster)
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("no answer in time"), Unreachable("connection lost")])
 def test_missing_answer_is_no_objection(memory: MemoryCluster, error: ClusterError) -> None:
-    silent = Objecting(memory)
-    silent.error = error
-    plan = plan_for(silent, declare_topic("a"))
-    assert list_statuses(plan) == {"a": Status.PLANNED}
-    assert not plan.broker_validated
+    plan = plan_for(objecting(memory, error), declare_topic("a"))
+    assert (list_statuses(plan), plan.broker_validated) == ({"a": Status.PLANNED}, False)
     assert [d.code for d in plan.diagnostics] == ["KF414"]
-    silent.error = RequestRejected("no", code="POLICY_VIOLATION", hint="ask")
-    (change,) = plan_for(silent, declare_topic("a")).changes
+
+
+def test_objection_keeps_its_hint(memory: MemoryCluster) -> None:
+    rejection = RequestRejected("no", code="POLICY_VIOLATION", hint="ask")
+    (change,) = plan_for(objecting(memory, rejection), declare_topic("a")).changes
     assert (change.status, change.remedy) == (Status.REFUSED, "ask")
     assert "refused by the brokers: no" in str(change.reason)
 
@@ -329,176 +274,102 @@ def test_deletions_are_not_held_up_by_the_brokers(memory: MemoryCluster) -> None
     assert all(isinstance(operation, DeleteTopic) for batch in watched.checks for operation in batch)
 
 
-# --- how much data it is about ---------------------------------------------------------------------
-
-
 def test_sizes_are_read_once_where_data_is_at_risk(memory: MemoryCluster) -> None:
     for name in ("cut", "doomed", "more", "same"):
         create_topic(memory, name, retention_ms=WEEK)
     memory.fill(topic("cut"), 3 * 2**30)
     watched = Watched(memory)
-    desired = [
-        declare_topic("cut", retention_ms=DAY),
-        absent("doomed"),
-        declare_topic("same", retention_ms=WEEK),
-    ]
-    plan = plan_for(watched, *desired, declare_topic("more", 6, retention_ms=WEEK), declare_topic("new"))
+    safe = (declare_topic("more", 6, retention_ms=WEEK), declare_topic("new"))
+    plan_for(watched, *safe)
+    assert watched.weighed == []
+    risky = (declare_topic("cut", retention_ms=DAY), absent("doomed"))
+    plan = plan_for(watched, *risky, *safe, declare_topic("same", retention_ms=WEEK))
     assert [[observed.ref.name for observed in asked] for asked in watched.weighed] == [["cut", "doomed"]]
     cut = plan.changes[0].change
-    assert isinstance(cut, Update)
-    assert "the topic holds 3" in cut.fields[0].assessment.reason
-    safe = Watched(memory)
-    plan_for(safe, declare_topic("more", 6, retention_ms=WEEK), declare_topic("new"))
-    assert safe.weighed == []
+    assert "the topic holds 3" in fields_of(cut)[0].assessment.reason
 
 
 def test_plan_stands_without_sizes(memory: MemoryCluster) -> None:
     create_topic(memory, "cut", retention_ms=WEEK)
-
-    class Blind(Watched):
-        def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
-            raise PermissionDenied(f"not for {len(resources)} of yours")
-
-    plan = plan_for(Blind(memory), declare_topic("cut", retention_ms=DAY))
+    blind = override(memory, sizes=fail(PermissionDenied("not yours")))
+    plan = plan_for(blind, declare_topic("cut", retention_ms=DAY))
     assert list_statuses(plan) == {"cut": Status.NEEDS_CONSENT}
     assert plan.broker_validated
-    assert ("KF416", "could not read the sizes of topics: not for 1 of yours") in [
-        (d.code, d.message) for d in plan.diagnostics
-    ]
+    notes = [(d.code, d.message) for d in plan.diagnostics]
+    assert ("KF416", "could not read the sizes of topics: not yours") in notes
 
 
 def test_unread_data_is_not_taken_for_none(memory: MemoryCluster) -> None:
     create_topic(memory, "gone", 3)
-
-    class Silent(Watched):
-        def sizes(self, resources: Collection[Observed]) -> Mapping[ResourceRef, DataSize]:
-            raise Unreachable(f"no answer for {len(resources)}")
-
-    (change,) = plan_for(Silent(memory), absent("gone")).changes
-    assert isinstance(change.change, Delete)
-    assert change.change.assessment.data_unread
-    assert "3 of 3 partitions could not be read" in change.change.assessment.reason
-
-
-# --- what nobody declares --------------------------------------------------------------------------
+    (planned,) = plan_for(override(memory, sizes=fail(Unreachable("no answer"))), absent("gone")).changes
+    assert isinstance(planned.change, Delete)
+    assert planned.change.assessment.data_unread
+    assert "3 of 3 partitions could not be read" in planned.change.assessment.reason
 
 
 def test_pruning_stays_inside_what_is_owned(memory: MemoryCluster) -> None:
     for name in ("mine.a", "mine.b", "other", "__internal", "mine.kept"):
         create_topic(memory, name)
     settings = Settings(owns=NameGlobs(("mine.*",)), protected=("*.kept",))
-    grants = (Grant("*", "delete"),)
-    plan = build_plan(Request([declare_topic("mine.a")], prune=True, allow=grants), memory, settings, None)
+    request = Request([declare_topic("mine.a")], prune=True, allow=(Grant("*", "delete"),))
+    plan = build_plan(request, memory, settings, None)
     assert list_statuses(plan) == {"mine.b": Status.PLANNED}
     assert plan.unmanaged == (topic("mine.kept"), topic("other"))
-    needs = build_plan(Request([declare_topic("mine.a")], prune=True), memory, settings, None)
+    needs = build_plan(replace(request, allow=()), memory, settings, None)
     assert list_statuses(needs) == {"mine.b": Status.NEEDS_CONSENT}
-    left = build_plan(Request([declare_topic("mine.a")]), memory, settings, None)
-    assert left.changes == ()
-    assert [ref.name for ref in left.unmanaged] == ["mine.b", "mine.kept", "other"]
-
-
-def test_subset_prunes_nothing(memory: MemoryCluster) -> None:
-    for name in ("mine.a", "mine.b"):
-        create_topic(memory, name)
-    request = Request([declare_topic("mine.a", 6)], subset=True, prune=True, allow=(Grant("*", "*"),))
-    plan = build_plan(request, memory, Settings(owns=NameGlobs(("*",))), None)
-    assert list_statuses(plan) == {"mine.a": Status.PLANNED}
-    assert plan.unmanaged == ()
-
-
-# --- saved plans -----------------------------------------------------------------------------------
-
-
-def save_plan(plan: Plan) -> Plan:
-    header = PlanHeader("0.1.0", None, None, None, "2025-06-01T12:00:00Z")
-    return plan_from_json(plan_to_json(plan, header), "plan.json")[0]
-
-
-def judge_again(memory: MemoryCluster, plan: Plan, *grants: Grant) -> Plan:
-    """A saved plan as it is taken when it is applied, with consents that are given then."""
-    return judge_saved(plan, memory, allow=grants).plan
-
-
-def plan_cuts(memory: MemoryCluster) -> Plan:
-    """Two cuts without consent, of which one topic has two, beside a refusal."""
-    for name in ("one", "two", "no"):
-        create_topic(memory, name, retention_ms=WEEK)
-    return save_plan(
-        plan_for(
-            memory,
-            declare_topic("one", retention_ms=DAY),
-            declare_topic("two", retention_ms=DAY, cleanup_policy="compact"),
-            declare_topic("no", 1, retention_ms=DAY),
-        )
-    )
+    left = build_plan(replace(request, prune=False), memory, settings, None)
+    assert (left.changes, left.unmanaged) == ((), (topic("mine.b"), *plan.unmanaged))
+    subset = build_plan(replace(request, subset=True), memory, settings, None)
+    assert (subset.changes, subset.unmanaged) == ((), ())
 
 
 def test_consent_can_be_given_when_a_saved_plan_is_applied(memory: MemoryCluster) -> None:
-    plan = plan_cuts(memory)
+    for name in ("one", "two", "no"):
+        create_topic(memory, name, retention_ms=WEEK)
+    both = declare_topic("two", retention_ms=DAY, cleanup_policy="compact")
+    cuts = (declare_topic("one", retention_ms=DAY), both, declare_topic("no", 1, retention_ms=DAY))
+    plan = save_plan(plan_for(memory, *cuts))
     held = {"no": Status.REFUSED, "one": Status.NEEDS_CONSENT, "two": Status.NEEDS_CONSENT}
     assert list_statuses(plan) == held
-    assert list_statuses(judge_again(memory, plan)) == held
-    some = judge_again(memory, plan, Grant("Topic/*", "retention-cut"))
+    assert list_statuses(judge_saved(plan, memory).plan) == held
+    some = judge_saved(plan, memory, allow=(Grant("Topic/*", "retention-cut"),)).plan
     assert list_statuses(some) == {**held, "one": Status.PLANNED}
-    assert ("Topic/one", "retention-cut", "--allow") in [
-        (c.resource, c.hazard, c.reason) for c in some.consents
-    ]
-    everything = judge_again(memory, plan, Grant("*", "*"))
+    assert Consent("Topic/one", "retention-cut", "--allow") in some.consents
+    everything = judge_saved(plan, memory, allow=(Grant("*", "*"),)).plan
     assert list_statuses(everything) == {"no": Status.REFUSED, "one": Status.PLANNED, "two": Status.PLANNED}
     assert all(change.reason is None for change in everything.select_by_status(Status.PLANNED))
 
 
-# --- what a plan knows of its findings and of whom it concerns ----------------------------------------
-
-
-def label_team(desired: Desired, team: str) -> Desired:
-    return replace(desired, intent=replace(desired.intent, labels={"team": team}))
-
-
 def declare_group(group: str, team: str, *topics: str) -> Desired:
-    intent = Intent(labels={"team": team}, spec={"topics": list(topics)})
-    return Desired(ResourceRef("ConsumerGroup", group), {}, intent)
+    return Desired(group_ref(group), {}, Intent(labels={"team": team}, spec={"topics": list(topics)}))
 
 
 def test_every_finding_keeps_its_resource(memory: MemoryCluster) -> None:
-    desired = [
-        declare_topic("a", retention_ms=DAY),
-        declare_topic("b", min_insync_replicas="4"),
-        declare_group("g", "t", "a"),
-    ]
-    plan = build_plan(Request(desired), memory, Settings(), None)
+    cut, wrong = declare_topic("a", retention_ms=DAY), declare_topic("b", min_insync_replicas="4")
+    plan = build_plan(Request([cut, wrong, declare_group("g", "t", "a")]), memory, Settings(), None)
     about = {(found.code, str(found.ref)) for found in plan.diagnostics}
     assert {("KF111", "Topic/a"), ("KF109", "Topic/b"), ("KF420", "ConsumerGroup/g")} <= about
     assert save_plan(plan).diagnostics == plan.diagnostics
-
-
-def test_narrowed_plan_has_the_findings_of_its_resources(memory: MemoryCluster) -> None:
-    desired = [declare_topic("a", retention_ms=DAY), declare_topic("b", retention_ms=DAY)]
-    plan = narrow(build_plan(Request(desired), memory, Settings(), None), ["Topic/a"])
-    assert {str(found.ref) for found in plan.diagnostics} == {"Topic/a"}
+    assert {str(found.ref) for found in narrow(plan, ["Topic/a"]).diagnostics} == {"Topic/a"}
 
 
 def test_plan_names_who_owns_what_changes_and_who_reads_it(memory: MemoryCluster) -> None:
     create_topic(memory, "same", 3, 1)
+    changes, same = declare_topic("changes", retention_ms=WEEK), declare_topic("same")
     desired = [
-        label_team(declare_topic("changes", retention_ms=WEEK), "checkout"),
-        label_team(declare_topic("same"), "platform"),
+        replace(changes, intent=replace(changes.intent, labels={"team": "checkout"})),
+        replace(same, intent=replace(same.intent, labels={"team": "platform"})),
         declare_group("both", "analytics", "same", "changes"),
         declare_group("none", "platform", "same"),
     ]
     plan = build_plan(Request(desired), memory, Settings(rules=QUIET), None)
     assert [(str(change.ref), change.team) for change in plan.changes] == [("Topic/changes", "checkout")]
-    both = ResourceRef("ConsumerGroup", "both")
-    assert plan.readers == (AffectedConsumer(both, ("changes",), "analytics"),)
+    assert plan.readers == (AffectedConsumer(group_ref("both"), ("changes",), "analytics"),)
     assert save_plan(plan).readers == plan.readers
     assert narrow(plan, ["Topic/other"]).readers == ()
 
 
 def test_missing_results_of_a_validation_are_an_error(memory: MemoryCluster) -> None:
-    class Short(Watched):
-        def validate(self, operations: Sequence[Operation]) -> list[ClusterError | None]:
-            return self.cluster.validate(operations)[1:]
-
+    short = override(memory, validate=lambda operations: memory.validate(operations)[1:])
     with pytest.raises(ValueError, match="shorter"):
-        plan_for(Short(memory), declare_topic("a"), declare_topic("b"))
+        plan_for(short, declare_topic("a"), declare_topic("b"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -11,18 +11,28 @@ from kafkaform.cluster.protocol import Cluster
 from kafkaform.config.settings import Settings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import RequestRejected, Unreachable
-from kafkaform.core.model import Create, Delete, Desired, Intent, ResourceRef, Severity, Status, Update
+from kafkaform.core.model import (
+    Create,
+    Delete,
+    Desired,
+    Diagnostic,
+    Intent,
+    ResourceRef,
+    Severity,
+    Status,
+    Update,
+)
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.plans import Plan
 from kafkaform.core.values import replace
 from kafkaform.plan.planning import Request, build_plan
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup
-from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NameGlobs
 from kafkaform.resources.topic.operations import AddPartitions, CreateTopic
 from kafkaform.rules.catalogue import ProjectLimits
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.moves import fail, override
 from tests.support.plans.scenes import (
     DAY,
     QUIET,
@@ -33,18 +43,19 @@ from tests.support.plans.scenes import (
     create_topic,
     declare_reader,
     declare_topic,
+    group_ref,
     topic,
 )
 
-GROUP = ResourceRef("ConsumerGroup", "g")
+GROUP = group_ref()
 
 
 def declare_absent_group() -> Desired:
     return Desired(GROUP, None, Intent(allow={"delete": "TICKET-1"}))
 
 
-def plan_for(cluster: Cluster, *desired: Desired, **settings: object) -> Plan:
-    return build_plan(Request(desired), cluster, Settings(rules=QUIET, **settings), None)  # type: ignore[arg-type]
+def plan_for(cluster: Cluster, *desired: Desired, **settings: Any) -> Plan:
+    return build_plan(Request(desired), cluster, Settings(**{"rules": QUIET, **settings}), None)
 
 
 def carry_out(plan: Plan, cluster: Cluster) -> dict[str, Result]:
@@ -60,66 +71,51 @@ def list_codes(plan: Plan) -> set[str]:
     return {note.code for note in plan.diagnostics}
 
 
-# --- making a group --------------------------------------------------------------------------------
+def list_notes(plan: Plan, code: str) -> list[Diagnostic]:
+    return [note for note in plan.diagnostics if note.code == code]
 
 
 def test_first_offsets_in_a_topic_that_nothing_makes_are_refused(memory: MemoryCluster) -> None:
     create_topic(memory, "there")
-    plan = plan_for(
-        memory,
-        declare_topic("new"),
-        declare_reader("there", "new", "thre", consumer_session_timeout_ms="45000"),
-    )
+    group = declare_reader("there", "new", "thre", consumer_session_timeout_ms="45000")
+    plan = plan_for(memory, declare_topic("new"), group)
     change = next(change for change in plan.changes if change.ref == GROUP)
     assert change.status is Status.REFUSED
     assert "in thre: it does not exist, and no manifest that was read declares it" in str(change.reason)
-    (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
+    (note,) = list_notes(plan, "KF215")
     assert (note.severity, note.suggestion) == (Severity.ERROR, "did you mean 'there'?")
     assert carry_out(plan, memory) == {"new": Result.APPLIED, "g": Result.REFUSED}
     assert memory.groups(["g"]).groups == {}
 
 
-def test_topic_whose_creation_is_refused_or_that_is_absent_is_none_to_start_in(memory: MemoryCluster) -> None:
-    plan = build_plan(
-        Request((declare_topic("new", 0), declare_reader("new", "old"), absent("old"))),
-        memory,
-        Settings(rules={code: level for code, level in QUIET.items() if code != "KF101"}),
-        None,
-    )
-    notes = [note.message for note in plan.diagnostics if note.code == "KF215"]
+def test_absent_topic_is_none_to_start_in(memory: MemoryCluster) -> None:
+    plan = plan_for(memory, declare_topic("new", 0), declare_reader("new", "old"), absent("old"))
+    notes = [note.message for note in list_notes(plan, "KF215")]
     assert "in old: it does not exist, and it is declared absent" in notes[-1]
 
 
 def test_where_first_offsets_are_no_question(memory: MemoryCluster) -> None:
     """Without offsets.initial nothing is committed; a topic that is hidden from this account may exist."""
-    assert "KF215" not in list_codes(
-        plan_for(memory, declare_reader("nowhere", start=None, consumer_session_timeout_ms="45000"))
-    )
+    uncommitted = declare_reader("nowhere", start=None, consumer_session_timeout_ms="45000")
+    assert "KF215" not in list_codes(plan_for(memory, uncommitted))
     create_topic(memory, "hidden")
-    memory.hide(ResourceRef("Topic", "hidden"))
+    memory.hide(topic("hidden"))
     plan = plan_for(memory, declare_reader("hidden"))
-    (note,) = [note for note in plan.diagnostics if note.code == "KF215"]
-    assert note.severity is Severity.WARNING
+    assert [note.severity for note in list_notes(plan, "KF215")] == [Severity.WARNING]
     assert [change.status for change in plan.changes] == [Status.PLANNED]
 
 
 def test_group_begins_in_the_topics_of_the_same_plan(memory: MemoryCluster) -> None:
     create_topic(memory, "grown", partitions=1)
     memory.write("grown", 0, 7)
-    watched = Watched(memory)
-    desired = [
-        declare_topic("grown", 4),
-        declare_topic("new", 2),
-        declare_reader("grown", "new", start="latest"),
-    ]
-    plan = plan_for(watched, *desired)
+    group = declare_reader("grown", "new", start="latest")
+    desired = [declare_topic("grown", 4), declare_topic("new", 2), group]
+    plan = plan_for(memory, *desired)
     assert [type(change.change) for change in plan.changes] == [Update, Create, Create]
-    assert set(carry_out(plan, watched).values()) == {Result.APPLIED}
-    assert read_committed(memory) == {("grown", n): 7 if n == 0 else 0 for n in range(4)} | {
-        ("new", 0): 0,
-        ("new", 1): 0,
-    }
-    assert plan_for(watched, *desired).changes == ()
+    assert set(carry_out(plan, memory).values()) == {Result.APPLIED}
+    nothing = dict.fromkeys([*(("grown", n) for n in range(4)), ("new", 0), ("new", 1)], 0)
+    assert read_committed(memory) == {**nothing, ("grown", 0): 7}
+    assert plan_for(memory, *desired).changes == ()
 
 
 def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: MemoryCluster) -> None:
@@ -135,22 +131,17 @@ def test_topics_are_read_back_before_offsets_are_committed_in_them(memory: Memor
     start = order.index("CommitInitialOffsets")
     assert {"CreateTopic", "AddPartitions"} <= set(order[:start])
     assert order[order.index("AddPartitions") + 1 : start].count("read") >= 3
-    assert set(read_committed(memory)) == {
-        (name, n) for name, count in (("grown", 4), ("new", 3)) for n in range(count)
-    }
+    counts = (("grown", 4), ("new", 3))
+    assert set(read_committed(memory)) == {(name, n) for name, count in counts for n in range(count)}
 
 
 def test_order_of_work(memory: MemoryCluster) -> None:
     create_topic(memory, "grown", partitions=1)
     memory.commit("h", {("grown", 0): 0})
-    doomed = Desired(ResourceRef("ConsumerGroup", "h"), None, Intent(allow={"delete": "TICKET-1"}))
     watched = Watched(memory)
-    desired = [
-        declare_topic("grown", 4),
-        declare_topic("new"),
-        declare_reader("new", consumer_session_timeout_ms="50000"),
-        doomed,
-    ]
+    group = declare_reader("new", consumer_session_timeout_ms="50000")
+    doomed = replace(declare_absent_group(), ref=group_ref("h"))
+    desired = [declare_topic("grown", 4), declare_topic("new"), group, doomed]
     carry_out(plan_for(watched, *desired), watched)
     sorts = [type(operations[0]) for operations in watched.requests]
     assert sorts == [CreateTopic, AlterConfigs, AddPartitions, CommitInitialOffsets, DeleteGroup]
@@ -195,18 +186,13 @@ def test_group_that_has_only_configs_gets_its_first_offsets(memory: MemoryCluste
 
 
 def test_topic_that_could_not_be_created_fails_its_group_and_is_reported(memory: MemoryCluster) -> None:
-    plan = plan_for(memory, declare_topic("new"), declare_reader("new"))
+    desired = (declare_topic("new"), declare_reader("new"))
+    plan = plan_for(memory, *desired)
     memory.fail_next(RequestRejected("no", code="POLICY_VIOLATION"), topic("new"))
     report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    assert {result.planned.ref.name: result.result for result in report.results} == {
-        "new": Result.FAILED,
-        "g": Result.FAILED,
-    }
-    assert "new" in report.results[1].message
-    assert carry_out(plan_for(memory, declare_topic("new"), declare_reader("new")), memory) == {
-        "new": Result.APPLIED,
-        "g": Result.APPLIED,
-    }
+    assert [result.result for result in report.results] == [Result.FAILED, Result.FAILED]
+    assert "new" in next(each for each in report.results if each.planned.ref == GROUP).message
+    assert carry_out(plan_for(memory, *desired), memory) == {"new": Result.APPLIED, "g": Result.APPLIED}
 
 
 def test_config_that_brokers_refuse_is_refused_in_the_plan(memory: MemoryCluster) -> None:
@@ -221,9 +207,6 @@ def test_undeclared_configs_of_groups_are_reported(memory: MemoryCluster) -> Non
     assert (undeclared.ref, undeclared.path) == (GROUP, "config.consumer.session.timeout.ms")
 
 
-# --- taking one away -------------------------------------------------------------------------------
-
-
 def test_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.commit("g", {("a", 0): 5})
@@ -236,7 +219,7 @@ def test_tombstone_takes_offsets_and_configs(memory: MemoryCluster) -> None:
     assert plan_for(memory, declare_topic("a"), declare_absent_group()).changes == ()
 
 
-def test_not_while_it_has_members(memory: MemoryCluster) -> None:
+def test_group_with_members_is_not_deleted(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.join("g", ["a"])
     (change,) = plan_for(memory, declare_topic("a"), declare_absent_group()).changes
@@ -244,7 +227,7 @@ def test_not_while_it_has_members(memory: MemoryCluster) -> None:
     assert "member" in (change.reason or "")
 
 
-def test_without_consent_it_waits(memory: MemoryCluster) -> None:
+def test_deletion_of_a_group_needs_consent(memory: MemoryCluster) -> None:
     memory.commit("g", {})
     (change,) = plan_for(memory, Desired(GROUP, None)).changes
     assert change.status is Status.NEEDS_CONSENT
@@ -267,11 +250,7 @@ def test_consumer_by_assign_is_noticed(memory: MemoryCluster, monkeypatch: pytes
 
 def test_nobody_waits_where_no_group_is_to_go(memory: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     create_topic(memory, "a")
-
-    def sleep(_: float) -> None:
-        pytest.fail("it waited")
-
-    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", sleep)
+    monkeypatch.setattr("kafkaform.plan.measuring.time.sleep", fail(AssertionError("it waited")))
     plan_for(memory, declare_topic("a", 6), declare_reader("a"))
     plan_for(memory, declare_absent_group())
 
@@ -285,33 +264,22 @@ def test_pruning_never_takes_a_group(memory: MemoryCluster) -> None:
     assert [change.ref.name for change in plan.changes if isinstance(change.change, Delete)] == []
 
 
-# --- topics, and the groups that read them ---------------------------------------------------------
-
-
 def test_partition_increase_names_the_groups_it_puts_at_risk(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     memory.join("g", ["a"])
-    plan = plan_for(memory, declare_topic("a", 6))
-    (note,) = [note for note in plan.diagnostics if note.code == "KF405"]
+    (note,) = list_notes(plan_for(memory, declare_topic("a", 6)), "KF405")
     assert "group g" in note.message
 
 
 def test_groups_are_not_read_for_a_plan_that_concerns_none(memory: MemoryCluster) -> None:
-    class Deaf(Watched):
-        def groups(self, names: Collection[str] | None = None) -> GroupReading:
-            pytest.fail(f"groups were asked for: {names}")
-
     create_topic(memory, "a", retention_ms=WEEK)
-    plan_for(Deaf(memory), declare_topic("a", retention_ms=DAY), declare_topic("new"))
+    deaf = override(memory, groups=fail(AssertionError("groups were asked for")))
+    plan_for(deaf, declare_topic("a", retention_ms=DAY), declare_topic("new"))
 
 
 def test_plan_stands_without_groups(memory: MemoryCluster) -> None:
-    class Blind(Watched):
-        def groups(self, names: Collection[str] | None = None) -> GroupReading:
-            raise Unreachable(f"no answer about {names}")
-
     create_topic(memory, "a")
-    plan = plan_for(Blind(memory), declare_topic("a", 6))
+    plan = plan_for(override(memory, groups=fail(Unreachable("no answer"))), declare_topic("a", 6))
     assert [change.status for change in plan.changes] == [Status.PLANNED]
     assert "KF419" in list_codes(plan)
 
@@ -323,27 +291,19 @@ def test_group_that_is_not_visible_is_not_created(memory: MemoryCluster) -> None
     assert (plan.unknown, plan.changes) == ((GROUP,), ())
 
 
-# --- rules that hold a plan back -------------------------------------------------------------------
-
-
 def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory: MemoryCluster) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for name in names:
         create_topic(memory, name, retention_ms=WEEK)
-    cut = [
-        replace(
-            declare_topic(name, retention_ms=DAY), intent=Intent(keyed=False, allow={"retention-cut": "T-1"})
-        )
-        for name in names[:5]
-    ]
-    grown = [declare_topic(name, 6, retention_ms=WEEK) for name in names[5:]]
-    plan = plan_for(memory, *cut, *grown)
+    cut = [declare_topic(name, retention_ms=DAY, allow={"retention-cut": "T-1"}) for name in names[:5]]
+    desired = [*cut, *(declare_topic(name, 6, retention_ms=WEEK) for name in names[5:])]
+    plan = plan_for(memory, *desired)
     assert {change.ref.name for change in plan.select_by_status(Status.REFUSED)} == set(names[:5])
     assert all("KF404" in (change.reason or "") for change in plan.select_by_status(Status.REFUSED))
     assert {change.ref.name for change in plan.select_by_status(Status.PLANNED)} == set(names[5:])
-    wider = plan_for(memory, *cut, *grown, limits=ProjectLimits(blast_radius=0.5))
+    wider = plan_for(memory, *desired, limits=ProjectLimits(blast_radius=0.5))
     assert wider.select_by_status(Status.REFUSED) == ()
-    warned = build_plan(Request([*cut, *grown]), memory, Settings(rules={**QUIET, "KF404": "warning"}), None)
+    warned = plan_for(memory, *desired, rules={**QUIET, "KF404": "warning"})
     assert warned.select_by_status(Status.REFUSED) == ()
     assert "KF404" in list_codes(warned)
 
@@ -351,8 +311,7 @@ def test_too_many_risky_changes_at_once_are_refused_and_safe_ones_are_not(memory
 def test_rule_about_changes_can_refuse(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
     keyed = replace(declare_topic("a", 6, retention_ms=WEEK), intent=Intent(keyed=True))
-    settings = Settings(rules={**QUIET, "KF401": "error"})
-    (change,) = build_plan(Request([keyed]), memory, settings, None).changes
+    (change,) = plan_for(memory, keyed, rules={**QUIET, "KF401": "error"}).changes
     assert change.status is Status.REFUSED
     assert "KF401" in (change.reason or "")
 
@@ -369,7 +328,7 @@ def test_waived_rule_does_not_refuse(memory: MemoryCluster) -> None:
     waived = replace(wrong, intent=replace(wrong.intent, waivers={"KF109": "a test topic"}))
     plan = plan_for(memory, waived)
     assert [change.status for change in plan.changes] == [Status.PLANNED]
-    assert [note.waived for note in plan.diagnostics if note.code == "KF109"] == ["a test topic"]
+    assert [note.waived for note in list_notes(plan, "KF109")] == ["a test topic"]
 
 
 def test_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> None:
@@ -382,14 +341,9 @@ def test_deletion_of_a_topic_takes_the_offsets_in_it(memory: MemoryCluster) -> N
 
 def test_error_of_the_coordinator_leaves_the_rest(memory: MemoryCluster) -> None:
     create_topic(memory, "a")
-    plan = plan_for(
-        memory,
-        declare_topic("a", 6),
-        declare_reader("a", start="earliest", consumer_session_timeout_ms="50000"),
-    )
+    group = declare_reader("a", consumer_session_timeout_ms="50000")
+    plan = plan_for(memory, declare_topic("a", 6), group)
     memory.fail_next(RequestRejected("it is loading", code="COORDINATOR_LOAD_IN_PROGRESS"), GROUP)
-    report = apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
-    results = {result.planned.ref.name: result.result for result in report.results}
-    assert results["a"] is Result.APPLIED
+    assert carry_out(plan, memory)["a"] is Result.APPLIED
     assert carry_out(plan, memory)["g"] in {Result.APPLIED, Result.ALREADY}
     assert read_committed(memory) == {("a", number): 0 for number in range(6)}

@@ -51,9 +51,7 @@ MOVING: dict[str, Change] = {
 STAYING: dict[str, Change] = {
     "create": Create(topic("a"), {"partitions": 3}),
     "raise": build_update("config.retention.ms", RiskAssessment()),
-    "disruptive": build_update(
-        "config.min.insync.replicas", RiskAssessment(Risk.DISRUPTIVE, "min-isr-raise")
-    ),
+    "disruptive": build_update("config.min.insync.replicas", RiskAssessment(Risk.DISRUPTIVE, "x")),
     "deferred": build_update("partitions", RiskAssessment(), deferred="later"),
     "deferred move": build_update("placement", RiskAssessment(), deferred="later"),
 }
@@ -89,6 +87,7 @@ def test_change_that_is_held_back_keeps_its_own_reason(status: Status) -> None:
 def test_refusal_by_many_rules_quotes_two_and_names_the_rest() -> None:
     codes = (101, 102, 103, 103)
     found = [Diagnostic(f"KF{n}", Severity.ERROR, f"wrong {n}", suggestion=f"mend {n}") for n in codes]
+    assert word_refusal([SICK])[1] is None
     assert word_refusal(found[:1]) == ("KF101: wrong 101", "mend 101")
     assert word_refusal(found[:2])[0] == "KF101: wrong 101; KF102: wrong 102"
     reason = "KF101: wrong 101; KF102: wrong 102; and KF103, see the findings"
@@ -125,7 +124,3 @@ def test_grant_for_a_misspelt_resource_is_refused() -> None:
     with pytest.raises(UsageError, match="this plan covers no Topic") as error:
         [*find_idle_grants([grant], CUT_OF_DEVICES, [topic("quiet")])]
     assert "did you mean Topic/identity.devices.v1?" in str(error.value.hint)
-
-
-def test_refusal_without_a_suggestion_has_no_remedy() -> None:
-    assert word_refusal([SICK])[1] is None

@@ -36,6 +36,7 @@ def paths(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
 
 
 NOTHING = Observation({})
+DONE = RemainingChange(None)
 
 
 def field(path: str, before: FieldValue, after: FieldValue, deferred: str | None = None) -> FieldChange:
@@ -48,10 +49,8 @@ def update(*fields: FieldChange, uid: str | None = "id-1") -> Update:
 
 PARTITIONS = field("partitions", 3, 6)
 RETENTION = field("config.retention.ms", None, "1000")
+LATER = field("config.min.insync.replicas", "1", "2", "waits")
 CHANGE = update(PARTITIONS, RETENTION)
-
-
-# --- updates ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -75,9 +74,7 @@ def find_reason(change: Create | Update | Delete, observation: Observation) -> s
 
 
 def test_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
-    assert find_remaining(CHANGE, build_observation(partitions=6, retention_ms="1000")) == RemainingChange(
-        None
-    )
+    assert find_remaining(CHANGE, build_observation(partitions=6, retention_ms="1000")) == DONE
     reason = find_reason(CHANGE, build_observation(partitions=4, retention_ms=""))
     assert "partitions is now 4; the plan saw 3 and sets 6" in reason
     assert 'retention.ms is now ""; the plan saw unset and sets 1000' in reason
@@ -85,13 +82,10 @@ def test_value_that_moved_is_named_and_holds_back_the_whole_update() -> None:
 
 
 def test_value_that_fills_pages_is_cut() -> None:
-    long = ",".join(["1:2:3"] * 500)
-    moved = find_remaining(
-        update(field("config.retention.ms", long, "1")), build_observation(retention_ms="5")
-    )
-    assert isinstance(moved, Superseded)
-    assert len(moved.reason) < 300
-    assert "…" in moved.reason
+    change = update(field("config.retention.ms", ",".join(["1:2:3"] * 500), "1"))
+    reason = find_reason(change, build_observation(retention_ms="5"))
+    assert len(reason) < 300
+    assert "…" in reason
 
 
 @pytest.mark.parametrize(
@@ -107,32 +101,36 @@ def test_values_are_compared_by_the_types_of_kafka(path: str, saw: str, live: st
     observation = Observation({A: Observed(A, "id-1", {path: live})})
     still = update(field(path, saw, None))
     assert find_remaining(still, observation) == RemainingChange(still)
-    assert find_remaining(update(field(path, None, saw)), observation) == RemainingChange(None)
-    assert find_remaining(Create(A, {path: saw}), observation) == RemainingChange(None)
+    assert find_remaining(update(field(path, None, saw)), observation) == DONE
+    assert find_remaining(Create(A, {path: saw}), observation) == DONE
 
 
-def test_unset_differs_from_empty_and_deferred_fields_are_apart() -> None:
-    # Unset is not empty and not the default.
+def test_unset_differs_from_empty_and_from_the_default() -> None:
     unset = update(field("config.cleanup.policy", "compact", None))
     assert find_remaining(unset, build_observation(cleanup_policy="compact")) == RemainingChange(unset)
-    assert find_remaining(unset, build_observation()) == RemainingChange(None)
-    assert isinstance(find_remaining(unset, build_observation(cleanup_policy="")), Superseded)
-    assert isinstance(find_remaining(unset, build_observation(cleanup_policy="delete")), Superseded)
-    # Deferred fields are kept apart until they are as wanted.
-    later = field("config.min.insync.replicas", "1", "2", "waits")
-    change = update(PARTITIONS, later)
-    assert find_remaining(
-        change, build_observation(partitions=3, min_insync_replicas="1")
-    ) == RemainingChange(update(PARTITIONS), (later,))
-    assert find_remaining(
-        change, build_observation(partitions=6, min_insync_replicas="1")
-    ) == RemainingChange(None, (later,))
-    assert find_remaining(
-        change, build_observation(partitions=6, min_insync_replicas="2")
-    ) == RemainingChange(None)
-    assert isinstance(
-        find_remaining(change, build_observation(partitions=3, min_insync_replicas="3")), Superseded
-    )
+    assert find_remaining(unset, build_observation()) == DONE
+    for policy in ("", "delete"):
+        assert isinstance(find_remaining(unset, build_observation(cleanup_policy=policy)), Superseded)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "least", "left"),
+    [
+        (3, "1", RemainingChange(update(PARTITIONS), (LATER,))),
+        (6, "1", RemainingChange(None, (LATER,))),
+        (6, "2", DONE),
+    ],
+)
+def test_deferred_fields_are_kept_apart_until_they_are_as_wanted(
+    partitions: int, least: str, left: RemainingChange
+) -> None:
+    live = build_observation(partitions=partitions, min_insync_replicas=least)
+    assert find_remaining(update(PARTITIONS, LATER), live) == left
+
+
+def test_deferred_field_that_moved_holds_back_the_update() -> None:
+    live = build_observation(partitions=3, min_insync_replicas="3")
+    assert isinstance(find_remaining(update(PARTITIONS, LATER), live), Superseded)
 
 
 def test_what_the_resource_is_by_now_stands_against_it_with_a_way_out(memory: MemoryCluster) -> None:
@@ -154,31 +152,26 @@ def test_what_is_gone_or_was_recreated_is_not_updated() -> None:
     assert find_remaining(update(PARTITIONS, uid=None), build_observation(partitions=3)) is REPLACED
     # A group that only had configs is gone once they are unset; a topic without any is still a topic.
     unset = field("config.retention.ms", "1000", None)
-    assert find_remaining(update(unset, uid=None), NOTHING) == RemainingChange(None)
+    assert find_remaining(update(unset, uid=None), NOTHING) == DONE
     for change in (update(unset), update(unset, RETENTION, uid=None)):
         assert find_reason(change, NOTHING) == "it was deleted since the plan"
 
 
-# --- creates and deletes ---------------------------------------------------------------------------
-
-
-def test_what_is_left_of_a_create_and_of_a_delete() -> None:
-    # A create.
+def test_what_is_left_of_a_create() -> None:
     change = Create(A, {"partitions": 3, "config.retention.ms": "1000"})
     assert find_remaining(change, NOTHING) == RemainingChange(change)
-    assert find_remaining(change, build_observation(partitions=3, retention_ms="1000")) == RemainingChange(
-        None
-    )
-    assert find_remaining(
-        change, build_observation(partitions=3, retention_ms="1000", segment_ms="9")
-    ) == RemainingChange(None)
+    assert find_remaining(change, build_observation(partitions=3, retention_ms="1000")) == DONE
+    beside = build_observation(partitions=3, retention_ms="1000", segment_ms="9")
+    assert find_remaining(change, beside) == DONE
     reason = find_reason(change, build_observation(partitions=4))
     assert "it now exists, with partitions 4 instead of 3, retention.ms unset instead of 1000" in reason
-    # A delete.
+
+
+def test_what_is_left_of_a_delete() -> None:
     delete = Delete(A, "id-1", {"partitions": 3}, SAFE)
-    assert find_remaining(delete, build_observation(partitions=3)) == RemainingChange(delete)
-    assert find_remaining(delete, build_observation(partitions=6)) == RemainingChange(delete)
-    assert find_remaining(delete, NOTHING) == RemainingChange(None)
+    for partitions in (3, 6):
+        assert find_remaining(delete, build_observation(partitions=partitions)) == RemainingChange(delete)
+    assert find_remaining(delete, NOTHING) == DONE
     assert find_remaining(delete, build_observation("id-2", partitions=3)) is REPLACED
 
 
@@ -194,8 +187,6 @@ def test_what_cannot_be_read_is_left_alone(change: Create | Update | Delete) -> 
     assert moved.hint.startswith("grant")
 
 
-# --- a law -----------------------------------------------------------------------------------------
-
 VALUES = st.none() | st.sampled_from(("1", "2", "3"))
 KEYS = ("config.retention.ms", "config.segment.ms", "config.flush.ms")
 
@@ -208,19 +199,16 @@ def states() -> st.SearchStrategy[State]:
 def test_left_and_moved_are_decided_field_by_field(
     before: State, after: State, done: set[str], other: State
 ) -> None:
-    differing = [key for key in KEYS if before[key] != after[key]]
-    change = update(*(field(key, before[key], after[key]) for key in differing))
+    differing = {key: field(key, before[key], after[key]) for key in KEYS if before[key] != after[key]}
+    change = update(*differing.values())
     live = {key: after[key] if key in done else before[key] for key in KEYS}
     found = find_remaining(change, Observation({A: Observed(A, "id-1", live)}))
-    left = [key for key in differing if key not in done]
-    assert found == RemainingChange(
-        update(*(field(key, before[key], after[key]) for key in left)) if left else None
-    )
-    foreign = [key for key in differing if other[key] not in {before[key], after[key]}]
-    for key in foreign:
-        moved = find_remaining(change, Observation({A: Observed(A, "id-1", {**live, key: other[key]})}))
-        assert isinstance(moved, Superseded)
-        assert moved.reason.count(" is now ") == 1
+    left = [item for key, item in differing.items() if key not in done]
+    assert found == RemainingChange(update(*left) if left else None)
+    for key in differing:
+        if other[key] not in {before[key], after[key]}:
+            moved = Observation({A: Observed(A, "id-1", {**live, key: other[key]})})
+            assert find_reason(change, moved).count(" is now ") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -234,4 +222,4 @@ def test_nothing_stands_against_what_is_done_even_in_a_group_in_use() -> None:
     in_use = Group("g", "consumer", "Stable", members=(Member("m"),))
     observed = Observed(ref, None, {path: "50000"}, live=in_use)
     change = Update(ref, None, (FieldChange(path, None, "50000"),))
-    assert find_remaining(change, Observation({ref: observed})) == RemainingChange(None)
+    assert find_remaining(change, Observation({ref: observed})) == DONE

@@ -11,12 +11,13 @@ from kafkaform.config.client_properties import ClientProperties
 from kafkaform.config.settings import ClusterSettings
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import ClusterError, KafkaformError, NotOffered, UsageError
-from kafkaform.core.model import Desired, Status, Update
+from kafkaform.core.model import Desired, Status
 from kafkaform.core.operations import Operation
 from kafkaform.core.partitions import Broker, TopicPartition
 from kafkaform.plan.rebalancing import Rebalance, RebalanceRequest, make_rebalance, static_topics
 from kafkaform.resources.replicas.layout import parse_assignment
 from kafkaform.resources.replicas.moves import MoveOptions
+from kafkaform.resources.values import fields_of
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.moves import laid_out, now_on
 from tests.support.plans.scenes import FakeClock, topic
@@ -42,14 +43,9 @@ def list_messages(made: Rebalance) -> list[str]:
 
 
 def places(made: Rebalance) -> dict[str, tuple[str, str]]:
-    """Return the replicas of each topic, before and after the plan."""
-    found = {}
-    for planned in made.plan.changes:
-        assert isinstance(planned.change, Update)
-        (field,) = planned.change.fields
-        assert field.path == "placement"
-        found[planned.ref.name] = str(field.before), str(field.after)
-    return found
+    fields = {planned.ref.name: fields_of(planned.change) for planned in made.plan.changes}
+    assert {field.path for changed in fields.values() for field in changed} <= {"placement"}
+    return {name: (str(field.before), str(field.after)) for name, (field,) in fields.items()}
 
 
 def test_replicas_and_leaders_are_spread(cluster: MemoryCluster) -> None:
@@ -143,8 +139,7 @@ def test_cluster_may_forbid_it_and_its_throttle_counts(cluster: MemoryCluster) -
     made = make_rebalance(RebalanceRequest(globs=("b",)), cluster, target)
     (planned,) = made.plan.changes
     assert planned.status is Status.REFUSED
-    assert isinstance(planned.change, Update)
-    (field,) = planned.change.fields
+    (field,) = fields_of(planned.change)
     assert "6 replicas are copied (600.0 B, about 6 seconds at 100 bytes/s" in field.assessment.reason
 
 

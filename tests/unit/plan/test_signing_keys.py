@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -38,8 +38,12 @@ def private_pem(
 
 
 def public_pem(key: PrivateKeyTypes = KEY) -> str:
-    made = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return made.decode()
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def public(key: Ed25519PrivateKey | None) -> Ed25519PublicKey:
+    assert key is not None
+    return key.public_key()
 
 
 ENCRYPTED = private_pem(encryption=BestAvailableEncryption(b"open sesame"))
@@ -64,48 +68,39 @@ def describe_error(error: KafkaformError) -> str:
     return text
 
 
-# --- private keys ----------------------------------------------------------------------------------
-
-
 def test_keys_created_by_openssl(tmp_path: Path) -> None:
-    def openssl(*arguments: str) -> bytes:
-        return subprocess.run(["openssl", *arguments], cwd=tmp_path, capture_output=True, check=True).stdout
-
-    openssl("genpkey", "-algorithm", "ed25519", "-out", "sign.pem")
-    openssl("pkey", "-in", "sign.pem", "-pubout", "-out", "verify.pem")
-    openssl("pkey", "-in", "sign.pem", "-aes256", "-passout", "pass:open sesame", "-out", "locked.pem")
-    for name in ("sign.pem", "locked.pem"):
-        (tmp_path / name).chmod(0o600)
+    script = """
+        openssl genpkey -algorithm ed25519 -out sign.pem
+        openssl pkey -in sign.pem -pubout -out verify.pem
+        openssl pkey -in sign.pem -aes256 -passout 'pass:open sesame' -out locked.pem
+        chmod 600 *.pem
+        openssl pkey -pubin -in verify.pem -outform DER | openssl dgst -sha256 -r
+    """
+    done = subprocess.run(["bash", "-euc", script], cwd=tmp_path, capture_output=True, check=True, text=True)
     key = read_private_key(tmp_path / "sign.pem", {})
     locked = read_private_key(tmp_path / "locked.pem", {PASSPHRASE_VARIABLE: "open sesame"})
     (known,) = read_public_keys(tmp_path / "verify.pem")
-    assert key is not None
-    assert locked is not None
-    assert key.public_key() == known == locked.public_key()
-    digest = subprocess.run(
-        "openssl pkey -pubin -in verify.pem -outform DER | openssl dgst -sha256 -r",
-        shell=True, cwd=tmp_path, capture_output=True, check=True, text=True,
-    ).stdout  # fmt: skip
-    assert fingerprint(known) == f"sha256:{digest.split()[0]}"
+    assert public(key) == known == public(locked)
+    assert fingerprint(known) == f"sha256:{done.stdout.split()[0]}"
 
 
-def test_keys_come_from_a_file_or_a_variable_and_a_passphrase_is_optional() -> None:
-    assert read_private_key(None, {}) is None
-    assert read_private_key(None, {KEY_VARIABLE: ""}) is None  # a secret that a workflow does not have
-    # A key in a variable.
-    read = read_private_key(None, {KEY_VARIABLE: private_pem()})
-    assert read is not None
-    assert read.public_key() == KEY.public_key()
-    locked = read_private_key(None, {KEY_VARIABLE: ENCRYPTED, PASSPHRASE_VARIABLE: "open sesame"})
-    assert locked is not None
-    assert locked.public_key() == KEY.public_key()
-    assert read_private_key(None, {KEY_VARIABLE: private_pem(), PASSPHRASE_VARIABLE: "x"}) is not None
+@pytest.mark.parametrize("environ", [{}, {KEY_VARIABLE: ""}])
+def test_missing_key_is_none(environ: dict[str, str]) -> None:
+    """Nor is a secret that a workflow does not have."""
+    assert read_private_key(None, environ) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "passphrase"), [(private_pem(), None), (private_pem(), "x"), (ENCRYPTED, "open sesame")]
+)
+def test_key_of_a_variable_may_have_a_passphrase(text: str, passphrase: str | None) -> None:
+    locked = {PASSPHRASE_VARIABLE: passphrase} if passphrase else {}
+    assert public(read_private_key(None, {KEY_VARIABLE: text, **locked})) == KEY.public_key()
 
 
 def test_file_comes_before_the_variable(tmp_path: Path) -> None:
-    read = read_private_key(write_key_file(tmp_path, private_pem()), {KEY_VARIABLE: "something else"})
-    assert read is not None
-    assert read.public_key() == KEY.public_key()
+    file = write_key_file(tmp_path, private_pem())
+    assert public(read_private_key(file, {KEY_VARIABLE: "something else"})) == KEY.public_key()
 
 
 @pytest.mark.parametrize(
@@ -165,9 +160,6 @@ def test_file_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(KafkaformError, match="is not in PEM") as error:
             read(write_key_file(tmp_path, b"\x30\x2e\x02\x01\x00\xff"))
         assert "-inform DER" in describe_error(error.value)
-
-
-# --- public keys -----------------------------------------------------------------------------------
 
 
 def test_several_public_keys_with_words_between_them(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -62,49 +63,46 @@ def list_origins(plan: Plan) -> dict[str, tuple[ChangeOrigin | None, tuple[str, 
     return {change.ref.name: (change.origin, change.earlier) for change in plan.changes}
 
 
+def attribute_origins(
+    memory: MemoryCluster, earlier: list[Desired], now: list[Desired]
+) -> dict[str, tuple[ChangeOrigin | None, tuple[str, ...]]]:
+    return list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
+
+
 def test_each_change_has_its_origin(memory: MemoryCluster) -> None:
     for name in ("drifted", "edited", "both", "doomed", "doomed-before"):
         create_topic(memory, name, retention_ms=DAY)
+    kept = [declare_topic("drifted", retention_ms=WEEK), absent("doomed-before"), declare_topic("missing")]
     earlier = [
-        declare_topic("drifted", retention_ms=WEEK),
+        *kept,
         declare_topic("edited", retention_ms=DAY),
         declare_topic("both", retention_ms=WEEK),
         declare_topic("doomed", retention_ms=DAY),
-        absent("doomed-before"),
-        declare_topic("missing"),
         declare_topic("missing-and-edited", 3),
     ]
     now = [
-        declare_topic("drifted", retention_ms=WEEK),
+        *kept,
         declare_topic("edited", retention_ms=WEEK),
         declare_topic("both", 6, retention_ms=WEEK),
         absent("doomed"),
-        absent("doomed-before"),
-        declare_topic("missing"),
         declare_topic("missing-and-edited", 6),
         declare_topic("new"),
     ]
-    assert list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
-        "drifted": (ChangeOrigin.DRIFT, ()),
-        "edited": (ChangeOrigin.BRANCH, ()),
+    assert attribute_origins(memory, earlier, now) == {
+        **dict.fromkeys(("drifted", "doomed-before", "missing"), (ChangeOrigin.DRIFT, ())),
+        **dict.fromkeys(("edited", "doomed", "new"), (ChangeOrigin.BRANCH, ())),
         "both": (ChangeOrigin.MIXED, ("config.retention.ms",)),
-        "doomed": (ChangeOrigin.BRANCH, ()),
-        "doomed-before": (ChangeOrigin.DRIFT, ()),
-        "missing": (ChangeOrigin.DRIFT, ()),
         "missing-and-edited": (ChangeOrigin.MIXED, ("replicationFactor",)),
-        "new": (ChangeOrigin.BRANCH, ()),
     }
 
 
 def test_moves_of_replicas_have_the_origin_of_their_cause(memory: MemoryCluster) -> None:
     for name in ("drifted", "edited"):
         create_topic(memory, name, 2, 1, retention_ms=DAY)
-    earlier = [
-        declare_topic("drifted", 2, 3, retention_ms=DAY),
-        declare_topic("edited", 2, 1, retention_ms=WEEK),
-    ]
-    now = [declare_topic("drifted", 2, 3, retention_ms=DAY), declare_topic("edited", 2, 3, retention_ms=WEEK)]
-    assert list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)) == {
+    drifted = declare_topic("drifted", 2, 3, retention_ms=DAY)
+    earlier = [drifted, declare_topic("edited", 2, 1, retention_ms=WEEK)]
+    now = [drifted, declare_topic("edited", 2, 3, retention_ms=WEEK)]
+    assert attribute_origins(memory, earlier, now) == {
         "drifted": (ChangeOrigin.DRIFT, ()),
         "edited": (ChangeOrigin.MIXED, ("config.retention.ms",)),
     }
@@ -113,44 +111,37 @@ def test_moves_of_replicas_have_the_origin_of_their_cause(memory: MemoryCluster)
 def test_config_that_a_manifest_gives_up_is_the_branchs_where_it_is_reset_only_now(
     memory: MemoryCluster,
 ) -> None:
-    create_topic(memory, "given-up", retention_ms=DAY)
-    create_topic(memory, "stray", retention_ms=DAY)
-    reset = Undeclared.RESET
-    earlier = [declare_topic("given-up", retention_ms=DAY), declare_topic("stray", undeclared=reset)]
-    now = [declare_topic("given-up", undeclared=reset), declare_topic("stray", undeclared=reset)]
-    found = list_origins(attribute_changes(plan_for(memory, *now), earlier, now, UNREAD))
+    for name in ("given-up", "stray"):
+        create_topic(memory, name, retention_ms=DAY)
+    now = [declare_topic(name, undeclared=Undeclared.RESET) for name in ("given-up", "stray")]
+    found = attribute_origins(memory, [declare_topic("given-up", retention_ms=DAY), now[1]], now)
     assert found == {"given-up": (ChangeOrigin.BRANCH, ()), "stray": (ChangeOrigin.DRIFT, ())}
 
 
 def test_removed_manifest_is_noted(memory: MemoryCluster) -> None:
-    create_topic(memory, "a")
-    create_topic(memory, "b")
-    plan = attribute_changes(
-        plan_for(memory, declare_topic("a")),
-        [declare_topic("a"), declare_topic("b")],
-        [declare_topic("a")],
-        UNREAD,
-    )
+    a, b = declare_topic("a"), declare_topic("b")
+    for name in ("a", "b"):
+        create_topic(memory, name)
+    plan = attribute_changes(plan_for(memory, a), [a, b], [a], UNREAD)
     notes = [note for note in plan.diagnostics if note.code == "KF424"]
     assert [note.message.split()[0] for note in notes] == ["Topic/b"]
 
 
 @given(SETS, SETS)
-def test_without_edits_all_is_drift(live: list[object], declared_: list[object]) -> None:
-    memory = _living(live)
-    plan = plan_for(memory, *declared_)  # type: ignore[arg-type]
-    changes = attribute_changes(plan, declared_, declared_, UNREAD)  # type: ignore[arg-type]
-    assert all(change.origin is ChangeOrigin.DRIFT for change in changes.changes)
-    assert [change.change for change in changes.changes] == [change.change for change in plan.changes]
+def test_without_edits_all_is_drift(live: list[Desired], declared: list[Desired]) -> None:
+    plan = plan_for(_living(live), *declared)
+    changes = attribute_changes(plan, declared, declared, UNREAD).changes
+    assert all(change.origin is ChangeOrigin.DRIFT for change in changes)
+    assert [change.change for change in changes] == [change.change for change in plan.changes]
 
 
 @given(SETS, SETS)
 def test_on_a_cluster_as_it_was_declared_all_is_the_branchs(
-    before: list[object], declared_: list[object]
+    before: list[Desired], declared: list[Desired]
 ) -> None:
-    memory = _living(before)
-    changes = attribute_changes(plan_for(memory, *declared_), before, declared_, UNREAD)  # type: ignore[arg-type]
-    assert all(change.origin is ChangeOrigin.BRANCH for change in changes.changes)
+    plan = plan_for(_living(before), *declared)
+    changes = attribute_changes(plan, before, declared, UNREAD).changes
+    assert all(change.origin is ChangeOrigin.BRANCH for change in changes)
 
 
 def merge(
@@ -160,32 +151,19 @@ def merge(
     return {item.ref.name: item.state for item in desired}, taken, conflicts
 
 
-def test_both_sides_are_merged_and_the_branch_wins() -> None:
-    # What only one side changed is taken from it.
+def test_both_sides_are_merged() -> None:
     before = [declare_topic("a", 3, retention_ms=DAY), declare_topic("b"), declare_topic("c"), absent("d")]
-    since = [
-        declare_topic("a", 3, retention_ms=WEEK),
-        declare_topic("b", 6),
-        declare_topic("new"),
-        declare_topic("d"),
-    ]
-    mine = [
-        declare_topic("a", 6, retention_ms=DAY),
-        declare_topic("b"),
-        declare_topic("mine"),
-        absent("d"),
-        declare_topic("c"),
-    ]
+    since = [declare_topic("a", 3, retention_ms=WEEK), declare_topic("b", 6)]
+    since += map(declare_topic, ("new", "d"))
+    mine = [declare_topic("a", 6, retention_ms=DAY), *map(declare_topic, ("b", "mine", "c")), absent("d")]
     states, taken, conflicts = merge(before, since, mine)
-    expected = [
-        declare_topic("a", 6, retention_ms=WEEK),
-        declare_topic("b", 6),
-        declare_topic("new"),
-        declare_topic("mine"),
-    ]
-    assert states == {item.ref.name: item.state for item in [*expected, declare_topic("d")]}
+    expected = [declare_topic("a", 6, retention_ms=WEEK), declare_topic("b", 6)]
+    expected += map(declare_topic, ("new", "mine", "d"))
+    assert states == {item.ref.name: item.state for item in expected}
     assert (taken, conflicts) == (["Topic/a", "Topic/b", "Topic/c", "Topic/d", "Topic/new"], [])
-    # Where both sides changed a field the branch is kept and named.
+
+
+def test_branch_wins_where_both_sides_changed_a_field() -> None:
     before = [declare_topic("a", 3), declare_topic("gone"), declare_topic("kept")]
     since = [declare_topic("a", 6), declare_topic("gone", 6), declare_topic("kept", 6)]
     states, taken, conflicts = merge(before, since, [declare_topic("a", 9), absent("gone")])
@@ -196,18 +174,17 @@ def test_both_sides_are_merged_and_the_branch_wins() -> None:
 @given(SETS, SETS)
 def test_merging_nothing_changes_nothing(before: list[Desired], mine: list[Desired]) -> None:
     desired = {item.ref: item for item in mine}
-    assert {d.ref: d for d in merge_declarations(before, before, mine)[0]} == desired
-    assert {d.ref: d for d in merge_declarations(before, mine, before)[0]} == desired
-    assert {d.ref: d for d in merge_declarations(before, mine, mine)[0]} == desired
+    for since, branch in ((before, mine), (mine, before), (mine, mine)):
+        assert {d.ref: d for d in merge_declarations(before, since, branch)[0]} == desired
 
 
-def _living(wanted: list[object]) -> MemoryCluster:
+def _living(wanted: list[Desired]) -> MemoryCluster:
     memory = MemoryCluster()
     for item in wanted:
-        state = item.state  # type: ignore[attr-defined]
-        if state is not None:
-            configs = {"retention_ms": value} if (value := state.get("config.retention.ms")) else {}
-            create_topic(memory, item.ref.name, state["partitions"], **configs)  # type: ignore[attr-defined]
+        if item.state is not None:
+            retention = item.state.get("config.retention.ms")
+            configs: Any = {"retention_ms": retention} if retention else {}
+            create_topic(memory, item.ref.name, cast("int", item.state["partitions"]), **configs)
     return memory
 
 
@@ -216,26 +193,17 @@ def test_resource_that_moves_between_teams_is_named(memory: MemoryCluster) -> No
         desired = declare_topic(name)
         return replace(desired, intent=replace(desired.intent, labels=labels))
 
-    create_topic(memory, "handed-over")
-    create_topic(memory, "same")
-    earlier = [
-        build_owned("handed-over", team="checkout"),
-        build_owned("same", team="a"),
-        build_owned("adopted"),
-    ]
-    now = [
-        build_owned("handed-over", team="payments"),
-        build_owned("same", owner="a"),
-        build_owned("adopted", team="b"),
-    ]
+    for name in ("handed-over", "same"):
+        create_topic(memory, name)
+    earlier = [build_owned("handed-over", team="checkout"), build_owned("same", team="a")]
+    now = [build_owned("handed-over", team="payments"), build_owned("same", owner="a")]
+    earlier, now = [*earlier, build_owned("adopted")], [*now, build_owned("adopted", team="b")]
     plan = attribute_changes(plan_for(memory, *now), earlier, now, UNREAD)
-    found = [found for found in plan.diagnostics if found.code == "KF440"]
-    assert [note.message.split()[0] for note in found] == ["Topic/handed-over"]
-    assert "from team checkout to payments" in found[0].message
-    assert found[0].ref is None  # which every report of a plan shows
+    (note,) = [found for found in plan.diagnostics if found.code == "KF440"]
+    assert note.message.startswith("Topic/handed-over ")
+    assert "from team checkout to payments" in note.message
+    assert note.ref is None  # which every report of a plan shows
 
-
-# --- what was changed before the branch ---------------------------------------------------------------
 
 CHECKOUT = ResourceRef("User", "checkout")
 SHA_512 = "scram.SCRAM-SHA-512"
@@ -279,21 +247,17 @@ def test_change_by_consent_is_the_branchs(memory: MemoryCluster, monkeypatch: py
     memory.execute([SetCredentials(CHECKOUT, user("OLD").state or {})])
     monkeypatch.delenv("OLD")
     consented = user("OLD", password_change="TICKET-1")
-    assert list_origins(attribute(memory, user("OLD"), consented)) == {"checkout": (ChangeOrigin.BRANCH, ())}
-    assert list_origins(attribute(memory, consented, consented)) == {"checkout": (ChangeOrigin.DRIFT, ())}
+    for before, origin in ((user("OLD"), ChangeOrigin.BRANCH), (consented, ChangeOrigin.DRIFT)):
+        assert attribute_origins(memory, [before], [consented]) == {"checkout": (origin, ())}
 
 
 def test_undeclared_value_may_never_have_been_applied(memory: MemoryCluster) -> None:
     create_topic(memory, "a", retention_ms=DAY)
-    plan = attribute(
-        memory, declare_topic("a", retention_ms=WEEK), declare_topic("a", retention_ms=str(2 * int(WEEK)))
-    )
-    (note,) = find_notes(plan)
+    before, now = (declare_topic("a", retention_ms=str(weeks * int(WEEK))) for weeks in (1, 2))
+    (note,) = find_notes(attribute(memory, before, now))
     assert "retention.ms is 1d on the cluster, and 7d was declared before" in note
     assert note.endswith("sets 14d")
 
-
-# --- what a branch drops ---------------------------------------------------------------------------
 
 ORDERS = "allow Read on topic orders.v1"
 MEMBER = Member("m-1", "client", "/10.0.0.1", None, frozenset({("orders.v1", 0)}))
@@ -308,7 +272,6 @@ BILLING = Desired(group_ref("billing"), {}, Intent(spec={"topics": ["orders.v1"]
 
 
 def declare_subject(name: str, *references: str) -> Desired:
-    """Declare a subject whose schema refers to others."""
     schema = RegisteredSchema(
         '"string"', references=tuple(SchemaReference(each, each) for each in references)
     )

@@ -35,30 +35,27 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     return Work(tmp_path)
 
 
+def export(work: Work, *paths: Path, commit: str = "HEAD") -> dict[str, bytes]:
+    out = work.folder / ".out"
+    work.repository.export(commit, paths or TOPICS, out)
+    return read_files(out)
+
+
 def read_files(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-
-
-# --- commits ---------------------------------------------------------------------------------------
 
 
 def test_repository_is_found_from_a_folder_in_it(work: Work) -> None:
     first = work.commit(**{"topics/deep/a.yaml": "a"})
     found = Repository.find(work.folder / "topics" / "deep")
-    assert found == work.repository
-    assert found.root == work.folder.resolve()
-    assert found.read_head() == first
+    assert (found, found.root, found.read_head()) == (work.repository, work.folder.resolve(), first)
 
 
 def test_names_of_commits(work: Work) -> None:
     first = work.commit()
     work.git("tag", "-a", "v1", "-m", "a tag that is an object of its own")
-    second = work.commit()
-    repository = work.repository
-    assert repository.resolve("main") == second
-    assert repository.resolve("HEAD~1") == first
-    assert repository.resolve("v1") == first
-    assert repository.resolve(first[:10]) == first
+    names = {"main": work.commit(), "HEAD~1": first, "v1": first, first[:10]: first}
+    assert {name: work.repository.resolve(name) for name in names} == names
 
 
 @pytest.mark.parametrize(
@@ -148,10 +145,7 @@ def test_shallow_clone_has_no_merge_base(work: Work, tmp_path_factory: Temporary
     assert "fetch-depth: 0" in str(caught.value.hint)
 
 
-# --- files of another commit -----------------------------------------------------------------------
-
-
-def test_export_writes_the_files_as_they_were(work: Work, tmp_path_factory: Temporary) -> None:
+def test_export_writes_the_files_as_they_were(work: Work) -> None:
     then = {
         "topics/a.yaml": b"a: 1\r\n",
         "topics/deep/b.yml": b"\xff\x00 not text \n",
@@ -159,45 +153,32 @@ def test_export_writes_the_files_as_they_were(work: Work, tmp_path_factory: Temp
         "topics/sp ace\t\xe4.yaml": b"odd name",
         "kafkaform.yaml": b"config",
     }
-    remaining = {
-        "topics/kafkaform.yaml": b"n",
-        "topics/.hidden.yaml": b"n",
-        "topics/readme.md": b"n",
-        "x.yaml": b"n",
-    }
-    for path, content in {**then, **remaining}.items():
+    others = ("topics/kafkaform.yaml", "topics/.hidden.yaml", "topics/readme.md", "x.yaml")
+    for path, content in {**then, **dict.fromkeys(others, b"n")}.items():
         work.write(path, content)
     commit = work.commit()
     work.git("rm", "-rqf", "topics")
     work.commit(**{"topics/a.yaml": "a: 2", "topics/new.yaml": "new"})
-    into = tmp_path_factory.mktemp("into")
-    work.repository.export(commit, [*TOPICS, CONFIG], into)
-    assert read_files(into) == then
+    assert export(work, *TOPICS, CONFIG, commit=commit) == then
     assert read_files(work.folder / "topics") == {"a.yaml": b"a: 2", "new.yaml": b"new"}
 
 
-def test_export_of_the_whole_repository_of_one_file_and_of_nothing(work: Work) -> None:
+@pytest.mark.parametrize(
+    ("paths", "expected"), [([""], "ab"), (["t", ""], "ab"), (["t/b.yaml"], "b"), (["missing"], ""), ([], "")]
+)
+def test_export_of_a_part(work: Work, paths: list[str], expected: str) -> None:
     work.commit(**{"a.yaml": "a", "t/b.yaml": "b"})
-    for number, (paths, expected) in enumerate(
-        [
-            ([Path()], {"a.yaml": b"a", "t/b.yaml": b"b"}),
-            ([Path("t"), Path()], {"a.yaml": b"a", "t/b.yaml": b"b"}),
-            ([Path("t/b.yaml")], {"t/b.yaml": b"b"}),
-            ([Path("missing")], {}),
-            ([], {}),
-        ]
-    ):
-        work.repository.export("HEAD", paths, work.folder / ".out" / str(number))
-        assert read_files(work.folder / ".out" / str(number)) == expected
+    work.repository.export("HEAD", [*map(Path, paths)], work.folder / ".out")
+    files = {"a": ("a.yaml", b"a"), "b": ("t/b.yaml", b"b")}
+    assert read_files(work.folder / ".out") == dict(files[name] for name in expected)
 
 
 def test_paths_are_taken_from_the_current_folder(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     work.commit(**{"team/topics/a.yaml": "a", "topics/b.yaml": "b"})
     monkeypatch.chdir("team")
-    repository = work.repository
-    assert repository.relative_path(Path("topics/a.yaml")) == PurePosixPath("team/topics/a.yaml")
-    repository.export("HEAD", TOPICS, work.folder / ".out")
-    assert read_files(work.folder / ".out") == {"team/topics/a.yaml": b"a"}
+    path = work.repository.relative_path(Path("topics/a.yaml"))
+    assert path == PurePosixPath("team/topics/a.yaml")
+    assert export(work) == {"team/topics/a.yaml": b"a"}
 
 
 def test_path_outside_is_refused(work: Work) -> None:
@@ -208,33 +189,29 @@ def test_path_outside_is_refused(work: Work) -> None:
 
 def test_path_is_a_path_and_no_pattern(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a", ":(glob)**/a.yaml": "odd", "t*/c.yaml": "c"})
-    work.repository.export("HEAD", [Path(":(glob)**"), Path("t*")], work.folder / ".out")
-    assert read_files(work.folder / ".out") == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
+    assert export(work, Path(":(glob)**"), Path("t*")) == {":(glob)**/a.yaml": b"odd", "t*/c.yaml": b"c"}
 
 
 def test_no_program_of_a_branch_is_run(work: Work) -> None:
     """Attributes come with a branch; the filters that they name may be configured here (as LFS is)."""
-    marker = work.folder / "ran"
+    marker, program = work.folder / "ran", work.folder / "evil"
     work.write("evil", f'#!/bin/sh\necho "$0 $*" >> {marker}\ncat\n')
-    (work.folder / "evil").chmod(0o755)
-    evil = str(work.folder / "evil")
+    program.chmod(0o755)
     work.write(".gitattributes", "* filter=evil diff=evil merge=evil text eol=crlf ident export-subst\n")
     first = work.commit(**{"topics/a.yaml": "a: $Id$ $Format:%H$\n"})
     work.commit(**{"topics/a.yaml": "b\n"})
     for key in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "diff.evil.textconv"):
-        work.git("config", key, evil)
+        work.git("config", key, str(program))
     for key in ("diff.evil.command", "core.fsmonitor", "core.pager", "diff.external", "core.sshCommand"):
-        work.git("config", key, evil)
+        work.git("config", key, str(program))
     for hook in (work.folder / ".git" / "hooks").glob("*.sample"):
-        hook.with_suffix("").write_text(f"#!{evil}\n")
+        hook.with_suffix("").write_text(f"#!{program}\n")
         hook.with_suffix("").chmod(0o755)
     work.write("topics/a.yaml", "c\n")
-    repository = work.repository
-    repository.export(first, TOPICS, work.folder / ".out")
-    assert repository.find_changes(first, TOPICS) == ["topics/a.yaml"]
-    assert repository.describe(TOPICS).endswith("-dirty")
-    repository.find_merge_base(first)
-    assert (work.folder / ".out/topics/a.yaml").read_bytes() == b"a: $Id$ $Format:%H$\n"
+    assert export(work, commit=first) == {"topics/a.yaml": b"a: $Id$ $Format:%H$\n"}
+    assert work.repository.find_changes(first, TOPICS) == ["topics/a.yaml"]
+    assert work.repository.describe(TOPICS).endswith("-dirty")
+    work.repository.find_merge_base(first)
     assert not marker.exists()
     work.git("status")
     assert marker.exists(), "this test would see nothing"
@@ -245,19 +222,17 @@ def test_replaced_object_is_not_taken_for_the_real_one(work: Work) -> None:
     real = work.git("rev-parse", "HEAD:topics/a.yaml")
     work.write(".other", "forged")
     work.git("replace", real, work.git("hash-object", "-w", ".other"))
-    work.repository.export("HEAD", TOPICS, work.folder / ".out")
-    assert read_files(work.folder / ".out") == {"topics/a.yaml": b"real"}
+    assert export(work) == {"topics/a.yaml": b"real"}
 
 
 def test_links_lead_to_files_of_the_same_commit_or_nowhere(work: Work) -> None:
     work.commit(**{"shared/a.yaml": "then"})
     (work.folder / "topics").mkdir()
-    (work.folder / "topics" / "a.yaml").symlink_to("../shared/a.yaml")
-    (work.folder / "topics" / "README").symlink_to("../shared/a.yaml")
+    for name in ("a.yaml", "README"):
+        (work.folder / "topics" / name).symlink_to("../shared/a.yaml")
     commit = work.commit()
     work.commit(**{"shared/a.yaml": "now"})
-    work.repository.export(commit, TOPICS, work.folder / ".out")
-    assert read_files(work.folder / ".out") == {"topics/a.yaml": b"then"}
+    assert export(work, commit=commit) == {"topics/a.yaml": b"then"}
     assert not (work.folder / ".out/topics/a.yaml").is_symlink()
     assert work.repository.find_changes(commit, TOPICS) == ["topics/a.yaml"]
     assert not work.repository.is_dirty(TOPICS)
@@ -272,7 +247,7 @@ def test_link_that_leads_away_is_refused(work: Work, target: str) -> None:
     (work.folder / "topics" / "a.yaml").symlink_to(target)
     work.commit()
     with pytest.raises(RepositoryError, match=r"topics/a.yaml at commit [0-9a-f]{12} is a symbolic link"):
-        work.repository.export("HEAD", TOPICS, work.folder / ".out")
+        export(work)
     assert not (work.folder / ".out").exists()
     with pytest.raises(RepositoryError):
         work.repository.find_changes("HEAD", TOPICS)
@@ -284,7 +259,7 @@ def test_submodule_is_refused(work: Work, tmp_path_factory: Temporary) -> None:
     work.git("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(second.folder), "topics/sub")
     work.commit()
     with pytest.raises(RepositoryError, match=r"topics/sub at commit .* is a submodule"):
-        work.repository.export("HEAD", TOPICS, work.folder / ".out")
+        export(work)
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "/", "../..", ".git"])
@@ -301,7 +276,7 @@ def test_forged_name_leads_nowhere(work: Work, name: str) -> None:
 def test_link_with_a_line_break_in_its_name(work: Work) -> None:
     commit = commit_forged(work, b"40000 topics", b"120000 new\nline.yaml")
     with pytest.raises(RepositoryError, match="line break"):
-        work.repository.export(commit, TOPICS, work.folder / ".out")
+        export(work, commit=commit)
 
 
 def commit_forged(work: Work, *entries: bytes) -> str:
@@ -317,7 +292,7 @@ def test_file_that_cannot_be_written(work: Work) -> None:
     work.commit(**{"topics/a.yaml": "a"})
     work.write(".out/topics", "in the way")
     with pytest.raises(RepositoryError, match=r"topics/a\.yaml cannot be written: File exists"):
-        work.repository.export("HEAD", TOPICS, work.folder / ".out")
+        export(work)
 
 
 def test_object_that_is_missing(work: Work) -> None:
@@ -325,16 +300,12 @@ def test_object_that_is_missing(work: Work) -> None:
     blob = work.git("rev-parse", "HEAD:topics/a.yaml")
     (work.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(RepositoryError, match=f"lacks the object {blob}"):
-        work.repository.export("HEAD", TOPICS, work.folder / ".out")
-
-
-# --- what changed ----------------------------------------------------------------------------------
+        export(work)
 
 
 def test_changes_since_a_commit_are_of_files_that_count(work: Work) -> None:
-    since = work.commit(
-        **{"topics/same.yaml": "s", "topics/edited.yaml": "e", "topics/gone.yaml": "g", "other/x.yaml": "x"}
-    )
+    names = ("topics/same.yaml", "topics/edited.yaml", "topics/gone.yaml", "other/x.yaml")
+    since = work.commit(**dict.fromkeys(names, "before"))
     (work.folder / "topics/gone.yaml").unlink()
     work.commit(**{"topics/edited.yaml": "edited", "topics/committed.yml": "c", "other/x.yaml": "y"})
     work.write(".gitignore", "ignored.yaml\n")
@@ -342,13 +313,8 @@ def test_changes_since_a_commit_are_of_files_that_count(work: Work) -> None:
     work.write("topics/ignored.yaml", "read all the same")
     for nothing in ("topics/readme.md", "topics/.a.yaml.swp", "topics/.git.yaml", "topics/kafkaform.yaml"):
         work.write(nothing, "of no account")
-    assert work.repository.find_changes(since, TOPICS) == [
-        "topics/committed.yml",
-        "topics/deep/untracked.yaml",
-        "topics/edited.yaml",
-        "topics/gone.yaml",
-        "topics/ignored.yaml",
-    ]
+    changed = ("committed.yml", "deep/untracked.yaml", "edited.yaml", "gone.yaml", "ignored.yaml")
+    assert work.repository.find_changes(since, TOPICS) == [f"topics/{name}" for name in changed]
     assert work.repository.find_changes(since, [CONFIG]) == []
     work.write("kafkaform.yaml", "c")
     assert work.repository.find_changes(since, [CONFIG]) == ["kafkaform.yaml"]
@@ -394,13 +360,10 @@ def test_repository_of_sha_256(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert work.repository.is_dirty(TOPICS)
 
 
-@given(
-    st.dictionaries(
-        st.from_regex(r"[a-z]{1,2}(/[a-z.]{1,2})?\.(yaml|yml|md)", fullmatch=True),
-        st.binary(max_size=20),
-        max_size=6,
-    )
-)
+NAMES = st.from_regex(r"[a-z]{1,2}(/[a-z.]{1,2})?\.(yaml|yml|md)", fullmatch=True)
+
+
+@given(st.dictionaries(NAMES, st.binary(max_size=20), max_size=6))
 @settings(examples(0.4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_exported_files_are_unchanged(tmp_path_factory: Temporary, files: dict[str, bytes]) -> None:
     """A law: in a fresh repository of exactly what was exported, nothing differs from the commit."""
@@ -413,9 +376,8 @@ def test_exported_files_are_unchanged(tmp_path_factory: Temporary, files: dict[s
     repository, into = work.repository, tmp_path_factory.mktemp("into")
     assert repository.find_changes(commit, [folder / "topics"]) == []
     repository.export(commit, [folder / "topics"], into)
-    expected = {
+    assert read_files(into) == {
         path: content
         for path, content in read_files(folder).items()
         if path.startswith("topics/") and path.endswith(("yaml", "yml")) and "/." not in path
     }
-    assert read_files(into) == expected

@@ -105,6 +105,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
     "status": {
         "text": Renderer("kafkaform.report.status:render_status", "globs", "width"),
         "json": Renderer("kafkaform.report.status:status_to_json"),
+        "markdown": Renderer("kafkaform.report.status:status_to_markdown", "globs", "limit"),
     },
     "history": {
         "text": Renderer("kafkaform.report.history:render_history", "earlier", "verbose", "width"),

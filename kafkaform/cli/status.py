@@ -21,6 +21,7 @@ from kafkaform.cli.options import (
     SectionedCommand,
     clusters_option,
     option_group,
+    parse_milliseconds,
     where_options,
 )
 from kafkaform.cli.output import format_option, print_text, show
@@ -34,6 +35,7 @@ from kafkaform.inspect.resource_status import (
     Order,
     Selection,
     add_arrivals,
+    add_usage,
     check_visible,
     list_shown_kinds,
     read_status,
@@ -161,6 +163,7 @@ class StatusOptions(Value):
         kind: Only resources of this kind.
         order: The field to sort by.
         lagging: Only groups with lag.
+        stale_ms: The period, in milliseconds, in which unused topics were not used; None for all topics.
         clusters: The selected clusters; empty for one. Each is shown.
         everything: Whether ignored resources are shown, too.
         output_format: The format of the report.
@@ -170,6 +173,7 @@ class StatusOptions(Value):
     kind: str | None
     order: str | None
     lagging: bool
+    stale_ms: int | None
     clusters: tuple[str, ...]
     everything: bool
     output_format: str
@@ -198,6 +202,13 @@ class StatusOptions(Value):
         "[default: name]",
     ),
     click.option("--lagging", is_flag=True, help="Only groups with lag."),
+    click.option(
+        "--stale",
+        "stale_ms",
+        callback=parse_milliseconds,
+        metavar="DURATION",
+        help="Only topics without new records or without readers for this long, such as 30d, by offsets.",
+    ),
     clusters_option("Show several clusters of kafkaform.yaml."),
     click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides."),
     format_option("status", "With --watch, json prints one document per line."),
@@ -209,7 +220,9 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
     manifests, what they declare (team, expected members) is shown too.
     """
-    arrangement = _Arrangement(Order(options.order or Order.NAME), lagging=options.lagging)
+    arrangement = _Arrangement(
+        Order(options.order or Order.NAME), lagging=options.lagging, stale_ms=options.stale_ms
+    )
     kind = _KINDS[options.kind] if options.kind else None
     selected = Selection(globs, arrangement.kinds(kind, None))
     if options.clusters:
@@ -223,6 +236,8 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
             everything=options.everything,
         )
         return run_on_clusters(where, run, Fleet(options.clusters, "status", options.output_format))
+    if options.pause_s is not None and options.output_format == "markdown":
+        raise UsageError("--watch prints text or json", hint="leave out --format markdown")
     session = Session.start(where)
     target = session.require_cluster()
     if options.output_format == "text":
@@ -254,6 +269,7 @@ class _Arrangement(Value):
 
     order: Order
     lagging: bool
+    stale_ms: int | None
 
     def kinds(self, chosen: str | None, desired: Sequence[Desired] | None) -> tuple[str, ...]:
         """Return the kinds to show: the chosen ones that support the order, and have lag if that is required.
@@ -267,6 +283,8 @@ class _Arrangement(Value):
         """
         kinds = (chosen,) if chosen else list_shown_kinds(desired)
         needed = {"--lagging": GROUP.name} if self.lagging else {}
+        if self.stale_ms is not None:
+            needed["--stale"] = TOPIC.name
         if self.order is not Order.NAME:
             kind = GROUP.name if self.order is Order.LAG else TOPIC.name
             needed[f"--sort {self.order}"] = kind
@@ -280,9 +298,12 @@ class _Arrangement(Value):
         return kinds
 
     def arrange(self, cluster: ClusterReader, report: StatusReport) -> StatusReport:
-        """Filter and sort the report, after reading the arrivals that the order needs."""
+        """Filter and sort the report, after reading what else is shown."""
+        now_ms = time.time_ns() // 1_000_000
         if self.order is Order.SKEW:
-            report = add_arrivals(cluster, report, time.time_ns() // 1_000_000)
+            report = add_arrivals(cluster, report, now_ms)
+        if self.stale_ms is not None:
+            report = add_usage(cluster, report, self.stale_ms, now_ms)
         return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
 
 

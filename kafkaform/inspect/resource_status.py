@@ -13,6 +13,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
+from kafkaform.inspect.usage import read_usage
 from kafkaform.resources import (
     GROUP,
     KINDS,
@@ -25,6 +26,7 @@ from kafkaform.resources import (
 )
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
+from kafkaform.resources.replicas.facts import get_replicas
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from kafkaform.cluster.protocol import ClusterReader
     from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
+    from kafkaform.inspect.usage import TopicUsage
     from kafkaform.resources.groups import Group
     from spark_validation.arrivals import TopicArrivals
 
@@ -79,6 +82,7 @@ class TopicStatus(Value):
         groups: The groups that read it, or have an offset in it.
         arrivals: The records written to its partitions; None if that was not read.
         subjects: The subjects with the schemas of its keys and values, if subjects were read.
+        usage: Its use in a period; None if that was not read.
     """
 
     name: str
@@ -89,6 +93,24 @@ class TopicStatus(Value):
     groups: tuple[str, ...] = ()
     arrivals: TopicArrivals | None = None
     subjects: tuple[Observed, ...] = ()
+    usage: TopicUsage | None = None
+
+    @property
+    def replicas(self) -> int | None:
+        """The number of replicas of all of its partitions; None if it is not known."""
+        if self.observed is None:
+            return None
+        partitions, factor = (self.observed.state.get(name) for name in ("partitions", "replicationFactor"))
+        if isinstance(partitions, int) and isinstance(factor, int):
+            return partitions * factor
+        return sum(map(len, get_replicas(self.observed).replicas)) or None
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """The bytes of all of its replicas; None if they are not known."""
+        if self.size is None or not self.replicas or not self.size.partitions:
+            return None
+        return self.size.bytes * self.replicas // self.size.partitions
 
     def config(self, name: str) -> str | None:
         """Return the value in force of a config; None if it is not known."""
@@ -165,6 +187,8 @@ class StatusReport(Value):
         missed: The globs without a match, each with the nearest existing name.
         without_lag: The number of groups that `only_lagging` left out.
         others: The resources of all other kinds.
+        reading: The reading of the groups.
+        period_ms: The period whose use of topics was read; None if it was not.
     """
 
     topics: tuple[TopicStatus, ...] = ()
@@ -175,6 +199,8 @@ class StatusReport(Value):
     missed: Mapping[str, str | None] | None = None
     without_lag: int = 0
     others: tuple[ResourceStatus, ...] = ()
+    reading: GroupReading = GroupReading({})
+    period_ms: int | None = None
 
     def sorted_by(self, order: Order) -> StatusReport:
         """Sort topics by size or skew, or groups by lag: largest first, unknown last."""
@@ -222,6 +248,20 @@ def add_arrivals(cluster: ClusterReader, report: StatusReport, now_ms: int) -> S
         return replace(report, unread=(*report.unread, f"what was written to topics: {error.message}"))
     topics = tuple(replace(topic, arrivals=arrivals.get(topic.name)) for topic in report.topics)
     return replace(report, topics=topics)
+
+
+def add_usage(cluster: ClusterReader, report: StatusReport, period_ms: int, now_ms: int) -> StatusReport:
+    """Add the use of a report's topics in the last `period_ms` milliseconds, by offsets."""
+    observed = [topic.observed for topic in report.topics if topic.observed is not None]
+    reading = read_usage(cluster, observed, report.reading, period_ms, now_ms)
+    # Sizes and the list of all groups need the same right.
+    if any(topic.size is None for topic in report.topics if topic.observed is not None):
+        reading = replace(reading, is_restricted=True)
+    topics = tuple(
+        topic if topic.observed is None else replace(topic, usage=reading.judge(topic.observed))
+        for topic in report.topics
+    )
+    return replace(report, topics=topics, period_ms=period_ms)
 
 
 def get_expected_members(intent: Intent) -> int | None:
@@ -280,11 +320,9 @@ def read_status(
         # Only groups were asked for: without them, there is nothing to report.
         if not selection.includes(TOPIC.name):
             raise
-        reading = GroupReading({})
-        unread.append(f"groups: {error.message}")
-    else:
-        if reading.unread:
-            unread.append(f"groups: {reading.unread}")
+        reading = GroupReading({}, unread=error.message)
+    if reading.unread:
+        unread.append(f"groups: {reading.unread}")
     return assemble(observation, reading, sizes, desired, selection, unread)
 
 
@@ -410,6 +448,7 @@ def assemble(
             if not any(fnmatchcase(name, glob) for name in names)
         },
         others=others,
+        reading=reading,
     )
 
 

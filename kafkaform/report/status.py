@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkaform.core.kafka_configs import readable, topic_configs
 from kafkaform.core.printable import clipped
-from kafkaform.core.units import rounded_size
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.units import format_duration, rounded_size
+from kafkaform.core.values import replace
+from kafkaform.core.wording import counted
+from kafkaform.core.wording import listed as list_names
+from kafkaform.inspect.usage import Use
 from kafkaform.report.document import (
     MAX_NAME_LENGTH,
     Column,
+    Item,
     Paragraph,
     ReportDocument,
     Role,
+    Section,
     Subsection,
     Table,
     TextSpan,
+    count_left_out,
 )
+from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from kafkaform.resources import ACCESS, KINDS
 from kafkaform.resources.access.spec import describe_rights
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.model import Observed
     from kafkaform.inspect.resource_status import GroupStatus, ResourceStatus, StatusReport, TopicStatus
+    from kafkaform.inspect.usage import TopicUsage
     from kafkaform.report.document import Block, Row
     from kafkaform.report.page import Page
     from spark_validation.arrivals import TopicArrivals
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 _NOTHING = "-"
+_SEE = "see `kafkaform status`"
 _MISSING = TextSpan("does not exist", Role.BAD)
 _UNDECLARED = TextSpan("no", Role.WARNING)
 _MAX_CONSUMERS = 3
@@ -73,6 +83,19 @@ _GROUP_COLUMNS = (
     Column("Team", least=10, rank=3),
     Column("Declared", rank=4),
 )
+_USAGE_COLUMNS = (
+    Column("topic", least=12),
+    Column("New records"),
+    Column("Readers"),
+    Column("All replicas", right=True),
+    Column("Team", least=10, rank=1),
+    Column("Declared", rank=2),
+)
+_USE_ROLES = {Use.NONE: Role.BAD, Use.UNKNOWN: Role.WARNING}
+_NO_PROOF = (
+    "This proves no topic unused: Kafka does not see consumers that assign partitions themselves and keep "
+    "offsets elsewhere, and producers may give records any time."
+)
 _MAX_VALUES = 5
 """The values of a resource that a row lists: an entity of quotas has at most five, a principal thousands."""
 _OTHER_COLUMNS = (Column("Values", least=20), Column("Team", least=10, rank=1), Column("Declared", rank=2))
@@ -97,7 +120,19 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
         width: The width of the terminal in columns; None if the output is no terminal: then no name is
             folded, and none is left out.
     """
-    blocks: list[Block] = []
+    return render_page(_build(report, globs, width), width=width)
+
+
+def status_to_markdown(report: StatusReport, globs: Collection[str] = (), *, limit: int = LIMIT) -> str:
+    """Return the state as Markdown of at most `limit` characters, for a comment on GitHub."""
+    # As on a terminal of any width: hundreds of names in a cell would hide everything else.
+    return write_markdown(replace(_build(report, globs, 80), title="kafkaform status"), limit=limit)
+
+
+def _build(report: StatusReport, globs: Collection[str], width: int | None) -> ReportDocument:
+    blocks: list[Block | Section[Row]] = []
+    if report.period_ms is not None:
+        return _build_usage(report)
     if report.topics:
         rows = [(*_topic_row(topic, width), *_owner_cells(topic)) for topic in report.topics]
         read = {
@@ -124,9 +159,59 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     if counts := "; ".join(_list_counts(report)):
         blocks.append(Paragraph(TextSpan(counts, Role.MUTED)))
     if report.hidden:
-        hidden = f"{counted(report.hidden, 'name')} hidden by ignore patterns (--all shows them)"
-        blocks.append(Paragraph(TextSpan(hidden, Role.MUTED)))
-    return render_page(ReportDocument("", blocks, indent=0), width=width)
+        blocks.append(_count_hidden(report))
+    return ReportDocument("", blocks, indent=0)
+
+
+def _count_hidden(report: StatusReport) -> Paragraph:
+    hidden = f"{counted(report.hidden, 'name')} hidden by ignore patterns (--all shows them)"
+    return Paragraph(TextSpan(hidden, Role.MUTED))
+
+
+def _build_usage(report: StatusReport) -> ReportDocument:
+    """Return the topics that may be unused: those that are neither read nor written first, then by size."""
+    listed = sorted(
+        (topic for topic in report.topics if topic.usage is not None and not topic.usage.in_use),
+        key=lambda topic: (-_count_unused(topic), -(topic.stored_bytes or 0), topic.name),
+    )
+    rows = [(*_usage_row(topic), *_owner_cells(topic)) for topic in listed]
+    names: dict[str, list[str]] = defaultdict(list)
+    for topic in listed:
+        for reason in topic.usage.reasons if topic.usage is not None else ():
+            names[reason].append(topic.name)
+    blocks: list[Block | Section[Any]] = [
+        _tabulate(_USAGE_COLUMNS, rows),
+        Section(
+            [*names.items()],
+            lambda pair: Item(TextSpan(list_names(pair[1]), Role.CODE), pair[0], gap=": "),
+            count_left_out("reason", _SEE),
+        ),
+    ]
+    if listed:
+        blocks.append(Paragraph(TextSpan(_NO_PROOF, Role.MUTED)))
+    if report.hidden:
+        blocks.append(_count_hidden(report))
+    unused = [topic for topic in listed if _count_unused(topic) == 2]
+    size = sum(topic.stored_bytes or 0 for topic in unused)
+    summary = (
+        f"Of {counted(len(report.topics), 'topic')} in the last {format_duration(report.period_ms or 0)}: "
+        f"{len(unused):,} without new records and readers"
+        + (f" ({rounded_size(size)})" if unused else "")
+        + f", {sum(_count_unused(topic) == 1 for topic in listed):,} without one of them, "
+        f"{sum(_count_unused(topic) == 0 for topic in listed):,} unknown."
+    )
+    return ReportDocument("", blocks, summary=TextSpan(summary, Role.STRONG), indent=0)
+
+
+def _count_unused(topic: TopicStatus) -> int:
+    return 0 if topic.usage is None else (topic.usage.records, topic.usage.readers).count(Use.NONE)
+
+
+def _usage_row(topic: TopicStatus) -> Row:
+    usage, size = topic.usage, topic.stored_bytes
+    uses = () if usage is None else (usage.records, usage.readers)
+    cells = [TextSpan(use, _USE_ROLES.get(use, Role.TEXT)) for use in uses]
+    return (topic.name, *cells, _NOTHING if size is None else rounded_size(size))
 
 
 def status_to_json(report: StatusReport, *, indent: int | None = 2) -> str:
@@ -135,17 +220,23 @@ def status_to_json(report: StatusReport, *, indent: int | None = 2) -> str:
         "topics": [_topic_to_json(topic) for topic in report.topics],
         "groups": [_group_to_json(group) for group in report.groups],
         "resources": [_other_to_json(resource) for resource in report.others],
+        **({"stale_ms": report.period_ms} if report.period_ms is not None else {}),
         "unread": list(report.unread),
         "notes": list(report.notes),
     }
     return json.dumps(data, indent=indent)
 
 
-def _tabulate(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+def _tabulate(columns: Sequence[Column], rows: Sequence[Row]) -> Section[Row]:
     """Return a table; TEAM only if a team is known, DECLARED only if a resource is undeclared."""
     known = [any(row[-2] != _NOTHING for row in rows), any(row[-1] == _UNDECLARED for row in rows)]
     kept = [i for i in range(len(columns)) if i < len(columns) - 2 or known[i - len(columns)]]
-    return Table(_choose(columns, kept), [_choose(row, kept) for row in rows])
+    return Section(
+        [_choose(row, kept) for row in rows],
+        lambda row: row,
+        count_left_out("row", _SEE),
+        columns=_choose(columns, kept),
+    )
 
 
 def _choose(items: Sequence[_Item], indices: Sequence[int]) -> list[_Item]:
@@ -244,6 +335,7 @@ def _topic_to_json(topic: TopicStatus) -> dict[str, Any]:
         **({"partitions_without_size": unread} if unread else {}),
         **(_arrivals_to_json(topic.arrivals) if topic.arrivals is not None else {}),
         **({"subjects": [*map(_subject_to_json, topic.subjects)]} if topic.subjects else {}),
+        **(_usage_to_json(topic, topic.usage) if topic.usage is not None else {}),
         "groups": list(topic.groups),
     }
 
@@ -255,6 +347,11 @@ def _subject_to_json(subject: Observed) -> dict[str, Any]:
 
 def _arrivals_to_json(arrivals: TopicArrivals) -> dict[str, Any]:
     return {"arrivals": {"spread": str(arrivals.spread), "max_over_mean": arrivals.ratio}}
+
+
+def _usage_to_json(topic: TopicStatus, usage: TopicUsage) -> dict[str, Any]:
+    use = {"new_records": usage.records, "readers": usage.readers, "reasons": list(usage.reasons)}
+    return {"size_bytes_of_replicas": topic.stored_bytes, "usage": use}
 
 
 # --- groups ----------------------------------------------------------------------------------------
@@ -411,7 +508,7 @@ def _join_names(names: Sequence[str], width: int | None) -> TextSpan:
     """Join names; on a terminal only some of them and the number of further ones."""
     # A pipe gets all names, so that other programs can search them.
     few = _MAX_CONSUMERS if width is not None and len(names) > _MAX_CONSUMERS else len(names) + 1
-    shown = listed([clipped(name, MAX_NAME_LENGTH) for name in names], few - 1)
+    shown = list_names([clipped(name, MAX_NAME_LENGTH) for name in names], few - 1)
     return TextSpan(shown or _NOTHING, limit=len(shown) + 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,25 @@ def test_topics_with_their_size_retention_and_readers(project: Project, orders: 
     header, row = project.run("status", orders, "--kind", "Topic").needs(0).out.strip().split("\n")
     assert header.split() == ["TOPIC", "PARTITIONS", "RF", "RETENTION", "SIZE", "GROUPS"]
     assert row.split()[:4] == [orders, "2", "1", "2d"]
+
+
+def test_topics_without_records_and_readers_are_listed(
+    project: Project, real_cluster: KafkaCluster, orders: str
+) -> None:
+    old, empty = (
+        make_topic(real_cluster, f"{project.prefix}{name}", retention_ms="-1") for name in ("old", "empty")
+    )
+    produce(project.servers, old, {0: 3}, at_ms=time.time_ns() // 1_000_000 - 60 * 86_400_000)
+    with join_members(project.servers, f"{project.prefix}shop", orders) as (member,):
+        member.commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
+        mine = ("status", f"{project.prefix}*", "--stale", "30d")
+        topics = project.run(*mine, "--format", "json").needs(0).json["topics"]
+        assert {
+            each["name"]: (each["usage"]["new_records"], each["usage"]["readers"]) for each in topics
+        } == {old: ("none", "none"), empty: ("unknown", "none"), orders: ("yes", "yes")}
+        shown = project.run(*mine).needs(0).out
+        assert [line.split()[0] for line in shown.splitlines()[1:3]] == [old, empty]
+        assert f"| `{old}` | none | none |" in project.run(*mine, "--format", "markdown").needs(0).out
 
 
 def test_groups_are_listed_by_lag(project: Project, orders: str) -> None:

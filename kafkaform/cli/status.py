@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
+    from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired
     from kafkaform.inspect.resource_status import StatusReport
 
@@ -250,7 +251,7 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
             check_identity(cluster.facts(), target)
 
         def read() -> StatusReport:
-            return arrangement.arrange(cluster, _read(cluster, desired, selection))
+            return arrangement.arrange(cluster, target, _read(cluster, desired, selection))
 
         if options.pause_s is None:
             report = read()
@@ -297,8 +298,9 @@ class _Arrangement(Value):
             kinds = (kind,)
         return kinds
 
-    def arrange(self, cluster: ClusterReader, report: StatusReport) -> StatusReport:
+    def arrange(self, cluster: ClusterReader, target: ClusterSettings, report: StatusReport) -> StatusReport:
         """Filter and sort the report, after reading what else is shown."""
+        report = replace(report, costs=target.costs)
         now_ms = time.time_ns() // 1_000_000
         if self.order is Order.SKEW:
             report = add_arrivals(cluster, report, now_ms)
@@ -318,7 +320,7 @@ def _run_on_cluster(
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
-        report = arrangement.arrange(cluster, _read(cluster, desired, selection))
+        report = arrangement.arrange(cluster, target, _read(cluster, desired, selection))
 
     def print_notes() -> None:
         for line in _list_notes(report):

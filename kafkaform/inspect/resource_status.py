@@ -26,13 +26,14 @@ from kafkaform.resources import (
 )
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
-from kafkaform.resources.replicas.facts import get_replicas
+from kafkaform.resources.replicas.facts import count_replicas
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
+    from kafkaform.core.costs import Costs
     from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
     from kafkaform.inspect.usage import TopicUsage
     from kafkaform.resources.groups import Group
@@ -98,12 +99,7 @@ class TopicStatus(Value):
     @property
     def replicas(self) -> int | None:
         """The number of replicas of all of its partitions; None if it is not known."""
-        if self.observed is None:
-            return None
-        partitions, factor = (self.observed.state.get(name) for name in ("partitions", "replicationFactor"))
-        if isinstance(partitions, int) and isinstance(factor, int):
-            return partitions * factor
-        return sum(map(len, get_replicas(self.observed).replicas)) or None
+        return None if self.observed is None else count_replicas(self.observed.state, self.observed)
 
     @property
     def stored_bytes(self) -> int | None:
@@ -189,6 +185,7 @@ class StatusReport(Value):
         others: The resources of all other kinds.
         reading: The reading of the groups.
         period_ms: The period whose use of topics was read; None if it was not.
+        costs: The prices of the cluster; None if they are not declared.
     """
 
     topics: tuple[TopicStatus, ...] = ()
@@ -201,6 +198,13 @@ class StatusReport(Value):
     others: tuple[ResourceStatus, ...] = ()
     reading: GroupReading = GroupReading({})
     period_ms: int | None = None
+    costs: Costs | None = None
+
+    def compute_cost(self, topic: TopicStatus) -> float | None:
+        """Return the price of a topic for a month; None if its size or the prices are not known."""
+        if self.costs is None or topic.replicas is None or topic.stored_bytes is None:
+            return None
+        return self.costs.compute(topic.replicas, topic.stored_bytes)
 
     def sorted_by(self, order: Order) -> StatusReport:
         """Sort topics by size or skew, or groups by lag: largest first, unknown last."""

@@ -121,10 +121,14 @@ class ClusterSettings(Value):
     labels: Mapping[str, str] = field(default_factory=dict)
     costs: Costs | None = None
 
+    @property
+    def selectors(self) -> list[str]:
+        """Its labels, as selectors."""
+        return [f"{label}={value}" for label, value in self.labels.items()]
+
     def matches(self, selector: str) -> bool:
         """Return whether a selector is for it: a glob of its name, or `LABEL=VALUE`."""
-        label, is_label, value = selector.partition("=")
-        return self.labels.get(label) == value if is_label else fnmatchcase(self.name, selector)
+        return selector in self.selectors if "=" in selector else fnmatchcase(self.name, selector)
 
 
 class ApplyStage(Value):
@@ -281,11 +285,7 @@ class Settings(Value):
             raise UsageError(f"--clusters: {self.file} names no cluster", hint="add them below `clusters:`")
         for selector in selectors:
             if not any(cluster.matches(selector) for cluster in self.clusters.values()):
-                labels = (
-                    f"{name}={value}"
-                    for each in self.clusters.values()
-                    for name, value in each.labels.items()
-                )
+                labels = (label for each in self.clusters.values() for label in each.selectors)
                 hint = suggest_names(
                     selector, [*self.clusters, *dict.fromkeys(labels)], "clusters and labels"
                 )

@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections import Counter
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkaform.core.values import Value
@@ -14,6 +15,8 @@ from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import HealthVerdict
 from kafkaform.plan.summary import headline, summarise
 from kafkaform.report import drift_wording
+from kafkaform.report.arrivals import count_spreads
+from kafkaform.report.comparison import summarise_comparison
 from kafkaform.report.doctor import VERDICTS, verdict_words
 from kafkaform.report.document import (
     Column,
@@ -27,16 +30,19 @@ from kafkaform.report.document import (
 )
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT, write_markdown
 from kafkaform.report.page import Page, render_page
+from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkaform.core.plans import Plan
+    from kafkaform.inspect.comparison import Comparison
     from kafkaform.inspect.drift import Drift
     from kafkaform.inspect.health_check import HealthReport
     from kafkaform.inspect.importing import Import
     from kafkaform.inspect.resource_status import StatusReport
     from kafkaform.report.document import Block, Row
+    from spark_validation.arrivals import TopicArrivals
 
 _MAX_OUTCOME_LENGTH = 600
 _ROW_LENGTH = 1_000
@@ -308,11 +314,30 @@ def _sum_imports(imports: Iterable[Import]) -> list[str]:
     return parts
 
 
+def _arrivals_verdict(arrivals: Sequence[TopicArrivals]) -> tuple[str, Role]:
+    uneven = any(topic.spread is Spread.UNEVEN for topic in arrivals)
+    return ", ".join(count_spreads(arrivals)) or "no topics", Role.WARNING if uneven else Role.TEXT
+
+
+def _comparison_verdict(comparison: Comparison) -> tuple[str, Role]:
+    role = Role.BAD if comparison.unknown else Role.WARNING if comparison.unexpected else Role.TEXT
+    return summarise_comparison(comparison).rstrip("."), role
+
+
+def _sum_comparisons(comparisons: Sequence[Comparison]) -> list[str]:
+    different = sum(bool(comparison.unexpected) for comparison in comparisons)
+    return [f"{different:,} different from {comparisons[0].a}"]
+
+
 SUMMARIES: Mapping[str, _Summary] = {
     "plan": _Summary("plan", "not planned", _plan_verdict, _sum_plans),
     "drift": _Summary("drift", "not compared", _drift_verdict, _sum_drifts),
     "doctor": _Summary("health", "not examined", _health_verdict, _sum_healths),
     "status": _Summary("status", "not read", _status_verdict, _sum_statuses, headed=False),
+    "arrivals": _Summary(
+        "arrivals", "not read", _arrivals_verdict, lambda all_: count_spreads(chain(*all_)), headed=False
+    ),
+    "compare": _Summary("comparison", "not compared", _comparison_verdict, _sum_comparisons),
     "import": _Summary("import", "not imported", _import_verdict, _sum_imports, headed=False),
 }
 """The summary by command."""

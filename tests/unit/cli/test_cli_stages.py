@@ -23,10 +23,10 @@ STAGES = [["staging"], {"clusters": ["region=eu"]}, ["*"]]
 class Down(Connected):
     """A cluster of which no broker answers."""
 
-    def facts(self) -> Any:
+    def facts(self, *_: object, **__: object) -> Any:
         raise ClusterError("no broker answers")
 
-    observe = facts  # type: ignore[assignment]
+    observe = facts
 
 
 class Restarting(Connected):
@@ -119,6 +119,9 @@ def test_each_cluster_has_its_saved_plan(project: Project, fleet: dict[str, Conn
         ("plan --clusters region=uk", "matches no cluster"),
         ("apply --clusters '*' --format json --auto-approve", "--format json"),
         ("status --clusters 'eu' --watch", "--watch"),
+        ("compare eu us --clusters '*'", "takes the place of B"),
+        ("compare eu --clusters eu", "selects only eu"),
+        ("compare eu", "needs a second cluster"),
         # Wrong for every cluster, so it is one error of usage.
         ("apply p.json --clusters eu --prune --auto-approve", "--prune cannot be used"),
     ],
@@ -126,6 +129,23 @@ def test_each_cluster_has_its_saved_plan(project: Project, fleet: dict[str, Conn
 @pytest.mark.usefixtures("fleet")
 def test_wrong_selection_is_refused(command: str, part: str, project: Project) -> None:
     assert part in project.run(*command.replace("'", "").split()).needs(64).err
+
+
+def test_arrivals_and_comparisons_of_several_clusters(project: Project, fleet: dict[str, Connected]) -> None:
+    apply(project, "staging", "eu").needs(0)
+    fleet["asia"] = Down("asia")
+    compared = (
+        project.run("compare", "staging", "--clusters", "*", "--format", "json").needs(1).json["clusters"]
+    )
+    assert {name: len(each.get("differences", "?")) for name, each in compared.items()} == {
+        "asia": 1,
+        "eu": 0,
+        "us": 1,
+    }
+    project.run("compare", "staging", "--clusters", "eu").needs(0)
+    counted = project.run("arrivals", "--clusters", "*").needs(1)
+    # One is down, and one has no topics yet.
+    assert counted.out.endswith("4 clusters: 2 too little data, 2 not read.\n")
 
 
 @pytest.mark.usefixtures("fleet")

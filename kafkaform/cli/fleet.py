@@ -59,6 +59,7 @@ class Fleet(Value):
         out: The file for the report; None for stdout.
         manifests_from: See `Session.start`.
         without: A cluster that is left out, if it is selected.
+        report: How the clusters are put together, a key of RENDERERS.
     """
 
     selectors: tuple[str, ...]
@@ -68,6 +69,7 @@ class Fleet(Value):
     out: Path | None = None
     manifests_from: Path | None = None
     without: str | None = None
+    report: str = "fleet"
 
 
 def run_on_clusters(where: ClusterSelector, run: Callable[[Session], ClusterOutcome], fleet: Fleet) -> int:
@@ -116,7 +118,14 @@ def run_on_clusters(where: ClusterSelector, run: Callable[[Session], ClusterOutc
     ]
     # One report at the end, however fast each cluster answers; first those that need somebody.
     members.sort(key=lambda member: isinstance(member, ClusterReport))
-    show("fleet", fleet.output_format, members, out=fleet.out, command=fleet.command, verbose=fleet.verbose)
+    show(
+        fleet.report,
+        fleet.output_format,
+        members,
+        out=fleet.out,
+        command=fleet.command,
+        verbose=fleet.verbose,
+    )
     for outcome in outcomes:
         if isinstance(outcome, ClusterOutcome) and outcome.finish is not None:
             outcome.finish()

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from kafkaform.cli import completion
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, combine_exit_codes, run_on_clusters
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
@@ -29,7 +29,7 @@ from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, table_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.printable import printable
-from kafkaform.core.values import Value, replace
+from kafkaform.core.values import Value, asdict, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.resource_status import (
     Order,
@@ -166,6 +166,7 @@ class StatusOptions(Value):
         lagging: Only groups with lag.
         stale_ms: The period, in milliseconds, in which unused topics were not used; None for all topics.
         clusters: The selected clusters; empty for one. Each is shown.
+        overview: Whether each of them is summed up in one line.
         everything: Whether ignored resources are shown, too.
         output_format: The format of the report.
         pause_s: The seconds between two readings; None for one reading.
@@ -176,6 +177,7 @@ class StatusOptions(Value):
     lagging: bool
     stale_ms: int | None
     clusters: tuple[str, ...]
+    overview: bool
     everything: bool
     output_format: str
     pause_s: float | None
@@ -211,6 +213,11 @@ class StatusOptions(Value):
         help="Only topics without new records or without readers for this long, such as 30d, by offsets.",
     ),
     clusters_option("Show several clusters of kafkaform.yaml."),
+    click.option(
+        "--overview",
+        is_flag=True,
+        help="With --clusters: one line for each, with changes, consents, drift, health and version.",
+    ),
     click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides."),
     format_option("status", "With --watch, json prints one document per line."),
     watch_option,
@@ -221,6 +228,16 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
     manifests, what they declare (team, expected members) is shown too.
     """
+    if options.overview:
+        others = replace(options, clusters=(), overview=False, output_format="")
+        if (
+            globs
+            or not options.clusters
+            or any(value for value in asdict(others).values() if value is not None)
+        ):
+            raise UsageError("--overview sums up clusters", hint="use it with --clusters and --format alone")
+        fleet = Fleet(options.clusters, "overview", options.output_format, report="overview")
+        return run_on_clusters(where, _sum_up, fleet)
     arrangement = _Arrangement(
         Order(options.order or Order.NAME), lagging=options.lagging, stale_ms=options.stale_ms
     )
@@ -307,6 +324,17 @@ class _Arrangement(Value):
         if self.stale_ms is not None:
             report = add_usage(cluster, report, self.stale_ms, now_ms)
         return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
+
+
+def _sum_up(session: Session) -> ClusterOutcome:
+    """Plan and examine one of several clusters; exits 2 if it differs from the manifests or is unhealthy."""
+    from kafkaform.cli.doctor import HEALTH_CODES, examine_cluster
+    from kafkaform.cli.drift import DRIFT_CODES, compare_cluster
+    from kafkaform.report.fleet import ClusterOverview
+
+    overview = ClusterOverview(compare_cluster(session), examine_cluster(session))
+    codes = DRIFT_CODES[overview.drift.verdict], HEALTH_CODES[overview.health.verdict]
+    return ClusterOutcome(overview, combine_exit_codes(codes))
 
 
 def _run_on_cluster(

@@ -77,7 +77,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
     "apply": {
         "text": Renderer("kafkaform.report.apply:render_apply", "verbose", "width"),
         "json": Renderer("kafkaform.report.apply:apply_to_json"),
-        "markdown": Renderer("kafkaform.report.apply:apply_to_markdown", "limit"),
+        "markdown": Renderer("kafkaform.report.apply:apply_to_markdown", "cluster", "limit"),
     },
     "drift": {
         "text": Renderer("kafkaform.report.drift:render_drift", "header", "context", "verbose", "width"),

@@ -184,6 +184,7 @@ class StatusReport(Value):
         without_lag: The number of groups that `only_lagging` left out.
         others: The resources of all other kinds.
         reading: The reading of the groups.
+        is_restricted: Whether this account may not see the sizes of topics, and so not all groups either.
         period_ms: The period whose use of topics was read; None if it was not.
         costs: The prices of the cluster; None if they are not declared.
     """
@@ -197,6 +198,7 @@ class StatusReport(Value):
     without_lag: int = 0
     others: tuple[ResourceStatus, ...] = ()
     reading: GroupReading = GroupReading({})
+    is_restricted: bool = False
     period_ms: int | None = None
     costs: Costs | None = None
 
@@ -258,8 +260,7 @@ def add_usage(cluster: ClusterReader, report: StatusReport, period_ms: int, now_
     """Add the use of a report's topics in the last `period_ms` milliseconds, by offsets."""
     observed = [topic.observed for topic in report.topics if topic.observed is not None]
     reading = read_usage(cluster, observed, report.reading, period_ms, now_ms)
-    # Sizes and the list of all groups need the same right.
-    if any(topic.size is None for topic in report.topics if topic.observed is not None):
+    if report.is_restricted:
         reading = replace(reading, is_restricted=True)
     topics = tuple(
         topic if topic.observed is None else replace(topic, usage=reading.judge(topic.observed))
@@ -307,6 +308,7 @@ def read_status(
     # Only these have data: asking for the sizes of other kinds would cost a request to every broker.
     topics = [observed for ref, observed in observation.resources.items() if is_topic(ref)]
     sizes: Mapping[ResourceRef, DataSize] = {}
+    unsized: list[str] = []
     if topics:
         try:
             sizes = cluster.sizes(topics)
@@ -327,7 +329,8 @@ def read_status(
         reading = GroupReading({}, unread=error.message)
     if reading.unread:
         unread.append(f"groups: {reading.unread}")
-    return assemble(observation, reading, sizes, desired, selection, unread)
+    report = assemble(observation, reading, sizes, desired, selection, unread)
+    return replace(report, is_restricted=bool(unsized))
 
 
 def check_visible(cluster: ClusterReader, selection: Selection) -> None:

@@ -133,7 +133,7 @@ class UsageReading(Value):
 def read_usage(
     cluster: ClusterReader, topics: Collection[Observed], groups: GroupReading, period_ms: int, now_ms: int
 ) -> UsageReading:
-    """Read the use of topics in a period, with two requests to each leader.
+    """Read the use of topics in a period, with a few requests to each leader.
 
     Args:
         cluster: The cluster.

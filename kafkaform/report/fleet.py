@@ -383,7 +383,6 @@ def _is_changed_by_hand(resource: ResourceDrift) -> bool:
 
 _OVERVIEW_COLUMNS = (
     Column("Cluster", least=12),
-    Column("Environment", rank=2),
     Column("Changes", right=True),
     Column("Held back", least=9),
     Column("Drift", right=True),
@@ -427,14 +426,14 @@ def _build_overview(members: Sequence[Member]) -> ReportDocument:
 
 
 def _overview_row(member: Member) -> Row:
-    names = [TextSpan(name, Role.CODE, 60) for name in (member.name, member.environment or "")]
+    name = TextSpan(member.name, Role.CODE, 60)
     if isinstance(member, FailedCluster):
-        return (*names, "", "", "", TextSpan("not read", Role.BAD), "")
+        return (name, "", "", "", TextSpan("not read", Role.BAD), "")
     overview: ClusterOverview = member.content
     plan, health = overview.drift.plan, overview.health
     held = ", ".join(count_held_back(plan)) or ("not visible" if plan.unknown else "-")
     return (
-        *names,
+        name,
         str(len(plan.changes)),
         TextSpan(held, Role.TEXT if held == "-" else Role.WARNING),
         str(overview.drifted),

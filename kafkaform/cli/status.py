@@ -229,11 +229,11 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     manifests, what they declare (team, expected members) is shown too.
     """
     if options.overview:
-        others = replace(options, clusters=(), overview=False, output_format="")
+        further = replace(options, clusters=(), overview=False, output_format="")
         if (
             globs
             or not options.clusters
-            or any(value for value in asdict(others).values() if value is not None)
+            or any(value for value in asdict(further).values() if value is not None)
         ):
             raise UsageError("--overview sums up clusters", hint="use it with --clusters and --format alone")
         fleet = Fleet(options.clusters, "overview", options.output_format, report="overview")

@@ -459,7 +459,7 @@ def _overview_to_json(member: Member) -> dict[str, Any]:
         "drift": {"verdict": overview.drift.verdict, "resources": overview.drifted},
         "health": {
             "verdict": overview.health.verdict,
-            "findings": [f"{found.code}: {found.message}" for found in overview.health.findings],
+            "findings": [f"{finding.code}: {finding.message}" for finding in overview.health.findings],
         },
     }
 

@@ -230,11 +230,7 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     """
     if options.overview:
         further = replace(options, clusters=(), overview=False, output_format="")
-        if (
-            globs
-            or not options.clusters
-            or any(value for value in asdict(further).values() if value is not None)
-        ):
+        if globs or not options.clusters or any(asdict(further).values()):
             raise UsageError("--overview sums up clusters", hint="use it with --clusters and --format alone")
         fleet = Fleet(options.clusters, "overview", options.output_format, report="overview")
         return run_on_clusters(where, _sum_up, fleet)

@@ -431,7 +431,8 @@ def _overview_row(member: Member) -> Row:
         return (name, "", "", "", TextSpan("not read", Role.BAD), "")
     overview: ClusterOverview = member.content
     plan, health = overview.drift.plan, overview.health
-    held = ", ".join(count_held_back(plan)) or ("not visible" if plan.unknown else "-")
+    errors = [counted(len(plan.open_errors), "error")] if plan.open_errors else []
+    held = ", ".join([*count_held_back(plan), *errors]) or ("not visible" if plan.unknown else "-")
     return (
         name,
         str(len(plan.changes)),

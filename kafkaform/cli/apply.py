@@ -147,7 +147,7 @@ class ApplyOutput(Value):
         is_flag=True,
         help="Do not ask for confirmation. For CI, where the plan was already reviewed.",
     ),
-    format_option("apply", "json prints only the result on stdout; the plan goes to stderr."),
+    format_option("apply", "json and markdown print only the result on stdout; the plan goes to stderr."),
     verbose_option,
     notify_option,
 )
@@ -170,17 +170,17 @@ def apply(
     if scope.clusters:
         from kafkaform.cli.stages import apply_in_stages
 
-        if output.output_format != "text":
-            raise UsageError("--clusters has no --format json", hint="apply to one cluster at a time")
         require_files(paths, "--clusters reads the manifests once for each cluster")
         single = replace(scope, clusters=())
-        return apply_in_stages(
-            scope.clusters,
-            where,
-            paths,
-            lambda chosen, own: _apply(tuple(own), chosen, single, trust, safeguards, throttle, output),
-        )
-    return _apply(paths, where, scope, trust, safeguards, throttle, output)
+
+        def apply_to_one(chosen: ClusterSelector, own: Sequence[Path]) -> ApplyReport:
+            # Text is printed while it goes on; the other formats are one document.
+            silent = output.output_format != "text"
+            return _apply(tuple(own), chosen, single, trust, safeguards, throttle, output, silent=silent)
+
+        return apply_in_stages(scope.clusters, where, paths, apply_to_one, output.output_format)
+    report = _apply(paths, where, scope, trust, safeguards, throttle, output)
+    return 0 if report.complete else 1
 
 
 def _apply(
@@ -191,8 +191,10 @@ def _apply(
     safeguards: Safeguards,
     throttle: str | None,
     output: ApplyOutput,
-) -> int:
-    """Apply a plan or manifests to one cluster."""
+    *,
+    silent: bool = False,
+) -> ApplyReport:
+    """Apply a plan or manifests to one cluster; if `silent`, the caller prints the result."""
     # 1. The options: what is applied, to which cluster, and whether a plan file can be trusted.
     saved = _saved_plan_path(paths, prune=scope.prune)
     # Parsed before the file is read, so that a wrong --allow is an error of usage.
@@ -208,12 +210,12 @@ def _apply(
             # Before the first connection: a plan that is not trusted must not choose where credentials are
             # sent.
             trust.check(file[1], path, session, session.require_cluster())
-        report = carry_out(request, session, safeguards, output, detect_author(os.environ))
+        report = carry_out(request, session, safeguards, output, detect_author(os.environ), silent=silent)
     if not report.complete:
         from kafkaform.report.apply import summarise_apply
 
         notifier.send(NotifiedEvent.APPLY_FAILED, summarise_apply(report))
-    return 0 if report.complete else 1
+    return report
 
 
 def carry_out(
@@ -224,6 +226,8 @@ def carry_out(
     author: Author,
     check: Callable[[KafkaCluster, str], object] | None = None,
     stop: Event | None = None,
+    *,
+    silent: bool = False,
 ) -> ApplyReport:
     """Plan, confirm, apply and report, under the lock of the cluster.
 
@@ -235,6 +239,7 @@ def carry_out(
         author: The user that applies, for the lock and the record.
         check: Called under the lock with the cluster and its id, before anything is changed; may raise.
         stop: Set by a Ctrl-C or SIGTERM during the execution, also by one that came too late to stop it.
+        silent: Whether the caller prints the result.
     """
     target = session.require_cluster()
     with session.cluster() as cluster:
@@ -287,7 +292,8 @@ def carry_out(
             )
             # 6. The report.
             # The result is printed before it is recorded: it must reach the user even if the record fails.
-            _show_result(report, output.output_format, verbose=output.verbose)
+            if not silent:
+                _show_result(report, output.output_format, verbose=output.verbose)
             _record_result(journal, report)
     return report
 
@@ -574,7 +580,7 @@ def _show_plan(candidate: _Candidate, session: Session, output_format: str, *, v
     if shown.changes or not candidate.done:
         # The header names the cluster of this apply, also for a saved plan.
         here = replace(candidate.about, configuration=session.config_file, servers=session.servers)
-        show("plan", "text", shown, header=here, verbose=verbose, err=output_format == "json")
+        show("plan", "text", shown, header=here, verbose=verbose, err=output_format != "text")
 
 
 def _confirm(plan: Plan, session: Session) -> None:

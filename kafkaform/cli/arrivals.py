@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from kafkaform.cli import completion
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
+    clusters_option,
     option_group,
     report_option,
     where_options,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 @click.command(cls=SectionedCommand)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
+@clusters_option("Count in several clusters of kafkaform.yaml.")
 @since_option
 @history_option
 @click.option(
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 def arrivals(
     topics: tuple[str, ...],
     where: ClusterSelector,
+    clusters: tuple[str, ...],
     since_ms: int | None,
     history: str | None,
     history_format: str | None,
@@ -60,10 +65,33 @@ def arrivals(
     what was written, also if it has been removed since. Exits 1 if a topic could not be read.
     """
     place = _find_place(history, history_format)
+    run = partial(_count, topics=topics, since_ms=since_ms, place=place)
+    if clusters:
+        fleet = Fleet(clusters, "arrivals", output.output_format, output.verbose, output.out)
+        return run_on_clusters(where, run, fleet)
     session = Session.start(where)
     session.require_cluster()
     if output.output_format == "text":
         session.tell()
+    outcome = run(session)
+    verbose = output.verbose or not any(map(is_glob, topics or ("*",)))
+    show(
+        "arrivals",
+        output.output_format,
+        outcome.content,
+        out=output.out,
+        verbose=verbose,
+        earlier=outcome.options["earlier"],
+    )
+    if outcome.finish is not None:
+        outcome.finish()
+    return outcome.code
+
+
+def _count(
+    session: Session, *, topics: tuple[str, ...], since_ms: int | None, place: ResultHistory
+) -> ClusterOutcome:
+    """Count the arrivals of one cluster; its figures are stored after the report."""
     at = datetime.now(UTC)
     with session.cluster() as cluster:
         facts = cluster.facts()
@@ -81,25 +109,23 @@ def arrivals(
         # leader.
         spreads = mark_transactional(cluster, spreads, judged)
     for name, error in chosen.failed.items():
-        click.echo(printable(f"not read: {name}: {error.message}"), err=True)
-    named = not any(map(is_glob, requested))
+        click.echo(
+            printable(f"not read: {session.require_cluster().name}: {name}: {error.message}"), err=True
+        )
     earlier = _read_earlier_ratios(place, facts.cluster_id, [topic.name for topic in spreads])
-    show(
-        "arrivals",
-        output.output_format,
-        spreads,
-        out=output.out,
-        verbose=output.verbose or named,
-        earlier=earlier,
-    )
-    # Stored after the earlier figures were read, so that a run is not compared with itself.
-    rows = arrival_rows(facts.cluster_id, spreads, at)
-    if place.table is not None:
-        with skew_errors():
-            place.table.append_file(rows)
-    if place.folder is not None:
-        keep_rows(place.folder, rows, at)
-    return int(bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in spreads))
+
+    # Stored after the earlier figures were read, so that a run is not compared with itself; and not by
+    # several threads.
+    def store() -> None:
+        rows = arrival_rows(facts.cluster_id, spreads, at)
+        if place.table is not None:
+            with skew_errors():
+                place.table.append_file(rows)
+        if place.folder is not None:
+            keep_rows(place.folder, rows, at)
+
+    failed = bool(chosen.failed) or any(topic.spread is Spread.UNKNOWN for topic in spreads)
+    return ClusterOutcome(spreads, int(failed), {"earlier": earlier}, store)
 
 
 def _find_place(history: str | None, history_format: str | None) -> ResultHistory:

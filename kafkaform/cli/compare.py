@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkaform.cli import completion
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
 from kafkaform.cli.options import (
     KINDS_BY_NOUN,
     ClusterSelector,
     SectionedCommand,
+    clusters_option,
     config_option,
     kinds_option,
     match_option,
@@ -28,6 +30,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.values import Value, replace
 from kafkaform.inspect.comparison import (
     ComparedResource,
+    Comparison,
     Side,
     compare_sides,
     declared_states,
@@ -50,6 +53,7 @@ class CompareOptions(Value):
 
     Attributes:
         environments: Whether the sides are environments.
+        clusters: The clusters to compare A with, in place of B.
         globs: Only resources with these names.
         kinds: Only resources of these kinds.
         with_manifests: Whether declared differences are marked.
@@ -57,6 +61,7 @@ class CompareOptions(Value):
     """
 
     environments: bool
+    clusters: tuple[str, ...]
     globs: tuple[str, ...]
     kinds: tuple[str, ...]
     with_manifests: bool
@@ -65,7 +70,7 @@ class CompareOptions(Value):
 
 @click.command(cls=SectionedCommand)
 @click.argument("a", metavar="A", shell_complete=completion.sides)
-@click.argument("b", metavar="B", shell_complete=completion.sides)
+@click.argument("b", metavar="[B]", required=False, shell_complete=completion.sides)
 @config_option
 @option_group(
     CompareOptions,
@@ -73,6 +78,7 @@ class CompareOptions(Value):
     click.option(
         "--environments", is_flag=True, help="A and B are environments: compare their manifests, offline."
     ),
+    clusters_option("Compare A with several clusters of kafkaform.yaml, in place of B."),
     match_option,
     kinds_option,
     click.option(
@@ -84,25 +90,42 @@ class CompareOptions(Value):
     ),
     format_option("compare", "text for people, json for programs, markdown for a pull request."),
 )
-def compare(a: str, b: str, config_file: Path | None, options: CompareOptions) -> int:
+def compare(a: str, b: str | None, config_file: Path | None, options: CompareOptions) -> int:
     """Show how two clusters, or two environments, differ.
 
-    A and B are clusters of kafkaform.yaml. Topics are compared, and the protocols and configs of groups, but
-    not their offsets. Exit codes: 0 same, or different as declared; 2 different; 1 not everything could be
-    read.
+    A and B are clusters of kafkaform.yaml; --clusters compares A with several. Topics are compared, and the
+    protocols and configs of groups, but not their offsets. Exit codes: 0 same, or different as declared; 2
+    different; 1 not everything could be read.
     """
+    chosen = tuple(KINDS_BY_NOUN[kind] for kind in options.kinds or KINDS_BY_NOUN)
+    read = partial(
+        _read_clusters, config_file, globs=options.globs, kinds=chosen, with_manifests=options.with_manifests
+    )
+    if options.clusters:
+        if b is not None or options.environments:
+            raise UsageError("--clusters takes the place of B, which is a cluster", hint=f"compare {a}")
+        find_settings(config_file).select_cluster(a)
+
+        def run(session: Session) -> ClusterOutcome:
+            comparison = compare_sides(*read((a, session.require_cluster().name)))
+            return ClusterOutcome(comparison, _find_exit_code(comparison))
+
+        fleet = Fleet(options.clusters, "compare", options.output_format, without=a)
+        return run_on_clusters(ClusterSelector(config_file), run, fleet)
+    if b is None:
+        raise UsageError("compare needs a second cluster or environment", hint="name B, or use --clusters")
     if a == b:
         raise UsageError(f"{a!r} is compared with itself", hint="name two different clusters or environments")
-    chosen = tuple(KINDS_BY_NOUN[kind] for kind in options.kinds or KINDS_BY_NOUN)
     if options.environments:
         sides = _load_environments(config_file, (a, b), Selection(options.globs, chosen))
     else:
-        tells = options.output_format == "text"
-        sides = _read_clusters(
-            config_file, (a, b), options.globs, chosen, with_manifests=options.with_manifests, tells=tells
-        )
+        sides = read((a, b), tells=options.output_format == "text")
     comparison = compare_sides(*sides)
     show("compare", options.output_format, comparison)
+    return _find_exit_code(comparison)
+
+
+def _find_exit_code(comparison: Comparison) -> int:
     # 1 before 2: with a part that could not be read, equal and different are both guesses.
     if comparison.unknown:
         return 1
@@ -133,11 +156,11 @@ def _load_environments(
 def _read_clusters(
     config_file: Path | None,
     names: tuple[str, str],
+    *,
     globs: tuple[str, ...],
     kinds: tuple[str, ...],
-    *,
     with_manifests: bool,
-    tells: bool,
+    tells: bool = False,
 ) -> tuple[Side, Side]:
     # KAFKAFORM_CLUSTER and KAFKAFORM_ENVIRONMENT are not read: arguments name both clusters.
     sessions = [Session.start(ClusterSelector(config_file, cluster_name=name)) for name in names]

@@ -51,6 +51,13 @@ def clusters(context: click.Context, _incomplete: str) -> Iterable[str]:
 
 
 @_completion
+def cluster_selectors(context: click.Context, _incomplete: str) -> Iterable[str]:
+    """Return the clusters of the configuration, and their labels as LABEL=VALUE."""
+    clusters = _settings(context).clusters
+    return [*clusters, *(label for cluster in clusters.values() for label in cluster.selectors)]
+
+
+@_completion
 def environments(context: click.Context, _incomplete: str) -> Iterable[str]:
     """Return the environments of the configuration."""
     return _settings(context).environments or ()

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
     from kafkaform.config.settings import Settings
 
-_CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHEALTHY: 2}
+HEALTH_CODES = {HealthVerdict.HEALTHY: 0, HealthVerdict.UNKNOWN: 1, HealthVerdict.UNHEALTHY: 2}
+"""The exit codes by verdict."""
 
 
 class DoctorOptions(Value):
@@ -131,7 +132,9 @@ def doctor(
         def run(session: Session) -> ClusterOutcome:
             # Clusters are examined in threads, and a live line of each would overwrite those of the others.
             report = examine(session, animated=False)
-            return ClusterOutcome(report, _CODES[report.verdict], {"name": session.require_cluster().name})
+            return ClusterOutcome(
+                report, HEALTH_CODES[report.verdict], {"name": session.require_cluster().name}
+            )
 
         return run_on_clusters(
             where, run, Fleet(options.clusters, "doctor", output.output_format, output.verbose, output.out)
@@ -144,7 +147,7 @@ def doctor(
     with failure_as_metrics("doctor", output.output_format, target.name, output.out):
         report = examine(session, animated=is_animated(sys.stderr))
     show("doctor", output.output_format, report, out=output.out, name=target.name, verbose=output.verbose)
-    return _CODES[report.verdict]
+    return HEALTH_CODES[report.verdict]
 
 
 def examine_cluster(

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from kafkaform.core.plans import Plan
 
 _EVENTS = {DriftVerdict.DRIFT: NotifiedEvent.DRIFT, DriftVerdict.UNKNOWN: NotifiedEvent.DRIFT_UNKNOWN}
-_CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
+DRIFT_CODES = {DriftVerdict.CLEAN: 0, DriftVerdict.UNKNOWN: 1, DriftVerdict.DRIFT: 2}
+"""The exit codes by verdict."""
 
 
 class DriftOptions(Value):
@@ -122,7 +123,7 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
         require_files(paths, "--adopt writes into manifests")
     recorded = not given.adopt and output.output_format != "prometheus"
     compare = partial(
-        _compare, paths=paths, targets=given.targets, unmanaged=given.unmanaged, recorded=recorded
+        compare_cluster, paths=paths, targets=given.targets, unmanaged=given.unmanaged, recorded=recorded
     )
     if given.clusters:
         return _compare_all(
@@ -164,7 +165,7 @@ def drift(paths: tuple[Path, ...], where: ClusterSelector, given: DriftOptions, 
         **options,
     )
     _notify(notifier, result, options["header"].commit)
-    return _CODES[result.verdict]
+    return DRIFT_CODES[result.verdict]
 
 
 def _notify(notifier: Notifier, drift: Drift, commit: str | None) -> None:
@@ -195,20 +196,28 @@ def _compare_all(
             result = compare(session)
         options = _build_renderer_options(paths, session)
         finish = partial(_notify, notifier, result, options["header"].commit)
-        return ClusterOutcome(result, _CODES[result.verdict], options, finish)
+        return ClusterOutcome(result, DRIFT_CODES[result.verdict], options, finish)
 
     return run_on_clusters(where, run, fleet)
 
 
-def _compare(
+def compare_cluster(
     session: Session,
     *,
-    paths: tuple[Path, ...],
-    targets: tuple[str, ...],
-    unmanaged: str | None,
-    recorded: bool,
+    paths: tuple[Path, ...] = (),
+    targets: tuple[str, ...] = (),
+    unmanaged: str | None = None,
+    recorded: bool = True,
 ) -> Drift:
-    """Compare one cluster with the manifests."""
+    """Compare one cluster with the manifests.
+
+    Args:
+        session: The session of the cluster.
+        paths: The manifests; empty for those of the configuration.
+        targets: Only these resources; empty for all.
+        unmanaged: The treatment of resources that no manifest declares; None for the default.
+        recorded: Whether the record of applies is read.
+    """
     target = session.require_cluster()
     subset = session.is_subset(paths, targets)
     unmanaged_mode = _choose_unmanaged(unmanaged, subset=subset)

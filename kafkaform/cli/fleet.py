@@ -58,6 +58,8 @@ class Fleet(Value):
         verbose: Whether everything is listed.
         out: The file for the report; None for stdout.
         manifests_from: See `Session.start`.
+        without: A cluster that is left out, if it is selected.
+        report: How the clusters are put together, a key of RENDERERS.
     """
 
     selectors: tuple[str, ...]
@@ -66,6 +68,8 @@ class Fleet(Value):
     verbose: bool = False
     out: Path | None = None
     manifests_from: Path | None = None
+    without: str | None = None
+    report: str = "fleet"
 
 
 def run_on_clusters(where: ClusterSelector, run: Callable[[Session], ClusterOutcome], fleet: Fleet) -> int:
@@ -90,6 +94,9 @@ def run_on_clusters(where: ClusterSelector, run: Callable[[Session], ClusterOutc
     check_selector(where)
     _check_format(fleet)
     clusters = find_settings(where.config_file).select_clusters(fleet.selectors)
+    clusters = {name: cluster for name, cluster in clusters.items() if name != fleet.without}
+    if not clusters:
+        raise UsageError(f"--clusters selects only {fleet.without}", hint="select other clusters, too")
     plugins.load()  # once, and not from several threads
     context = click.get_current_context()
     with ThreadPoolExecutor(min(len(clusters), _AT_ONCE)) as pool:
@@ -111,7 +118,14 @@ def run_on_clusters(where: ClusterSelector, run: Callable[[Session], ClusterOutc
     ]
     # One report at the end, however fast each cluster answers; first those that need somebody.
     members.sort(key=lambda member: isinstance(member, ClusterReport))
-    show("fleet", fleet.output_format, members, out=fleet.out, command=fleet.command, verbose=fleet.verbose)
+    show(
+        fleet.report,
+        fleet.output_format,
+        members,
+        out=fleet.out,
+        command=fleet.command,
+        verbose=fleet.verbose,
+    )
     for outcome in outcomes:
         if isinstance(outcome, ClusterOutcome) and outcome.finish is not None:
             outcome.finish()

@@ -195,7 +195,7 @@ def clusters_option(explanation: str) -> Callable[..., Any]:
         "--clusters",
         multiple=True,
         metavar="GLOB",
-        shell_complete=completion.clusters,
+        shell_complete=completion.cluster_selectors,
         help=f"{explanation} GLOB is of names ('prod-*', '*' for all), or a label (region=eu); repeatable.",
     )
 

@@ -63,11 +63,21 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "json": Renderer("kafkaform.report.fleet:fleet_to_json"),
         "markdown": Renderer("kafkaform.report.fleet:fleet_to_markdown", "command", "limit"),
     },
-    "stages": {"text": Renderer("kafkaform.report.fleet:render_stages", "width")},
+    "overview": {
+        "text": Renderer("kafkaform.report.fleet:render_overview", "width"),
+        "json": Renderer("kafkaform.report.fleet:overview_to_json"),
+        "markdown": Renderer("kafkaform.report.fleet:overview_to_markdown"),
+    },
+    "stages": {
+        "text": Renderer("kafkaform.report.fleet:render_stages", "width"),
+        "json": Renderer("kafkaform.report.fleet:stages_to_json"),
+        "markdown": Renderer("kafkaform.report.fleet:stages_to_markdown", "limit"),
+    },
     "balance": {"text": Renderer("kafkaform.report.moves:render_balance", "width")},
     "apply": {
         "text": Renderer("kafkaform.report.apply:render_apply", "verbose", "width"),
         "json": Renderer("kafkaform.report.apply:apply_to_json"),
+        "markdown": Renderer("kafkaform.report.apply:apply_to_markdown", "cluster", "limit"),
     },
     "drift": {
         "text": Renderer("kafkaform.report.drift:render_drift", "header", "context", "verbose", "width"),
@@ -105,6 +115,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
     "status": {
         "text": Renderer("kafkaform.report.status:render_status", "globs", "width"),
         "json": Renderer("kafkaform.report.status:status_to_json"),
+        "markdown": Renderer("kafkaform.report.status:status_to_markdown", "globs", "limit"),
     },
     "history": {
         "text": Renderer("kafkaform.report.history:render_history", "earlier", "verbose", "width"),
@@ -156,7 +167,18 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
 """The renderers of each report by format; the first format is the default."""
 
 _TABLES = frozenset(
-    {"arrivals", "balance", "compare", "explanation", "field", "grants", "stages", "status", "succession"}
+    {
+        "arrivals",
+        "balance",
+        "compare",
+        "explanation",
+        "field",
+        "grants",
+        "overview",
+        "stages",
+        "status",
+        "succession",
+    }
 )
 """The reports that are tables, as wide as the terminal; prose is wrapped earlier."""
 _PROSE = frozenset(

@@ -18,7 +18,7 @@ from kafkaform.core.errors import ClusterError, KafkaformError, UsageError
 from kafkaform.core.units import format_duration
 from kafkaform.core.values import replace
 from kafkaform.inspect.health_check import HealthVerdict
-from kafkaform.report.fleet import StageOutcome
+from kafkaform.report.fleet import StageOutcome, StageResult
 from kafkaform.rules import plugins
 
 if TYPE_CHECKING:
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
     from kafkaform.cli.options import ClusterSelector
     from kafkaform.config.settings import Settings
+    from kafkaform.core.apply_result import ApplyReport
 
 
 def apply_in_stages(
     selectors: Sequence[str],
     where: ClusterSelector,
     paths: Sequence[Path],
-    apply: Callable[[ClusterSelector, Sequence[Path]], int],
+    apply: Callable[[ClusterSelector, Sequence[Path]], ApplyReport],
+    output_format: str = "text",
 ) -> int:
     """Apply to the selected clusters, and stop after the first stage that is not complete.
 
@@ -44,7 +46,8 @@ def apply_in_stages(
         selectors: The clusters, by globs of names or by labels.
         where: The options of the command line; they may not choose a cluster.
         paths: Manifests, or the plan that `plan --clusters --out` saved for each cluster.
-        apply: Applies to one cluster, given the options that choose it and the paths; returns the exit code.
+        apply: Applies to one cluster, given the options that choose it and the paths.
+        output_format: The format of the report on all clusters.
 
     Raises:
         UsageError: The selection is wrong, or a selected cluster is in no stage.
@@ -52,25 +55,26 @@ def apply_in_stages(
     check_selector(where)
     settings = find_settings(where.config_file)
     stages = [*_divide(settings, selectors)]
-    outcomes = {name: StageOutcome.NOT_STARTED for _, names in stages for name in names}
+    results = {
+        name: StageResult(number, name) for number, (_, names) in enumerate(stages, 1) for name in names
+    }
     for number, (stage, names) in enumerate(stages, 1):
         for name in names:
             tell(f"stage {number} of {len(stages)}: cluster {name}")
             chosen = replace(where, cluster_name=name)
             own = [plan_path(path, name) if path.suffix == PLAN_SUFFIX else path for path in paths]
-            is_first = all(outcome is StageOutcome.NOT_STARTED for outcome in outcomes.values())
-            outcomes[name] = _run(partial(apply, chosen, own), is_first=is_first)
-        failed = any(outcomes[name] is not StageOutcome.APPLIED for name in names)
+            is_first = all(result.outcome is StageOutcome.NOT_STARTED for result in results.values())
+            results[name] = _run(partial(apply, chosen, own), results[name], is_first=is_first)
+        failed = any(results[name].outcome is not StageOutcome.APPLIED for name in names)
         # Health is waited for between stages: after the last one, nothing depends on it.
         if not failed and stage.wait_ms is not None and number < len(stages):
             for name in names:
                 if not _is_healthy(replace(where, cluster_name=name), stage.wait_ms):
-                    outcomes[name], failed = StageOutcome.UNHEALTHY, True
+                    results[name], failed = replace(results[name], outcome=StageOutcome.UNHEALTHY), True
         if failed:
             break
-    numbered = [(number, name) for number, (_, names) in enumerate(stages, 1) for name in names]
-    show("stages", "text", [(number, name, outcomes[name]) for number, name in numbered])
-    return int(any(outcome is not StageOutcome.APPLIED for outcome in outcomes.values()))
+    show("stages", output_format, [*results.values()])
+    return int(any(result.outcome is not StageOutcome.APPLIED for result in results.values()))
 
 
 def _divide(settings: Settings, selectors: Sequence[str]) -> Iterator[tuple[ApplyStage, list[str]]]:
@@ -87,16 +91,19 @@ def _divide(settings: Settings, selectors: Sequence[str]) -> Iterator[tuple[Appl
         )
 
 
-def _run(apply: Callable[[], int], *, is_first: bool) -> StageOutcome:
+def _run(apply: Callable[[], ApplyReport], started: StageResult, *, is_first: bool) -> StageResult:
     try:
-        return StageOutcome.APPLIED if apply() == 0 else StageOutcome.INCOMPLETE
+        report = apply()
     except KafkaformError as error:
         # A wrong option is wrong for every cluster.
         if is_first and isinstance(error, UsageError):
             raise
         # One cluster that is down stops no other of its stage.
-        (click.get_current_context().find_object(ErrorHandler) or ErrorHandler()).tell(error)
-        return StageOutcome.FAILED
+        error_handler = click.get_current_context().find_object(ErrorHandler) or ErrorHandler()
+        error_handler.tell(error)
+        return replace(started, outcome=StageOutcome.FAILED, error=error_handler.redact(error.message))
+    outcome = StageOutcome.APPLIED if report.complete else StageOutcome.INCOMPLETE
+    return replace(started, outcome=outcome, report=report)
 
 
 def _is_healthy(where: ClusterSelector, wait_ms: int) -> bool:

@@ -15,12 +15,13 @@ from rich.live import Live
 from rich.text import Text
 
 from kafkaform.cli import completion
-from kafkaform.cli.fleet import ClusterOutcome, Fleet, run_on_clusters
+from kafkaform.cli.fleet import ClusterOutcome, Fleet, combine_exit_codes, run_on_clusters
 from kafkaform.cli.options import (
     ClusterSelector,
     SectionedCommand,
     clusters_option,
     option_group,
+    parse_milliseconds,
     where_options,
 )
 from kafkaform.cli.output import format_option, print_text, show
@@ -28,12 +29,13 @@ from kafkaform.cli.session import Session
 from kafkaform.cli.terminal import is_animated, table_width
 from kafkaform.core.errors import InvalidInput, KafkaformError, UsageError
 from kafkaform.core.printable import printable
-from kafkaform.core.values import Value, replace
+from kafkaform.core.values import Value, asdict, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.resource_status import (
     Order,
     Selection,
     add_arrivals,
+    add_usage,
     check_visible,
     list_shown_kinds,
     read_status,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
+    from kafkaform.config.settings import ClusterSettings
     from kafkaform.core.model import Desired
     from kafkaform.inspect.resource_status import StatusReport
 
@@ -161,7 +164,9 @@ class StatusOptions(Value):
         kind: Only resources of this kind.
         order: The field to sort by.
         lagging: Only groups with lag.
+        stale_ms: The period, in milliseconds, in which unused topics were not used; None for all topics.
         clusters: The selected clusters; empty for one. Each is shown.
+        overview: Whether each of them is summed up in one line.
         everything: Whether ignored resources are shown, too.
         output_format: The format of the report.
         pause_s: The seconds between two readings; None for one reading.
@@ -170,7 +175,9 @@ class StatusOptions(Value):
     kind: str | None
     order: str | None
     lagging: bool
+    stale_ms: int | None
     clusters: tuple[str, ...]
+    overview: bool
     everything: bool
     output_format: str
     pause_s: float | None
@@ -198,7 +205,19 @@ class StatusOptions(Value):
         "[default: name]",
     ),
     click.option("--lagging", is_flag=True, help="Only groups with lag."),
+    click.option(
+        "--stale",
+        "stale_ms",
+        callback=parse_milliseconds,
+        metavar="DURATION",
+        help="Only topics without new records or without readers for this long, such as 30d, by offsets.",
+    ),
     clusters_option("Show several clusters of kafkaform.yaml."),
+    click.option(
+        "--overview",
+        is_flag=True,
+        help="With --clusters: one line for each, with changes, consents, drift, health and version.",
+    ),
     click.option("--all", "everything", is_flag=True, help="Include what `ignore:` in kafkaform.yaml hides."),
     format_option("status", "With --watch, json prints one document per line."),
     watch_option,
@@ -209,7 +228,15 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
     GLOBs select by name. The full name of one group also shows each of its partitions. Where there are
     manifests, what they declare (team, expected members) is shown too.
     """
-    arrangement = _Arrangement(Order(options.order or Order.NAME), lagging=options.lagging)
+    if options.overview:
+        further = replace(options, clusters=(), overview=False, output_format="")
+        if globs or not options.clusters or any(asdict(further).values()):
+            raise UsageError("--overview sums up clusters", hint="use it with --clusters and --format alone")
+        fleet = Fleet(options.clusters, "overview", options.output_format, report="overview")
+        return run_on_clusters(where, _sum_up, fleet)
+    arrangement = _Arrangement(
+        Order(options.order or Order.NAME), lagging=options.lagging, stale_ms=options.stale_ms
+    )
     kind = _KINDS[options.kind] if options.kind else None
     selected = Selection(globs, arrangement.kinds(kind, None))
     if options.clusters:
@@ -223,6 +250,8 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
             everything=options.everything,
         )
         return run_on_clusters(where, run, Fleet(options.clusters, "status", options.output_format))
+    if options.pause_s is not None and options.output_format == "markdown":
+        raise UsageError("--watch prints text or json", hint="leave out --format markdown")
     session = Session.start(where)
     target = session.require_cluster()
     if options.output_format == "text":
@@ -235,7 +264,7 @@ def status(globs: tuple[str, ...], where: ClusterSelector, options: StatusOption
             check_identity(cluster.facts(), target)
 
         def read() -> StatusReport:
-            return arrangement.arrange(cluster, _read(cluster, desired, selection))
+            return arrangement.arrange(cluster, target, _read(cluster, desired, selection))
 
         if options.pause_s is None:
             report = read()
@@ -254,6 +283,7 @@ class _Arrangement(Value):
 
     order: Order
     lagging: bool
+    stale_ms: int | None
 
     def kinds(self, chosen: str | None, desired: Sequence[Desired] | None) -> tuple[str, ...]:
         """Return the kinds to show: the chosen ones that support the order, and have lag if that is required.
@@ -267,6 +297,8 @@ class _Arrangement(Value):
         """
         kinds = (chosen,) if chosen else list_shown_kinds(desired)
         needed = {"--lagging": GROUP.name} if self.lagging else {}
+        if self.stale_ms is not None:
+            needed["--stale"] = TOPIC.name
         if self.order is not Order.NAME:
             kind = GROUP.name if self.order is Order.LAG else TOPIC.name
             needed[f"--sort {self.order}"] = kind
@@ -279,11 +311,26 @@ class _Arrangement(Value):
             kinds = (kind,)
         return kinds
 
-    def arrange(self, cluster: ClusterReader, report: StatusReport) -> StatusReport:
-        """Filter and sort the report, after reading the arrivals that the order needs."""
+    def arrange(self, cluster: ClusterReader, target: ClusterSettings, report: StatusReport) -> StatusReport:
+        """Filter and sort the report, after reading what else is shown."""
+        report = replace(report, costs=target.costs)
+        now_ms = time.time_ns() // 1_000_000
         if self.order is Order.SKEW:
-            report = add_arrivals(cluster, report, time.time_ns() // 1_000_000)
+            report = add_arrivals(cluster, report, now_ms)
+        if self.stale_ms is not None:
+            report = add_usage(cluster, report, self.stale_ms, now_ms)
         return (report.only_lagging() if self.lagging else report).sorted_by(self.order)
+
+
+def _sum_up(session: Session) -> ClusterOutcome:
+    """Plan and examine one of several clusters; exits 2 if it differs from the manifests or is unhealthy."""
+    from kafkaform.cli.doctor import HEALTH_CODES, examine_cluster
+    from kafkaform.cli.drift import DRIFT_CODES, compare_cluster
+    from kafkaform.report.fleet import ClusterOverview
+
+    overview = ClusterOverview(compare_cluster(session), examine_cluster(session))
+    codes = DRIFT_CODES[overview.drift.verdict], HEALTH_CODES[overview.health.verdict]
+    return ClusterOutcome(overview, combine_exit_codes(codes))
 
 
 def _run_on_cluster(
@@ -297,7 +344,7 @@ def _run_on_cluster(
     with session.cluster() as cluster:
         if target.cluster_id is not None:
             check_identity(cluster.facts(), target)
-        report = arrangement.arrange(cluster, _read(cluster, desired, selection))
+        report = arrangement.arrange(cluster, target, _read(cluster, desired, selection))
 
     def print_notes() -> None:
         for line in _list_notes(report):

@@ -33,6 +33,7 @@ from kafkaform.config.profiles import (
 )
 from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
+from kafkaform.core.costs import Costs
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Location, Undeclared
 from kafkaform.core.units import parse_age, parse_duration, parse_size
@@ -101,6 +102,7 @@ class ClusterSettings(Value):
         authorizer: The settings of the authorizer that brokers do not show.
         notify: The webhook that `--notify` posts to; None if there is none.
         labels: Its labels, by which commands select clusters.
+        costs: The prices of data and partitions; None if they are not declared.
     """
 
     name: str
@@ -117,11 +119,16 @@ class ClusterSettings(Value):
     authorizer: AuthorizerSettings = AuthorizerSettings()
     notify: Webhook | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    costs: Costs | None = None
+
+    @property
+    def selectors(self) -> list[str]:
+        """Its labels, as selectors."""
+        return [f"{label}={value}" for label, value in self.labels.items()]
 
     def matches(self, selector: str) -> bool:
         """Return whether a selector is for it: a glob of its name, or `LABEL=VALUE`."""
-        label, is_label, value = selector.partition("=")
-        return self.labels.get(label) == value if is_label else fnmatchcase(self.name, selector)
+        return selector in self.selectors if "=" in selector else fnmatchcase(self.name, selector)
 
 
 class ApplyStage(Value):
@@ -278,11 +285,7 @@ class Settings(Value):
             raise UsageError(f"--clusters: {self.file} names no cluster", hint="add them below `clusters:`")
         for selector in selectors:
             if not any(cluster.matches(selector) for cluster in self.clusters.values()):
-                labels = (
-                    f"{name}={value}"
-                    for each in self.clusters.values()
-                    for name, value in each.labels.items()
-                )
+                labels = (label for each in self.clusters.values() for label in each.selectors)
                 hint = suggest_names(
                     selector, [*self.clusters, *dict.fromkeys(labels)], "clusters and labels"
                 )
@@ -564,7 +567,12 @@ def _parse_settings(path: Path, read: Callable[[Path], Document], problems: list
         environments=environments,
         clusters={
             # `limits.diskReserve` is written once, for all clusters.
-            c.name: replace(c, moves=replace(c.moves, disk_reserve=limits.disk_reserve))
+            # `costs`, too, unless the cluster has its own.
+            c.name: replace(
+                c,
+                moves=replace(c.moves, disk_reserve=limits.disk_reserve),
+                costs=c.costs or _parse_costs(data.get("costs")),
+            )
             for c in clusters
         },
         defaults=read_layers(document, (DEFAULTS,), data.get(DEFAULTS, {}), scopes, problems),
@@ -637,7 +645,14 @@ def _parse_clusters(
                 cluster.get("notify", {}), folder, document.locate((*path, "notify"), key=True), problems
             ),
             {label: str(value) for label, value in cluster.get("labels", {}).items()},
+            _parse_costs(cluster.get("costs")),
         )
+
+
+def _parse_costs(section: Mapping[str, Any] | None) -> Costs | None:
+    if section is None:
+        return None
+    return Costs(section["currency"], section.get("gigabyteMonth", 0.0), section.get("partitionMonth", 0.0))
 
 
 def _parse_stages(

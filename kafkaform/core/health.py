@@ -101,6 +101,7 @@ class Health(Value):
             Kafka 3.3, which do not report the size of their volumes (KIP-827).
         transactions: The open transactions; empty unless `Cluster.open_transactions` read them.
         throttles: The configs of throttles; empty unless `Cluster.throttle_configs` read them.
+        release: The newest minor version of Kafka all of whose requests a broker offers; empty if unknown.
     """
 
     controller: int | None
@@ -117,6 +118,7 @@ class Health(Value):
     not_offered: frozenset[Part] = frozenset()
     transactions: tuple[OpenTransaction, ...] = ()
     throttles: tuple[ThrottleConfigs, ...] = ()
+    release: str = ""
 
     @property
     def topics(self) -> list[str]:

@@ -11,6 +11,7 @@ from kafkaform.core.values import Value, compare_fields
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkaform.core.costs import CostChange
     from kafkaform.core.model import Change, Diagnostic, Location, ResourceRef
     from kafkaform.core.operations import Operation
 
@@ -153,6 +154,7 @@ class Plan(Value):
         unvalidated: The resources with operations that the brokers did not validate, as far as known.
         subset: Whether it covers only a part of the managed resources, as requested.
         readers: Declared groups that read topics which change.
+        cost: What the changes cost; None if no prices are declared.
     """
 
     cluster_id: str
@@ -167,6 +169,7 @@ class Plan(Value):
     subset: bool = False
     readers: tuple[AffectedConsumer, ...] = ()
     unvalidated: tuple[ResourceRef, ...] = ()
+    cost: CostChange | None = None
 
     def select_by_status(self, status: Status) -> tuple[PlannedChange, ...]:
         """Return the changes of one status, in order."""

@@ -13,6 +13,7 @@ from kafkaform.core.model import CONFIG_PREFIX, Observation
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import join_alternatives
 from kafkaform.inspect.arrivals import read_arrivals
+from kafkaform.inspect.usage import read_usage
 from kafkaform.resources import (
     GROUP,
     KINDS,
@@ -25,13 +26,16 @@ from kafkaform.resources import (
 )
 from kafkaform.resources.groups import GroupReading
 from kafkaform.resources.name_globs import NO_GLOBS, NameGlobs
+from kafkaform.resources.replicas.facts import count_replicas
 from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
+    from kafkaform.core.costs import Costs
     from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
+    from kafkaform.inspect.usage import TopicUsage
     from kafkaform.resources.groups import Group
     from spark_validation.arrivals import TopicArrivals
 
@@ -79,6 +83,7 @@ class TopicStatus(Value):
         groups: The groups that read it, or have an offset in it.
         arrivals: The records written to its partitions; None if that was not read.
         subjects: The subjects with the schemas of its keys and values, if subjects were read.
+        usage: Its use in a period; None if that was not read.
     """
 
     name: str
@@ -89,6 +94,19 @@ class TopicStatus(Value):
     groups: tuple[str, ...] = ()
     arrivals: TopicArrivals | None = None
     subjects: tuple[Observed, ...] = ()
+    usage: TopicUsage | None = None
+
+    @property
+    def replicas(self) -> int | None:
+        """The number of replicas of all of its partitions; None if it is not known."""
+        return None if self.observed is None else count_replicas(self.observed.state, self.observed)
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """The bytes of all of its replicas; None if they are not known."""
+        if self.size is None or not self.replicas or not self.size.partitions:
+            return None
+        return self.size.bytes * self.replicas // self.size.partitions
 
     def config(self, name: str) -> str | None:
         """Return the value in force of a config; None if it is not known."""
@@ -165,6 +183,10 @@ class StatusReport(Value):
         missed: The globs without a match, each with the nearest existing name.
         without_lag: The number of groups that `only_lagging` left out.
         others: The resources of all other kinds.
+        reading: The reading of the groups.
+        is_restricted: Whether this account may not see the sizes of topics, and so not all groups either.
+        period_ms: The period whose use of topics was read; None if it was not.
+        costs: The prices of the cluster; None if they are not declared.
     """
 
     topics: tuple[TopicStatus, ...] = ()
@@ -175,6 +197,16 @@ class StatusReport(Value):
     missed: Mapping[str, str | None] | None = None
     without_lag: int = 0
     others: tuple[ResourceStatus, ...] = ()
+    reading: GroupReading = GroupReading({})
+    is_restricted: bool = False
+    period_ms: int | None = None
+    costs: Costs | None = None
+
+    def compute_cost(self, topic: TopicStatus) -> float | None:
+        """Return the price of a topic for a month; None if its size or the prices are not known."""
+        if self.costs is None or topic.replicas is None or topic.stored_bytes is None:
+            return None
+        return self.costs.compute(topic.replicas, topic.stored_bytes)
 
     def sorted_by(self, order: Order) -> StatusReport:
         """Sort topics by size or skew, or groups by lag: largest first, unknown last."""
@@ -224,6 +256,19 @@ def add_arrivals(cluster: ClusterReader, report: StatusReport, now_ms: int) -> S
     return replace(report, topics=topics)
 
 
+def add_usage(cluster: ClusterReader, report: StatusReport, period_ms: int, now_ms: int) -> StatusReport:
+    """Add the use of a report's topics in the last `period_ms` milliseconds, by offsets."""
+    observed = [topic.observed for topic in report.topics if topic.observed is not None]
+    reading = read_usage(cluster, observed, report.reading, period_ms, now_ms)
+    if report.is_restricted:
+        reading = replace(reading, is_restricted=True)
+    topics = tuple(
+        topic if topic.observed is None else replace(topic, usage=reading.judge(topic.observed))
+        for topic in report.topics
+    )
+    return replace(report, topics=topics, period_ms=period_ms)
+
+
 def get_expected_members(intent: Intent) -> int | None:
     """Return the number of members that the manifest of a group expects; None without one."""
     members = intent.spec.get("members")
@@ -263,6 +308,7 @@ def read_status(
     # Only these have data: asking for the sizes of other kinds would cost a request to every broker.
     topics = [observed for ref, observed in observation.resources.items() if is_topic(ref)]
     sizes: Mapping[ResourceRef, DataSize] = {}
+    unsized: list[str] = []
     if topics:
         try:
             sizes = cluster.sizes(topics)
@@ -280,12 +326,11 @@ def read_status(
         # Only groups were asked for: without them, there is nothing to report.
         if not selection.includes(TOPIC.name):
             raise
-        reading = GroupReading({})
-        unread.append(f"groups: {error.message}")
-    else:
-        if reading.unread:
-            unread.append(f"groups: {reading.unread}")
-    return assemble(observation, reading, sizes, desired, selection, unread)
+        reading = GroupReading({}, unread=error.message)
+    if reading.unread:
+        unread.append(f"groups: {reading.unread}")
+    report = assemble(observation, reading, sizes, desired, selection, unread)
+    return replace(report, is_restricted=bool(unsized))
 
 
 def check_visible(cluster: ClusterReader, selection: Selection) -> None:
@@ -410,6 +455,7 @@ def assemble(
             if not any(fnmatchcase(name, glob) for name in names)
         },
         others=others,
+        reading=reading,
     )
 
 

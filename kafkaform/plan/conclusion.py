@@ -173,6 +173,7 @@ def narrow(plan: Plan, targets: Collection[str]) -> Plan:
         unknown=tuple(ref for ref in plan.unknown if matches(str(ref), targets)),
         undeclared=tuple(config for config in plan.undeclared if matches(str(config.ref), targets)),
         readers=_select_affected(plan.readers, changes),
+        cost=None,
     )
 
 

@@ -58,9 +58,10 @@ def measure(
         dropped: The resources that a branch no longer declares, whose sizes are read, too.
     """
     changes = [proposal.change for proposal in proposals]
-    # The topics whose data is at risk, whatever their size.
+    # The topics whose data is at risk, whatever their size; with prices, all of them.
     topics = [each for each in proposals if is_topic(each.ref) and each.observed is not None]
-    sized = [each.observed for each in topics if is_risky(each, facts)]
+    priced = target is not None and target.costs is not None
+    sized = [each.observed for each in topics if priced or is_risky(each, facts)]
     sized += [observation.resources.get(ref) for ref in sorted(dropped) if is_topic(ref)]
     facts = _add_sizes(facts, [*filter(None, sized)], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)

@@ -22,7 +22,7 @@ from kafkaform.core.strict_json import encode_canonical
 from kafkaform.core.values import asdict
 from kafkaform.plan.gate import resolve_consents
 from kafkaform.plan.plan_header import PlanHeader, is_compatible
-from kafkaform.plan.plan_reader import ALSO, DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_plan, read_plan
+from kafkaform.plan.plan_reader import ALSO, COST, DATA_UNREAD, FIGURE, KEYED, SUBSET, parse_plan, read_plan
 from kafkaform.plan.plan_signature import (
     ALGORITHM,
     MEMBER,
@@ -109,6 +109,7 @@ def _build_document(plan: Plan, header: PlanHeader) -> _Json:
         "broker_validated": plan.broker_validated,
         **({"unvalidated": [_convert_ref(r) for r in plan.unvalidated]} if plan.unvalidated else {}),
         **({SUBSET: True} if plan.subset else {}),
+        **({COST: asdict(plan.cost)} if plan.cost is not None else {}),
     }
     document["digest"] = digest_of(document)
     return document

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from kafkaform.core.costs import CostChange
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import (
     Change,
@@ -43,6 +44,7 @@ _NOUN = "plan"
 _AGAIN = "make it with `kafkaform plan --out FILE`"
 SUBSET = "subset"
 """The member of a plan that covers only a part of the resources."""
+COST = "cost"
 KEYED = "keyed"
 """The member of a change whose manifest declares whether order per key matters."""
 DATA_UNREAD = "data_unread"
@@ -115,7 +117,12 @@ def _build_plan(document: Object) -> Plan:
             for ref, item in zip(_build_refs(document, "readers"), document.get("readers", ()), strict=True)
         ),
         unvalidated=_build_refs(document, "unvalidated"),
+        cost=_build_cost(document[COST]) if COST in document else None,
     )
+
+
+def _build_cost(item: Object) -> CostChange:
+    return CostChange(**{**item, "uncounted": tuple(item["uncounted"])})
 
 
 def _build_change(item: Object, at: str) -> PlannedChange:

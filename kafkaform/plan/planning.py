@@ -15,6 +15,7 @@ from kafkaform.core.errors import KafkaformError
 from kafkaform.core.model import Desired, Diagnostic, Facts, ManifestScope, Observation, ResourceRef
 from kafkaform.core.values import Value, replace
 from kafkaform.plan.conclusion import conclude, conclude_saved, find_affected_consumers
+from kafkaform.plan.costing import compute_costs
 from kafkaform.plan.difference import Diff, SavedPlan, add_tombstones, diff, diff_saved
 from kafkaform.plan.gate import gate, review_changes
 from kafkaform.plan.measuring import measure
@@ -205,6 +206,9 @@ def _plan_reading(
     # 8. Build the plan, with the operations of its changes.
     plan = conclude(difference, review.gated, facts, policy)
     context = review.context
+    if target is not None and target.costs is not None:
+        cost = compute_costs(plan.changes, facts, observation.resources, target.costs)
+        plan = replace(plan, cost=cost)
     plan = _add_findings(plan, request, context, settings, [*findings, *review.findings])
     if request.reading:
         return plan, frozenset(), context

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from kafkaform.core.model import Status
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import printable
+from kafkaform.core.units import rounded_size
 from kafkaform.core.values import Value
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.resources.replicas.copying import TOGETHER
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.values import action_of, fields_of, is_deferred
@@ -17,6 +18,7 @@ from kafkaform.resources.values import action_of, fields_of, is_deferred
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkaform.core.costs import CostChange
     from kafkaform.core.plans import Plan
 
 
@@ -169,6 +171,16 @@ def describe_extent(plan: Plan) -> str:
     if s.refused:
         parts.append(f"{s.refused:,} {'is' if s.refused == 1 else 'are'} refused")
     return ", ".join(parts) if deferred or len(parts) > 1 else ""
+
+
+def describe_cost(cost: CostChange) -> str:
+    """Describe what a plan costs or saves for a month, and what that does not count."""
+    amount = cost.per_month.removeprefix("-")
+    verb = "Saves" if cost.per_month.startswith("-") else "Costs"
+    replicas = counted(abs(cost.replicas), "fewer replica" if cost.replicas < 0 else "more replica")
+    size = f", {rounded_size(abs(cost.bytes))} {'less' if cost.bytes < 0 else 'more'}" if cost.bytes else ""
+    uncounted = f"; not counted: {join_words(cost.uncounted)}" if cost.uncounted else ""
+    return f"{verb} {amount} {cost.currency} a month ({replicas}{size}){uncounted}"
 
 
 def headline(plan: Plan) -> str:

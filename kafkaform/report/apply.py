@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.apply_result import RETRY_HINT, Result
 from kafkaform.core.model import Update
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.summary import word_consent_count
-from kafkaform.report.document import Item, Paragraph, ReportDocument, Role, Section, TextSpan, Verbatim
+from kafkaform.report.document import (
+    Item,
+    Paragraph,
+    ReportDocument,
+    Role,
+    Section,
+    TextSpan,
+    Verbatim,
+    count_left_out,
+    name_cluster,
+)
 from kafkaform.report.equal_changes import Entry, group_equal, mask_name
+from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from kafkaform.report.sections import SYMBOLS
 from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
@@ -68,6 +80,17 @@ def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | Non
         verbose: List everything instead of counting what is alike.
         width: The columns at which prose wraps; None for no wrapping.
     """
+    return render_page(_build(report, verbose=verbose), width=width)
+
+
+def apply_to_markdown(report: ApplyReport, cluster: str | None = None, *, limit: int = LIMIT) -> str:
+    """Return the report as Markdown of at most `limit` characters, for a comment on GitHub."""
+    context = [] if cluster is None else [name_cluster(cluster, None)]
+    document = replace(_build(report), title="kafkaform apply", context=context)
+    return write_markdown(document, limit=limit)
+
+
+def _build(report: ApplyReport, *, verbose: bool = False) -> ReportDocument:
     items: list[Item] = []
     for result in _ROLES:
         results = [outcome for outcome in report.results if outcome.result is result]
@@ -81,11 +104,11 @@ def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | Non
             below = [Paragraph(text, lead) for lead, text in details if text]
             items.append(Item(summarise_alike(phrase, [outcome.planned for outcome in alike]), below=below))
     blocks = (
-        Section(items, lambda item: item),
+        Section(items, lambda item: item, count_left_out("result", "see `kafkaform apply`")),
         Section([*_next_steps(report)], lambda step: Paragraph(step, "next")),
     )
     summary = TextSpan(summarise_apply(report), Role.STRONG if report.complete else Role.VERY_BAD)
-    return render_page(ReportDocument("", blocks, summary=summary), width=width)
+    return ReportDocument("", blocks, summary=summary)
 
 
 def _count_key(outcome: ResourceResult) -> tuple[Category, str, str | None] | None:

@@ -15,7 +15,7 @@ from spark_validation import wording
 from spark_validation.arrivals import Spread, TopicArrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafkaform.report.document import Block, Row
     from kafkaform.report.page import Page
@@ -66,13 +66,18 @@ def render_arrivals(
     notes = [f"{listed_names(topics)}: {note}" for note, topics in names.items()]
     if len(notes) > MAX_LISTED:
         notes[MAX_LISTED:] = [f"… {counted(len(notes) - MAX_LISTED, 'more note')} (--format json has them)"]
-    counts = Counter(topic.spread for topic in arrivals)
-    parts = [f"{counts[spread]:,} {spread}" for spread in Spread if counts[spread]]
     hint = " (--verbose lists all)" if len(listed) < len(arrivals) else ""
+    parts = count_spreads(arrivals)
     summary = f"Arrivals in {counted(len(arrivals), 'topic')}: {', '.join(parts)}{hint}."
     blocks.append(Section(notes, lambda note: Paragraph(TextSpan(note, Role.WARNING))))
     document = ReportDocument("", blocks, summary=TextSpan(summary, Role.STRONG), indent=0)
     return render_page(document, width=width)
+
+
+def count_spreads(arrivals: Iterable[TopicArrivals]) -> list[str]:
+    """Return the number of topics of each spread, in words."""
+    counts = Counter(topic.spread for topic in arrivals)
+    return [f"{counts[spread]:,} {spread}" for spread in Spread if counts[spread]]
 
 
 def list_notes(topic: TopicArrivals) -> list[str]:

@@ -61,7 +61,7 @@ def _build(comparison: Comparison) -> ReportDocument:
             ),
             Section(rows, lambda row: row, count_left_out("line", _SEE), columns=columns),
         ),
-        summary=TextSpan(_summarise(comparison), Role.STRONG),
+        summary=TextSpan(summarise_comparison(comparison), Role.STRONG),
     )
 
 
@@ -114,7 +114,8 @@ def _format_values(ref: ResourceRef, field: FieldDifference) -> tuple[str, str]:
     return shown[0], shown[1]
 
 
-def _summarise(comparison: Comparison) -> str:
+def summarise_comparison(comparison: Comparison) -> str:
+    """Return the verdict of a comparison and the numbers behind it, in a sentence."""
     differences = comparison.differences
     if not differences and not comparison.inherited and not comparison.unknown:
         return f"The same: {counted(comparison.same, 'resource')}."

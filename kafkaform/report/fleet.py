@@ -6,14 +6,19 @@ import json
 import textwrap
 from collections import Counter
 from enum import Enum
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.core.values import Value
+from kafkaform.core.values import Value, asdict, replace
 from kafkaform.core.wording import counted
-from kafkaform.inspect.drift import DriftVerdict
+from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
 from kafkaform.inspect.health_check import HealthVerdict
-from kafkaform.plan.summary import headline, summarise
+from kafkaform.plan.summary import count_held_back, headline, summarise
 from kafkaform.report import drift_wording
+from kafkaform.report.apply import apply_to_json, apply_to_markdown
+from kafkaform.report.arrivals import count_spreads
+from kafkaform.report.comparison import summarise_comparison
 from kafkaform.report.doctor import VERDICTS, verdict_words
 from kafkaform.report.document import (
     Column,
@@ -21,22 +26,27 @@ from kafkaform.report.document import (
     Paragraph,
     ReportDocument,
     Role,
+    Section,
     Table,
     TextSpan,
     name_cluster,
 )
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT, write_markdown
 from kafkaform.report.page import Page, render_page
+from spark_validation.arrivals import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from kafkaform.core.apply_result import ApplyReport
     from kafkaform.core.plans import Plan
-    from kafkaform.inspect.drift import Drift
+    from kafkaform.inspect.comparison import Comparison
+    from kafkaform.inspect.drift import Drift, ResourceDrift
     from kafkaform.inspect.health_check import HealthReport
     from kafkaform.inspect.importing import Import
     from kafkaform.inspect.resource_status import StatusReport
     from kafkaform.report.document import Block, Row
+    from spark_validation.arrivals import TopicArrivals
 
 _MAX_OUTCOME_LENGTH = 600
 _ROW_LENGTH = 1_000
@@ -185,8 +195,12 @@ def _render_json(member: Member) -> str:
         case ClusterReport(render=render):
             return str(render()).rstrip("\n")
         case FailedCluster():
-            error = {"message": member.message, "hint": member.hint, "problems": list(member.problems)}
-            return json.dumps({"environment": member.environment, "error": error}, indent=2)
+            return json.dumps(_describe_error(member), indent=2)
+
+
+def _describe_error(failed: FailedCluster) -> dict[str, Any]:
+    error = {"message": failed.message, "hint": failed.hint, "problems": list(failed.problems)}
+    return {"environment": failed.environment, "error": error}
 
 
 def fleet_to_markdown(members: Sequence[Member], command: str = "plan", *, limit: int = LIMIT) -> str:
@@ -308,14 +322,147 @@ def _sum_imports(imports: Iterable[Import]) -> list[str]:
     return parts
 
 
+def _arrivals_verdict(arrivals: Sequence[TopicArrivals]) -> tuple[str, Role]:
+    uneven = any(topic.spread is Spread.UNEVEN for topic in arrivals)
+    return ", ".join(count_spreads(arrivals)) or "no topics", Role.WARNING if uneven else Role.TEXT
+
+
+def _comparison_verdict(comparison: Comparison) -> tuple[str, Role]:
+    role = Role.BAD if comparison.unknown else Role.WARNING if comparison.unexpected else Role.TEXT
+    return summarise_comparison(comparison).rstrip("."), role
+
+
+def _sum_comparisons(comparisons: Sequence[Comparison]) -> list[str]:
+    different = sum(bool(comparison.unexpected) for comparison in comparisons)
+    return [f"{different:,} different from {comparisons[0].a}"]
+
+
 SUMMARIES: Mapping[str, _Summary] = {
     "plan": _Summary("plan", "not planned", _plan_verdict, _sum_plans),
     "drift": _Summary("drift", "not compared", _drift_verdict, _sum_drifts),
     "doctor": _Summary("health", "not examined", _health_verdict, _sum_healths),
     "status": _Summary("status", "not read", _status_verdict, _sum_statuses, headed=False),
+    "arrivals": _Summary(
+        "arrivals", "not read", _arrivals_verdict, lambda all_: count_spreads(chain(*all_)), headed=False
+    ),
+    "compare": _Summary("comparison", "not compared", _comparison_verdict, _sum_comparisons),
     "import": _Summary("import", "not imported", _import_verdict, _sum_imports, headed=False),
 }
 """The summary by command."""
+
+
+# --- an overview -----------------------------------------------------------------------------------------
+
+
+class ClusterOverview(Value):
+    """The state of one cluster, in an overview of several.
+
+    Attributes:
+        drift: Its differences from the manifests, with the changes of a plan.
+        health: Its health.
+    """
+
+    drift: Drift
+    health: HealthReport
+
+    @property
+    def drifted(self) -> int:
+        """The number of resources that were changed on the cluster since the last recorded apply.
+
+        Those without a record count, too, unless they do not exist yet.
+        """
+        return sum(map(_is_changed_by_hand, self.drift.resources))
+
+
+def _is_changed_by_hand(resource: ResourceDrift) -> bool:
+    histories = [field.history for field in resource.fields] or [resource.history]
+    causes = {DriftCause.UNRECORDED if history is None else history.cause for history in histories}
+    unrecorded = resource.form is Form.MISSING and causes == {DriftCause.UNRECORDED}
+    return not unrecorded and causes != {DriftCause.MANIFEST}
+
+
+_OVERVIEW_COLUMNS = (
+    Column("Cluster", least=12),
+    Column("Changes", right=True),
+    Column("Held back", least=9),
+    Column("Drift", right=True),
+    Column("Health", least=9),
+    Column("Kafka", rank=1),
+)
+
+
+def render_overview(members: Sequence[Member], *, width: int | None = None) -> Page:
+    """Render one line for each cluster, those that could not be read first, with the reasons below."""
+    return render_page(_build_overview(members), width=width)
+
+
+def overview_to_markdown(members: Sequence[Member]) -> str:
+    """Return the overview as Markdown, for a comment on GitHub."""
+    return write_markdown(replace(_build_overview(members), title="kafkaform overview"))
+
+
+def _build_overview(members: Sequence[Member]) -> ReportDocument:
+    failed = [member for member in members if isinstance(member, FailedCluster)]
+    overviews = [member.content for member in members if isinstance(member, ClusterReport)]
+    unhealthy = sum(each.health.verdict is HealthVerdict.UNHEALTHY for each in overviews)
+    words = [
+        counted(sum(len(each.drift.plan.changes) for each in overviews), "change"),
+        f"{sum(each.drifted for each in overviews):,} drifted",
+        *([f"{unhealthy:,} unhealthy"] if unhealthy else []),
+        *([f"{len(failed):,} not read"] if failed else []),
+    ]
+    summary = TextSpan(f"{counted(len(members), 'cluster')}: {', '.join(words)}.", Role.STRONG)
+    return ReportDocument(
+        "",
+        (
+            Section(members, _overview_row, columns=_OVERVIEW_COLUMNS),
+            Section(
+                failed, lambda member: Item([TextSpan(member.name, Role.CODE)], member.message, gap=": ")
+            ),
+        ),
+        summary=summary,
+        indent=0,
+    )
+
+
+def _overview_row(member: Member) -> Row:
+    name = TextSpan(member.name, Role.CODE, 60)
+    if isinstance(member, FailedCluster):
+        return (name, "", "", "", TextSpan("not read", Role.BAD), "")
+    overview: ClusterOverview = member.content
+    plan, health = overview.drift.plan, overview.health
+    errors = [counted(len(plan.open_errors), "error")] if plan.open_errors else []
+    held = ", ".join([*count_held_back(plan), *errors]) or ("not visible" if plan.unknown else "-")
+    return (
+        name,
+        str(len(plan.changes)),
+        TextSpan(held, Role.TEXT if held == "-" else Role.WARNING),
+        str(overview.drifted),
+        TextSpan(str(health.verdict), VERDICTS[health.verdict]),
+        health.health.release or "-",
+    )
+
+
+def overview_to_json(members: Sequence[Member]) -> str:
+    """Return the overview as JSON, with an `error` in place of a cluster that could not be read."""
+    clusters = {member.name: _overview_to_json(member) for member in members}
+    return json.dumps({"clusters": clusters}, indent=2)
+
+
+def _overview_to_json(member: Member) -> dict[str, Any]:
+    if isinstance(member, FailedCluster):
+        return _describe_error(member)
+    overview: ClusterOverview = member.content
+    return {
+        "environment": member.environment,
+        "release": overview.health.health.release or None,
+        "plan": asdict(summarise(overview.drift.plan)),
+        "drift": {"verdict": overview.drift.verdict, "resources": overview.drifted},
+        "health": {
+            "verdict": overview.health.verdict,
+            "findings": [f"{finding.code}: {finding.message}" for finding in overview.health.findings],
+        },
+    }
 
 
 # --- an apply in stages ----------------------------------------------------------------------------------
@@ -325,30 +472,80 @@ class StageOutcome(Enum):
     """The outcome for one cluster, as reports word it."""
 
     APPLIED = "complete"
-    INCOMPLETE = "not complete: see above"
-    FAILED = "failed: see above"
+    INCOMPLETE = "not complete"
+    FAILED = "failed"
     UNHEALTHY = "applied, but not healthy"
     NOT_STARTED = "not started"
+
+
+class StageResult(Value):
+    """The result of an apply to one of several clusters.
+
+    Attributes:
+        stage: The number of its stage.
+        cluster: The cluster.
+        outcome: The outcome.
+        report: The report of the apply; None if there is none.
+        error: The error that ended it; empty if none did.
+    """
+
+    stage: int
+    cluster: str
+    outcome: StageOutcome = StageOutcome.NOT_STARTED
+    report: ApplyReport | None = None
+    error: str = ""
 
 
 _ROLES = {StageOutcome.APPLIED: Role.GOOD, StageOutcome.NOT_STARTED: Role.MUTED}
 
 
-def render_stages(outcomes: Sequence[tuple[int, str, StageOutcome]], *, width: int | None = None) -> Page:
-    """Render a table of stages and clusters, and what to do next.
+def render_stages(results: Sequence[StageResult], *, width: int | None = None) -> Page:
+    """Render a table of stages and clusters, and what to do next."""
+    return render_page(_build_stages(results, "see above"), width=width)
 
-    Args:
-        outcomes: The number of the stage, the cluster and its outcome, in order.
-        width: The columns at which the table folds; None for no limit.
-    """
-    rows: list[Row] = [
-        [str(number), TextSpan(name, Role.NAME), TextSpan(outcome.value, _ROLES.get(outcome, Role.BAD))]
-        for number, name, outcome in outcomes
+
+def stages_to_markdown(results: Sequence[StageResult], *, limit: int = LIMIT) -> str:
+    """Return the table of stages and the reports as Markdown, for a comment on GitHub."""
+    reports = [
+        ClusterReport(each.cluster, None, each.report, partial(apply_to_markdown, each.report, each.cluster))
+        for each in results
+        if each.report is not None
     ]
-    stopped = [number for number, _, outcome in outcomes if outcome not in _ROLES]
-    complete = sum(outcome is StageOutcome.APPLIED for _, _, outcome in outcomes)
-    summary = f"{counted(complete, 'cluster')} of {len(outcomes)} complete."
+    rooms = _share_room(reports, limit - _ROW_LENGTH * (len(results) + 1))
+    head = write_markdown(replace(_build_stages(results, ""), title="kafkaform apply"))
+    return "\n".join(
+        [head, *(str(each.render(limit=rooms[each.name])) for each in reports if each.name in rooms)]
+    )
+
+
+def stages_to_json(results: Sequence[StageResult]) -> str:
+    """Return the stage, the outcome and the result of each cluster as JSON."""
+    clusters = {
+        each.cluster: {
+            "stage": each.stage,
+            "outcome": each.outcome.name.lower(),
+            "error": each.error or None,
+            "result": None if each.report is None else json.loads(apply_to_json(each.report)),
+        }
+        for each in results
+    }
+    return json.dumps({"clusters": clusters}, indent=2)
+
+
+def _build_stages(results: Sequence[StageResult], see: str) -> ReportDocument:
+    """Return the table; `see` is where the errors are, empty if they are in the table."""
+    rows: list[Row] = []
+    for each in results:
+        words = each.outcome.value
+        if each.outcome in {StageOutcome.FAILED, StageOutcome.INCOMPLETE} and (detail := see or each.error):
+            words += f": {detail}"
+        role = _ROLES.get(each.outcome, Role.BAD)
+        cluster = TextSpan(each.cluster, Role.NAME)
+        rows.append((str(each.stage), cluster, TextSpan(words, role, _MAX_OUTCOME_LENGTH)))
+    stopped = [each.stage for each in results if each.outcome not in _ROLES]
+    complete = sum(each.outcome is StageOutcome.APPLIED for each in results)
+    summary = f"{counted(complete, 'cluster')} of {len(results)} complete."
     if stopped:
         summary += f" Stopped after stage {stopped[0]}: the same command goes on from there."
     columns = [Column("Stage", right=True), Column("Cluster", least=16), Column("Result", least=16)]
-    return render_page(ReportDocument("", [Table(columns, rows)], summary=summary, indent=0), width=width)
+    return ReportDocument("", [Table(columns, rows)], summary=summary, indent=0)

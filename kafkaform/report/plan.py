@@ -15,7 +15,7 @@ from kafkaform.core.model import Create, Delete, Risk, Status, Update, assessmen
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped
 from kafkaform.core.wording import counted, short_commit
-from kafkaform.plan.summary import describe_audience, headline, summarise, summary_sentence
+from kafkaform.plan.summary import describe_audience, describe_cost, headline, summarise, summary_sentence
 from kafkaform.report.document import (
     Column,
     Item,
@@ -160,6 +160,8 @@ def _build(
     if with_commit and header and header.commit:
         context.append(["commit ", TextSpan(short_commit(header.commit), Role.CODE)])
     summary = summarise(plan)
+    if plan.cost is not None and plan.changes:
+        blocks = (Paragraph(describe_cost(plan.cost)), *blocks)
     role = Role.VERY_WARNING if summary.needs_consent or summary.unknown else Role.STRONG
     # An error of a rule fails the plan even if every change could be applied, so the summary has the style of
     # a refusal.

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkaform.core.kafka_configs import readable, topic_configs
 from kafkaform.core.printable import clipped
-from kafkaform.core.units import rounded_size
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.units import format_duration, rounded_size
+from kafkaform.core.values import asdict, replace
+from kafkaform.core.wording import counted
+from kafkaform.core.wording import listed as list_names
+from kafkaform.inspect.usage import Use
 from kafkaform.report.document import (
     MAX_NAME_LENGTH,
     Column,
+    Item,
     Paragraph,
     ReportDocument,
     Role,
+    Section,
     Subsection,
     Table,
     TextSpan,
+    count_left_out,
 )
+from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from kafkaform.resources import ACCESS, KINDS
 from kafkaform.resources.access.spec import describe_rights
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
 
     from kafkaform.core.model import Observed
     from kafkaform.inspect.resource_status import GroupStatus, ResourceStatus, StatusReport, TopicStatus
+    from kafkaform.inspect.usage import TopicUsage
     from kafkaform.report.document import Block, Row
     from kafkaform.report.page import Page
     from spark_validation.arrivals import TopicArrivals
@@ -40,6 +49,7 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 _NOTHING = "-"
+_SEE = "see `kafkaform status`"
 _MISSING = TextSpan("does not exist", Role.BAD)
 _UNDECLARED = TextSpan("no", Role.WARNING)
 _MAX_CONSUMERS = 3
@@ -55,14 +65,15 @@ _TOPIC_COLUMNS = (
     Column("RF", right=True),
     Column("Retention", least=9),
     Column("Size", right=True),
+    Column("Cost/month", right=True, rank=1),
     Column("Max/mean", right=True),
     Column("Schema", least=12, rank=1),
     Column("Groups", least=12, rank=1),
     Column("Team", least=10, rank=2),
     Column("Declared", rank=3),
 )
-# The index of the columns of the ratio and of subjects, which are left out if these were not read.
-_SKEW, _SCHEMA = 5, 6
+# The index of the columns of prices, the ratio and subjects, which are left out if these are not known.
+_COST, _SKEW, _SCHEMA = 5, 6, 7
 _GROUP_COLUMNS = (
     Column("Group", least=14),
     Column("Protocol", rank=1),
@@ -72,6 +83,21 @@ _GROUP_COLUMNS = (
     Column("Lag", right=True, least=8),
     Column("Team", least=10, rank=3),
     Column("Declared", rank=4),
+)
+_USAGE_COLUMNS = (
+    Column("topic", least=12),
+    Column("New records"),
+    Column("Readers"),
+    Column("All replicas", right=True),
+    Column("Cost/month", right=True, rank=1),
+    Column("Team", least=10, rank=1),
+    Column("Declared", rank=2),
+)
+_USAGE_COST = 4
+_USE_ROLES = {Use.NONE: Role.BAD, Use.UNKNOWN: Role.WARNING}
+_NO_PROOF = (
+    "This proves no topic unused: Kafka does not see consumers that assign partitions themselves and keep "
+    "offsets elsewhere, and producers may give records any time."
 )
 _MAX_VALUES = 5
 """The values of a resource that a row lists: an entity of quotas has at most five, a principal thousands."""
@@ -97,15 +123,29 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
         width: The width of the terminal in columns; None if the output is no terminal: then no name is
             folded, and none is left out.
     """
-    blocks: list[Block] = []
+    return render_page(_build(report, globs, width), width=width)
+
+
+def status_to_markdown(report: StatusReport, globs: Collection[str] = (), *, limit: int = LIMIT) -> str:
+    """Return the state as Markdown of at most `limit` characters, for a comment on GitHub."""
+    # As on a terminal of any width: hundreds of names in a cell would hide everything else.
+    return write_markdown(replace(_build(report, globs, 80), title="kafkaform status"), limit=limit)
+
+
+def _build(report: StatusReport, globs: Collection[str], width: int | None) -> ReportDocument:
+    blocks: list[Block | Section[Row]] = []
+    if report.period_ms is not None:
+        return _build_usage(report)
     if report.topics:
-        rows = [(*_topic_row(topic, width), *_owner_cells(topic)) for topic in report.topics]
+        rows = [(*_topic_row(topic, report, width), *_owner_cells(topic)) for topic in report.topics]
         read = {
+            _COST: report.costs is not None,
             _SKEW: any(topic.arrivals is not None for topic in report.topics),
             _SCHEMA: any(topic.subjects for topic in report.topics),
         }
         kept = [i for i in range(len(_TOPIC_COLUMNS)) if read.get(i, True)]
         blocks.append(_tabulate(_choose(_TOPIC_COLUMNS, kept), [_choose(row, kept) for row in rows]))
+        blocks += _list_team_costs(report)
     if report.groups:
         rows = [(*_group_row(group), *_owner_cells(group)) for group in report.groups]
         blocks.append(_tabulate(_GROUP_COLUMNS, rows))
@@ -124,28 +164,87 @@ def render_status(report: StatusReport, globs: Collection[str] = (), *, width: i
     if counts := "; ".join(_list_counts(report)):
         blocks.append(Paragraph(TextSpan(counts, Role.MUTED)))
     if report.hidden:
-        hidden = f"{counted(report.hidden, 'name')} hidden by ignore patterns (--all shows them)"
-        blocks.append(Paragraph(TextSpan(hidden, Role.MUTED)))
-    return render_page(ReportDocument("", blocks, indent=0), width=width)
+        blocks.append(_count_hidden(report))
+    return ReportDocument("", blocks, indent=0)
+
+
+def _count_hidden(report: StatusReport) -> Paragraph:
+    hidden = f"{counted(report.hidden, 'name')} hidden by ignore patterns (--all shows them)"
+    return Paragraph(TextSpan(hidden, Role.MUTED))
+
+
+def _build_usage(report: StatusReport) -> ReportDocument:
+    """Return the topics that may be unused: those that are neither read nor written first, then by size."""
+    listed = sorted(
+        (topic for topic in report.topics if topic.usage is not None and not topic.usage.in_use),
+        key=lambda topic: (-_count_unused(topic), -(topic.stored_bytes or 0), topic.name),
+    )
+    rows = [(*_usage_row(topic, report), *_owner_cells(topic)) for topic in listed]
+    kept = [i for i in range(len(_USAGE_COLUMNS)) if i != _USAGE_COST or report.costs is not None]
+    names: dict[str, list[str]] = defaultdict(list)
+    for topic in listed:
+        for reason in topic.usage.reasons if topic.usage is not None else ():
+            names[reason].append(topic.name)
+    blocks: list[Block | Section[Any]] = [
+        _tabulate(_choose(_USAGE_COLUMNS, kept), [_choose(row, kept) for row in rows]),
+        Section(
+            [*names.items()],
+            lambda pair: Item(TextSpan(list_names(pair[1]), Role.CODE), pair[0], gap=": "),
+            count_left_out("reason", _SEE),
+        ),
+    ]
+    if listed:
+        blocks.append(Paragraph(TextSpan(_NO_PROOF, Role.MUTED)))
+    if report.hidden:
+        blocks.append(_count_hidden(report))
+    unused = [topic for topic in listed if _count_unused(topic) == 2]
+    size = sum(topic.stored_bytes or 0 for topic in unused)
+    summary = (
+        f"Of {counted(len(report.topics), 'topic')} in the last {format_duration(report.period_ms or 0)}: "
+        f"{len(unused):,} without new records and readers"
+        + (f" ({rounded_size(size)})" if unused else "")
+        + f", {sum(_count_unused(topic) == 1 for topic in listed):,} without one of them, "
+        f"{sum(_count_unused(topic) == 0 for topic in listed):,} unknown."
+    )
+    return ReportDocument("", blocks, summary=TextSpan(summary, Role.STRONG), indent=0)
+
+
+def _count_unused(topic: TopicStatus) -> int:
+    return 0 if topic.usage is None else (topic.usage.records, topic.usage.readers).count(Use.NONE)
+
+
+def _usage_row(topic: TopicStatus, report: StatusReport) -> Row:
+    usage, size = topic.usage, topic.stored_bytes
+    uses = () if usage is None else (usage.records, usage.readers)
+    cells = [TextSpan(use, _USE_ROLES.get(use, Role.TEXT)) for use in uses]
+    cost = _format_cost(report, report.compute_cost(topic))
+    return (topic.name, *cells, _NOTHING if size is None else rounded_size(size), cost)
 
 
 def status_to_json(report: StatusReport, *, indent: int | None = 2) -> str:
     """Return the state as JSON; unknown values are null."""
     data = {
-        "topics": [_topic_to_json(topic) for topic in report.topics],
+        "topics": [_topic_to_json(topic, report) for topic in report.topics],
         "groups": [_group_to_json(group) for group in report.groups],
         "resources": [_other_to_json(resource) for resource in report.others],
+        **({"stale_ms": report.period_ms} if report.period_ms is not None else {}),
+        **({"costs": {**asdict(report.costs), "teams": _sum_costs(report)}} if report.costs else {}),
         "unread": list(report.unread),
         "notes": list(report.notes),
     }
     return json.dumps(data, indent=indent)
 
 
-def _tabulate(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+def _tabulate(columns: Sequence[Column], rows: Sequence[Row]) -> Section[Row]:
     """Return a table; TEAM only if a team is known, DECLARED only if a resource is undeclared."""
     known = [any(row[-2] != _NOTHING for row in rows), any(row[-1] == _UNDECLARED for row in rows)]
     kept = [i for i in range(len(columns)) if i < len(columns) - 2 or known[i - len(columns)]]
-    return Table(_choose(columns, kept), [_choose(row, kept) for row in rows])
+    return Section(
+        [_choose(row, kept) for row in rows],
+        lambda row: row,
+        count_left_out("row", _SEE),
+        columns=_choose(columns, kept),
+    )
 
 
 def _choose(items: Sequence[_Item], indices: Sequence[int]) -> list[_Item]:
@@ -176,18 +275,45 @@ def _list_counts(report: StatusReport) -> Iterable[str]:
 # --- topics ----------------------------------------------------------------------------------------
 
 
-def _topic_row(topic: TopicStatus, width: int | None) -> Row:
+def _topic_row(topic: TopicStatus, report: StatusReport, width: int | None) -> Row:
     groups = _join_names(topic.groups, width)
     if topic.observed is None:
-        return (topic.name, _NOTHING, _NOTHING, _MISSING, _NOTHING, _NOTHING, _format_subjects(topic), groups)
+        unknown = (_NOTHING,) * 3
+        return (topic.name, _NOTHING, _NOTHING, _MISSING, *unknown, _format_subjects(topic), groups)
     state = topic.observed.state
     size = _NOTHING
     if topic.size is not None:
         # The sizes of some partitions are unknown, so the sum is a lower limit.
         size = f"{'≥ ' if topic.size.unread else ''}{rounded_size(topic.size.bytes)}"
     counts = str(state["partitions"]), str(state["replicationFactor"])
-    sizes = (_format_retention(topic), size, _format_skew(topic))
+    cost = _format_cost(report, report.compute_cost(topic))
+    sizes = (_format_retention(topic), size, cost, _format_skew(topic))
     return (topic.name, *counts, *sizes, _format_subjects(topic), groups)
+
+
+def _format_cost(report: StatusReport, cost: float | None) -> str:
+    return _NOTHING if report.costs is None or cost is None else f"{cost:,.2f} {report.costs.currency}"
+
+
+def _sum_costs(report: StatusReport) -> dict[str, float]:
+    """Return the price of the topics of each team for a month, the highest first."""
+    totals: dict[str, float] = defaultdict(float)
+    for topic in report.topics:
+        totals[topic.team] += report.compute_cost(topic) or 0.0
+    return dict(sorted(totals.items(), key=lambda total: (-total[1], total[0])))
+
+
+def _list_team_costs(report: StatusReport) -> list[Block | Section[Any]]:
+    if report.costs is None:
+        return []
+    rows = [(team or "no team", _format_cost(report, cost)) for team, cost in _sum_costs(report).items()]
+    unknown = sum(report.compute_cost(topic) is None for topic in report.topics)
+    missing = f", without {counted(unknown, 'topic')} of unknown size" if unknown else ""
+    total = f"{_format_cost(report, sum(_sum_costs(report).values()))} a month{missing}"
+    return [
+        Section(rows, lambda row: row, columns=(Column("Team", least=10), Column("Cost/month", right=True))),
+        Paragraph(TextSpan(total, Role.MUTED)),
+    ]
 
 
 def _format_subjects(topic: TopicStatus) -> str:
@@ -227,7 +353,7 @@ def _format_retention(topic: TopicStatus) -> str:
     return " or ".join(limits) or "unlimited"
 
 
-def _topic_to_json(topic: TopicStatus) -> dict[str, Any]:
+def _topic_to_json(topic: TopicStatus, report: StatusReport) -> dict[str, Any]:
     state = topic.observed.state if topic.observed is not None else {}
     unread = topic.size.unread if topic.size is not None else 0
     return {
@@ -243,7 +369,9 @@ def _topic_to_json(topic: TopicStatus) -> dict[str, Any]:
         "size_bytes": topic.size.bytes if topic.size is not None else None,
         **({"partitions_without_size": unread} if unread else {}),
         **(_arrivals_to_json(topic.arrivals) if topic.arrivals is not None else {}),
+        **({"cost_per_month": report.compute_cost(topic)} if report.costs is not None else {}),
         **({"subjects": [*map(_subject_to_json, topic.subjects)]} if topic.subjects else {}),
+        **(_usage_to_json(topic, topic.usage) if topic.usage is not None else {}),
         "groups": list(topic.groups),
     }
 
@@ -255,6 +383,11 @@ def _subject_to_json(subject: Observed) -> dict[str, Any]:
 
 def _arrivals_to_json(arrivals: TopicArrivals) -> dict[str, Any]:
     return {"arrivals": {"spread": str(arrivals.spread), "max_over_mean": arrivals.ratio}}
+
+
+def _usage_to_json(topic: TopicStatus, usage: TopicUsage) -> dict[str, Any]:
+    use = {"new_records": usage.records, "readers": usage.readers, "reasons": list(usage.reasons)}
+    return {"size_bytes_of_replicas": topic.stored_bytes, "usage": use}
 
 
 # --- groups ----------------------------------------------------------------------------------------
@@ -411,7 +544,7 @@ def _join_names(names: Sequence[str], width: int | None) -> TextSpan:
     """Join names; on a terminal only some of them and the number of further ones."""
     # A pipe gets all names, so that other programs can search them.
     few = _MAX_CONSUMERS if width is not None and len(names) > _MAX_CONSUMERS else len(names) + 1
-    shown = listed([clipped(name, MAX_NAME_LENGTH) for name in names], few - 1)
+    shown = list_names([clipped(name, MAX_NAME_LENGTH) for name in names], few - 1)
     return TextSpan(shown or _NOTHING, limit=len(shown) + 1)
 
 

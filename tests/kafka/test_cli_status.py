@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,25 @@ def test_idle_members_and_lag_to_the_record(project: Project, orders: str) -> No
         assert shown["lag"] == 70
         (topic,) = project.run("status", orders, "--format", "json").needs(0).json["topics"]
         assert (topic["groups"], topic["size_bytes"] > 150) == ([group], True)
+
+
+def test_topics_without_records_and_readers_are_listed(
+    project: Project, real_cluster: KafkaCluster, orders: str
+) -> None:
+    old, empty = (
+        make_topic(real_cluster, f"{project.prefix}{name}", retention_ms="-1") for name in ("old", "empty")
+    )
+    produce(project.servers, old, {0: 3}, at_ms=time.time_ns() // 1_000_000 - 60 * 86_400_000)
+    with join_members(project.servers, f"{project.prefix}shop", orders) as (member,):
+        member.commit(offsets=[TopicPartition(orders, 0, 30)], asynchronous=False)
+        mine = ("status", f"{project.prefix}*", "--stale", "30d")
+        topics = project.run(*mine, "--format", "json").needs(0).json["topics"]
+        assert {
+            each["name"]: (each["usage"]["new_records"], each["usage"]["readers"]) for each in topics
+        } == {old: ("none", "none"), empty: ("unknown", "none"), orders: ("yes", "yes")}
+        shown = project.run(*mine).needs(0).out
+        assert [line.split()[0] for line in shown.splitlines()[1:3]] == [old, empty]
+        assert f"| `{old}` | none | none |" in project.run(*mine, "--format", "markdown").needs(0).out
 
 
 def test_account_that_sees_nothing(

@@ -5,6 +5,7 @@ The leader of the controllers describes their quorum (KIP-595, KIP-836).
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from kafkaform.cluster.kafka.reassignments import read_running
@@ -27,8 +28,15 @@ if TYPE_CHECKING:
     from kafkaform.cluster.kafka.replicas import Placement
     from kafkaform.cluster.kafka.responses import Configs
     from kafkaform.cluster.transport.connection import Connection
+    from kafkaform.cluster.wire.message_schema import Offered
 
 
+_RELEASES = (
+    ("2.8", 60, 0), ("3.0", 2, 7), ("3.1", 1, 13), ("3.2", 35, 3), ("3.3", 35, 4), ("3.5", 2, 8),
+    ("3.6", 24, 4), ("3.7", 0, 10), ("3.8", 16, 5), ("3.9", 1, 17), ("4.0", 3, 13), ("4.1", 66, 2),
+    ("4.2", 2, 11), ("4.3", 35, 5),
+)  # fmt: skip
+"""For each minor version a request that came with it, by API key and version; 3.4 has none of its own."""
 METADATA_LOG = "__cluster_metadata"
 _LEADERLESS = frozenset(
     {
@@ -128,7 +136,16 @@ def read_health(connection: Connection) -> Health:
         placement.cluster_id,
         log_dirs,
         frozenset(lacking),
+        release=find_release(connection.read_api_versions()),
     )
+
+
+def find_release(offered: Offered) -> str:
+    """Return the newest minor version all of whose requests are offered; empty if not even the first are."""
+    # Brokers do not return their version. Services offer requests of several ones: the oldest that is
+    # complete counts.
+    complete = takewhile(lambda each: offered.get(each[1], (0, -1))[1] >= each[2], _RELEASES)
+    return ([""] + [release for release, _, _ in complete])[-1]
 
 
 def _explain_unread(placement: Placement, configs: TopicResponses[Configs]) -> dict[Part, str]:

@@ -11,7 +11,7 @@ from kafkaform.resources.replicas.moves import Throttles
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkaform.core.model import Observed, ResourceRef
+    from kafkaform.core.model import Observed, ResourceRef, State
     from kafkaform.core.partitions import TopicPartition
     from kafkaform.resources.replicas.layout import Assignment, Layout
 
@@ -39,6 +39,20 @@ _UNREAD = LiveReplicas()
 def get_replicas(observed: Observed) -> LiveReplicas:
     """Return the replicas of a live resource; empty if they were not read."""
     return observed.live if isinstance(observed.live, LiveReplicas) else _UNREAD
+
+
+def count_replicas(state: State, observed: Observed | None = None) -> int | None:
+    """Return the number of replicas of all partitions of a topic; None if it is not known.
+
+    Args:
+        state: The values of the topic.
+        observed: The live topic, whose partitions may have different numbers of replicas.
+    """
+    partitions, factor = state.get("partitions"), state.get(REPLICATION_FACTOR)
+    # -1 is the default of the brokers.
+    if isinstance(partitions, int) and isinstance(factor, int):
+        return partitions * factor if min(partitions, factor) > 0 else None
+    return sum(map(len, get_replicas(observed).replicas)) or None if observed is not None else None
 
 
 class ReplicaFacts(Value):

@@ -31,6 +31,7 @@ spec: {topics: [orders]}
 def repository(tmp_path: Path) -> Path:
     clusters = {name: {"client": {"bootstrap.servers": "h:1"}} for name in ("east", "west", "$(touch x)")}
     config = {"apiVersion": "kafkaform/v1", "kind": "Config", "environments": ["dev", "prod"]}
+    clusters["east"]["labels"] = {"region": "eu"}
     policies = [{"name": "team", "message": "m", "require": {"labels": ["team"]}}]
     text = yaml.safe_dump(config | {"clusters": clusters, "policies": policies})
     (tmp_path / "kafkaform.yaml").write_text(text, "utf-8")
@@ -71,6 +72,7 @@ def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 OFFERED = [
     ("kafkaform pl", ["plan"]),
     ("kafkaform plan --cluster ", ["east", "west"]),
+    ("kafkaform plan --clusters ", ["east", "region=eu", "west"]),
     ("kafkaform status --cluster w", ["west"]),
     ("kafkaform plan -e ", ["dev", "prod"]),
     ("kafkaform validate --environment p", ["prod"]),

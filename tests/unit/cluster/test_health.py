@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkaform.cluster.kafka.health import find_release
 from kafkaform.cluster.transport import brokers
 from kafkaform.core.errors import ClusterError, PermissionDenied
 from kafkaform.core.health import Health
@@ -32,3 +33,17 @@ def test_connection_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(PermissionDenied):
         brokers.retry(send)
     assert len(failures) == 1
+
+
+@pytest.mark.parametrize(
+    ("offered", "release"),
+    [
+        ({}, ""),
+        ({60: (0, 0), 2: (0, 7)}, "3.0"),
+        ({60: (0, 2), 2: (1, 11), 1: (4, 17), 35: (1, 4)}, "3.5"),
+        # A service that offers requests of later versions without those of earlier ones.
+        ({2: (0, 11), 3: (0, 13)}, ""),
+    ],
+)
+def test_release_is_the_newest_complete_one(offered: dict[int, tuple[int, int]], release: str) -> None:
+    assert find_release(offered) == release

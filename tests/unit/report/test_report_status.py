@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkaform.core.costs import Costs
 from kafkaform.core.model import DataSize, FieldValue, Observed, ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import GroupStatus, Order, ResourceStatus, StatusReport, TopicStatus
@@ -212,3 +213,16 @@ def test_access_shows_what_is_read_and_written(acls: tuple[str, ...], said: str)
     live = Observed(ref, None, dict.fromkeys(acls, "granted"))
     shown = render_status(StatusReport(others=(ResourceStatus(ref, live),)), width=80).plain
     assert " ".join(" ".join(shown.splitlines()[1:]).split()) == f"User:a {said}"
+
+
+def test_prices_add_up_by_team() -> None:
+    sized = TopicStatus("orders.v1", build_observed(), True, "checkout", DataSize(10**9, 12))
+    unsized = TopicStatus("t", build_observed(), False)
+    report = StatusReport((sized, unsized), costs=Costs("EUR", 0.5, 0.25))
+    assert sized.replicas == 36
+    text = render_status(report, width=80).plain
+    assert "COST/MONTH" in text.split("\n")[0]
+    assert "10.50 EUR a month, without 1 topic of unknown size" in text
+    data = json.loads(status_to_json(report))
+    assert data["costs"]["teams"] == {"checkout": 10.5, "": 0.0}
+    assert [topic["cost_per_month"] for topic in data["topics"]] == [10.5, None]

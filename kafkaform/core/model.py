@@ -482,14 +482,32 @@ class Delete(Value):
     assessment: RiskAssessment
 
 
-Change: TypeAlias = Create | Update | Delete
+class Recreate(Value):
+    """The deletion of a resource, and the creation of an empty one of its name.
+
+    Attributes:
+        ref: The resource.
+        uid: The id of the resource to delete.
+        before: Its state.
+        state: The state of the new one.
+        assessment: The risk of the deletion.
+    """
+
+    ref: ResourceRef
+    uid: str
+    before: State
+    state: State
+    assessment: RiskAssessment = SAFE
+
+
+Change: TypeAlias = Create | Update | Delete | Recreate
 """The closed algebra of changes: match on it exhaustively."""
 
 
 def assessments(change: Change) -> tuple[RiskAssessment, ...]:
     """Return all risk assessments of a change, in the order of its fields."""
     match change:
-        case Create() | Delete():
+        case Create() | Delete() | Recreate():
             return (change.assessment,)
         case Update():
             return tuple(f.assessment for f in change.fields)

@@ -14,6 +14,7 @@ from kafkaform.core.model import (
     Diagnostic,
     Facts,
     FieldChange,
+    Recreate,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -166,7 +167,7 @@ def list_effective_assessments(change: Change) -> tuple[RiskAssessment, ...]:
     match change:
         case Update(fields=fields):
             return tuple(f.assessment for f in fields if f.deferred is None)
-        case Create() | Delete():
+        case Create() | Delete() | Recreate():
             return assessments(change)
 
 
@@ -243,7 +244,7 @@ def _find_refusals(proposal: Proposal, facts: Facts, policy: Policy) -> Iterator
         for hazard in (name for each in at_stake for name in KINDS[change.ref.kind].hazards.list_names(each)):
             if hazard and matches(hazard, policy.forbid):
                 yield f"{hazard} is forbidden on this cluster", _FORBIDDEN
-        if isinstance(change, Delete):
+        if isinstance(change, Delete | Recreate):
             yield from filter(None, [find_protection(proposal.desired, proposal.observed, policy)])
         # Every field is deferred: an apply would have nothing to do.
         elif isinstance(change, Update) and not at_stake:
@@ -337,7 +338,7 @@ def moves_data(change: Change) -> bool:
             return moves or any(
                 assessment.risk >= Risk.DESTRUCTIVE for assessment in list_effective_assessments(change)
             )
-        case Delete():
+        case Delete() | Recreate():
             return True
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.core.apply_result import RETRY_HINT, Result
-from kafkaform.core.model import Update
+from kafkaform.core.model import Recreate, Update
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.summary import word_consent_count
 from kafkaform.report.document import Item, Paragraph, ReportDocument, Role, Section, TextSpan, Verbatim
@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 
-_DONE = {"create": "created", "update": "updated", "delete": "deleted"}
-_ALREADY = {"create": "already exists", "update": "already in place", "delete": "already deleted"}
+_DONE = {"create": "created", "update": "updated", "delete": "deleted", "recreate": "recreated"}
+_ALREADY = {
+    "create": "already exists",
+    "update": "already in place",
+    "delete": "already deleted",
+    "recreate": "already recreated",
+}
 _WORDS = {
     Result.ALREADY: "already done",
     Result.MOVED: "moved since the plan",
@@ -194,7 +199,7 @@ def _list_details(outcome: ResourceResult) -> Iterator[tuple[str, str]]:
         yield "", outcome.message
     if outcome.hint and outcome.result is not Result.NEEDS_CONSENT:
         yield "instead" if outcome.result is Result.REFUSED else "hint", outcome.hint
-    if outcome.result is not Result.APPLIED and isinstance(outcome.planned.change, Update):
+    if outcome.result is not Result.APPLIED and isinstance(outcome.planned.change, Update | Recreate):
         if outcome.done:
             yield "done", _join_operations(outcome.done)
         if outcome.in_doubt:

@@ -255,8 +255,10 @@ class _Run:
     def _find_failed_need(self, operation: Operation) -> ClusterError | None:
         """Return the error of an operation that needs a topic which was to be recreated, and was not."""
         for ref in operation.needs:
-            other = self._changes.get(ref)
-            if other is not None and isinstance(other.planned.change, Recreate) and not other.is_carried_out:
+            needed = self._changes.get(ref)
+            if needed is None or not isinstance(needed.planned.change, Recreate):
+                continue
+            if not needed.is_carried_out:
                 return ClusterError(f"waits for {ref}, which was not recreated")
         return None
 

@@ -59,6 +59,10 @@ class Trail:
             for entry in self._entries.get(ref, ())
         )
 
+    def was_recreated_by(self, ref: ResourceRef, run: str) -> bool:
+        """Return whether an apply recreated a resource, or may have."""
+        return any(entry.action == "recreate" and entry.run == run for entry in self._entries.get(ref, ()))
+
     def find_open(self, ref: ResourceRef, action: str) -> Setting | None:
         """Return the latest change of a resource if it is such an action (`create` or `delete`) in doubt."""
         for entry in self._entries.get(ref, ())[-1:]:

@@ -159,6 +159,12 @@ class Intent(Value):
         return profile if isinstance(profile, str) else None
 
     @property
+    def recreate(self) -> str | None:
+        """The id of the live topic that the manifest has deleted and created again; None without one."""
+        uid = self.spec.get("recreate")
+        return uid if isinstance(uid, str) else None
+
+    @property
     def team(self) -> str:
         """The team that owns the resource, from the label `team` or `owner`; empty without one."""
         return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")

@@ -43,7 +43,6 @@ from kafkaform.plan.preconditions import RemainingChange, find_remaining, hide_o
 from kafkaform.resources import GROUP, KINDS, is_group, is_topic, kind_order, topic_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order, list_reading_rights
 from kafkaform.resources.consent import find_covering
-from kafkaform.resources.topic.spec import RECREATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -321,7 +320,7 @@ def _find_recreation(desired: Desired, observed: Observed | None) -> Recreate | 
         return None
     uid, kind = observed.uid, KINDS[desired.ref.kind]
     # Another id is that of an earlier topic, or of one on another cluster.
-    if uid is None or desired.intent.spec.get(RECREATE) != uid:
+    if uid is None or desired.intent.recreate != uid:
         return None
     live = {path: value for path, value in observed.state.items() if not kind.field(path).ignored}
     return Recreate(desired.ref, uid, live, _select_own(kind, desired.state))
@@ -329,7 +328,7 @@ def _find_recreation(desired: Desired, observed: Observed | None) -> Recreate | 
 
 def _asks_in_vain(desired: Desired, observed: Observed | None) -> bool:
     """Return whether a manifest names an id, but the brokers have none."""
-    asks = is_topic(desired.ref) and desired.state is not None and RECREATE in desired.intent.spec
+    asks = is_topic(desired.ref) and desired.state is not None and desired.intent.recreate is not None
     return asks and observed is not None and observed.uid is None
 
 
@@ -430,7 +429,7 @@ def _describe_missing_id(desired: Desired) -> Diagnostic:
         "KF445",
         Severity.WARNING,
         f"{desired.ref} is not recreated: these brokers have no topic ids, so `recreate` names no topic",
-        desired.locate(RECREATE),
+        desired.locate("recreate"),
         "brokers have topic ids from Kafka 2.8 on; here, delete the topic with `state: absent`, then declare "
         "it again",
         ref=desired.ref,

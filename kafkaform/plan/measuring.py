@@ -187,7 +187,9 @@ def _find_committed(
         settings = [
             setting
             for setting in trail.settings(ref, path)
+            # An apply that died while it recreated the topic is continued.
             if not trail.replaced_since(topic, setting.at, uid)
+            and not (setting.unended and trail.was_recreated_by(topic, setting.run))
         ]
         if settings:
             # A commit that is certain counts more than a later one without a result.

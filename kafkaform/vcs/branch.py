@@ -34,7 +34,6 @@ from kafkaform.plan.summary import DROPPED
 from kafkaform.resources import KINDS, is_group, is_topic, list_references
 from kafkaform.resources.base import Itemized
 from kafkaform.resources.replicas.facts import PLACEMENT, REPLICATION_FACTOR
-from kafkaform.resources.topic.spec import RECREATE
 from kafkaform.resources.values import format_value, label
 from kafkaform.rules import NOTES, RULES, check
 from kafkaform.vcs.repository import Repository
@@ -142,7 +141,7 @@ def _attribute_change(
         case Delete():
             return _set_origin(planned, [], whole=earlier is not None and earlier.state is None)
         case Recreate(uid=uid):
-            asked = earlier is not None and earlier.intent.spec.get(RECREATE) == uid
+            asked = earlier is not None and earlier.intent.recreate == uid
             return _set_origin(planned, [], whole=asked)
 
 

@@ -156,8 +156,8 @@ def operations(change: Change) -> tuple[Operation, ...]:
         case Delete(ref, uid):
             return (DeleteTopic(ref, uid),)
         case Recreate(ref, uid, state=state):
-            # Offsets first: brokers refuse to delete them in a topic that is gone. Groups would skip the first
-            # records of the new topic by those that remain.
+            # Offsets first, as brokers refuse to delete them in a topic that is gone. By those that remain,
+            # groups would skip the first records of the new topic.
             deletions = DeleteOffsets(ref), DeleteTopic(ref, uid, Phase.REMOVE)
             return (*deletions, _create(ref, state, Phase.REPLACE))
         case _:

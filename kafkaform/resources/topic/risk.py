@@ -92,7 +92,7 @@ _STOP_AND_COPY = "stop its producers and consumers first, and copy what is still
 
 
 class RecreationFacts(Value):
-    """What topics that are to be recreated hold, and who reads them.
+    """The records and the readers of topics that are to be recreated.
 
     Attributes:
         records: The most records that each topic can have, by name: compaction and transactions leave gaps.

@@ -147,6 +147,7 @@ def test_every_plan_fits_the_schema_and_is_safe_to_show(plan: Plan, header: Plan
 
 ADDED_LATER = {
     "unvalidated",
+    "recreate",
     "also",
     "data_unread",
     "about",

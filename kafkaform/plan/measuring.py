@@ -18,9 +18,9 @@ from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
 from kafkaform.resources import GROUP, TOPIC, is_group, is_topic, topic_ref
 from kafkaform.resources.base import RecordFacts
+from kafkaform.resources.groups import RecreationFacts
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
-from kafkaform.resources.topic.risk import RecreationFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

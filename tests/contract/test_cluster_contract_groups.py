@@ -594,10 +594,10 @@ def test_configs_outlive_a_group_unless_named(cluster: Cluster, traffic: Traffic
 def test_offsets_in_a_topic_are_deleted_unless_it_is_read(
     cluster: Cluster, traffic: Traffic, prefix: str
 ) -> None:
-    name, other, busy = f"{prefix}a", f"{prefix}b", f"{prefix}g2"
+    name, second, busy = f"{prefix}a", f"{prefix}b", f"{prefix}g2"
     write_logs(cluster, traffic, name, 9, 9)
-    write_logs(cluster, traffic, other, 9)
-    traffic.commit(f"{prefix}g", {(name, 0): 3, (name, 1): 9, (other, 0): 4})
+    write_logs(cluster, traffic, second, 9)
+    traffic.commit(f"{prefix}g", {(name, 0): 3, (name, 1): 9, (second, 0): 4})
     with traffic.reading(busy, name):
         eventually(lambda: cluster.groups([busy]), lambda reading: reading.groups[busy].topics == {name})
         (error,) = cluster.execute([DeleteOffsets(topic(name))])
@@ -605,7 +605,7 @@ def test_offsets_in_a_topic_are_deleted_unless_it_is_read(
         assert f"{name} is read by {busy} (1 member)" in error.message
     eventually(lambda: cluster.groups([busy]), lambda reading: not reading.groups[busy].active)
     carry_out(cluster, DeleteOffsets(topic(name)))
-    eventually(lambda: read_offsets(cluster, f"{prefix}g"), lambda offsets: offsets == {(other, 0): 4})
+    eventually(lambda: read_offsets(cluster, f"{prefix}g"), lambda offsets: offsets == {(second, 0): 4})
     carry_out(cluster, DeleteOffsets(topic(name)))
 
 

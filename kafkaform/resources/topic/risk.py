@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment, to_integer
 from kafkaform.core.units import word_size
-from kafkaform.core.values import Value, field, replace
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed, setting
+from kafkaform.resources.groups import RecreationFacts
 from kafkaform.resources.replicas import facts as replica_facts
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.skew import SkewFacts, describe_prediction, policy_unit, predict_increase
@@ -23,11 +24,8 @@ from kafkaform.resources.topic.replication_factor import parse_range
 from kafkaform.resources.topic.spec import RECREATE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kafkaform.core.model import Facts, Observed, Recreate, ResourceRef
     from kafkaform.resources.base import UpdateContext
-    from kafkaform.resources.groups import Group
 
 HAZARDS = frozenset(
     {
@@ -89,20 +87,6 @@ _OF_DATA = frozenset(
 )
 
 _STOP_AND_COPY = "stop its producers and consumers first, and copy what is still needed"
-
-
-class RecreationFacts(Value):
-    """The records and the readers of topics that are to be recreated.
-
-    Attributes:
-        records: The most records that each topic can have, by name: compaction and transactions leave gaps.
-        groups: The groups that coordinators describe, by name.
-        unread: The reason why groups or records may be missing; empty if none is.
-    """
-
-    records: Mapping[str, int] = field(default_factory=dict)
-    groups: Mapping[str, Group] = field(default_factory=dict)
-    unread: str = ""
 
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:

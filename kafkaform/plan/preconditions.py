@@ -144,6 +144,10 @@ def _find_remaining_update(
     change: Update, observed: Observed | None, *, unseen_is_open: bool
 ) -> RemainingChange | Superseded:
     if observed is None:
+        # A commit creates its group. Kafka 2.8 deletes a group with its last offset, as that in a topic that
+        # is recreated.
+        if is_group(change.ref) and GROUP.first_offsets(change).keys() == {f.path for f in change.fields}:
+            return RemainingChange(change)
         # A group that only had configs is gone with the last of them.
         emptied = change.uid is None and all(field.after is None for field in change.fields)
         return RemainingChange(None) if emptied else Superseded("it was deleted since the plan")

@@ -245,6 +245,37 @@ class ValidatedWriter(Value):
         return outcomes
 
 
+class CreationWriter(ValidatedWriter):
+    """Creates topics, also those whose names are in use until their deletion ends."""
+
+    def write(
+        self, connection: Connection, operations: Sequence[Any], validate_only: bool, guard: Guard
+    ) -> Mapping[Any, Outcome]:
+        """Send the request, again while the name of a deleted topic is in use."""
+        outcomes = dict(ValidatedWriter.write(self, connection, operations, validate_only, guard))
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        # With ZooKeeper, a controller refuses a name for a while after no broker shows the topic any more
+        # (measured on 2.8). A topic that is shown was created by others.
+        while time.monotonic() < deadline:
+            refused = [
+                o for o in operations if o.phase is Phase.REPLACE and _is_existing(outcomes[o.subject])
+            ]
+            missing = describe_topics(connection, [o.ref.name for o in refused]).missing if refused else ()
+            retried = [o for o in refused if o.ref.name in missing]
+            if not retried:
+                break
+            time.sleep(PAUSE_S)
+            try:
+                outcomes |= ValidatedWriter.write(self, connection, retried, validate_only, guard)
+            except LockLost:
+                break  # the others of this request were sent
+        return outcomes
+
+
+def _is_existing(outcome: Outcome) -> bool:
+    return isinstance(outcome, RequestRejected) and outcome.code == ErrorCode.TOPIC_ALREADY_EXISTS.name
+
+
 class UnvalidatedWriter(Value):
     """Carries out operations of one type that brokers cannot validate.
 
@@ -455,7 +486,7 @@ def _explain_kept_configs(response: Outcome) -> Outcome:
 
 
 WRITERS: dict[type[Operation], Writer] = {
-    CreateTopic: ValidatedWriter(
+    CreateTopic: CreationWriter(
         CREATE_TOPICS, _make_creation_entry, "topics", frozenset({ErrorCode.TOPIC_ALREADY_EXISTS})
     ),
     # No codes: setting or deleting a config twice is no error.

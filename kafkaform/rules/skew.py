@@ -128,8 +128,8 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
         evidence = [f"{count(keys)} {noun} for {partitions} partitions: some stay empty"]
     for sentence in evidence:
         live = topic.context.live.get(topic_ref(topic.name))
-        way = explain_recreation(live.uid if live is not None else None)
-        hint = f"use a finer key, or fewer partitions in a new topic; {way}"
+        way = f"; {explain_recreation(live.uid)}" if live is not None and live.uid is not None else ""
+        hint = f"use a finer key, or fewer partitions in a new topic{way}"
         yield Finding(f"{topic.name}: {sentence}", hint, path="partitions")
 
 

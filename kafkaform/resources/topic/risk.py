@@ -24,8 +24,11 @@ from kafkaform.resources.topic.replication_factor import parse_range
 from kafkaform.resources.topic.spec import RECREATE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkaform.core.model import Facts, Observed, Recreate, ResourceRef
     from kafkaform.resources.base import UpdateContext
+    from kafkaform.resources.groups import Group
 
 HAZARDS = frozenset(
     {
@@ -125,18 +128,22 @@ def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
     return replace(assessment, hazard="delete-by-name", reason=f"{assessment.reason}; {by_name}")
 
 
+def _forbid_while_read(active: Sequence[Group]) -> RiskAssessment:
+    readers = listed([f"{group.name} ({counted(len(group.members), 'member')})" for group in active])
+    return RiskAssessment(
+        Risk.IMPOSSIBLE,
+        "recreate",
+        f"it is read by {readers}",
+        f"stop the members of {'this group' if len(active) == 1 else 'these groups'}, then plan again",
+    )
+
+
 def judge_recreate(change: Recreate, facts: Facts) -> RiskAssessment:
     """Assess the deletion of a topic that is created again: its records and offsets are destroyed."""
     name, known = change.ref.name, facts.get(RecreationFacts)
     readers = sorted(group_name for group_name, group in known.groups.items() if name in group.topics)
     if active := [known.groups[reader] for reader in readers if known.groups[reader].active]:
-        users = listed([f"{group.name} ({counted(len(group.members), 'member')})" for group in active])
-        return RiskAssessment(
-            Risk.IMPOSSIBLE,
-            "recreate",
-            f"it is read by {users}",
-            f"stop the members of {'this group' if len(active) == 1 else 'these groups'}, then plan again",
-        )
+        return _forbid_while_read(active)
     records = known.records.get(name)
     amount = "all records" if records is None else f"up to {counted(records, 'record')}"
     offsets = f", and the offsets of {listed(readers, noun='group')} in it" if readers else ""

@@ -11,7 +11,7 @@ from kafkaform.core.model import Recreate, Update
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.summary import word_consent_count
 from kafkaform.report.document import Item, Paragraph, ReportDocument, Role, Section, TextSpan, Verbatim
-from kafkaform.report.equal_changes import Entry, group_equal, mask_name
+from kafkaform.report.equal_changes import Entry, group_equal, mask_identity
 from kafkaform.report.page import render_page
 from kafkaform.report.sections import SYMBOLS
 from kafkaform.report.truncation import divide_listed, find_category, summarise_alike
@@ -150,8 +150,7 @@ def describe(operation: Operation) -> str:
 
 def _equality_key(outcome: ResourceResult) -> Hashable:
     """Return all that is printed of a result except the name of the resource."""
-    name = outcome.planned.ref.name
-    details = tuple((lead, mask_name(prose, name)) for lead, prose in _list_details(outcome))
+    details = tuple((lead, mask_identity(prose, outcome.planned)) for lead, prose in _list_details(outcome))
     return (
         outcome.planned.ref.kind,
         action_of(outcome.planned.change),
@@ -164,7 +163,6 @@ def _equality_key(outcome: ResourceResult) -> Hashable:
 def _describe_result(group: Sequence[ResourceResult]) -> Item:
     """Describe a result, or equal ones of several resources."""
     outcome = group[0]
-    name = outcome.planned.ref.name
     action = action_of(outcome.planned.change)
     role = _ROLES[outcome.result]
     entry = Entry.create([result.planned for result in group])
@@ -185,7 +183,7 @@ def _describe_result(group: Sequence[ResourceResult]) -> Item:
         # The names were clipped one by one; the default limit must not cut their list.
         below.append(Paragraph(TextSpan(names, limit=len(names) + 1)))
     for lead, detail in _list_details(outcome):
-        below.append(Paragraph(detail if len(group) == 1 else mask_name(detail, name), lead))
+        below.append(Paragraph(detail if len(group) == 1 else mask_identity(detail, outcome.planned), lead))
     if outcome.result is Result.NEEDS_CONSENT:
         scope, flags = entry.allow_flags(outcome.planned.missing)
         below.append(Verbatim(flags, f"consent{scope and f' {scope}'}"))

@@ -34,6 +34,7 @@ NAME = "NAME"
 VARIES = "…"
 """The placeholder for a number that differs between resources."""
 _AMOUNT = "the amount beside its name"
+_ID = "TOPIC-ID"
 _MAX_NAME_LENGTH = 280
 _DIGITS = r"[\w.]*\d(?:[\w.,]*\w)?"
 # The lookbehind keeps it out of the middle of names: in orders-2, the 2 is part of the name.
@@ -198,6 +199,12 @@ def mask_name(text: str, name: str) -> str:
     return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", lambda _: NAME, text)
 
 
+def mask_identity(text: str, planned: PlannedChange) -> str:
+    """Replace the name and the id of the resource of a change."""
+    uid = None if isinstance(planned.change, Create) else planned.change.uid
+    return mask_name(text.replace(uid, _ID) if uid else text, planned.ref.name)
+
+
 def _equal_entry(group: Sequence[PlannedChange]) -> Entry:
     first = group[0]
     if len(group) == 1:
@@ -303,7 +310,7 @@ def _rewriter(planned: PlannedChange, *, figures: bool) -> _Rewrite:
     def rewrite(text: str) -> str:
         for figure in own_figures:
             text = text.replace(figure, _AMOUNT)
-        return mask_name(text, planned.ref.name)
+        return mask_identity(text, planned)
 
     return rewrite
 

@@ -31,6 +31,7 @@ def list_problems(text: str, schema: str = "topic") -> list[str]:
 TOPICS = {
     "misspelt field": (HEAD + "spec:\n  partitons: 3\n", "5:3"),
     "field in the wrong case": (HEAD + "spec: {replicationfactor: 3}\n", "4:8"),
+    "malformed topic id": (HEAD + "spec: {recreate: abc}\n", "4:18"),
     "field that is like no other": (HEAD + "spec: {zzz: 3}\n", "4:8"),
     "field at the top": (HEAD + "spec: {}\nstatus: {}\n", "5:1"),
     "field of an override": (

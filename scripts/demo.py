@@ -5,6 +5,7 @@ Every step is a kafkaform command as a user would type it; its exit code is chec
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -87,7 +88,21 @@ def run_tour(folder: Path, data: Path) -> None:
         title="carts.v1 is applied, orders.v1 is refused as a whole",
         expect=1,
     )
-    run("plan", copy, title="orders.v1 was not changed: its retention is still in the plan", expect=1)
+    plan = folder / "refused.json"
+    run(
+        *("plan", copy, "--out", str(plan)),
+        title="orders.v1 was not changed: its retention is still in the plan",
+        expect=1,
+    )
+    uid = next(c["id"] for c in json.loads(plan.read_text("utf-8"))["changes"] if c["name"] == "orders.v1")
+    orders = folder / "topics" / "checkout" / "orders.yaml"
+    replace_once(orders, "dev: {partitions: 2,", f"dev: {{partitions: 2, recreate: {uid},")
+    run(
+        *("plan", copy, "--target", "Topic/orders.v1"),
+        title="The way out, if its records may go: the topic is created again, with consent (exit code 1)",
+        expect=1,
+    )
+    replace_once(orders, f"partitions: 2, recreate: {uid},", "partitions: 2,")
 
     say(
         "A release of the shop writes orders.v1 with the shop's id as the key, instead of the order's. "

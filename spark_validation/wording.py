@@ -56,6 +56,7 @@ _MAX_STEPS = 3
 _MAX_PARTITIONS = 8
 """The most partitions that a note names one by one."""
 _MAX_LOST = 5
+_FEWER = "in a new topic that `succeeds` this one or, if the records may go, by `recreate` in the manifest"
 _FINER_KEY = "choose a finer key for all, such as one with a second field"
 # By hash: three of the seven partitioners differ only in what they make of FNV-1a's sign.
 _HASH_NAMES = ("murmur2", "CRC32", "FNV-1a", "kafkajs's LegacyPartitioner", "xxHash32")
@@ -442,7 +443,7 @@ def advise_finer_key(keys: float, partitions: int, *, target: float, fit: int, n
     return (
         f"{subject} within a ratio of {target:g} on at most {format_count(fit, 'partition')}; "
         f"{partitions} partitions need about {needed:,} keys. If order within each current key is not "
-        f"needed, choose a finer key, such as one with a second field."
+        f"needed, choose a finer key, such as one with a second field; or use fewer partitions, {_FEWER}."
     )
 
 
@@ -571,8 +572,8 @@ def join_ratios(ratios: Sequence[float], measures: Sequence[str]) -> str:
 def explain_unique_keys(goal: str) -> str:
     """Explain that keys of hardly more than one record each cannot be split."""
     return (
-        f"For {goal}, make the largest records smaller, or use fewer partitions: keys have hardly more than "
-        "one record each, and no split divides a record."
+        f"For {goal}, make the largest records smaller, or use fewer partitions, {_FEWER}: keys have hardly "
+        "more than one record each, and no split divides a record."
     )
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from kafkaform.apply.moves.context import FINAL
 from kafkaform.core.apply_result import RETRY_HINT, ResourceResult, Result
 from kafkaform.core.errors import MovesUnfinished
-from kafkaform.core.model import Delete, Status
+from kafkaform.core.model import Create, Delete, Recreate, Status
+from kafkaform.core.operations import Phase
 from kafkaform.core.values import replace
 from kafkaform.plan.preconditions import REPLACED, Superseded, find_remaining, list_fields
 from kafkaform.resources import KINDS
@@ -74,6 +75,12 @@ class ChangeExecution:
     def sent(self) -> bool:
         """Return whether an operation was sent that may have been carried out."""
         return bool(self.done or self.in_doubt)
+
+    @property
+    def is_carried_out(self) -> bool:
+        """Return whether all of it was carried out, now or before."""
+        sent_all = bool(self.operations) and len(self.done) == len(self.operations)
+        return sent_all or self.result in {Result.APPLIED, Result.ALREADY}
 
     @property
     def open_moves(self) -> list[Reassign]:
@@ -143,6 +150,9 @@ class ChangeExecution:
         if isinstance(remaining, Superseded):
             self._record_superseded(remaining)
             return
+        if remaining.change is None and self._is_created_by_others:
+            self._record_superseded(REPLACED)
+            return
         if remaining.change is None and not in_place:
             self.unverified = "its replicas are still being moved, or moved back"
             if self.error is not None and not (self.in_doubt or self.partial):
@@ -153,11 +163,15 @@ class ChangeExecution:
         if remaining.change is not None:
             missing = list_fields(remaining.change)
             unfinished = [operation for operation in self.operations if operation.is_open(missing)]
+            # The topic that is to be created again is gone: only its creation remains.
+            if isinstance(self.planned.change, Recreate) and isinstance(remaining.change, Create):
+                unfinished = [operation for operation in unfinished if operation.phase is Phase.REPLACE]
         # The request was not answered, and the reading shows its result: it was carried out.
         for operation in [o for o in self.in_doubt if o not in unfinished]:
             self.in_doubt.remove(operation)
             self.done.append(operation)
-        self.invisible = [operation for operation in self.done if operation in unfinished]
+        # No reading shows that offsets in a topic are deleted.
+        self.invisible = [o for o in self.done if o in unfinished and o.phase is not Phase.FORGET]
         if remaining.change is None:
             # Such as moves that continued after the lock was lost, and have ended since then.
             self.done += [operation for operation in self.partial if operation not in self.done]
@@ -213,12 +227,22 @@ class ChangeExecution:
             self.live,
         )
 
+    @property
+    def _is_created_by_others(self) -> bool:
+        """Return whether a topic of the name that is live by now is none that this change created."""
+        created = any(operation.step == "create" for operation in (*self.done, *self.in_doubt))
+        return isinstance(self.planned.change, Recreate) and self.sent and not created
+
     def _record_superseded(self, superseded: Superseded) -> None:
         """End the execution, or wait if something was sent: the reading may be between two states."""
         # Brokers with auto.create.topics.enable create a topic again as soon as a producer requests its
         # metadata.
-        if isinstance(self.planned.change, Delete) and superseded is REPLACED and self.sent:
+        if superseded is REPLACED and self.sent and isinstance(self.planned.change, Delete):
             self.done, self.in_doubt = list(self.operations), []
+            self.finish(Result.FAILED, _RECREATED.reason, _RECREATED.hint)
+        elif superseded is REPLACED and self._is_created_by_others:
+            self.done = [operation for operation in self.operations if operation.phase is not Phase.REPLACE]
+            self.in_doubt = []
             self.finish(Result.FAILED, _RECREATED.reason, _RECREATED.hint)
         elif self.sent:
             # Another value than both: others changed it after the brokers had acknowledged it.

@@ -9,9 +9,9 @@ from kafkaform.audit.journal import create_sinks
 from kafkaform.audit.record import format_timestamp
 from kafkaform.audit.trail import read_record
 from kafkaform.config.settings import AuditSettings
-from kafkaform.core.model import SAFE, Create, Delete, FieldChange, Status, Update
+from kafkaform.core.model import SAFE, Create, Delete, FieldChange, Recreate, Status, Update
 from kafkaform.core.values import Value, replace
-from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
+from kafkaform.plan.preconditions import RemainingChange, find_remaining, hide_offsets, list_fields
 from kafkaform.resources import KINDS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class EarlierApplies(Value):
         for _, change in changes.values():
             fields.setdefault(change.ref, {}).update(list_fields(change))
         # One reading for all of them, as every apply does this.
-        observation = cluster.observe_fields(fields)
+        observation = hide_offsets(cluster.observe_fields(fields), [change for _, change in changes.values()])
         recorded = [
             entry
             for entry, change in changes.values()
@@ -112,7 +112,7 @@ class EarlierApplies(Value):
                 fields = tuple(field for field in entry.in_doubt if field.path not in superseded)
                 if fields or entry.action == "delete":
                     unsettled.append(replace(entry, fields=fields))
-            if entry.action == "create" or (entry.action == "delete" and entry.took_place):
+            if entry.action == "create" or (entry.action != "update" and entry.took_place):
                 replaced.add(entry.ref)
             elif entry.action == "update":
                 later.setdefault(entry.ref, set()).update(field.path for field in entry.fields)
@@ -182,6 +182,10 @@ def _rebuild_change(entry: AuditEntry) -> Change:
             return Create(entry.ref, {field.path: field.after for field in entry.fields})
         case "delete":
             return Delete(entry.ref, entry.uid, {field.path: field.before for field in entry.fields}, SAFE)
+        case "recreate":
+            before = {field.path: field.before for field in entry.fields if field.before is not None}
+            state = {field.path: field.after for field in entry.fields if field.after is not None}
+            return Recreate(entry.ref, entry.uid or "", before, state)
         case _:
             fields = (FieldChange(field.path, field.before, field.after) for field in entry.fields)
             return Update(entry.ref, entry.uid, tuple(fields))

@@ -27,11 +27,11 @@ from kafkaform.core.errors import (
     RequestRejected,
 )
 from kafkaform.core.lock import unguarded
-from kafkaform.core.model import Status
+from kafkaform.core.model import Recreate, Status
 from kafkaform.core.operations import Operation, batches
 from kafkaform.core.progress import Clock
 from kafkaform.core.values import Value, field
-from kafkaform.plan.preconditions import list_fields
+from kafkaform.plan.preconditions import hide_offsets, list_fields
 from kafkaform.resources import kind_order
 from kafkaform.resources.replicas.moves import MoveOptions
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkaform.apply.moves.throttle_journal import ThrottleJournal
     from kafkaform.cluster.protocol import ClusterWriter, ResourceWriter
     from kafkaform.core.lock import Guard
-    from kafkaform.core.model import Observation, ResourceRef
+    from kafkaform.core.model import Change, Observation, ResourceRef
     from kafkaform.core.operations import Phase
     from kafkaform.core.plans import Plan
 
@@ -163,7 +163,7 @@ class _Run:
         to_check = self._list_open()
         if not to_check:
             return
-        observation = observation or self._observe(to_check)
+        observation = hide_offsets(observation or self._observe(to_check), self._list_planned())
         for change in to_check:
             # A change that is done needs no consent: a plan that was applied is a no-op.
             change.check(observation, done=change.planned.ref in self._done)
@@ -202,6 +202,9 @@ class _Run:
         for change in self._list_open():
             change.mark_unverified()
 
+    def _list_planned(self) -> list[Change]:
+        return [planned.change for planned in self._plan.changes if planned.status is Status.PLANNED]
+
     def _list_open(self) -> list[ChangeExecution]:
         return [change for change in self._changes.values() if change.result is None]
 
@@ -235,6 +238,8 @@ class _Run:
         # Errors are looked up when a phase begins, not when the list is made: one stops the later operations
         # of its resource, and of no other.
         for phase, operation_type in sorted(work, key=itemgetter(0)):
+            for change, operation in work[phase, operation_type]:
+                change.error = change.error or self._find_failed_need(operation)
             unsent = [
                 o
                 for change, o in work[phase, operation_type]
@@ -247,13 +252,19 @@ class _Run:
             else:
                 yield from ((operation_type, batch) for batch in batches(unsent))
 
+    def _find_failed_need(self, operation: Operation) -> ClusterError | None:
+        """Return the error of an operation that needs a topic which was to be recreated, and was not."""
+        for ref in operation.needs:
+            needed = self._changes.get(ref)
+            if needed is None or not isinstance(needed.planned.change, Recreate):
+                continue
+            if not needed.is_carried_out:
+                return ClusterError(f"waits for {ref}, which was not recreated")
+        return None
+
     def _list_sent(self) -> list[ChangeExecution]:
         """List the open changes whose operations were all sent."""
-        return [
-            change
-            for change in self._list_open()
-            if change.operations and len(change.done) == len(change.operations)
-        ]
+        return [change for change in self._list_open() if change.is_carried_out]
 
     def _recover_throttles(self) -> None:
         """Remove throttles that a killed apply has left; an apply that moves replicas has done it already."""
@@ -332,7 +343,7 @@ class _Run:
         while waiting := which():
             self._observer.verifying(len(waiting))
             try:
-                observation = self._observe(waiting)
+                observation = hide_offsets(self._observe(waiting), self._list_planned())
                 misplaced = self._reassigner.find_misplaced(
                     [o for change in waiting for o in change.open_moves]
                 )

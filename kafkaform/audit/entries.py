@@ -37,6 +37,7 @@ class AuditResult(Value):
         done: The paths of the fields that were changed, also where others were not.
         in_doubt: The paths of the fields for which no response came: they may have been changed or not.
         live: Numbers of the changed resource, by name.
+        steps: The steps of a recreation that were done, in order: `delete-offsets`, `delete`, `create`.
     """
 
     result: str
@@ -45,6 +46,7 @@ class AuditResult(Value):
     done: frozenset[str] = frozenset()
     in_doubt: frozenset[str] = frozenset()
     live: Mapping[str, int] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
 
 
 class AuditEntry(Value):
@@ -65,7 +67,7 @@ class AuditEntry(Value):
         environment: The environment whose overrides were merged.
         ref: The resource.
         uid: The identity of the resource that was to be updated or deleted.
-        action: `create`, `update` or `delete`.
+        action: `create`, `update`, `delete` or `recreate`.
         risk: The worst risk.
         fields: The fields to change.
         consents: Pairs of a hazard that was consented to and the reason given.
@@ -120,12 +122,11 @@ class AuditEntry(Value):
 
     @property
     def took_place(self) -> bool:
-        """True if at least one field was certainly changed."""
+        """True if at least one field was certainly changed, or a topic deleted to be recreated."""
         if self.outcome is None:
             return False
-        return self.outcome.result == "applied" or not self.outcome.done.isdisjoint(
-            field.path for field in self.fields
-        )
+        changed = not self.outcome.done.isdisjoint(field.path for field in self.fields)
+        return self.outcome.result == "applied" or changed or "delete" in self.outcome.steps
 
     @property
     def may_have_taken_place(self) -> bool:
@@ -307,7 +308,10 @@ def _parse_result(parts: Mapping[int, Any]) -> AuditResult:
     done = frozenset[str]().union(*(part["done"] for part in parts.values()))
     in_doubt = frozenset[str]().union(*(part.get("in_doubt", ()) for part in parts.values()))
     live = first.get("live", {})
-    return AuditResult(first["result"], first["at"], first["message"] or "", done, in_doubt - done, live)
+    steps = tuple(first.get("steps", ()))
+    return AuditResult(
+        first["result"], first["at"], first["message"] or "", done, in_doubt - done, live, steps
+    )
 
 
 def _confirm_fields(
@@ -323,5 +327,5 @@ def _confirm_fields(
             message = "; ".join(filter(None, (outcome.message, document["message"])))
             result = document["result"] if complete else outcome.result
             in_doubt = outcome.in_doubt - confirmed
-            outcome = AuditResult(result, outcome.at, message, done, in_doubt, outcome.live)
+            outcome = replace(outcome, result=result, message=message, done=done, in_doubt=in_doubt)
     return outcome

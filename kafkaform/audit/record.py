@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kafkaform.core.apply_result import Result
 from kafkaform.core.errors import AuditError
 from kafkaform.core.files import read_file, require_regular
-from kafkaform.core.model import Delete, Update, risk_of
+from kafkaform.core.model import Delete, Recreate, Update, risk_of
 from kafkaform.core.values import Value
 from kafkaform.resources import KINDS
 from kafkaform.resources.values import action_of, fields_of
@@ -109,7 +109,7 @@ def render_intent(
         **common,
         "kind": change.ref.kind,
         "name": change.ref.name,
-        "uid": change.uid if isinstance(change, Update | Delete) else None,
+        "uid": change.uid if isinstance(change, Update | Delete | Recreate) else None,
         "action": action_of(change),
         "risk": risk_of(change).label,
         "fields": [_encode_field(change.ref, f) for f in fields_of(change) if f.deferred is None],
@@ -131,6 +131,8 @@ def render_result(change_id: str, at: str, ended: ResourceResult) -> Iterator[st
         "message": ended.message[:_MAX_REASON_LENGTH] or None,
         "done": _list_paths(ended.done, ended),
     }
+    if isinstance(ended.planned.change, Recreate):
+        document["steps"] = [operation.step for operation in ended.done]
     if ended.live:
         document["live"] = dict(ended.live)
     if ended.in_doubt:

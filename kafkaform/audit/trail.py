@@ -43,13 +43,25 @@ class Trail:
         """Return the values that applies set a field to since one last created the resource, newest first."""
         return tuple(self._find_settings(ref, path))
 
-    def replaced_since(self, ref: ResourceRef, at: str) -> bool:
-        """Return whether an apply certainly created or deleted a resource after a time (RFC 3339 in UTC)."""
+    def replaced_since(self, ref: ResourceRef, at: str, uid: str | None = None) -> bool:
+        """Return whether an apply certainly created or deleted a resource after a time (RFC 3339 in UTC).
+
+        Args:
+            ref: The resource.
+            at: The time.
+            uid: Its live id, if known: a recreation whose result is not known, of another id, took place.
+        """
         return any(
             # RFC 3339 in UTC with a fixed number of digits: text sorts as time does.
-            entry.action != "update" and entry.took_place and entry.at > at
+            entry.action != "update"
+            and (entry.took_place or (entry.action == "recreate" and uid not in {None, entry.uid}))
+            and entry.at > at
             for entry in self._entries.get(ref, ())
         )
+
+    def was_recreated_by(self, ref: ResourceRef, run: str) -> bool:
+        """Return whether an apply recreated a resource, or may have."""
+        return any(entry.action == "recreate" and entry.run == run for entry in self._entries.get(ref, ()))
 
     def find_open(self, ref: ResourceRef, action: str) -> Setting | None:
         """Return the latest change of a resource if it is such an action (`create` or `delete`) in doubt."""
@@ -69,12 +81,13 @@ class Trail:
                 (field.before, field.after, True) for field in entry.carried_out if field.path == path
             ]
             set_here += [(field.before, field.after, False) for field in entry.in_doubt if field.path == path]
-            if not set_here and entry.action == "create" and path.startswith(CONFIG_PREFIX):
+            creates = entry.action in {"create", "recreate"}
+            if not set_here and creates and path.startswith(CONFIG_PREFIX):
                 set_here = [(None, None, entry.took_place)]  # created without this config
             for before, value, certain in set_here:
                 unended = entry.outcome is None
                 yield replace(_build_setting(entry, value, certain=certain), before=before, unended=unended)
-            if entry.action == "create" and entry.took_place:
+            if creates and entry.took_place:
                 return
 
 

@@ -36,7 +36,7 @@ from kafkaform.cli.show import PLAN_SUFFIX, read_plan_file
 from kafkaform.cli.terminal import is_terminal, read_answer
 from kafkaform.config.settings import find_settings
 from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, PlanFileError, UsageError
-from kafkaform.core.model import Delete, Risk, Status, risk_of
+from kafkaform.core.model import Delete, Recreate, Risk, Status, risk_of
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import command, short_commit
@@ -510,7 +510,7 @@ def _read_intents(plan: Plan, about: PlanHeader, session: Session) -> Mapping[Re
     That is the deletionProtection of resources it deletes, the keys of topics it takes for not keyed, and the
     successions that its deletions and first offsets have to wait for.
     """
-    deleted = {planned.ref for planned in plan.changes if isinstance(planned.change, Delete)}
+    deleted = {planned.ref for planned in plan.changes if isinstance(planned.change, Delete | Recreate)}
     refs = deleted.union(planned.ref for planned in plan.changes if planned.keyed is False)
     starts = any(is_group(planned.ref) and GROUP.first_offsets(planned.change) for planned in plan.changes)
     # A saved plan is often applied by a job without a checkout, where there are no manifests to read.

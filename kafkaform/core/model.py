@@ -159,6 +159,12 @@ class Intent(Value):
         return profile if isinstance(profile, str) else None
 
     @property
+    def recreate(self) -> str | None:
+        """The id of the live topic that the manifest has deleted and created again; None without one."""
+        uid = self.spec.get("recreate")
+        return uid if isinstance(uid, str) else None
+
+    @property
     def team(self) -> str:
         """The team that owns the resource, from the label `team` or `owner`; empty without one."""
         return next((team for label in _TEAM_LABELS if (team := self.labels.get(label, ""))), "")
@@ -482,14 +488,32 @@ class Delete(Value):
     assessment: RiskAssessment
 
 
-Change: TypeAlias = Create | Update | Delete
+class Recreate(Value):
+    """The deletion of a resource, and the creation of an empty one of its name.
+
+    Attributes:
+        ref: The resource.
+        uid: The id of the resource to delete.
+        before: Its state.
+        state: The state of the new one.
+        assessment: The risk of the deletion.
+    """
+
+    ref: ResourceRef
+    uid: str
+    before: State
+    state: State
+    assessment: RiskAssessment = SAFE
+
+
+Change: TypeAlias = Create | Update | Delete | Recreate
 """The closed algebra of changes: match on it exhaustively."""
 
 
 def assessments(change: Change) -> tuple[RiskAssessment, ...]:
     """Return all risk assessments of a change, in the order of its fields."""
     match change:
-        case Create() | Delete():
+        case Create() | Delete() | Recreate():
             return (change.assessment,)
         case Update():
             return tuple(f.assessment for f in change.fields)

@@ -47,6 +47,12 @@ class Phase(IntEnum):
     # After EXTEND: the partitions that were added are moved by the same reassignment.
     ALTER = auto()
     """Moves, such as of replicas."""
+    FORGET = auto()
+    """What is to be gone before a resource is replaced, such as the offsets in a topic."""
+    REMOVE = auto()
+    """Deletions of resources that are created again."""
+    REPLACE = auto()
+    """Their creation."""
     # min.insync.replicas is raised here: before the new replicas are in sync, it would stop acks=all writes.
     SETTLE = auto()
     """What relies on earlier phases, such as first offsets."""
@@ -67,6 +73,8 @@ class Operation(AbstractValue):
 
     follows_others: ClassVar[bool] = False
     """Whether it needs the results of other operations: the cluster has to show these first."""
+    step: ClassVar[str] = ""
+    """Its name in the record where a change takes several steps; empty if it has none."""
 
     @property
     @abstractmethod
@@ -82,6 +90,16 @@ class Operation(AbstractValue):
     def subject(self) -> object:
         """The key by which brokers find duplicates in a request."""
         return self.ref
+
+    @property
+    def needs(self) -> Collection[ResourceRef]:
+        """The resources that must exist, so that it is not sent if their creation failed."""
+        return ()
+
+    @property
+    def rehearsal(self) -> Operation:
+        """The operation that brokers can validate in its place."""
+        return self
 
     @abstractmethod
     def words(self, format_field: FieldFormatter) -> str:
@@ -130,6 +148,8 @@ class AlterConfigs(Operation):
 
 class Deletion(Operation):
     """Delete one resource."""
+
+    step = "delete"
 
     def words(self, _format_field: FieldFormatter) -> str:
         """Return a word for all fields."""

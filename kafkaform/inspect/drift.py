@@ -10,10 +10,11 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Update
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Recreate, Update
 from kafkaform.core.values import Value
 from kafkaform.resources import KINDS, kind_order
 from kafkaform.resources.base import field_order, locate_edit
+from kafkaform.resources.values import list_differing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -222,6 +223,8 @@ def _find_resource_drift(
             # Fields that a plan only adds to reach another one, such as places for more replicas, are no
             # drift.
             changes: Mapping[str, FieldChange] = {f.path: f for f in fields if not _is_chosen(desired, f)}
+        case Recreate() as recreation:
+            changes = {field.path: field for field in list_differing(recreation)}
         case None:
             changes = {}
     # From the live value to itself: an apply leaves an undeclared config alone.

@@ -149,6 +149,8 @@ class _ChangeReversal(Value):
             self._refuse(f"apply {_describe_action(self.later[-1])} it since; {_FORCE}")
         elif entry.action == "create":
             self._undo_create()
+        elif entry.action == "recreate":
+            self._undo_recreate()
         else:
             self._undo_delete()
 
@@ -230,6 +232,18 @@ class _ChangeReversal(Value):
         if lost is not None:
             self._note(lost)
 
+    def _undo_recreate(self) -> None:
+        """Restore the fields of the earlier topic; its records are lost."""
+        for changed in self._fields():
+            if not self._is_same(changed.path, changed.before, changed.after):
+                self._undo_field(changed)
+        state = {
+            recorded.path: recorded.before for recorded in self.entry.fields if recorded.before is not None
+        }
+        _, lost = restore(self._kind, self.entry.ref, state, "")
+        if lost is not None:
+            self._note(lost)
+
     def _is_same(self, path: str, a: FieldValue, b: FieldValue) -> bool:
         return self._kind.field(path).equal(a, b)
 
@@ -245,6 +259,7 @@ class _ChangeReversal(Value):
 
 def _describe_action(entry: AuditEntry, *, certain: bool | None = None) -> str:
     """Return `run1 changed`, or `run1 may have changed` where the result is not known."""
-    done = {"create": "created", "update": "changed", "delete": "deleted"}[entry.action]
+    words = {"create": "created", "update": "changed", "delete": "deleted", "recreate": "recreated"}
+    done = words[entry.action]
     sure = entry.took_place if certain is None else certain
     return f"{entry.run} {done if sure else f'may have {done}'}"

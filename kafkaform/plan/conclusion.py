@@ -44,7 +44,7 @@ def conclude(difference: Diff, gated: Iterable[GatedChange], facts: Facts, polic
         cluster_id=facts.cluster_id,
         changes=changes,
         # A resource that is not visible was not compared, so it does not count as unchanged.
-        unchanged=len(difference.compared) - len(difference.proposals),
+        unchanged=len(difference.compared) - len(changes),
         unmanaged=tuple(list_unmanaged(difference.unmanaged, policy)),
         undeclared=difference.undeclared,
         consents=tuple(sorted({consent for planned in changes for consent in planned.given})),

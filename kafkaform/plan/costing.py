@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.costs import CostChange, Costs
-from kafkaform.core.model import Create, Status, Update
+from kafkaform.core.model import Create, Recreate, Status, Update
 from kafkaform.core.wording import counted
 from kafkaform.resources import is_topic
 from kafkaform.resources.replicas.facts import count_replicas
@@ -59,7 +59,9 @@ def compute_costs(
     return CostChange(costs.currency, f"{costs.compute(replicas, size):.2f}", replicas, size, notes)
 
 
-def _count_added(change: Update | Delete, topic: Observed, data: int | None) -> tuple[int | None, int | None]:
+def _count_added(
+    change: Update | Delete | Recreate, topic: Observed, data: int | None
+) -> tuple[int | None, int | None]:
     """Return the replicas and bytes that a change adds; None where they are not known.
 
     Args:
@@ -75,14 +77,18 @@ def _count_added(change: Update | Delete, topic: Observed, data: int | None) -> 
     if isinstance(change, Update):
         is_resized = not {"partitions", "replicationFactor"}.isdisjoint(values)
         after = count_replicas({**topic.state, **values}) if is_resized else before
+    elif isinstance(change, Recreate):
+        after = count_replicas(change.state)
     if before is None or after is None:
         return None, None
-    if before == after and not limits:
+    if before == after and not limits and not isinstance(change, Recreate):
         return 0, 0
     if data is None:
         return after - before, None
     partitions = int(str(topic.state["partitions"]))
     later = int(str(values.get("partitions", partitions)))
+    if isinstance(change, Recreate):  # of which no record is kept
+        later, limits = 1, [0]
     kept = min([data, *(int(str(limit)) * partitions for limit in limits if str(limit).isdecimal())])
     # New partitions have no records yet: each record has as many copies as its partition has replicas.
     return after - before, kept * after // later - data * before // partitions

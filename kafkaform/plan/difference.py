@@ -25,6 +25,7 @@ from kafkaform.core.model import (
     Intent,
     Observation,
     Observed,
+    Recreate,
     ResourceRef,
     RiskAssessment,
     Severity,
@@ -38,8 +39,8 @@ from kafkaform.core.rights import grant
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import code, counted, listed
 from kafkaform.plan.policy import Policy, find_protection, is_own
-from kafkaform.plan.preconditions import RemainingChange, find_remaining, list_fields
-from kafkaform.resources import GROUP, KINDS, is_group, kind_order, topic_ref
+from kafkaform.plan.preconditions import RemainingChange, find_remaining, hide_offsets, list_fields
+from kafkaform.resources import GROUP, KINDS, is_group, is_topic, kind_order, topic_ref
 from kafkaform.resources.base import Kind, UpdateContext, field_order, list_reading_rights
 from kafkaform.resources.consent import find_covering
 
@@ -196,6 +197,12 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, 
     unknown: list[ResourceRef] = []
     hidden: list[Desired] = []
     diagnostics = list(observation.diagnostics)
+    recreations = {
+        declared.ref: recreation
+        for declared in wanted
+        if (recreation := _find_recreation(declared, observation.resources.get(declared.ref))) is not None
+    }
+    observation = hide_offsets(observation, recreations.values())
     for declared in wanted:
         if declared.ref in observation.invisible:
             unknown.append(declared.ref)
@@ -207,6 +214,12 @@ def diff(desired: Iterable[Desired], observation: Observation, facts: Facts, *, 
             continue
         compared.append(declared)
         observed = observation.resources.get(declared.ref)
+        recreation = recreations.get(declared.ref)
+        if recreation is not None:
+            proposals.append(Proposal(recreation, declared, observed))
+            continue
+        if _asks_in_vain(declared, observed):
+            diagnostics.append(_describe_missing_id(declared))
         proposal = _diff_resource(declared, observed, facts, unseen=unseen)
         if proposal is not None:
             proposals.append(proposal)
@@ -251,6 +264,8 @@ def diff_saved(saved: SavedPlan, observation: Observation, facts: Facts) -> tupl
     for consent in saved.plan.consents:
         consents.setdefault(consent.resource, []).append(consent)
     proposals = []
+    planned_changes = [each.change for each in saved.plan.changes if each.status is not Status.REFUSED]
+    observation = hide_offsets(observation, planned_changes)
     for planned in saved.plan.changes:
         if planned.status is Status.REFUSED:
             continue
@@ -282,9 +297,7 @@ def _diff_resource(
             return None
         return Proposal(Delete(desired.ref, observed.uid, observed.state, SAFE), desired, observed)
     if observed is None:
-        # Only the fields that have a value, in the order of plans.
-        order = sorted(desired.state, key=field_order(kind))
-        own = {path: desired.state[path] for path in order if desired.state[path] is not None}
+        own = _select_own(kind, desired.state)
         return Proposal(Create(desired.ref, own), desired, None) if own else None
     # Without what cannot be applied now, such as first offsets of a group that has members; with the planned
     # replicas.
@@ -294,6 +307,29 @@ def _diff_resource(
         # None unsets a config, so that the broker's default is in force again.
         target.update(dict.fromkeys(_find_undeclared_configs(kind, state, observed)))
     return _diff_fields(desired, target, observed, facts, unseen=unseen)
+
+
+def _select_own(kind: Kind, state: State) -> State:
+    """Return only the fields that have a value, in the order of plans."""
+    return {path: state[path] for path in sorted(state, key=field_order(kind)) if state[path] is not None}
+
+
+def _find_recreation(desired: Desired, observed: Observed | None) -> Recreate | None:
+    """Return the recreation of a topic whose manifest names the id of the live one; None for no such."""
+    if observed is None or desired.state is None or not is_topic(desired.ref):
+        return None
+    uid, kind = observed.uid, KINDS[desired.ref.kind]
+    # Another id is that of an earlier topic, or of one on another cluster.
+    if uid is None or desired.intent.recreate != uid:
+        return None
+    live = {path: value for path, value in observed.state.items() if not kind.field(path).ignored}
+    return Recreate(desired.ref, uid, live, _select_own(kind, desired.state))
+
+
+def _asks_in_vain(desired: Desired, observed: Observed | None) -> bool:
+    """Return whether a manifest names an id, but the brokers have none."""
+    asks = is_topic(desired.ref) and desired.state is not None and desired.intent.recreate is not None
+    return asks and observed is not None and observed.uid is None
 
 
 def _diff_fields(
@@ -384,6 +420,18 @@ def _describe_invisible(desired: Desired, why: str, facts: Facts) -> Diagnostic:
         f"{desired.ref} is not visible to this account: {why}",
         desired.location,
         f"until then it is neither created nor changed{remedy}",
+        ref=desired.ref,
+    )
+
+
+def _describe_missing_id(desired: Desired) -> Diagnostic:
+    return Diagnostic(
+        "KF445",
+        Severity.WARNING,
+        f"{desired.ref} is not recreated: these brokers have no topic ids, so `recreate` names no topic",
+        desired.locate("recreate"),
+        "brokers have topic ids from Kafka 2.8 on; here, delete the topic with `state: absent`, then declare "
+        "it again",
         ref=desired.ref,
     )
 

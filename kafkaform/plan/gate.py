@@ -14,6 +14,7 @@ from kafkaform.core.model import (
     Diagnostic,
     Facts,
     FieldChange,
+    Recreate,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -27,7 +28,7 @@ from kafkaform.core.wording import code, nearest
 from kafkaform.plan.measuring import read_groups_concerned
 from kafkaform.plan.policy import Policy, find_protection
 from kafkaform.plan.risk_assessment import take_higher_risk
-from kafkaform.resources import GROUP, KINDS, is_group
+from kafkaform.resources import GROUP, KINDS, is_group, topic_ref
 from kafkaform.resources.base import bind_consent
 from kafkaform.resources.consent import Consents, Grant, allow_flags
 from kafkaform.resources.name_globs import matches
@@ -158,7 +159,23 @@ def review_changes(
         else change
         for change in gated
     )
-    return Review(gated, (*findings, *notes), context)
+    return Review(tuple(_leave_out_kept_offsets(gated)), (*findings, *notes), context)
+
+
+def _leave_out_kept_offsets(gated: Sequence[GatedChange]) -> Iterator[GatedChange]:
+    """Yield the changes without first offsets in topics whose recreation is refused: groups keep theirs."""
+    kept = {
+        change.planned.ref
+        for change in gated
+        if isinstance(change.planned.change, Recreate) and change.planned.status is Status.REFUSED
+    }
+    for each in gated:
+        update = each.planned.change
+        if kept and is_group(update.ref) and isinstance(update, Update):
+            first = GROUP.first_offsets(update)
+            if all(topic_ref(first.get(field.path, "")) in kept for field in update.fields):
+                continue
+        yield each
 
 
 def list_effective_assessments(change: Change) -> tuple[RiskAssessment, ...]:
@@ -166,7 +183,7 @@ def list_effective_assessments(change: Change) -> tuple[RiskAssessment, ...]:
     match change:
         case Update(fields=fields):
             return tuple(f.assessment for f in fields if f.deferred is None)
-        case Create() | Delete():
+        case Create() | Delete() | Recreate():
             return assessments(change)
 
 
@@ -243,7 +260,7 @@ def _find_refusals(proposal: Proposal, facts: Facts, policy: Policy) -> Iterator
         for hazard in (name for each in at_stake for name in KINDS[change.ref.kind].hazards.list_names(each)):
             if hazard and matches(hazard, policy.forbid):
                 yield f"{hazard} is forbidden on this cluster", _FORBIDDEN
-        if isinstance(change, Delete):
+        if isinstance(change, Delete | Recreate):
             yield from filter(None, [find_protection(proposal.desired, proposal.observed, policy)])
         # Every field is deferred: an apply would have nothing to do.
         elif isinstance(change, Update) and not at_stake:
@@ -337,7 +354,7 @@ def moves_data(change: Change) -> bool:
             return moves or any(
                 assessment.risk >= Risk.DESTRUCTIVE for assessment in list_effective_assessments(change)
             )
-        case Delete():
+        case Delete() | Recreate():
             return True
 
 

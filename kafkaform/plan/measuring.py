@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import AuditError, ClusterError, NotOffered, PermissionDenied
-from kafkaform.core.model import DataSize, Diagnostic, Severity, Status, Update
+from kafkaform.core.model import DataSize, Diagnostic, Recreate, Severity, Status, Update
 from kafkaform.core.rights import WATCHING, grant
 from kafkaform.core.values import replace
 from kafkaform.core.wording import code
@@ -18,11 +18,12 @@ from kafkaform.plan.disk_planning import PlannedMove, check_disk_space
 from kafkaform.plan.risk_assessment import is_risky
 from kafkaform.resources import GROUP, TOPIC, is_group, is_topic, topic_ref
 from kafkaform.resources.base import RecordFacts
+from kafkaform.resources.groups import RecreationFacts
 from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
 from kafkaform.resources.replicas.layout import parse_assignment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kafkaform.audit.trail import Trail
     from kafkaform.cluster.protocol import AuditReader, ClusterReader, GroupReader, ResourceReader
@@ -64,6 +65,7 @@ def measure(
     sized = [each.observed for each in topics if priced or is_risky(each, facts)]
     sized += [observation.resources.get(ref) for ref in sorted(dropped) if is_topic(ref)]
     facts = _add_sizes(facts, [*filter(None, sized)], cluster)
+    facts = _add_recreations(facts, [each for each in topics if isinstance(each.change, Recreate)], cluster)
     facts = _add_recommits(facts, changes, observation, cluster, target.audit if target else None)
     moves = [
         PlannedMove(change.ref.name, parse_assignment(str(field.before)), parse_assignment(str(field.after)))
@@ -105,9 +107,29 @@ def _add_sizes(facts: Facts, touched: Sequence[Observed], cluster: ResourceReade
     return replace(facts, sizes=sizes, diagnostics=(*facts.diagnostics, note))
 
 
+def _add_recreations(facts: Facts, proposals: Sequence[Proposal], cluster: ClusterReader) -> Facts:
+    """Add to the facts the records of topics that are recreated, and the groups that read them."""
+    if not proposals:
+        return facts
+    partitions = [
+        (each.ref.name, number)
+        for each in proposals
+        if each.observed is not None
+        for number in range(int(each.observed.state.get("partitions") or 0))
+    ]
+    try:
+        spans, reading = cluster.log_spans(partitions), cluster.groups()
+    except ClusterError as error:
+        return facts.add_part(RecreationFacts(unread=error.message))
+    records: dict[str, int] = {}
+    for (topic, _), span in spans.items():
+        records[topic] = records.get(topic, 0) + span.end - span.start
+    return facts.add_part(RecreationFacts(records, reading.groups, reading.unread))
+
+
 def _add_recommits(
     facts: Facts,
-    changes: Iterable[Change],
+    changes: Sequence[Change],
     observation: Observation,
     cluster: AuditReader,
     audit: AuditSettings | None,
@@ -117,11 +139,10 @@ def _add_recommits(
     A commit creates the group. If there is no group, and an apply without a result began less than
     `offsets.retention.minutes` ago, it died before it committed: the offsets cannot have expired since.
     """
-    # Only in topics that exist: a new one has no records to skip or to read again.
+    # Only in topics that exist, and stay: a new one has no records to skip or to read again.
+    staying = observation.resources.keys() - {c.ref for c in changes if isinstance(c, Recreate)}
     offsets = {
-        change.ref: {
-            path: topic_ref(name) for path, name in first.items() if topic_ref(name) in observation.resources
-        }
+        change.ref: {path: topic_ref(name) for path, name in first.items() if topic_ref(name) in staying}
         for change in changes
         if is_group(change.ref) and (first := GROUP.first_offsets(change))
     }
@@ -134,7 +155,7 @@ def _add_recommits(
     except AuditError as error:
         note = Diagnostic("KF422", Severity.INFO, error.message, suggestion=error.hint)
         return replace(facts, diagnostics=(*facts.diagnostics, note))
-    committed = {ref: _find_committed(ref, topics, trail) for ref, topics in offsets.items()}
+    committed = {ref: _find_committed(ref, topics, trail, observation) for ref, topics in offsets.items()}
     # By the clock of this machine, whose error is small compared with the seven days of Kafka's default.
     oldest_ms = time.time_ns() // 1_000_000 - (facts.offset_retention_ms or 0)
     for ref, settings in committed.items():
@@ -157,12 +178,19 @@ def _parse_milliseconds(at: str) -> float:
         return 0.0
 
 
-def _find_committed(ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail) -> dict[str, Setting]:
+def _find_committed(
+    ref: ResourceRef, topics: Mapping[str, ResourceRef], trail: Trail, observation: Observation
+) -> dict[str, Setting]:
     """Find the latest commit of first offsets on record; one before the topic was replaced does not count."""
     committed = {}
     for path, topic in topics.items():
+        uid = observation.resources[topic].uid
         settings = [
-            setting for setting in trail.settings(ref, path) if not trail.replaced_since(topic, setting.at)
+            setting
+            for setting in trail.settings(ref, path)
+            # An apply that died while it recreated the topic is continued.
+            if not trail.replaced_since(topic, setting.at, uid)
+            and not (setting.unended and trail.was_recreated_by(topic, setting.run))
         ]
         if settings:
             # A commit that is certain counts more than a later one without a result.

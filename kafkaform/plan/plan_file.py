@@ -15,7 +15,7 @@ import msgspec
 
 from kafkaform.config.manifests.files import NO_CONFIG_FILE
 from kafkaform.core.errors import PlanFileError
-from kafkaform.core.model import SAFE, Create, Delete, Update, risk_of
+from kafkaform.core.model import SAFE, Create, Delete, Recreate, Update, risk_of
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped, is_plain, printable
 from kafkaform.core.strict_json import encode_canonical
@@ -99,7 +99,7 @@ def _build_document(plan: Plan, header: PlanHeader) -> _Json:
         "created_at": header.created_at,
         "digest": "",
         "consent": [asdict(c) for c in plan.consents],
-        "summary": asdict(summarise(plan)),
+        "summary": summarise(plan).to_json(),
         "changes": [_convert_change(c) for c in plan.changes],
         "undeclared": [{**_convert_ref(u.ref), "path": u.path, "value": u.value} for u in plan.undeclared],
         "unmanaged": [_convert_ref(r) for r in plan.unmanaged],
@@ -156,7 +156,7 @@ def plan_from_json(text: str, file: str) -> tuple[Plan, PlanHeader]:
     signature, signed_for = document.get(MEMBER), document.get(SIGNED_FOR)
     # The digest is of the document, and detects accidents only: anybody who edits a plan can compute it
     # again. A signature proves the origin.
-    if document["digest"] != digest_of(document) or document["summary"] != asdict(summarise(plan)):
+    if document["digest"] != digest_of(document) or document["summary"] != summarise(plan).to_json():
         raise PlanFileError(
             f"{printable(file)}: the plan is damaged or was edited by hand: its digest does not match",
             hint="create it again with `kafkaform plan --out FILE`; change the manifests, not the plan",
@@ -203,9 +203,9 @@ def _convert_change(planned: PlannedChange) -> _Json:
             uid, own = None, assessment
         case Update(uid=uid):
             own = SAFE
-        case Delete(uid=uid, assessment=assessment):
+        case Delete(uid=uid, assessment=assessment) | Recreate(uid=uid, assessment=assessment):
             own = assessment
-    # The fields of a create or a delete repeat its risk: a reader of fields alone must not take a
+    # The fields of a create, a delete or a recreate repeat its risk: a reader of fields alone must not take a
     # destructive delete for safe.
     whole = None if isinstance(change, Update) else risk
     origin = {} if planned.origin is None else {"origin": _convert_origin(planned)}

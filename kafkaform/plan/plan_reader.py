@@ -14,6 +14,7 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Location,
+    Recreate,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -33,7 +34,7 @@ from kafkaform.core.plans import (
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.schema_files import first_problem
 from kafkaform.core.strict_json import NEWER_HINT, Object, describe_violation, parse_document
-from kafkaform.resources import KINDS
+from kafkaform.resources import KINDS, is_topic
 from kafkaform.resources.replicas.facts import PLACEMENT
 from kafkaform.resources.replicas.layout import format_assignment, parse_assignment
 
@@ -144,6 +145,12 @@ def _build_change(item: Object, at: str) -> PlannedChange:
             change = Create(ref, {field.path: field.after for field in fields}, whole)
         case "update":
             change = Update(ref, item["id"], fields)
+        case "recreate":
+            if not is_topic(ref):
+                _fail(f"{at}.action", "only topics are recreated")
+            before = {field.path: field.before for field in fields if field.before is not None}
+            state = {field.path: field.after for field in fields if field.after is not None}
+            change = Recreate(ref, item["id"], before, state, whole)
         case _:
             change = Delete(ref, item["id"], {field.path: field.before for field in fields}, whole)
     if not isinstance(change, Update):
@@ -196,6 +203,8 @@ def _check_placement(change: Change, at: str) -> None:
             sides = [[field.before, field.after] for field in fields if field.path == PLACEMENT]
         case Create(state=state) | Delete(state=state):
             sides = [[state[PLACEMENT]]] if PLACEMENT in state else []
+        case Recreate(before=before, state=state):
+            sides = [[side[PLACEMENT]] for side in (before, state) if PLACEMENT in side]
     for values in sides:
         counts = [_count_partitions(value) for value in values]
         if 0 in counts or counts != sorted(counts):

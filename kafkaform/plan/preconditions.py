@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Update
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, Recreate, Update
 from kafkaform.core.values import Value, replace
 from kafkaform.resources import GROUP, KINDS, is_group
 from kafkaform.resources.base import FieldOutcome
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkaform.core.model import Change, FieldChange, FieldValue, Observation, Observed, State
 
 NEW_PLAN = "make a new plan, and review it"
@@ -44,12 +46,34 @@ REPLACED = Superseded(
 def list_fields(change: Change) -> State:
     """List the fields that `find_remaining` compares, with the values that they are to have."""
     match change:
-        case Create(state=state):
+        case Create(state=state) | Recreate(state=state):
             return state
         case Update(fields=fields):
             return {field.path: field.after for field in fields}
         case Delete():
             return {}
+
+
+def hide_offsets(observation: Observation, changes: Iterable[Change]) -> Observation:
+    """Return a reading without the offsets in topics that changes have yet to recreate.
+
+    They are deleted with the topic, so that groups need first offsets again.
+    """
+    topics = {
+        change.ref.name
+        for change in changes
+        if isinstance(change, Recreate)
+        and (observed := observation.resources.get(change.ref)) is not None
+        and observed.uid == change.uid
+    }
+    if not topics:
+        return observation
+    groups = {
+        ref: GROUP.hide_offsets(observed, topics)
+        for ref, observed in observation.resources.items()
+        if is_group(ref)
+    }
+    return replace(observation, resources={**observation.resources, **groups})
 
 
 def find_remaining(
@@ -92,6 +116,12 @@ def _compare(
             if observed is None:
                 return RemainingChange(None)
             return RemainingChange(change) if observed.uid == uid else REPLACED
+        case Recreate(ref, uid, state=state):
+            if observed is not None and observed.uid == uid:
+                return RemainingChange(change)
+            # Killed after the deletion, an apply leaves the creation to be done.
+            remaining = _find_remaining_create(Create(ref, state), observed)
+            return REPLACED if isinstance(remaining, Superseded) else remaining
         case _:
             assert_never(change)
 
@@ -114,6 +144,10 @@ def _find_remaining_update(
     change: Update, observed: Observed | None, *, unseen_is_open: bool
 ) -> RemainingChange | Superseded:
     if observed is None:
+        # A commit creates its group. Kafka 2.8 deletes a group with its last offset, as that in a topic that
+        # is recreated.
+        if is_group(change.ref) and GROUP.first_offsets(change).keys() == {f.path for f in change.fields}:
+            return RemainingChange(change)
         # A group that only had configs is gone with the last of them.
         emptied = change.uid is None and all(field.after is None for field in change.fields)
         return RemainingChange(None) if emptied else Superseded("it was deleted since the plan")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     PlanWithHeader: TypeAlias = tuple[Plan, PlanHeader]
 
-_DOES = {"create": "creates it", "update": "changes it", "delete": "deletes it"}
+_DOES = {"create": "creates it", "update": "changes it", "delete": "deletes it", "recreate": "recreates it"}
 _ELSEWHERE = "gets its replicas on other brokers than in the reviewed plan, because the cluster has changed"
 _WAITS = {Status.NEEDS_CONSENT: "needs consent", Status.REFUSED: "is refused"}
 

@@ -19,6 +19,7 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Observation,
+    Recreate,
     Risk,
     RiskAssessment,
     State,
@@ -27,7 +28,7 @@ from kafkaform.core.model import (
 )
 from kafkaform.core.values import replace
 from kafkaform.plan.difference import Proposal, RiskIncrease
-from kafkaform.resources import KINDS, is_group, is_topic, list_topics_read
+from kafkaform.resources import KINDS, TOPIC, is_group, is_topic, list_topics_read
 from kafkaform.resources.base import PlanWide, UpdateContext, UsageFacts
 from kafkaform.resources.values import format_value
 
@@ -87,7 +88,8 @@ def _judge(proposal: Proposal, facts: Facts) -> Proposal:
 
 
 def _build_context(proposal: Proposal, facts: Facts) -> UpdateContext:
-    return UpdateContext(proposal.ref, proposal.before, proposal.after, proposal.desired.intent, facts)
+    uid = proposal.observed.uid if proposal.observed is not None else None
+    return UpdateContext(proposal.ref, proposal.before, proposal.after, proposal.desired.intent, facts, uid)
 
 
 def _assess_change(proposal: Proposal, facts: Facts) -> Change:
@@ -97,6 +99,8 @@ def _assess_change(proposal: Proposal, facts: Facts) -> Change:
             return Create(ref, state, kind.judge(change, None, facts))
         case Delete(ref, uid, state):
             return Delete(ref, uid, state, kind.judge(change, proposal.observed, facts))
+        case Recreate():
+            return replace(change, assessment=TOPIC.judge_recreate(change, facts))
         case Update(ref, uid, fields):
             context = _build_context(proposal, facts)
             assessed = (
@@ -132,6 +136,10 @@ def _find_riskier(saved: Change, now: Change, proposal: Proposal, facts: Facts) 
             yield from _compare_assessments("its creation", was, assessment)
         case Delete(assessment=was), Delete(assessment=assessment):
             yield from _compare_assessments("its deletion", was, assessment)
+        case Recreate(assessment=was), Recreate(assessment=assessment):
+            yield from _compare_assessments("its recreation", was, assessment)
+        case Recreate(), Create():
+            pass  # only the creation remains
         case _:
             raise TypeError(f"{now.ref}: what is left of a change is another change")
 
@@ -229,6 +237,10 @@ def take_higher_risk(earlier: Change, now: Change) -> Change:
             return replace(earlier, assessment=_select_worse(earlier.assessment, now.assessment))
         case Delete(), Delete():
             return replace(earlier, assessment=_select_worse(earlier.assessment, now.assessment))
+        case Recreate(), Recreate():
+            return replace(earlier, assessment=_select_worse(earlier.assessment, now.assessment))
+        case (Recreate(), Create()) | (Create(), Recreate()):
+            return earlier  # only the creation remains
         case _:
             raise TypeError(f"{earlier.ref}: what is left of a change is another change")
 

@@ -9,7 +9,7 @@ from kafkaform.core.model import Status
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import printable
 from kafkaform.core.units import rounded_size
-from kafkaform.core.values import Value
+from kafkaform.core.values import Value, asdict
 from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.resources.replicas.copying import TOGETHER
 from kafkaform.resources.replicas.facts import PLACEMENT
@@ -35,6 +35,7 @@ class Summary(Value):
         create: The creations that an apply carries out, or would with consent.
         update: The updates that it carries out, or would with consent.
         delete: The deletions that it carries out, or would with consent.
+        recreate: The deletions with a creation that it carries out, or would with consent.
         needs_consent: The number of these changes that need consent.
         refused: Changes that no apply carries out; they are not among those above.
         deferred: Changes with at least one field that is shown but not applied yet, refused ones included.
@@ -50,6 +51,11 @@ class Summary(Value):
     undeclared: int
     unknown: int
     deferred: int
+    recreate: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts by name; `recreate`, which earlier versions do not know, only if it is not 0."""
+        return {name: count for name, count in asdict(self).items() if count or name != "recreate"}
 
 
 def summarise(plan: Plan) -> Summary:
@@ -66,6 +72,7 @@ def summarise(plan: Plan) -> Summary:
         undeclared=len(plan.undeclared),
         unknown=len(plan.unknown),
         deferred=sum(any(f.deferred is not None for f in fields_of(c.change)) for c in plan.changes),
+        recreate=actions.count("recreate"),
     )
 
 
@@ -88,11 +95,8 @@ def summary_sentence(plan: Plan, words: Callable[[str], str] = printable) -> str
         if not s.unchanged:
             return "No changes."
         return f"No changes: {counted(s.unchanged, 'declared resource')}, all as declared."
-    parts = [
-        f"{number:,} to {action}"
-        for action, number in (("create", s.create), ("update", s.update), ("delete", s.delete))
-        if number
-    ] or ["nothing to apply"]
+    counts = {"create": s.create, "update": s.update, "recreate": s.recreate, "delete": s.delete}
+    parts = [f"{number:,} to {action}" for action, number in counts.items() if number] or ["nothing to apply"]
     if s.needs_consent:
         parts[-1] += f" ({word_consent_count(s.needs_consent)})"
     if s.refused:

@@ -64,7 +64,8 @@ def validate_plan(
     failures: list[ClusterError] = []
     unvalidated: dict[ResourceRef, None] = {}
     for batch in requests:
-        for operation, objection in zip(batch, cluster.validate(batch), strict=True):
+        answers = cluster.validate([operation.rehearsal for operation in batch])
+        for operation, objection in zip(batch, answers, strict=True):
             if isinstance(objection, RequestRejected | NotOffered):
                 objections.setdefault(operation.ref, []).append((operation, objection))
             elif objection is not None:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafkaform.core.apply_result import RETRY_HINT, Result
-from kafkaform.core.model import Update
+from kafkaform.core.model import Recreate, Update
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed
 from kafkaform.plan.summary import word_consent_count
@@ -22,7 +22,7 @@ from kafkaform.report.document import (
     count_left_out,
     name_cluster,
 )
-from kafkaform.report.equal_changes import Entry, group_equal, mask_name
+from kafkaform.report.equal_changes import Entry, group_equal, mask_identity
 from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from kafkaform.report.sections import SYMBOLS
@@ -40,8 +40,13 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 
-_DONE = {"create": "created", "update": "updated", "delete": "deleted"}
-_ALREADY = {"create": "already exists", "update": "already in place", "delete": "already deleted"}
+_DONE = {"create": "created", "update": "updated", "delete": "deleted", "recreate": "recreated"}
+_ALREADY = {
+    "create": "already exists",
+    "update": "already in place",
+    "delete": "already deleted",
+    "recreate": "already recreated",
+}
 _WORDS = {
     Result.ALREADY: "already done",
     Result.MOVED: "moved since the plan",
@@ -168,8 +173,7 @@ def describe(operation: Operation) -> str:
 
 def _equality_key(outcome: ResourceResult) -> Hashable:
     """Return all that is printed of a result except the name of the resource."""
-    name = outcome.planned.ref.name
-    details = tuple((lead, mask_name(prose, name)) for lead, prose in _list_details(outcome))
+    details = tuple((lead, mask_identity(prose, outcome.planned)) for lead, prose in _list_details(outcome))
     return (
         outcome.planned.ref.kind,
         action_of(outcome.planned.change),
@@ -182,7 +186,6 @@ def _equality_key(outcome: ResourceResult) -> Hashable:
 def _describe_result(group: Sequence[ResourceResult]) -> Item:
     """Describe a result, or equal ones of several resources."""
     outcome = group[0]
-    name = outcome.planned.ref.name
     action = action_of(outcome.planned.change)
     role = _ROLES[outcome.result]
     entry = Entry.create([result.planned for result in group])
@@ -203,7 +206,7 @@ def _describe_result(group: Sequence[ResourceResult]) -> Item:
         # The names were clipped one by one; the default limit must not cut their list.
         below.append(Paragraph(TextSpan(names, limit=len(names) + 1)))
     for lead, detail in _list_details(outcome):
-        below.append(Paragraph(detail if len(group) == 1 else mask_name(detail, name), lead))
+        below.append(Paragraph(detail if len(group) == 1 else mask_identity(detail, outcome.planned), lead))
     if outcome.result is Result.NEEDS_CONSENT:
         scope, flags = entry.allow_flags(outcome.planned.missing)
         below.append(Verbatim(flags, f"consent{scope and f' {scope}'}"))
@@ -217,7 +220,7 @@ def _list_details(outcome: ResourceResult) -> Iterator[tuple[str, str]]:
         yield "", outcome.message
     if outcome.hint and outcome.result is not Result.NEEDS_CONSENT:
         yield "instead" if outcome.result is Result.REFUSED else "hint", outcome.hint
-    if outcome.result is not Result.APPLIED and isinstance(outcome.planned.change, Update):
+    if outcome.result is not Result.APPLIED and isinstance(outcome.planned.change, Update | Recreate):
         if outcome.done:
             yield "done", _join_operations(outcome.done)
         if outcome.in_doubt:

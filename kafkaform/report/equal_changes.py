@@ -12,12 +12,12 @@ import re
 from itertools import compress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from kafkaform.core.model import Create, Delete, Status, Update, assessments
+from kafkaform.core.model import Create, Delete, Recreate, Status, Update, assessments
 from kafkaform.core.printable import clipped
 from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import MAX_LISTED, counted
 from kafkaform.resources import KINDS, consent
-from kafkaform.resources.values import action_of, fields_of, format_field, label
+from kafkaform.resources.values import action_of, format_field, label, list_differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -34,6 +34,7 @@ NAME = "NAME"
 VARIES = "…"
 """The placeholder for a number that differs between resources."""
 _AMOUNT = "the amount beside its name"
+_ID = "TOPIC-ID"
 _MAX_NAME_LENGTH = 280
 _DIGITS = r"[\w.]*\d(?:[\w.,]*\w)?"
 # The lookbehind keeps it out of the middle of names: in orders-2, the 2 is part of the name.
@@ -198,6 +199,12 @@ def mask_name(text: str, name: str) -> str:
     return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", lambda _: NAME, text)
 
 
+def mask_identity(text: str, planned: PlannedChange) -> str:
+    """Replace the name and the id of the resource of a change."""
+    uid = None if isinstance(planned.change, Create) else planned.change.uid
+    return mask_name(text.replace(uid, _ID) if uid else text, planned.ref.name)
+
+
 def _equal_entry(group: Sequence[PlannedChange]) -> Entry:
     first = group[0]
     if len(group) == 1:
@@ -234,7 +241,7 @@ def _similarity_key(entry: Entry) -> Hashable:
     first = entry.changes[0]
     general = _rewrite(first, _rewriter(first, figures=True))
     general = _rewrite(general, lambda text: _NUMBER.sub(VARIES, text))
-    transitions = ((field, format_field(general.change, field)) for field in fields_of(general.change))
+    transitions = ((field, format_field(general.change, field)) for field in list_differing(general.change))
     fields = tuple(
         (field.path, bool(shown.text), field.assessment, field.deferred) for field, shown in transitions
     )
@@ -251,7 +258,7 @@ def _similar_entry(group: Sequence[PlannedChange]) -> Entry:
         for planned, amount in zip(group, amounts, strict=True)
     ]
     transitions = [
-        {field.path: format_field(planned.change, field) for field in fields_of(planned.change)}
+        {field.path: format_field(planned.change, field) for field in list_differing(planned.change)}
         for planned in general
     ]
     varied = [path for path in transitions[0] if len({str(row[path]) for row in transitions}) > 1]
@@ -303,7 +310,7 @@ def _rewriter(planned: PlannedChange, *, figures: bool) -> _Rewrite:
     def rewrite(text: str) -> str:
         for figure in own_figures:
             text = text.replace(figure, _AMOUNT)
-        return mask_name(text, planned.ref.name)
+        return mask_identity(text, planned)
 
     return rewrite
 
@@ -311,7 +318,7 @@ def _rewriter(planned: PlannedChange, *, figures: bool) -> _Rewrite:
 def _rewrite(planned: PlannedChange, rewrite: _Rewrite) -> PlannedChange:
     change: Change
     match planned.change:
-        case Create(assessment=assessment) | Delete(assessment=assessment):
+        case Create(assessment=assessment) | Delete(assessment=assessment) | Recreate(assessment=assessment):
             change = replace(planned.change, assessment=_rewrite_assessment(assessment, rewrite))
         case Update(fields=fields):
             reworded = tuple(
@@ -360,7 +367,7 @@ def _equality_key(planned: PlannedChange) -> Hashable:
             field.assessment,
             field.deferred,
         )
-        for field in fields_of(general.change)
+        for field in list_differing(general.change)
         for shown in (format_field(general.change, field),)
     )
     return (*_status_key(general), assessments(general.change), fields)

@@ -23,7 +23,7 @@ FORMAT_VERSION = 1
 UNKNOWN = "result unknown (killed, or still running)"
 _OPEN = "may have been applied; if so, the next apply records the result"
 
-_DONE = {"create": "created", "update": "updated", "delete": "deleted"}
+_DONE = {"create": "created", "update": "updated", "delete": "deleted", "recreate": "recreated"}
 _RESULT_WORDS = {
     "already": "already in place",
     "failed": "FAILED",
@@ -161,6 +161,8 @@ def _add_change(page: Page, group: Sequence[AuditEntry], *, verbose: bool) -> No
         page.note("", f"this change {_OPEN}", indent=FIELD_INDENT)
     elif message:
         page.note("", clipped(message, PROSE), indent=FIELD_INDENT)
+    if entry.outcome is not None and entry.outcome.steps and entry.outcome.result != "applied":
+        page.note("done: ", ", ".join(entry.outcome.steps), indent=FIELD_INDENT)
     if verbose and entry.outcome is not None and entry.outcome.live:
         numbers = ", ".join(f"{name} {number:,}" for name, number in entry.outcome.live.items())
         page.note("", clipped(numbers, PROSE), indent=FIELD_INDENT)
@@ -177,8 +179,10 @@ def _format_brief(entry: AuditEntry) -> str:
     consented = f" (with consent to {consents})" if consents else ""
     # The values of a create or of a long update would fill the screen; their number says how much there is to
     # look up.
-    if entry.action == "update" and len(entry.fields) <= _SHOWN_FIELDS:
-        values = ", ".join(f"{label(field.path)} {_format_short(entry, field)}" for field in entry.fields)
+    # A recreated topic has most of its fields again.
+    fields = [f for f in entry.fields if entry.action == "update" or f.before != f.after]
+    if entry.action in {"update", "recreate"} and len(fields) <= _SHOWN_FIELDS:
+        values = ", ".join(f"{label(field.path)} {_format_short(entry, field)}" for field in fields)
         return f": {values}{consented}" if values else consented
     count = f": {counted(len(entry.fields), 'field')}" if entry.fields and entry.action != "delete" else ""
     return f"{count}{consented}"
@@ -256,6 +260,7 @@ def _change_to_json(entry: AuditEntry) -> dict[str, Any]:
         "result": outcome.result if outcome is not None else None,
         "message": (outcome.message or None) if outcome is not None else None,
         **({"live": dict(outcome.live)} if outcome is not None and outcome.live else {}),
+        **({"steps": list(outcome.steps)} if outcome is not None and outcome.steps else {}),
         "concluded_at": outcome.at if outcome is not None else None,
         "fields": [
             {

@@ -45,7 +45,7 @@ from kafkaform.report.sections import (
 )
 from kafkaform.report.truncation import SEE, divide_listed, find_category, left_out_changes, summarise_alike
 from kafkaform.resources import consent
-from kafkaform.resources.values import action_of, fields_of, format_value, is_deferred, label
+from kafkaform.resources.values import action_of, format_value, is_deferred, label, list_differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -382,7 +382,9 @@ def _format_verdict(planned: PlannedChange) -> str:
 
 
 def _list_fields(entry: Entry, *, verbose: bool) -> Iterable[Item]:
-    rows = [(field, label(field.path), entry.transition(field)) for field in fields_of(entry.shown.change)]
+    rows = [
+        (field, label(field.path), entry.transition(field)) for field in list_differing(entry.shown.change)
+    ]
     brief = not verbose and isinstance(entry.shown.change, Create)
     # Values stand below each other, unless a long name would push them to the far right: such a name just
     # pushes its own.
@@ -627,7 +629,7 @@ def _list_cells(entry: Entry) -> list[Inline]:
 def _list_values(entry: Entry) -> Spans:
     """Return the first fields of a change with their values in brief; none for a delete."""
     # A delete loses all fields; to list a few of them would look as if only these were lost.
-    fields = () if isinstance(entry.shown.change, Delete) else fields_of(entry.shown.change)
+    fields = () if isinstance(entry.shown.change, Delete) else list_differing(entry.shown.change)
     shown = (f"{label(f.path)}: {entry.transition(f).short}" for f in fields[:_MAX_FIELDS])
     values = [" " if fields else "", *list_codes(shown, _MAX_CELL)]
     return [*values, f" and {len(fields) - _MAX_FIELDS:,} more"] if len(fields) > _MAX_FIELDS else values
@@ -635,7 +637,7 @@ def _list_values(entry: Entry) -> Spans:
 
 def _is_cut(entry: Entry) -> bool:
     """Return whether the table leaves out or cuts a field of a change."""
-    fields = fields_of(entry.shown.change)
+    fields = list_differing(entry.shown.change)
     if isinstance(entry.shown.change, Delete):
         return bool(fields)
     return len(fields) > _MAX_FIELDS or any(
@@ -647,7 +649,7 @@ def _is_cut(entry: Entry) -> bool:
 
 
 def _describe_details(entry: Entry) -> Item:
-    transitions = ((field, entry.transition(field)) for field in fields_of(entry.shown.change))
+    transitions = ((field, entry.transition(field)) for field in list_differing(entry.shown.change))
     values = (f"{label(field.path)}: {'; '.join(value.each) or value}" for field, value in transitions)
     action = f"{action_of(entry.shown.change)} "
     return Item([action, *_name_resources(entry)], list_codes(values, _MAX_DETAIL))

@@ -33,6 +33,7 @@ SYMBOLS = {
     "create": TextSpan("+", Role.VERY_GOOD),
     "update": TextSpan("~", Role.VERY_WARNING),
     "delete": TextSpan("-", Role.VERY_BAD),
+    "recreate": TextSpan("-/+", Role.VERY_BAD),
 }
 SEVERITY_ROLES = {Severity.ERROR: Role.BAD, Severity.WARNING: Role.WARNING, Severity.INFO: Role.MUTED}
 # The note that explains "Not validated by the brokers." in the last line of a plan, and the one on what

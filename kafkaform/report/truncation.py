@@ -105,7 +105,7 @@ def left_out_changes(actions: Iterable[str], what: str) -> str:
     total = sum(counts.values())
     by_action = ", ".join(
         f"{counts[action]:,} {action}{'' if counts[action] == 1 else 's'}"
-        for action in ("create", "update", "delete")
+        for action in ("create", "update", "recreate", "delete")
         if counts[action]
     )
     return f"… {what}{total:,} more change{'' if total == 1 else 's'} left out: {by_action}; {SEE}"

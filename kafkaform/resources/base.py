@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from kafkaform.core import kafka_configs
 from kafkaform.core.kafka_configs import ConfigType
-from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Delete, Observed
+from kafkaform.core.model import CONFIG_PREFIX, SAFE, UNREAD_DATA, Delete, Observed, Recreate
 from kafkaform.core.plans import Binding
 from kafkaform.core.rights import CLUSTER, Right
 from kafkaform.core.values import Value, field, replace
@@ -151,6 +151,7 @@ class UpdateContext(Value):
         after: The effective values after the update; None where a default is unknown.
         intent: The intended use of the resource.
         facts: The data about the cluster.
+        uid: The id of a topic; None for other kinds, and where brokers have none.
     """
 
     ref: ResourceRef
@@ -158,6 +159,7 @@ class UpdateContext(Value):
     after: State
     intent: Intent
     facts: Facts
+    uid: str | None = None
 
 
 class RecordFacts(Value):
@@ -626,7 +628,7 @@ def bind_consent(kind: Kind, change: Change, field: FieldChange | None) -> Bindi
     if field is not None:
         return kind.field(field.path).bind(field)
     # A resource that is created again under the name has another id, and its deletion needs another consent.
-    if isinstance(change, Delete) and change.uid is not None:
+    if isinstance(change, Delete | Recreate) and change.uid is not None:
         return Binding(f"of {change.uid}", partial(eq, f"of {change.uid}"))
     return None
 

@@ -169,6 +169,20 @@ class GroupReading(Value):
     unread: str = ""
 
 
+class RecreationFacts(Value):
+    """The records and the readers of topics that are to be recreated.
+
+    Attributes:
+        records: The most records that each topic can have, by name: compaction and transactions leave gaps.
+        groups: The groups that coordinators describe, by name.
+        unread: The reason why groups or records may be missing; empty if none is.
+    """
+
+    records: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    unread: str = ""
+
+
 def get_group(observed: Observed) -> Group | None:
     """Return the group of a live resource; None for one that only has configs."""
     return observed.live if isinstance(observed.live, Group) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Create, Delete, Update
+from kafkaform.core.model import Create, Delete, Recreate, Update
 from kafkaform.core.values import Value, field
 from spark_validation.figures import percent
 from spark_validation.policy import CHOICES, FIELDS, key_share_of, ratio, ratio_of, share
@@ -84,7 +84,7 @@ def increase(change: Change) -> tuple[int, int] | None:
                 raised = isinstance(before, int) and isinstance(after, int) and before < after
                 if field.path == "partitions" and raised:
                     return int(before or 0), int(after or 0)
-        case Create() | Delete():
+        case Create() | Delete() | Recreate():
             pass
     return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkaform.core.kafka_configs import readable
-from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Status, Update
+from kafkaform.core.model import CONFIG_PREFIX, Create, Delete, FieldChange, Recreate, Status, Update
 from kafkaform.core.printable import clipped, escape_text
 from kafkaform.resources import KINDS
 from kafkaform.resources.base import config_keys, field_order
@@ -111,7 +111,7 @@ def format_field(change: Change, field: FieldChange) -> Transition:
     match change:
         case Create():
             return set_first(kind, field.path, field.after)
-        case Update():
+        case Update() | Recreate():
             return _format_update(kind, field)
         case Delete():
             return Transition(format_value(kind, field.path, field.before), None)
@@ -195,12 +195,14 @@ def action_of(change: Change) -> str:
             return "update"
         case Delete():
             return "delete"
+        case Recreate():
+            return "recreate"
 
 
 def fields_of(change: Change) -> tuple[FieldChange, ...]:
     """Return the fields of a change in natural order; a create's have no before, a delete's no after.
 
-    These have no risk of their own: the risk of a create or a delete is the change's.
+    These have no risk of their own: the risk of a create, a delete or a recreate is the change's.
     """
     match change:
         case Create(state=state):
@@ -211,6 +213,20 @@ def fields_of(change: Change) -> tuple[FieldChange, ...]:
         case Delete(state=state):
             order = field_order(KINDS[change.ref.kind])
             return tuple(FieldChange(path, state[path], None) for path in sorted(state, key=order))
+        case Recreate(before=before, state=state):
+            order = field_order(KINDS[change.ref.kind])
+            paths = sorted({**before, **state}, key=order)
+            return tuple(FieldChange(path, before.get(path), state.get(path)) for path in paths)
+
+
+def list_differing(change: Change) -> tuple[FieldChange, ...]:
+    """Return the fields of a change without those that a recreated resource has again."""
+    field_of = KINDS[change.ref.kind].field
+    return tuple(
+        field
+        for field in fields_of(change)
+        if not (isinstance(change, Recreate) and field_of(field.path).equal(field.before, field.after))
+    )
 
 
 def is_deferred(planned: PlannedChange) -> bool:

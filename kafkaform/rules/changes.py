@@ -14,6 +14,7 @@ from kafkaform.core.model import (
     Create,
     Delete,
     Desired,
+    Recreate,
     Risk,
     Severity,
     Status,
@@ -255,7 +256,7 @@ def _report_hazard(subject: PlannedSubject, hazard: str) -> Iterator[Finding]:
                 if field.assessment.hazard == hazard:
                     text = f"{subject.name}: {field.assessment.reason}"
                     yield Finding(text, field.assessment.remedy, path=field.path)
-        case Create() | Delete():
+        case Create() | Delete() | Recreate():
             for assessment in assessments(subject.planned.change):
                 if assessment.hazard == hazard:
                     yield Finding(assessment.reason, assessment.remedy)

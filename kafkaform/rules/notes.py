@@ -185,6 +185,12 @@ The compatibility level of the subject decides. BACKWARD: upgrade all consumers 
 producer. FORWARD: the producers first. FULL: any order. NONE: unknown. The message names the
 declared groups that read the topic.
 
+KF445 warning: A topic is not recreated, as the brokers have no topic ids.
+
+`spec.recreate` names the live topic by its id, so that it happens once. Brokers have ids from Kafka
+2.8 on (KIP-516); some services have none. There, delete the topic with `state: absent`, apply, and
+declare it again.
+
 KF450 warning: A branch is behind the branch that it is to be merged into.
 
 What the branch does not change is planned as REF declares it now, field by field, as a merge would.

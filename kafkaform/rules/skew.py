@@ -16,6 +16,7 @@ from kafkaform.core.units import coarse_duration, rounded_size
 from kafkaform.core.wording import command, counted, setting
 from kafkaform.resources import topic_ref
 from kafkaform.resources.skew import increase, limits_of, predict_increase
+from kafkaform.resources.topic.risk import explain_recreation
 from kafkaform.rules.catalogue import Finding, RuleContext, RuleOfEach, Stage, Subject, rule
 from kafkaform.rules.topic_partitions import EVEN_COUNTS
 from spark_validation.policy import (
@@ -112,7 +113,7 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
 
     A partition without a key stays empty, and few keys spread unevenly by chance. With
     `skew.minDistinctKeys`, it is an error if there are certainly fewer keys; without it, a warning if there
-    are fewer than partitions. Use a finer key, or fewer partitions in a new topic.
+    are fewer than partitions. Use a finer key, or fewer partitions: in a new topic, or by `recreate`.
     """
     if topic.limits is not None and topic.limits.min_distinct_keys is not None:
         yield from _report_broken(
@@ -126,7 +127,9 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
         noun = "distinct key" if count(keys) == "1" else "distinct keys"
         evidence = [f"{count(keys)} {noun} for {partitions} partitions: some stay empty"]
     for sentence in evidence:
-        hint = "use a finer key, or fewer partitions in a new topic"
+        live = topic.context.live.get(topic_ref(topic.name))
+        way = f"; {explain_recreation(live.uid)}" if live is not None and live.uid is not None else ""
+        hint = f"use a finer key, or fewer partitions in a new topic that `succeeds` this one{way}"
         yield Finding(f"{topic.name}: {sentence}", hint, path="partitions")
 
 

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 from kafkaform.config.manifests.loader import load
 from kafkaform.config.settings import read_settings
 from kafkaform.core.errors import InvalidInput
-from kafkaform.core.model import Create, Delete, Diagnostic, ResourceRef, Severity, Undeclared, Update
+from kafkaform.core.model import (
+    Create,
+    Delete,
+    Diagnostic,
+    Recreate,
+    ResourceRef,
+    Severity,
+    Undeclared,
+    Update,
+)
 from kafkaform.core.plans import ChangeOrigin
 from kafkaform.core.printable import clipped
 from kafkaform.core.units import word_size
@@ -131,6 +140,9 @@ def _attribute_change(
             return _set_origin(planned, same, whole=len(same) == len(fields))
         case Delete():
             return _set_origin(planned, [], whole=earlier is not None and earlier.state is None)
+        case Recreate(uid=uid):
+            asked = earlier is not None and earlier.intent.recreate == uid
+            return _set_origin(planned, [], whole=asked)
 
 
 def _is_unchanged(field: FieldChange, earlier: Desired, now: Desired | None) -> bool:

@@ -16,13 +16,13 @@ from kafkaform.cluster.kafka.cluster import KafkaCluster
 from kafkaform.cluster.protocol import Cluster
 from kafkaform.core import kafka_configs
 from kafkaform.core.model import DataSize, Observed
-from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.operations import AlterConfigs, Operation, Phase
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.transactions import TransactionReading
 from kafkaform.devcluster.cluster import DevCluster
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import get_group
-from kafkaform.resources.topic.operations import AddPartitions, DeleteTopic
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteOffsets, DeleteTopic
 from tests.support.clusters.contract import (
     carry_out,
     create_topics,
@@ -538,6 +538,37 @@ def test_configs_outlive_a_group_unless_named_and_deleting_it_twice_is_fine(
         wait_until_gone(cluster, group(name))
     traffic.commit(name, {(name, 0): 1})
     assert read_offsets(cluster, name) == {(name, 0): 1}
+
+
+def test_offsets_in_a_topic_are_deleted_unless_it_is_read(
+    cluster: Cluster, traffic: Traffic, prefix: str
+) -> None:
+    name, second, busy = f"{prefix}a", f"{prefix}b", f"{prefix}g2"
+    write_logs(cluster, traffic, name, 9, 9)
+    write_logs(cluster, traffic, second, 9)
+    traffic.commit(f"{prefix}g", {(name, 0): 3, (name, 1): 9, (second, 0): 4})
+    with traffic.reading(busy, name):
+        eventually(lambda: cluster.groups([busy]), lambda reading: reading.groups[busy].topics == {name})
+        (error,) = cluster.execute([DeleteOffsets(topic(name))])
+        assert error is not None
+        assert f"{name} is read by {busy} (1 member)" in error.message
+    eventually(lambda: cluster.groups([busy]), lambda reading: not reading.groups[busy].active)
+    carry_out(cluster, DeleteOffsets(topic(name)))
+    eventually(lambda: read_offsets(cluster, f"{prefix}g"), lambda offsets: offsets == {(second, 0): 4})
+    carry_out(cluster, DeleteOffsets(topic(name)))
+
+
+def test_topic_can_be_created_again_once_its_deletion_ends(cluster: Cluster, prefix: str) -> None:
+    (doomed,) = create_topics(cluster, new_topic(f"{prefix}a", 3))
+    carry_out(cluster, DeleteTopic(doomed.ref, doomed.uid, Phase.REMOVE))
+    carry_out(cluster, CreateTopic(doomed.ref, 1, 1, {}, phase=Phase.REPLACE))
+    again = eventually(
+        lambda: cluster.observe([doomed.ref]).resources,
+        lambda found: doomed.ref in found and found[doomed.ref].uid != doomed.uid,
+    )
+    assert again[doomed.ref].state["partitions"] == 1
+    (refused,) = cluster.execute([DeleteTopic(doomed.ref, doomed.uid, Phase.REMOVE)])
+    assert refused is not None
 
 
 def test_deleting_a_topic_drops_the_offsets_in_it(cluster: Cluster, traffic: Traffic, prefix: str) -> None:

@@ -31,6 +31,7 @@ from tests.support.cli.command_lines import calls, parse
 from tests.support.cli.project import ROOT, Project, environment, run_in_process
 from tests.support.clusters.fixtures import TIMEOUT_S, admin_client, connect, eventually, start_guarded
 from tests.support.clusters.group_clients import produce
+from tests.support.clusters.topics import make_topic
 from tests.support.skew.producers import send
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -61,7 +62,7 @@ _STARTS_ITS_OWN = {
     "replicas": ".",
 }
 """Blocks that start a broker by themselves, and the folder in which they do."""
-_FROM_NOTHING = {"access", "agent", "quickstart", "tutorial", "gitops", "replicas"}
+_FROM_NOTHING = {"access", "agent", "fewer-partitions", "quickstart", "tutorial", "gitops", "replicas"}
 """Stories that begin in an empty folder, and not with the example set."""
 _CONFIGURED = {"agent", "gitops"}
 """Stories whose configuration names the broker, and no variable."""
@@ -292,8 +293,24 @@ def write_access(project: Project) -> None:
     project.write("topics/access.yaml", "---\n".join(yaml[:2]))
 
 
+def write_clicks(project: Project, manifest: int) -> None:
+    """Write a manifest of the page, with the id of the live topic in the place of the example's."""
+    yaml = [b.text for b in blocks() if b.page == "fewer-partitions.md" and b.language == "yaml"][manifest]
+    with connect(project.servers) as cluster:
+        uid = cluster.topic_ids(["clicks.v1"]).get("clicks.v1", "")
+    project.write("topics/clicks.yaml", yaml.replace("3dBzWnVfRkWvGk1yQn2c8A", uid))
+
+
+def create_clicks(project: Project) -> None:
+    with connect(project.servers) as cluster:
+        make_topic(cluster, "clicks.v1", 12)
+    write_clicks(project, 0)
+
+
 _BEFORE: dict[str, Callable[[Project], None]] = {
     "add-a-topic/1-branch": make_git_repository,
+    "fewer-partitions/1-refused": create_clicks,
+    "fewer-partitions/2-plan": lambda project: write_clicks(project, 1),
     "access/4-plan": write_access,
     "gitops/1-import": make_topics_by_hand,
     "recover/1-history": make_a_part_of_a_plan,

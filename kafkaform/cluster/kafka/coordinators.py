@@ -20,6 +20,7 @@ from kafkaform.cluster.wire.group_messages import (
     FIND_COORDINATOR,
     FIND_COORDINATORS,
     OFFSET_COMMIT,
+    OFFSET_DELETE,
     OFFSET_FETCH,
     OFFSET_FETCHES,
     SHARE_OFFSETS,
@@ -197,6 +198,28 @@ def commit(
     failures = {p: explain(p[0], code) for p, code in codes.items() if code and p in offsets}
     missing = ClusterError(f"the response of the coordinator of group {name} does not include this partition")
     return failures | dict.fromkeys(offsets.keys() - codes.keys(), missing)
+
+
+def delete_offsets(
+    connection: Connection, name: str, partitions: Collection[TopicPartition], timeout_s: float
+) -> GroupResponses[None]:
+    """Delete the offsets of a group in partitions of topics that no member of it reads."""
+    topics: dict[str, list[Mapping[str, int]]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append({"index": number})
+    request = {
+        "group_id": name,
+        "topics": [{"name": topic, "partitions": some} for topic, some in topics.items()],
+    }
+
+    def check(response: Mapping[str, Any], _: int) -> None:
+        for topic in response["topics"]:
+            for code in {partition["error_code"] for partition in topic["partitions"]} - {0}:
+                raise name_right(translate_code(code, ""), OFFSET_DELETE.name, topic["name"])
+
+    return query_coordinators(
+        connection, OFFSET_DELETE, [name], lambda _: request, check, chunk=1, timeout_s=timeout_s
+    )
 
 
 def delete(connection: Connection, name: str, timeout_s: float) -> GroupResponses[None]:

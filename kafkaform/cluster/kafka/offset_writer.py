@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from kafkaform.cluster.kafka import coordinators
 from kafkaform.cluster.kafka.group_listing import list_groups
-from kafkaform.cluster.kafka.groups import read_each_committed
+from kafkaform.cluster.kafka.groups import read_committed, read_each_committed
 from kafkaform.cluster.kafka.log_spans import LogFailure, LogReading, query_leaders, read_partition_counts
+from kafkaform.cluster.kafka.responses import GroupResponses, is_missing, retry_until_ready
 from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S
 from kafkaform.cluster.transport.translation import MISSING, MOVING, UNSETTLED
 from kafkaform.cluster.wire.error_codes import ErrorCode
 from kafkaform.core.errors import ClusterError, LockLost, PermissionDenied, RequestRejected, Unreachable
 from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
 from kafkaform.core.rights import Right, grant
-from kafkaform.core.wording import code, counted
+from kafkaform.core.wording import code, counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kafkaform.core.partitions import TopicPartition as Partition
     from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, ResetOffsets
     from kafkaform.resources.groups import Group
+    from kafkaform.resources.topic.operations import DeleteOffsets
 
 
 Outcome: TypeAlias = "ClusterError | None"
@@ -105,6 +107,65 @@ def reset_offsets(
     responses = _commit(connection, {o.ref.name: o.offsets for o in ready}, guard)
     outcomes.update({o.subject: _make_outcome(o, responses[o.ref.name], len(o.offsets)) for o in ready})
     return outcomes
+
+
+def delete_offsets(
+    connection: Connection, operations: Sequence[DeleteOffsets], guard: Guard
+) -> dict[object, Outcome]:
+    """Carry out `DeleteOffsets` operations; returns their outcomes by subject."""
+    outcomes: dict[object, Outcome] = {}
+    for operation in operations:
+        try:
+            outcomes[operation.subject] = _delete_offsets(connection, operation.ref.name, guard)
+        except ClusterError as error:
+            outcomes[operation.subject] = error
+    return outcomes
+
+
+def _delete_offsets(connection: Connection, topic: str, guard: Guard) -> Outcome:
+    """Delete all offsets in a topic; return the error of the first group that keeps some."""
+    # Twice, as a consumer that uses assign() looks idle, and may have committed in between.
+    for _ in range(2):
+        listing = list_groups(connection)
+        groups = read_committed(connection, listing, listing).groups.values()
+        for group in groups:
+            # Unread: it may be a member of it that reads the topic.
+            if group.unread:
+                return ClusterError(f"group {group.name} could not be read: {group.unread}")
+        readers = [group for group in groups if topic in group.topics]
+        if active := [f"{g.name} ({counted(len(g.members), 'member')})" for g in readers if g.active]:
+            return RequestRejected(
+                f"{topic} is read by {listed(active)}",
+                code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC.name,
+                hint="stop their members first",
+            )
+        # KIP-932: brokers keep the position of a share group by the topic's id, so a new topic has none.
+        committed = {
+            g.name: [p for p in g.committed if p[0] == topic] for g in readers if g.protocol != "share"
+        }
+        committed = {name: partitions for name, partitions in committed.items() if partitions}
+        if not committed:
+            return None
+
+        def send(
+            names: Collection[str], offsets: Mapping[str, list[Partition]] = committed
+        ) -> GroupResponses[None]:
+            responses: GroupResponses[None] = GroupResponses()
+            for name in names:
+                guard()
+                responses.update(
+                    coordinators.delete_offsets(connection, name, offsets[name], WRITE_TIMEOUT_S)
+                )
+            return responses
+
+        for name, error in retry_until_ready([*committed], send).failed.items():
+            if not is_missing(error):
+                return _sum_up(f"group {name}", dict.fromkeys(committed[name], error))
+    return RequestRejected(
+        f"a consumer without a group membership commits for {listed([*committed])} in {topic}",
+        code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC.name,
+        hint="stop the consumer, which uses assign() with this group.id",
+    )
 
 
 def _read(

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from kafkaform.cluster.kafka import coordinators
 from kafkaform.cluster.kafka.acls import AccessWriter
 from kafkaform.cluster.kafka.client_quotas import QuotaWriter
-from kafkaform.cluster.kafka.offset_writer import commit_initial_offsets, reset_offsets
+from kafkaform.cluster.kafka.offset_writer import commit_initial_offsets, delete_offsets, reset_offsets
 from kafkaform.cluster.kafka.responses import GroupResponses, is_missing, retry_until_ready
-from kafkaform.cluster.kafka.topic_sources import describe_topics
+from kafkaform.cluster.kafka.topic_sources import EXISTING_CODES, describe_topics, parse_description
 from kafkaform.cluster.kafka.users import CredentialWriter
-from kafkaform.cluster.protocol import refuse_moves, reject_duplicates
+from kafkaform.cluster.protocol import SETTLE_TIMEOUT_S, refuse_moves, reject_duplicates
 from kafkaform.cluster.transport.rights import name_right
 from kafkaform.cluster.transport.translation import one_line, translate_response
 from kafkaform.cluster.wire.error_codes import ErrorCode
+from kafkaform.cluster.wire.group_messages import OFFSET_DELETE
+from kafkaform.cluster.wire.large_responses import METADATA
 from kafkaform.cluster.wire.messages import (
     ALTER_CONFIGS,
     ALTER_REASSIGNMENTS,
@@ -38,15 +40,16 @@ from kafkaform.core.errors import (
     Unreachable,
 )
 from kafkaform.core.lock import unguarded
-from kafkaform.core.operations import AlterConfigs, Operation
+from kafkaform.core.operations import AlterConfigs, Operation, Phase
 from kafkaform.core.values import Value, replace
+from kafkaform.core.wording import listed
 from kafkaform.resources import KINDS
 from kafkaform.resources.access.operations import GrantAccess, RevokeAccess
 from kafkaform.resources.base import Configured
 from kafkaform.resources.client_quota.operations import AlterQuota
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.replicas.operations import AlterConfigsInSync, Reassign
-from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteOffsets, DeleteTopic
 from kafkaform.resources.user.operations import RemoveCredentials, SetCredentials
 
 if TYPE_CHECKING:
@@ -82,19 +85,30 @@ def validate(connection: Connection, operations: Sequence[Operation]) -> list[Ou
         ):
             responses = writer.write(connection, request, True, unguarded)
             outcomes.update({id(operation): responses[operation.subject] for operation in request})
-    # Brokers have no validation of reassignments: only whether they offer the request is known before.
-    outcomes.update(_refuse_moves(connection, [o for o in operations if isinstance(o, Reassign)]))
+    # Brokers have no validation of these: only whether they offer the request is known before.
+    for operation_type, request_type in _ONLY_OFFERED.items():
+        unchecked = [o for o in operations if isinstance(o, operation_type)]
+        outcomes.update(_refuse_if_not_offered(connection, unchecked, request_type))
     return [_name_missing_right(operation, outcomes.get(id(operation))) for operation in operations]
 
 
-def _refuse_moves(connection: Connection, moves: Sequence[Reassign]) -> Mapping[int, Outcome]:
-    """Return NotOffered for reassignments if brokers lack them: they cannot validate them further."""
+_ONLY_OFFERED: Mapping[type[Operation], RequestType[Any]] = {
+    Reassign: ALTER_REASSIGNMENTS,
+    DeleteOffsets: OFFSET_DELETE,
+}
+"""The operations of which nothing but the request's presence is known before they are carried out."""
+
+
+def _refuse_if_not_offered(
+    connection: Connection, operations: Sequence[Operation], request_type: RequestType[Any]
+) -> Mapping[int, Outcome]:
+    """Return NotOffered for operations if brokers lack their request."""
     try:
-        if not moves or connection.offers(ALTER_REASSIGNMENTS):
+        if not operations or connection.offers(request_type):
             return {}
     except KafkaformError:
         return {}  # the apply will report it
-    return {id(operation): NotOffered(ALTER_REASSIGNMENTS.name) for operation in moves}
+    return {id(operation): NotOffered(request_type.name) for operation in operations}
 
 
 def submit(connection: Connection, operations: Sequence[Operation], guard: Guard) -> list[Outcome]:
@@ -231,6 +245,37 @@ class ValidatedWriter(Value):
         return outcomes
 
 
+class CreationWriter(ValidatedWriter):
+    """Creates topics, also those whose names are in use until their deletion ends."""
+
+    def write(
+        self, connection: Connection, operations: Sequence[Any], validate_only: bool, guard: Guard
+    ) -> Mapping[Any, Outcome]:
+        """Send the request, again while the name of a deleted topic is in use."""
+        outcomes = dict(ValidatedWriter.write(self, connection, operations, validate_only, guard))
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        # With ZooKeeper, a controller refuses a name for a while after no broker shows the topic any more
+        # (measured on 2.8). A topic that is shown was created by others.
+        while time.monotonic() < deadline:
+            refused = [
+                o for o in operations if o.phase is Phase.REPLACE and _is_existing(outcomes[o.subject])
+            ]
+            missing = describe_topics(connection, [o.ref.name for o in refused]).missing if refused else ()
+            retried = [o for o in refused if o.ref.name in missing]
+            if not retried:
+                break
+            time.sleep(PAUSE_S)
+            try:
+                outcomes |= ValidatedWriter.write(self, connection, retried, validate_only, guard)
+            except LockLost:
+                break  # the others of this request were sent
+        return outcomes
+
+
+def _is_existing(outcome: Outcome) -> bool:
+    return isinstance(outcome, RequestRejected) and outcome.code == ErrorCode.TOPIC_ALREADY_EXISTS.name
+
+
 class UnvalidatedWriter(Value):
     """Carries out operations of one type that brokers cannot validate.
 
@@ -316,14 +361,19 @@ def _make_addition_entry(operation: AddPartitions) -> Mapping[str, Any]:
 
 
 def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Guard) -> Mapping[Any, Outcome]:
-    """Delete topics by id (KIP-516), which spares a recreated topic, or by name if they have no id."""
+    """Delete topics by id (KIP-516), which spares a recreated topic, or by name if brokers cannot."""
     ids = {o.subject: topic_id for o in deletions if (topic_id := _decode_topic_id(o.uid)) is not None}
     outcomes: dict[object, Outcome] = {
         o.subject: RequestRejected("not a topic id", code="UNKNOWN_TOPIC_ID")
         for o in deletions
         if o.uid is not None and o.subject not in ids
     }
-    names = _find_names(connection, [o for o in deletions if o.uid is None], outcomes)
+    # Some services show ids, but delete by name only.
+    by_name = [o for o in deletions if o.uid is None]
+    if ids and not connection.offers(DELETE_TOPICS):
+        by_name += [o for o in deletions if o.subject in ids]
+        ids = {}
+    names = _find_names(connection, by_name, outcomes)
     by_id = [{"name": None, "topic_id": topic_id} for topic_id in ids.values()]
     for request_type, field, deleted, topics, missing in (
         (DELETE_TOPICS_BY_NAME, "name", names, [*names.values()], ErrorCode.UNKNOWN_TOPIC_OR_PART),
@@ -343,21 +393,59 @@ def _delete(connection: Connection, deletions: Sequence[DeleteTopic], guard: Gua
         outcomes.update(
             {key: _read_part(parts.get(part), "this topic", done) for key, part in deleted.items()}
         )
+    replaced = [o for o in deletions if o.phase is Phase.REMOVE and outcomes[o.subject] is None]
+    if replaced:
+        outcomes.update(_wait_until_gone(connection, replaced))
     return outcomes
 
 
 def _find_names(
     connection: Connection, deletions: Sequence[DeleteTopic], outcomes: dict[object, Outcome]
 ) -> dict[object, str]:
-    """Return the names of the topics that have no id; one that has an id by now is another topic."""
+    """Return the names of the topics to delete by name; one that has another id by now is another topic."""
     if not deletions:
         return {}
     descriptions = describe_topics(connection, [o.ref.name for o in deletions]).found
-    known = {o.subject for o in deletions if o.ref.name in descriptions and descriptions[o.ref.name].uid}
-    # The plan saw a topic without an id. This is another topic, or its brokers were upgraded since (KIP-516).
-    refused = RequestRejected("it has a topic id, but the plan has none for it", code="UNKNOWN_TOPIC_ID")
-    outcomes.update(dict.fromkeys(known, refused))
-    return {o.subject: o.ref.name for o in deletions if o.subject not in known}
+    ids = {name: description.uid for name, description in descriptions.items()}
+    # Of a plan without an id, this is another topic, or its brokers were upgraded since (KIP-516).
+    refused = RequestRejected("its topic id is not the one of the plan", code="UNKNOWN_TOPIC_ID")
+    outcomes.update(dict.fromkeys((o.subject for o in deletions if ids.get(o.ref.name) != o.uid), refused))
+    return {o.subject: o.ref.name for o in deletions if o.subject not in outcomes}
+
+
+def _wait_until_gone(connection: Connection, deletions: Sequence[DeleteTopic]) -> dict[object, Outcome]:
+    """Wait until no broker shows deleted topics: with ZooKeeper, their names are in use until then.
+
+    A coordinator deletes the offsets in a topic when its broker learns that the topic is gone. Offsets that
+    are committed in the next topic of the name earlier would be deleted, too.
+    """
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    names = [o.ref.name for o in deletions]
+    while True:
+        showing: dict[object, list[int]] = {}
+        for broker, metadata in connection.send_to_each(METADATA, names, WRITE_TIMEOUT_S).items():
+            shown = (
+                {o.subject for o in deletions}  # it is not known what this broker shows
+                if isinstance(metadata, ClusterError)
+                else {
+                    parse_description(topic).uid
+                    for topic in metadata.topics
+                    if topic.error_code in EXISTING_CODES
+                }
+            )
+            for operation in deletions:
+                if operation.subject in shown:
+                    showing.setdefault(operation.subject, []).append(broker)
+        if not showing or time.monotonic() > deadline:
+            break
+        time.sleep(PAUSE_S)
+    hint = "run the same apply again: it creates the topic once it is gone"
+    return {
+        subject: OutcomeUnknown(
+            f"deleted, but not gone on every broker ({listed([f'broker {b}' for b in brokers])})", hint=hint
+        )
+        for subject, brokers in showing.items()
+    }
 
 
 def _decode_topic_id(text: str | None) -> bytes | None:
@@ -398,7 +486,7 @@ def _explain_kept_configs(response: Outcome) -> Outcome:
 
 
 WRITERS: dict[type[Operation], Writer] = {
-    CreateTopic: ValidatedWriter(
+    CreateTopic: CreationWriter(
         CREATE_TOPICS, _make_creation_entry, "topics", frozenset({ErrorCode.TOPIC_ALREADY_EXISTS})
     ),
     # No codes: setting or deleting a config twice is no error.
@@ -414,6 +502,7 @@ WRITERS: dict[type[Operation], Writer] = {
     CommitInitialOffsets: UnvalidatedWriter(commit_initial_offsets),
     ResetOffsets: UnvalidatedWriter(reset_offsets),
     DeleteGroup: UnvalidatedWriter(_delete_groups),
+    DeleteOffsets: UnvalidatedWriter(delete_offsets),
     DeleteTopic: UnvalidatedWriter(_delete),
     AlterQuota: QuotaWriter(_send),
     GrantAccess: AccessWriter(_send),

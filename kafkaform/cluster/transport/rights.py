@@ -60,6 +60,7 @@ RIGHTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "Metadata": {"topic": "Describe"},
         "OffsetForLeaderEpoch": {"topic": "Describe"},
         "OffsetCommit": {"group": "Read", "topic": "Read"},
+        "OffsetDelete": {"group": "Delete", "topic": "Read"},
         "OffsetFetch": {"group": "Describe", "topic": "Describe"},
         "Produce": {"cluster": "IdempotentWrite", "topic": "Write"},
         "ShareGroupDescribe": {"group": "Describe", "topic": "Describe"},

@@ -259,6 +259,21 @@ SHARE_OFFSETS = message(
 
 # --- committed offsets -----------------------------------------------------------------------------
 
+OFFSET_DELETE = message(
+    47,
+    "OffsetDelete",
+    (0, 0),
+    1,
+    struct(group_id=STRING, topics=array(struct(name=STRING, partitions=array(struct(index=INT32))))),
+    struct(
+        error_code=INT16,
+        throttle_ms=INT32,
+        topics=array(struct(name=STRING, partitions=array(struct(index=INT32, error_code=INT16)))),
+    ),
+    changes=True,
+)
+"""Deletes the offsets of a group in partitions that none of its members reads (KIP-496, Kafka 2.4)."""
+
 # Version 9 is for members of the consumer protocol (KIP-848), and version 10 has topic ids; neither is
 # needed. Versions 2 to 4 carry a retention, which -1 leaves to the brokers.
 OFFSET_COMMIT = message(

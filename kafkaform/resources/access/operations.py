@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from kafkaform.core.acl_fields import parse_path, write_path, write_value
-from kafkaform.core.model import Change, Create, Delete, Update
+from kafkaform.core.model import Change, Create, Delete, Recreate, Update
 from kafkaform.core.operations import Operation, Phase
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def list_values(change: Change) -> State:
             return {field.path: field.after for field in fields}
         case Delete(state=state):
             return dict.fromkeys(state)
+        case Recreate():
+            return {}  # of topics only
         case _:
             assert_never(change)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Update
+from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Recreate, Update
 from kafkaform.core.operations import AlterConfigs
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def operations(change: Change) -> tuple[Operation, ...]:
             fields = {field.path: field.after for field in changed}
         case Delete(state=state):
             fields = dict.fromkeys(state)
+        case Recreate():
+            return ()  # of topics only
         case _:
             assert_never(change)
     limits = {path.removeprefix(CONFIG_PREFIX): value for path, value in fields.items()}

@@ -14,6 +14,7 @@ from kafkaform.core.model import (
     FieldValue,
     Intent,
     Observed,
+    Recreate,
     ResourceRef,
     Risk,
     RiskAssessment,
@@ -21,6 +22,7 @@ from kafkaform.core.model import (
     Update,
     risk_of,
 )
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.base import (
     ConfigField,
@@ -43,7 +45,7 @@ from kafkaform.resources.groups import Group, Position, get_group, protocol_of_c
 from kafkaform.resources.succession import SuccessionFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kafkaform.core.config_values import ConfigKey
     from kafkaform.resources.base import UpdateContext
@@ -169,9 +171,17 @@ class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
                 return None
             case Update(fields=fields):
                 paths = [field.path for field in fields]
-            case Create(state=state):
+            case Create(state=state) | Recreate(state=state):
                 paths = list(state)
         return _obstacle_to_offsets([path for path in paths if path.startswith(OFFSETS_PREFIX)], group)
+
+    def hide_offsets(self, observed: Observed, topics: Collection[str]) -> Observed:
+        """Return a live group as it is without its offsets in some topics."""
+        names = {
+            path: (partition_of(path) or (path.removeprefix(OFFSETS_PREFIX),))[0] for path in observed.state
+        }
+        kept = {path: value for path, value in observed.state.items() if names[path] not in topics}
+        return replace(observed, state=kept)
 
     def loses_offsets(self, change: Change, observed: Observed | None) -> bool:
         """Return whether a group that may be in use loses offsets: who uses assign() is not a member."""
@@ -192,7 +202,7 @@ class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
     def first_offsets(self, change: Change) -> Mapping[str, str]:
         """Return the fields of whole topics; those of partitions belong to a reset."""
         match change:
-            case Create(state=state):
+            case Create(state=state) | Recreate(state=state):
                 paths = [*state]
             case Update(fields=fields):
                 paths = [field.path for field in fields]

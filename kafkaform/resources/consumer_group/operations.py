@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, cast
 
-from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, FieldValue, ResourceRef, Update
+from kafkaform.core.model import (
+    CONFIG_PREFIX,
+    Change,
+    Create,
+    Delete,
+    FieldValue,
+    Recreate,
+    ResourceRef,
+    Update,
+)
 from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
 from kafkaform.core.printable import printable
 from kafkaform.core.wording import counted
@@ -14,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from kafkaform.core.operations import FieldFormatter
+
+_TOPIC = "Topic"
+"""The name of the kind, whose package is not imported here."""
 
 
 class CommitInitialOffsets(Operation):
@@ -28,6 +40,11 @@ class CommitInitialOffsets(Operation):
     phase = Phase.SETTLE
     # Otherwise it would omit partitions that have just been created: for seconds, brokers do not show them.
     follows_others = True
+
+    @property
+    def needs(self) -> Collection[ResourceRef]:
+        """The topics: if one was not recreated, its old records are not read again."""
+        return [ResourceRef(_TOPIC, name) for name in self.topics]
 
     @property
     def weight(self) -> int:
@@ -95,6 +112,8 @@ def operations(change: Change) -> tuple[Operation, ...]:
         case Delete(ref, state=state):
             # Even if only configs are visible, the coordinator may still have an empty group.
             return (DeleteGroup(ref, configs=tuple(sorted(_select_configs(state)))),)
+        case Recreate():
+            return ()  # of topics only
         case _:
             assert_never(change)
 

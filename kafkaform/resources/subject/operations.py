@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.model import Change, Create, Delete, Update
+from kafkaform.core.model import Change, Create, Delete, Recreate, Update
 from kafkaform.core.operations import Deletion, Operation, Phase
 from kafkaform.resources.subject.fields import COMPATIBILITY, PURGED, SCHEMA, STATE
 from kafkaform.resources.subject.schema import RegisteredSchema, parse_value
@@ -76,6 +76,8 @@ def operations(change: Change) -> tuple[Operation, ...]:
             after = {field.path: field.after for field in fields}
         case Delete():
             return (DeleteSubject(change.ref),)
+        case Recreate():
+            return ()  # of topics only
         case _:
             assert_never(change)
     if STATE in after:

@@ -16,9 +16,11 @@ from kafkaform.core.model import (
     FieldChange,
     FieldValue,
     Observed,
+    Recreate,
     RiskAssessment,
     State,
     Update,
+    to_integer,
 )
 from kafkaform.core.plans import Binding
 from kafkaform.core.values import replace
@@ -112,7 +114,10 @@ class _Count(_Field):
 
 
 class _Partitions(_Count):
-    def explain_irreversible(self, change: FieldChange, _declared: State | None) -> Irreversible:
+    def explain_irreversible(self, change: FieldChange, _declared: State | None) -> Irreversible | None:
+        before, after = to_integer(change.before), to_integer(change.after)
+        if before is not None and after is not None and before > after:
+            return None  # of a recreation: partitions can be added again
         return Irreversible(
             f"Kafka cannot remove partitions ({change.before} → {change.after}); "
             "a new topic with fewer is the only way back"
@@ -202,16 +207,23 @@ class TopicKind(Configured, PlanWide, Restorable):
         """Assess the loss of all records; creating a topic is safe."""
         return SAFE if observed is None else risk.judge_delete(observed, facts)
 
+    def judge_recreate(self, change: Recreate, facts: Facts) -> RiskAssessment:
+        """Assess the loss of all records and of the offsets of the topic's readers."""
+        return risk.judge_recreate(change, facts)
+
     def restore(self, ref: ResourceRef, state: State, _record: str) -> Restoration:
         """Return it without its records."""
         return restore_state(ref, state)._replace(lost="its records are lost: the topic comes back empty")
 
     def affects_readers(self, change: Change) -> bool:
-        """Return whether a change affects the groups that read the topic: a deletion, or new partitions."""
+        """Return whether a change affects the groups that read the topic: a deletion, or new partitions.
+
+        The groups that read a topic which is recreated are part of its assessment.
+        """
         match change:
             case Update(fields=fields):
                 return any(field.path == "partitions" for field in fields)
-            case Create():
+            case Create() | Recreate():
                 return False
             case Delete():
                 return True

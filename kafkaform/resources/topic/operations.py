@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never, cast
 
-from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Update
+from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Recreate, Update
 from kafkaform.core.operations import AlterConfigs, Deletion, Operation, Phase
+from kafkaform.core.values import replace
 from kafkaform.core.wording import counted
 from kafkaform.resources.replicas.facts import MIN_ISR, PLACEMENT
 from kafkaform.resources.replicas.layout import parse_assignment
@@ -15,9 +16,14 @@ from kafkaform.resources.replicas.placement import initial_replicas
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from kafkaform.core.model import FieldChange, FieldValue
+    from kafkaform.core.model import FieldChange, FieldValue, ResourceRef, State
     from kafkaform.core.operations import FieldFormatter
     from kafkaform.resources.replicas.layout import Assignment
+
+_MAX_NAME_LENGTH = 249
+"""The length to which Kafka limits the names of topics."""
+_REHEARSED = ".kafkaform-validation"
+"""The end of a name that no topic has."""
 
 
 class CreateTopic(PartitionCreation):
@@ -28,14 +34,24 @@ class CreateTopic(PartitionCreation):
         replication_factor: The number of replicas of each.
         configs: Its own configs.
         assignment: The brokers of each partition; if empty, the controller chooses.
+        phase: REPLACE if a topic of the name is deleted first.
     """
 
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
     assignment: Assignment = ()
+    phase: Phase = Phase.CREATE
 
-    phase = Phase.CREATE
+    step = "create"
+
+    @property
+    def rehearsal(self) -> CreateTopic:
+        """The same with another name: brokers refuse the name of a topic that is not deleted yet."""
+        if self.phase is Phase.CREATE:
+            return self
+        name = f"{self.ref.name[: _MAX_NAME_LENGTH - len(_REHEARSED)]}{_REHEARSED}"
+        return replace(self, ref=self.ref._replace(name=name))
 
     @property
     def weight(self) -> int:
@@ -86,13 +102,37 @@ class AddPartitions(PartitionCreation):
         return "partitions" in missing
 
 
+class DeleteOffsets(Operation):
+    """Delete the offsets that groups have committed in a topic, while no member of any group reads it."""
+
+    phase = Phase.FORGET
+    step = "delete-offsets"
+
+    @property
+    def weight(self) -> int:
+        """None: coordinators keep offsets."""
+        return 0
+
+    def words(self, _format_field: FieldFormatter) -> str:
+        """Return the kind of what is deleted."""
+        return "committed offsets deleted"
+
+    def paths(self, changed: Collection[str]) -> Iterable[str]:
+        """Return all fields of the change."""
+        return changed
+
+
 class DeleteTopic(Deletion):
-    """Delete the topic with this id, and no other of its name; without an id, any topic of the name."""
+    """Delete the topic with this id, and no other of its name; without an id, any topic of the name.
+
+    Attributes:
+        uid: The id.
+        phase: REMOVE if it is created again; the deletion then ends once it is gone on every broker.
+    """
 
     uid: str | None
-
     # Last, as nothing brings the records back.
-    phase = Phase.DELETE
+    phase: Phase = Phase.DELETE
 
     @property
     def weight(self) -> int:
@@ -110,21 +150,30 @@ def operations(change: Change) -> tuple[Operation, ...]:
     """Return the operations of a change, in order: those that can be undone come first."""
     match change:
         case Create(ref, state):
-            configs = {
-                path.removeprefix(CONFIG_PREFIX): str(value)
-                for path, value in state.items()
-                if path.startswith(CONFIG_PREFIX) and value is not None
-            }
-            partitions, replicas = cast("int", state["partitions"]), cast("int", state["replicationFactor"])
-            placement = state.get(PLACEMENT)
-            assignment = parse_assignment(str(placement)) if placement is not None else ()
-            return (CreateTopic(ref, partitions, replicas, configs, assignment),)
+            return (_create(ref, state, Phase.CREATE),)
         case Update():
             return _update(change)
         case Delete(ref, uid):
             return (DeleteTopic(ref, uid),)
+        case Recreate(ref, uid, state=state):
+            # Offsets first, as brokers refuse to delete them in a topic that is gone. By those that remain,
+            # groups would skip the first records of the new topic.
+            deletions = DeleteOffsets(ref), DeleteTopic(ref, uid, Phase.REMOVE)
+            return (*deletions, _create(ref, state, Phase.REPLACE))
         case _:
             assert_never(change)
+
+
+def _create(ref: ResourceRef, state: State, phase: Phase) -> CreateTopic:
+    configs = {
+        path.removeprefix(CONFIG_PREFIX): str(value)
+        for path, value in state.items()
+        if path.startswith(CONFIG_PREFIX) and value is not None
+    }
+    partitions, replicas = cast("int", state["partitions"]), cast("int", state["replicationFactor"])
+    placement = state.get(PLACEMENT)
+    assignment = parse_assignment(str(placement)) if placement is not None else ()
+    return CreateTopic(ref, partitions, replicas, configs, assignment, phase)
 
 
 def _update(change: Update) -> tuple[Operation, ...]:

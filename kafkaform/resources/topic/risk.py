@@ -14,16 +14,21 @@ from kafkaform.core.model import SAFE, UNREAD_DATA, Risk, RiskAssessment, to_int
 from kafkaform.core.units import word_size
 from kafkaform.core.values import replace
 from kafkaform.core.wording import counted, listed, setting
+from kafkaform.resources.groups import RecreationFacts
 from kafkaform.resources.replicas import facts as replica_facts
 from kafkaform.resources.replicas import placement
 from kafkaform.resources.skew import SkewFacts, describe_prediction, policy_unit, predict_increase
 from kafkaform.resources.topic import config_risk
 from kafkaform.resources.topic.config_risk import either_policy, format_known
 from kafkaform.resources.topic.replication_factor import parse_range
+from kafkaform.resources.topic.spec import RECREATE
 
 if TYPE_CHECKING:
-    from kafkaform.core.model import Facts, Observed, ResourceRef
+    from collections.abc import Sequence
+
+    from kafkaform.core.model import Facts, Observed, Recreate, ResourceRef
     from kafkaform.resources.base import UpdateContext
+    from kafkaform.resources.groups import Group
 
 HAZARDS = frozenset(
     {
@@ -46,6 +51,7 @@ HAZARDS = frozenset(
         "partition-increase",
         "partition-increase-compacted",
         "recompression",
+        "recreate",
         "remote-storage-delete",
         "remote-storage-off",
         "replica-move",
@@ -76,11 +82,14 @@ _OF_DATA = frozenset(
         "partition-decrease",
         "partition-increase",
         "partition-increase-compacted",
+        "recreate",
         "replication-factor",
         "replication-factor-cut",
         "retention-cut",
     }
 )
+
+_STOP_AND_COPY = "stop its producers and consumers first, and copy what is still needed"
 
 
 def judge(path: str, context: UpdateContext) -> RiskAssessment:
@@ -109,7 +118,7 @@ def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
         Risk.DESTRUCTIVE,
         "delete",
         f"all records in the {counted(int(count or 0), 'partition')} of {name} are destroyed",
-        "stop its producers and consumers first, and copy what is still needed",
+        _STOP_AND_COPY,
     )
     assessment = add_size(assessment, observed.ref, facts)
     # With an id, a topic that was created again under the name is not deleted.
@@ -117,6 +126,36 @@ def judge_delete(observed: Observed, facts: Facts) -> RiskAssessment:
         return assessment
     by_name = "this cluster has no topic ids, so a topic made again under this name would be deleted, too"
     return replace(assessment, hazard="delete-by-name", reason=f"{assessment.reason}; {by_name}")
+
+
+def _forbid_while_read(active: Sequence[Group]) -> RiskAssessment:
+    readers = listed([f"{group.name} ({counted(len(group.members), 'member')})" for group in active])
+    return RiskAssessment(
+        Risk.IMPOSSIBLE,
+        "recreate",
+        f"it is read by {readers}",
+        f"stop the members of {'this group' if len(active) == 1 else 'these groups'}, then plan again",
+    )
+
+
+def judge_recreate(change: Recreate, facts: Facts) -> RiskAssessment:
+    """Assess the deletion of a topic that is created again: its records and offsets are destroyed."""
+    name, known = change.ref.name, facts.get(RecreationFacts)
+    readers = sorted(group_name for group_name, group in known.groups.items() if name in group.topics)
+    if active := [known.groups[reader] for reader in readers if known.groups[reader].active]:
+        return _forbid_while_read(active)
+    records = known.records.get(name)
+    amount = "all records" if records is None else f"up to {counted(records, 'record')}"
+    offsets = f", and the offsets of {listed(readers, noun='group')} in it" if readers else ""
+    unread = f"; who reads it is not known in full: {known.unread}" if known.unread else ""
+    assessment = RiskAssessment(
+        Risk.DESTRUCTIVE,
+        "recreate",
+        f"{amount} in the {counted(int(change.before.get('partitions') or 0), 'partition')} of {name} are "
+        f"destroyed{offsets}{unread}",
+        _STOP_AND_COPY,
+    )
+    return add_size(assessment, change.ref, facts)
 
 
 def add_size(assessment: RiskAssessment, ref: ResourceRef, facts: Facts) -> RiskAssessment:
@@ -174,9 +213,8 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
             Risk.IMPOSSIBLE,
             "partition-decrease",
             f"Kafka cannot remove partitions from a topic ({before} → {after}): their records would be lost",
-            f"create a new topic with {counted(after, 'partition')}, such as the next version of {name}, "
-            f"copy the records over, move producers and consumers, then delete {name}; "
-            f"or write {setting(path, before)}",
+            f"{explain_recreation(context.uid)}; or, to lose no record, declare a new topic with "
+            f"{counted(after, 'partition')} and {setting('succeeds', name)}; or write {setting(path, before)}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     # Declared `keyed: false` or not: a compacted topic has keys, as brokers refuse records without one.
@@ -195,8 +233,16 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
         Risk.DISRUPTIVE,
         "partition-increase",
         f"{moved}{assumed}: order per key is broken between records before and after the change",
-        "write `keyed: false` if order per key does not matter; or create a new topic and move over",
+        "write `keyed: false` if order per key does not matter; or declare a new topic with "
+        f"{setting('succeeds', name)}, which keeps it",
     )
+
+
+def explain_recreation(uid: str | None) -> str:
+    """Return the way to fewer partitions under the same name, without the records."""
+    if uid is None:
+        return "`recreate` needs topic ids, which these brokers do not have (Kafka 2.8 does)"
+    return f"if the records may go, write {setting(RECREATE, uid)} beside it, and the topic is created again"
 
 
 def _judge_replication_factor(path: str, context: UpdateContext) -> RiskAssessment:

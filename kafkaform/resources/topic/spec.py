@@ -35,7 +35,9 @@ _SPEC_FIELDS = {"num.partitions": ("partitions", 1), "default.replication.factor
 """Broker configs that are defaults of fields other than topic configs."""
 ACCESS = "access"
 """The limits of what Access manifests may give: principals and teams by `read` and `write`."""
-_COPIED_FIELDS = ("keyed", "state", "deletionProtection", "undeclared", "skew", ACCESS, SUCCEEDS)
+RECREATE = "recreate"
+"""The id of the live topic that is deleted and created again."""
+_COPIED_FIELDS = ("keyed", "state", "deletionProtection", RECREATE, "undeclared", "skew", ACCESS, SUCCEEDS)
 
 
 def normalise(layer: Mapping[str, object], report: ReportProblem) -> Layer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kafkaform.core.model import Change, Create, Delete, Update
+from kafkaform.core.model import Change, Create, Delete, Recreate, Update
 from kafkaform.core.operations import Operation, Phase
 from kafkaform.resources.user.credential import PREFIX
 
@@ -66,6 +66,8 @@ def operations(change: Change) -> tuple[Operation, ...]:
             after = {field.path: field.after for field in fields}
         case Delete(state=state):
             after = dict.fromkeys(state)
+        case Recreate():
+            return ()  # of topics only
         case _:
             assert_never(change)
     declared = {path: value for path, value in after.items() if value is not None}

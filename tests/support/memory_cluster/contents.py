@@ -107,6 +107,7 @@ class Contents:
         quotas: The limits of each entity; one without any is not here.
         acls: The ACLs.
         users: The stored credentials of each user, by mechanism; one without any is not here.
+        coordinated: Whether coordinators are up, and so learn of deletions of topics.
     """
 
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -120,6 +121,7 @@ class Contents:
     quotas: dict[QuotaEntity, Mapping[str, str]] = field(default_factory=dict)
     acls: set[Acl] = field(default_factory=set)
     users: dict[str, Mapping[str, StoredCredential]] = field(default_factory=dict)
+    coordinated: bool = True
 
     def copy(self) -> Contents:
         """A copy that later changes do not reach."""
@@ -144,7 +146,7 @@ class Contents:
         self.logs = {partition: log for partition, log in self.logs.items() if partition[0] != name}
         self.moves = {partition: move for partition, move in self.moves.items() if partition[0] != name}
         self.led = {partition: leader for partition, leader in self.led.items() if partition[0] != name}
-        for group, record in self.groups.items():
+        for group, record in self.groups.items() if self.coordinated else ():
             self.groups[group] = coordinator.remove_topic(record, name)
 
     def put_replicas(self, partition: TopicPartition, replicas: Replicas) -> None:

@@ -14,6 +14,7 @@ from kafkaform.core.offset_spec import Earliest, Latest, parse_initial, time_of
 from kafkaform.core.operations import AlterConfigs
 from kafkaform.core.partitions import LogSpan, TimedOffset
 from kafkaform.core.values import replace
+from kafkaform.core.wording import counted
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, DeleteGroup, ResetOffsets
 from kafkaform.resources.groups import Group, Member, Position
 from tests.support.memory_cluster.controller import build_rejection, store_config
@@ -237,6 +238,17 @@ def empty_group(before: GroupRecord) -> GroupRecord:
 def remove_topic(before: GroupRecord, topic: str) -> GroupRecord:
     """A group after the deletion of a topic: its offsets there are gone, the group itself is not."""
     return replace(before, offsets={p: offset for p, offset in before.offsets.items() if p[0] != topic})
+
+
+def forget_topic(name: str, before: GroupRecord, topic: str) -> GroupRecord:
+    """A group without its offsets in a topic; refused while a member reads it. A share group keeps none."""
+    group = describe_group(name, before)
+    if topic in group.topics and group.active:
+        raise build_rejection(
+            "GROUP_SUBSCRIBED_TO_TOPIC",
+            f"{topic} is read by {name} ({counted(len(group.members), 'member')})",
+        )
+    return before if before.protocol == "share" else remove_topic(before, topic)
 
 
 def dealt(partitions: Sequence[TopicPartition], members: int) -> tuple[Member, ...]:

@@ -226,6 +226,10 @@ class FaultInjection:
         """Let all members of a group go; it stays with its offsets."""
         self._contents.groups[group] = coordinator.empty_group(self._contents.groups[group])
 
+    def keep_offsets(self) -> None:
+        """Let groups keep their offsets in deleted topics, as if their coordinators were down then."""
+        self._contents.coordinated = False
+
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets as a member does, which may be any; the group comes to be if need be."""
         before = self._contents.groups.get(group, NO_GROUP)

@@ -19,7 +19,7 @@ from kafkaform.resources.consumer_group.operations import CommitInitialOffsets, 
 from kafkaform.resources.replicas.facts import LiveReplicas
 from kafkaform.resources.replicas.operations import AlterConfigsInSync
 from kafkaform.resources.topic import TopicKind
-from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteTopic
+from kafkaform.resources.topic.operations import AddPartitions, CreateTopic, DeleteOffsets, DeleteTopic
 from kafkaform.resources.user import UserKind, observe_user
 from kafkaform.resources.user.operations import AlterCredentials, RemoveCredentials, SetCredentials
 from tests.support.memory_cluster import controller, coordinator, quotas, users
@@ -180,6 +180,14 @@ def _accept_group_operation(operation: coordinator.GroupOperation, world: World)
     return Accepted(lambda contents: contents.put_group(name, after), records, problem)
 
 
+def _delete_offsets(operation: DeleteOffsets, world: World) -> Accepted:
+    groups, topic = world.contents.groups, operation.ref.name
+    after = {
+        name: coordinator.forget_topic(name, group, topic) for name, group in groups.items() if group.known
+    }
+    return Accepted(lambda contents: contents.groups.update(after), 0)
+
+
 def _alter_quota(operation: AlterQuota, world: World) -> Accepted:
     entity, after = quotas.result(world.contents.quotas, operation)
     return Accepted(lambda contents: put(contents.quotas, entity, after), operation.weight)
@@ -212,6 +220,7 @@ EFFECTS: dict[type[Operation], Effect] = {
     CommitInitialOffsets: Effect(_accept_group_operation, alone=True),
     ResetOffsets: Effect(_accept_group_operation, alone=True),
     DeleteGroup: Effect(_accept_group_operation, alone=True),
+    DeleteOffsets: Effect(_delete_offsets, alone=True),
     DeleteTopic: Effect(_accept_topic_operation),
     AlterQuota: Effect(_alter_quota, checked=True),
     GrantAccess: Effect(_alter_access, checked=True),

@@ -40,7 +40,8 @@ def judge_topic_change(
         return {name if name in fields else f"config.{name}": value for name, value in values.items()}
 
     wanted = name_fields({**before, **after})
-    context = UpdateContext(ref, name_fields(before), wanted, Intent(keyed=keyed), Facts("c"))
+    uid = "3dBzWnVfRkWvGk1yQn2c8A"
+    context = UpdateContext(ref, name_fields(before), wanted, Intent(keyed=keyed), Facts("c"), uid)
     return judge(next(iter(name_fields(after))), context)
 
 

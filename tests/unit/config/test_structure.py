@@ -31,6 +31,7 @@ def list_problems(text: str, schema: str = "topic") -> list[str]:
 TOPICS = {
     "misspelt field": HEAD + "spec:\n  partitons: 3\n",
     "field in the wrong case": HEAD + "spec: {replicationfactor: 3}\n",
+    "malformed topic id": HEAD + "spec: {recreate: abc}\n",
     "field that is like no other": HEAD + "spec: {zzz: 3}\n",
     "field at the top": HEAD + "spec: {}\nstatus: {}\n",
     "field of an override": HEAD + "spec:\n  overrides:\n    dev: {keyd: true, overrides: {}}\n",

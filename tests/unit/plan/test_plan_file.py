@@ -147,6 +147,7 @@ def test_every_plan_fits_the_schema_and_is_safe_to_show(plan: Plan, header: Plan
 
 ADDED_LATER = {
     "cost",
+    "recreate",
     *("unvalidated", "also", "data_unread", "about", "bootstrap_servers", "configuration", "figure", "keyed"),
     *("layer", "origin", "readers", "signature", "signed_for", "subset", "team"),
 }

@@ -20,6 +20,7 @@ from kafkaform.core.model import (
     Intent,
     Observation,
     Observed,
+    Recreate,
     ResourceRef,
     Risk,
     State,
@@ -169,6 +170,8 @@ def apply_plan(plan: Plan, before: Observation) -> Observation:
                 live[ref] = build_observed(ref, state)
             case Delete(ref):
                 del live[ref]
+            case Recreate(ref, state=state):
+                live[ref] = build_observed(ref, state)
             case Update(ref, _, fields):
                 own = dict(live[ref].state)
                 for field in fields:

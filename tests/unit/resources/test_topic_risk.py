@@ -353,7 +353,7 @@ def test_every_topic_config_is_judged_or_harmless_for_a_reason() -> None:
 
 
 def test_every_hazard_has_a_case() -> None:
-    of_others = {"delete", "delete-by-name", UNREAD_DATA, "disk-space", "replica-move"}
+    of_others = {"delete", "delete-by-name", UNREAD_DATA, "disk-space", "recreate", "replica-move"}
     assert {hazard for _, _, hazard in CASES} - {""} == HAZARDS - of_others
 
 

@@ -1,0 +1,140 @@
+"""`spec.recreate` on a real Kafka: a topic gets fewer partitions, also by an apply that is killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kafkaform.resources import group_ref, topic_ref
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
+from kafkaform.resources.topic.operations import DeleteOffsets
+from tests.support.cli.project import ROOT, Call, Project, environment
+from tests.support.clusters.fixtures import bring_back, connect, eventually, start_guarded
+from tests.support.clusters.group_clients import produce
+from tests.support.clusters.topics import delete_topic, make_topic
+
+AUDITED = {"KAFKAFORM_AUDIT": "true"}
+KILLED = """
+import os, signal, sys
+from kafkaform.cli.main import run
+from kafkaform.cluster.kafka.cluster import KafkaCluster
+
+step, execute = sys.argv[1], KafkaCluster.execute
+
+def die(self, operations, *guard):
+    if type(operations[0]).__name__ == step:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return execute(self, operations, *guard)
+
+KafkaCluster.execute = die
+run(sys.argv[2:])
+"""
+
+
+def run_apply(project: Project, *arguments: object) -> Call:
+    return project.run("apply", *arguments, "--auto-approve", "--no-lock", env=AUDITED)
+
+
+def read_id(project: Project, name: str) -> str:
+    with connect(project.servers) as cluster:
+        return eventually(lambda: cluster.topic_ids([name]), bool)[name]
+
+
+def read_offsets(project: Project, group: str) -> dict[tuple[str, int], int]:
+    with connect(project.servers) as cluster:
+        return cluster.groups([group]).groups[group].committed
+
+
+def write_topic(project: Project, **spec: object) -> str:
+    """Write the manifest of a topic, with consent if it is to be recreated."""
+    consent = {"annotations": {"kafkaform/allow": f"recreate of {spec.get('recreate')}: TICKET-1"}}
+    return project.topic("orders", metadata=consent if "recreate" in spec else None, **spec)
+
+
+@pytest.fixture
+def orders(project: Project) -> str:
+    """A topic of three partitions with records, all of which a group has read."""
+    name = write_topic(project, partitions=3)
+    project.group("g", protocol="consumer", topics=[name], offsets={"initial": "latest"})
+    project.topic("quiet")
+    run_apply(project).needs(0)
+    return name
+
+
+def test_topic_gets_fewer_partitions_once(project: Project, orders: str) -> None:
+    produce(project.servers, orders, {0: 9})
+    uid = read_id(project, orders)
+    write_topic(project, partitions=1)
+    refused = project.run("plan").needs(1)
+    assert f"recreate: {uid}" in refused.words
+    write_topic(project, partitions=1, recreate=uid)
+    plan = project.run("plan", "--out", "plan.json").needs(0)
+    assert "-/+" in plan.out
+    assert "up to 9 records in the 3 partitions" in plan.words
+    assert f"offsets of {project.prefix}g in it" in plan.words
+    run_apply(project, "plan.json").needs(0)
+    assert project.live()["orders"]["partitions"] == 1
+    assert read_id(project, orders) != uid
+    assert read_offsets(project, f"{project.prefix}g") == {(orders, 0): 0}
+    for target in ("plan.json", "topics"):
+        run_apply(project, target).needs(0)
+    assert read_offsets(project, f"{project.prefix}g") == {(orders, 0): 0}
+    project.run("drift").needs(0)
+    (change, *_) = project.run("history", f"Topic/{orders}", "--format", "json").needs(0).json["changes"]
+    assert (change["action"], change["result"], change["uid"]) == ("recreate", "applied", uid)
+    assert change["steps"] == ["delete-offsets", "delete", "create"]
+    reverted = project.run("revert", change["id"], "--dry-run")
+    assert "its records are lost" in reverted.words
+
+
+@pytest.mark.parametrize("step", ["DeleteTopic", "CreateTopic", "CommitInitialOffsets"])
+def test_apply_killed_before_a_step_is_continued(project: Project, orders: str, step: str) -> None:
+    uid = read_id(project, orders)
+    write_topic(project, partitions=1, recreate=uid)
+    arguments = ["apply", "topics", "--auto-approve", "--no-lock"]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, step, *map(str, project.add_cluster(arguments))],
+        cwd=project.folder,
+        env=environment(PYTHONPATH=str(ROOT), **AUDITED),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert ("orders" in project.live()) is (step != "CreateTopic")
+    run_apply(project, "topics").needs(0)
+    assert project.live()["orders"]["partitions"] == 1
+    assert read_id(project, orders) != uid
+    assert read_offsets(project, f"{project.prefix}g") == {(orders, 0): 0}
+    assert "No changes" in project.run("plan").needs(0).out
+
+
+@pytest.mark.nightly("a cluster of its own, whose groups have one coordinator each")
+def test_offsets_outlive_a_topic_that_is_deleted_while_their_coordinator_is_down() -> None:
+    """The reason why a recreation deletes them first: the next topic of the name would be read from there."""
+    properties = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "3"}
+    with (
+        start_guarded(3, heap_mb=256, properties=properties) as kafka,
+        connect(kafka.bootstrap_servers) as cluster,
+    ):
+        name = make_topic(cluster, "orders", replicas=3)
+        produce(kafka.bootstrap_servers, name, {0: 9})
+        groups = [f"g{number}" for number in range(6)]
+        commits = [CommitInitialOffsets(group_ref(group), {name: "latest"}) for group in groups]
+        assert {*cluster.execute(commits)} == {None}
+        coordinators = {group: cluster.groups([group]).groups[group].coordinator for group in groups}
+        down = next(node for node in coordinators.values() if node not in {None, 1})
+        assert down is not None
+        kafka.stop_node(down)
+        delete_topic(kafka.bootstrap_servers, name)
+        bring_back(kafka, down)
+        make_topic(cluster, name, replicas=3)
+        affected = [group for group, node in coordinators.items() if node == down]
+        kept = eventually(lambda: cluster.groups(affected).groups, lambda found: len(found) == len(affected))
+        assert [found.committed for found in kept.values()] == [{(name, 0): 9}] * len(affected)
+        # What a recreation does before it deletes the topic.
+        assert cluster.execute([DeleteOffsets(topic_ref(name))]) == [None]
+        assert not any(found.committed for found in cluster.groups(affected).groups.values())

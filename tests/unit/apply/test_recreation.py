@@ -1,0 +1,229 @@
+"""Recreating a topic: consent, steps, and what an apply that was killed leaves to the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kafkaform.apply.earlier import read_earlier
+from kafkaform.apply.executor import ApplyOptions, apply
+from kafkaform.config.client_properties import ClientProperties
+from kafkaform.config.settings import ClusterSettings, Settings
+from kafkaform.core.apply_result import ApplyReport, Result
+from kafkaform.core.errors import ClusterError, RequestRejected
+from kafkaform.core.lock import Guard, unguarded
+from kafkaform.core.model import Desired, Recreate, Status
+from kafkaform.core.operations import Operation
+from kafkaform.core.plans import Plan
+from kafkaform.core.values import replace
+from kafkaform.plan.plan_file import plan_from_json, plan_to_json
+from kafkaform.plan.planning import Request, build_plan
+from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
+from kafkaform.resources.topic.operations import CreateTopic, DeleteOffsets, DeleteTopic
+from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import HEADER, TOPIC_ONLY, entries_of, recorded_apply
+from tests.support.plans.scenes import (
+    QUIET,
+    FakeClock,
+    create_topic,
+    declare_reader,
+    declare_topic,
+    group_ref,
+    judge_saved,
+    state_of,
+    topic,
+)
+
+READER = declare_reader("orders")
+STEPS = (DeleteOffsets, DeleteTopic, CreateTopic, CommitInitialOffsets)
+TARGET = ClusterSettings("dev", ClientProperties())
+
+
+@pytest.fixture
+def uid(memory: MemoryCluster) -> str:
+    """The id of a topic with records, of which a group has read some; its coordinator is down later."""
+    uid = create_topic(memory, "orders", 6)
+    memory.write("orders", 0, 5)
+    memory.commit("g", {("orders", 0): 3, ("orders", 5): 0})
+    memory.keep_offsets()
+    assert uid is not None
+    return uid
+
+
+def declare(uid: str, partitions: int = 2, *, protected: bool = False) -> Desired:
+    """The topic as it is to be created again, with consent."""
+    allow = {f"recreate of {uid}": "TICKET-1"}
+    desired = declare_topic("orders", partitions, allow=allow, protected=protected)
+    return replace(desired, intent=replace(desired.intent, spec={"recreate": uid}))
+
+
+def plan_for(memory: MemoryCluster, *desired: Desired) -> Plan:
+    return build_plan(Request(desired), memory, Settings(rules=QUIET), TARGET)
+
+
+def carry_out(plan: Plan, memory: MemoryCluster) -> ApplyReport:
+    return apply(plan, memory, ApplyOptions(clock=FakeClock().clock))
+
+
+def read_offsets(memory: MemoryCluster) -> dict[tuple[str, int], int]:
+    return memory.groups(["g"]).groups["g"].committed
+
+
+def check_recreated(memory: MemoryCluster, uid: str, *desired: Desired) -> None:
+    """Nothing of the earlier topic is left, and nothing is left to plan."""
+    assert memory.topic_ids(["orders"])["orders"] != uid
+    assert state_of(memory, "orders") == {"partitions": 2, "replicationFactor": 1}
+    assert read_offsets(memory) == {("orders", 0): 0, ("orders", 1): 0}
+    assert plan_for(memory, *desired).changes == ()
+
+
+def test_topic_is_recreated_once(memory: MemoryCluster, uid: str) -> None:
+    desired = declare(uid), READER
+    plan = plan_for(memory, *desired)
+    change = plan.changes[0].change
+    assert isinstance(change, Recreate)
+    assert "up to 5 records in the 6 partitions" in change.assessment.reason
+    assert "and the offsets of g in it" in change.assessment.reason
+    assert [consent.hazard for consent in plan.consents] == ["recreate"]
+    saved, _ = plan_from_json(plan_to_json(plan, HEADER), "plan.json")
+    assert saved == plan
+    before = len(memory.executed)
+    assert carry_out(judge_saved(saved, memory).plan, memory).complete
+    assert tuple(type(operation) for operation in memory.executed[before:]) == STEPS
+    check_recreated(memory, uid, *desired)
+    again = carry_out(judge_saved(saved, memory).plan, memory)
+    assert {result.result for result in again.results} == {Result.ALREADY}
+
+
+def test_offsets_of_other_topics_and_quiet_groups_stay(memory: MemoryCluster, uid: str) -> None:
+    create_topic(memory, "other")
+    memory.commit("g", {("other", 0): 0})
+    assert carry_out(plan_for(memory, declare(uid)), memory).complete
+    assert read_offsets(memory) == {("other", 0): 0}
+
+
+def test_recreation_without_consent_changes_nothing(memory: MemoryCluster, uid: str) -> None:
+    desired = declare("3dBzWnVfRkWvGk1yQn2c8A")
+    asking = replace(desired, intent=replace(desired.intent, spec={"recreate": uid}))
+    plan = plan_for(memory, asking, READER)
+    assert plan.changes[0].missing == ("recreate",)
+    report = carry_out(plan, memory)
+    assert [result.result for result in report.results] == [Result.NEEDS_CONSENT, Result.ALREADY]
+    assert memory.topic_ids(["orders"]) == {"orders": uid}
+
+
+@pytest.mark.usefixtures("uid")
+def test_other_id_is_spent(memory: MemoryCluster) -> None:
+    assert plan_for(memory, declare("3dBzWnVfRkWvGk1yQn2c8A", 6)).changes == ()
+
+
+@pytest.mark.parametrize(("protected", "members"), [(True, 0), (False, 2)])
+def test_protected_or_active_topic_is_refused(
+    memory: MemoryCluster, uid: str, protected: bool, members: int
+) -> None:
+    if members:
+        memory.join("g", ["orders"], members)
+    (planned,) = plan_for(memory, declare(uid, protected=protected)).changes
+    assert planned.status is Status.REFUSED
+    assert planned.reason == ("it is read by g (2 members)" if members else "spec.deletionProtection is true")
+
+
+def test_reader_that_joined_since_the_plan_is_refused(memory: MemoryCluster, uid: str) -> None:
+    plan = plan_for(memory, declare(uid))
+    memory.join("g", ["orders"], 1)
+    (result,) = carry_out(plan, memory).results
+    assert (result.result, result.done) == (Result.FAILED, ())
+    assert "orders is read by g (1 member)" in result.message
+    (judged,) = judge_saved(plan, memory).plan.changes
+    assert judged.status is Status.REFUSED
+    assert memory.topic_ids(["orders"]) == {"orders": uid}
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("saved", [False, True])
+def test_killed_apply_is_continued(
+    memory: MemoryCluster,
+    uid: str,
+    monkeypatch: pytest.MonkeyPatch,
+    step: type[Operation],
+    carried_out: bool,
+    saved: bool,
+) -> None:
+    execute = memory.execute
+
+    def die(operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        if type(operations[0]) is step:
+            if carried_out:
+                execute(operations, guard)
+            raise Killed
+        return execute(operations, guard)
+
+    desired = declare(uid), READER
+    plan = plan_for(memory, *desired)
+    monkeypatch.setattr(memory, "execute", die)
+    with pytest.raises(Killed):
+        recorded_apply(plan, memory)
+    monkeypatch.setattr(memory, "execute", execute)
+    later = judge_saved(plan, memory).plan if saved else plan_for(memory, *desired)
+    read_earlier(memory, TOPIC_ONLY, plan.cluster_id).record_results(memory, "later")
+    _, report = recorded_apply(later, memory)
+    assert report.complete
+    check_recreated(memory, uid, *desired)
+
+
+@pytest.mark.parametrize("step", [DeleteOffsets, DeleteTopic, CreateTopic])
+def test_failed_step_stops_those_after_it(memory: MemoryCluster, uid: str, step: type[Operation]) -> None:
+    plan = plan_for(memory, declare(uid), READER)
+    for operation in plan.changes[0].operations or ():
+        if type(operation) is not step:
+            continue
+        error = RequestRejected("a policy says no (POLICY_VIOLATION)", code="POLICY_VIOLATION")
+        earlier = STEPS[: STEPS.index(step)]
+        for _ in earlier:
+            memory.fail_next(None, topic("orders"), carried_out=True)  # type: ignore[arg-type]
+        memory.fail_next(error, topic("orders"))
+        run, report = recorded_apply(plan, memory)
+        recreation, reader = report.results
+        assert (recreation.result, recreation.message) == (Result.FAILED, error.message)
+        assert tuple(type(done) for done in recreation.done) == earlier
+        # Its first offsets would let the group read the old records again.
+        assert CommitInitialOffsets not in {type(done) for done in reader.done}
+        entry = entries_of(memory, run)["orders"]
+        assert entry.outcome is not None
+        assert entry.outcome.steps == tuple(done.step for done in recreation.done)
+        assert entry.took_place is (step is CreateTopic)
+
+
+def test_topic_that_others_created_is_reported(
+    memory: MemoryCluster, uid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = memory.execute
+
+    def create_first(operations: Sequence[Operation], guard: Guard = unguarded) -> list[ClusterError | None]:
+        if isinstance(operations[0], CreateTopic):
+            execute([CreateTopic(topic("orders"), 1, 1, {})])
+        return execute(operations, guard)
+
+    plan = plan_for(memory, declare(uid))
+    monkeypatch.setattr(memory, "execute", create_first)
+    (result,) = carry_out(plan, memory).results
+    assert result.result is Result.FAILED
+    assert result.message == "deleted, but it was created again since, with another id"
+
+
+def test_manifest_without_the_id_names_the_way(memory: MemoryCluster, uid: str) -> None:
+    (planned,) = plan_for(memory, declare_topic("orders", 2)).changes
+    assert planned.status is Status.REFUSED
+    assert f"`recreate: {uid}`" in (planned.remedy or "")
+
+
+def test_refused_recreation_leaves_its_group(memory: MemoryCluster, uid: str) -> None:
+    plan = plan_for(memory, declare(uid, protected=True), READER)
+    assert [change.ref for change in plan.changes if change.status is Status.PLANNED] == []
+    assert group_ref() not in {change.ref for change in plan.changes}

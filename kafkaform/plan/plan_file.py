@@ -1,7 +1,6 @@
 """Saved plans: `Plan` to and from JSON, format 1 (schemas/plan.schema.json).
 
-The same plan and header always give the same bytes, and reading them gives an equal plan, without the columns
-of locations.
+The same plan and header always give the same bytes, and reading them gives an equal plan.
 """
 
 from __future__ import annotations
@@ -282,7 +281,7 @@ def _convert_ref(ref: ResourceRef) -> _Json:
 
 
 def _convert_location(location: Location | None) -> _Json | None:
-    return None if location is None else {"file": location.file, "line": location.line}
+    return None if location is None else location._asdict()
 
 
 def _escape(match: re.Match[str]) -> str:

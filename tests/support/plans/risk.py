@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kafkaform.core.model import (
     SAFE,
+    DataSize,
     Delete,
     Facts,
     FieldValue,
@@ -27,7 +28,11 @@ TOPIC = ResourceRef("Topic", "orders.v1")
 
 
 def judge_topic_change(
-    before: Mapping[str, FieldValue], after: Mapping[str, FieldValue], *, keyed: bool | None = None
+    before: Mapping[str, FieldValue],
+    after: Mapping[str, FieldValue],
+    *,
+    keyed: bool | None = None,
+    size: DataSize | None = None,
 ) -> RiskAssessment:
     """Judge the first field of `after`; names of configs without their prefix."""
 
@@ -36,7 +41,13 @@ def judge_topic_change(
         return {name if name in fields else f"config.{name}": value for name, value in values.items()}
 
     wanted = name_fields({**before, **after})
-    context = UpdateContext(TOPIC, name_fields(before), wanted, Intent(keyed=keyed), Facts("c"))
+    context = UpdateContext(
+        TOPIC,
+        name_fields(before),
+        wanted,
+        Intent(keyed=keyed),
+        Facts("c", sizes={} if size is None else {TOPIC: size}),
+    )
     return judge(next(iter(name_fields(after))), context)
 
 

@@ -95,7 +95,8 @@ def test_declared_password_is_tried_once(login: ClusterError | None, password: s
     assert read.resources[ALICE].state == {PATH: f"iterations=4096,password={password}"}
     assert read.inventory == {ALICE, BOB}
     assert BOB not in read.resources
-    assert [note.code for note in read.diagnostics] == (["KF432"] if password == "unknown" else [])
+    notes = [("KF432", ALICE)] if password == "unknown" else []
+    assert [(note.code, note.ref) for note in read.diagnostics] == notes
 
 
 def test_missing_mechanism_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:

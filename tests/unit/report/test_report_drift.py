@@ -188,12 +188,13 @@ def test_asides_of_the_verdict(numbers: dict[str, int], sentence: str) -> None:
 AT_NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
 A_MINUTE_LATER = AT_NOON.replace("12:00", "12:01")
 OTHERWISE = "but not by a recorded apply"
+NO_AUTHOR = "Kafka keeps no author; the record begins with the first apply"
 
 
 @pytest.mark.parametrize(
     ("set_to", "said"),
     [
-        ([], "unknown: no recorded apply set it"),
+        ([], f"unknown: no recorded apply set it ({NO_AUTHOR})"),
         ([WEEK], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
         ([DAY], f"{AT_NOON} set the live value; the manifest has another value"),
         ([MONTH], f"{AT_NOON} set 30d; changed since, {OTHERWISE}; the manifest has also changed"),
@@ -228,7 +229,7 @@ def test_value_that_was_taken_away(memory: MemoryCluster) -> None:
         ([], DAY, f"{AT_NOON}, whose result is not known, may have set the live value; the manifest"),
         ([WEEK], DAY, f"{A_MINUTE_LATER}, whose result is not known, may have set the live value; the"),
         ([WEEK], MONTH, f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
-        ([], MONTH, "unknown: no recorded apply set it"),
+        ([], MONTH, f"unknown: no recorded apply set it ({NO_AUTHOR})"),
     ],
 )
 def test_apply_without_a_result_may_have_set_what_is_live(
@@ -250,20 +251,20 @@ def test_imported_topic_that_was_changed_after_an_apply(memory: MemoryCluster) -
     story.add("update", "a", {"config.segment.ms": (None, DAY)})
     (drifted,) = drift_in(memory, declare_topic("a", retention_ms=WEEK), trail=Trail(story.entries)).resources
     since = describe_field_since(drifted.ref, drifted.fields[0])
-    assert since == "unknown: no recorded apply set it"
+    assert since == f"unknown: no recorded apply set it ({NO_AUTHOR})"
 
 
 @pytest.mark.parametrize(
     ("actions", "live", "said"),
     [
-        (["create"], False, "unknown: no recorded apply created it"),
+        (["create"], False, f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (
             ["create"],
             True,
             f"{AT_NOON}, whose result is not known, may have created or changed it; the manif",
         ),
         (["delete"], False, f"{AT_NOON}, whose result is not known, may have deleted it; the manifest decl"),
-        (["delete"], True, "unknown: no recorded apply created it"),
+        (["delete"], True, f"unknown: no recorded apply created it ({NO_AUTHOR})"),
     ],
 )
 def test_apply_without_a_result_may_have_created_or_deleted_a_resource(
@@ -282,14 +283,14 @@ def test_apply_without_a_result_may_have_created_or_deleted_a_resource(
 @pytest.mark.parametrize(
     ("actions", "live", "said"),
     [
-        ([], False, "unknown: no recorded apply created it"),
+        ([], False, f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (["create"], False, f"{AT_NOON} created or changed it; deleted since, {OTHERWISE}"),
         (
             ["create", "delete"],
             False,
             "an apply deleted it (`kafkaform history Topic/a`); the manifest declares it",
         ),
-        ([], True, "unknown: no recorded apply created it"),
+        ([], True, f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (["create"], True, f"{AT_NOON} created or changed it; the manifest declares state: absent"),
         (
             ["delete"],

@@ -147,8 +147,8 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
 
     The name may be misspelt, or the topic is gone and a later one of that name would be open to the
     principal. Correct the name, remove the right, or declare the topic. Topics that the principal may create
-    are not reported; offline, only a name similar to a declared one is. A new right is an error in a plan if a
-    declared topic has a similar name that differs in more than its numbers.
+    are not reported; offline, only a name similar to a declared one is. In a plan, a new right is an error if
+    a declared topic has a similar name that differs in more than its numbers.
     """
     context, own = principal.context, principal.acls
     if context.subset:

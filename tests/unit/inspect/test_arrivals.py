@@ -296,7 +296,7 @@ def test_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_show() -> 
     )
     moved = TopicArrivals("ahead", None, (900, 100), (900, 100), since_made=True, unknown="of a reason")
     head, first, second, _, *notes, _, _ = render_lines([hot, moved])
-    assert head.split()[-2:] == ["EVER", "BEFORE"]
+    assert head.split()[-2:] == ["TIME", "BEFORE"]
     assert first.split()[-3:] == ["2.68", "1.04", "uneven"]
     assert second.split()[-3:] == ["1.80", "-", "uneven"]
     text = " ".join(" ".join(notes).split())

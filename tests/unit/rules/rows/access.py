@@ -41,12 +41,7 @@ ROWS: list[Row] = [
     trips(
         "KF604 order",
         scene(access("User:a", "allow Write on topic order"), ORDERS),
-        "User:a error allow Write on topic order",
-    ),
-    trips(
-        "KF604 version",
-        scene(access("User:a", "allow Write on topic orders2"), ORDERS),
-        "User:a warning allow Write on topic orders2",
+        "User:a warning allow Write on topic order",
     ),
     trips(
         "KF605 every topic",

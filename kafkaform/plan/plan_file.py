@@ -281,7 +281,10 @@ def _convert_ref(ref: ResourceRef) -> _Json:
 
 
 def _convert_location(location: Location | None) -> _Json | None:
-    return None if location is None else location._asdict()
+    if location is None:
+        return None
+    column = {} if location.column == 1 else {"column": location.column}
+    return {"file": location.file, "line": location.line, **column}
 
 
 def _escape(match: re.Match[str]) -> str:

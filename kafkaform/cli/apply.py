@@ -39,14 +39,14 @@ from kafkaform.core.errors import AuditError, InvalidInput, KafkaformError, Plan
 from kafkaform.core.model import Delete, Recreate, Risk, Status, risk_of
 from kafkaform.core.printable import printable
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import command, short_commit
+from kafkaform.core.wording import command, counted, short_commit
 from kafkaform.plan.conclusion import narrow
 from kafkaform.plan.difference import SavedPlan
 from kafkaform.plan.gate import find_idle_grants, moves_data, refuse_while_unhealthy
 from kafkaform.plan.plan_file import compute_plan_digest
 from kafkaform.plan.plan_header import describe_environment
 from kafkaform.plan.planning import check_identity, judge_saved_plan
-from kafkaform.plan.summary import describe_extent
+from kafkaform.plan.summary import describe_extent, summary_sentence
 from kafkaform.resources import GROUP, is_group, suggest_reference
 from kafkaform.resources.consent import Grant
 from kafkaform.resources.succession import find_predecessor
@@ -272,7 +272,15 @@ def carry_out(
                 # show that.
                 candidate = replace(candidate, plan=_hold_back_moves(candidate.plan, session, cluster))
             # 4. Confirmation: exactly what is shown is applied.
-            _show_plan(candidate, session, output.output_format, verbose=output.verbose)
+            # Who is asked for confirmation must see all of it; others have seen it in the review.
+            reviewed = request.file[0] if request.file is not None and output.auto_approve else None
+            _show_plan(
+                candidate,
+                session,
+                output.output_format,
+                verbose=output.verbose,
+                reviewed=reviewed if request.trust.reviewed is not None else None,
+            )
             if candidate.shown.select_by_status(Status.PLANNED) and not output.auto_approve:
                 _confirm(candidate.shown, session)
                 candidate = replace(candidate, observation=None)  # the answer may have taken long
@@ -574,8 +582,18 @@ def _hold_back_moves(plan: Plan, session: Session, cluster: HealthReader) -> Pla
 # --- confirmation ------------------------------------------------------------------------------------
 
 
-def _show_plan(candidate: _Candidate, session: Session, output_format: str, *, verbose: bool) -> None:
+def _show_plan(
+    candidate: _Candidate, session: Session, output_format: str, *, verbose: bool, reviewed: Plan | None
+) -> None:
+    """Show the plan; of one that is as reviewed, only its summary."""
     shown = candidate.shown
+    if reviewed is not None and not verbose:
+        statuses = {change.ref: change.status for change in reviewed.changes}
+        if all(statuses.get(change.ref) is change.status for change in shown.changes):
+            done = f" ({counted(len(candidate.done), 'change')} done before)" if candidate.done else ""
+            text = f"As reviewed{done}, --verbose lists it. {summary_sentence(shown)}"
+            click.echo(text, err=output_format == "json")
+            return
     # An empty plan is shown, unless it is empty only because an earlier apply already made all its changes.
     if shown.changes or not candidate.done:
         # The header names the cluster of this apply, also for a saved plan.

@@ -286,7 +286,28 @@ def _adopt(
     editing = edit_declarations(
         result.edits, desired, session.settings, session.build_context(), complete=complete
     )
+    _warn_of_own_changes([file.path for file in editing.files])
     if not dry_run:
         write_edits(editing)
     show("adoption", "text", result, editing=editing, written=not dry_run)
     return 1 if result.refused or editing.refused else 0
+
+
+def _warn_of_own_changes(files: Sequence[Path]) -> None:
+    """Warn of files that the branch has changed: what was not applied yet looks like drift."""
+    from kafkaform.core.errors import RepositoryError
+    from kafkaform.core.printable import printable
+    from kafkaform.vcs.branch import find_changed_files
+
+    for ref in ("origin/HEAD", "main", "master", "HEAD"):
+        try:
+            changed = find_changed_files(ref, files, None) if files else ()
+        except RepositoryError:
+            continue  # there is no such branch, or no repository
+        for path in files:
+            if path.resolve() in changed:
+                text = (
+                    f"warning: {path} has changes of this branch; the edits below undo those not applied yet"
+                )
+                click.echo(printable(text), err=True)
+        return

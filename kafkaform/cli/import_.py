@@ -25,7 +25,8 @@ from kafkaform.cli.output import show
 from kafkaform.cli.session import Session
 from kafkaform.config.manifests.files import find_manifest_files
 from kafkaform.config.manifests.loader import load
-from kafkaform.config.starter import find_schemas, list_missing_schemas
+from kafkaform.config.settings import DEFAULT_IGNORE
+from kafkaform.config.starter import find_schemas, list_missing_support
 from kafkaform.core.errors import KafkaformError, UsageError
 from kafkaform.core.files import write_files
 from kafkaform.core.model import Location
@@ -286,8 +287,8 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
     declared = {resource.ref: resource.location for resource in load(present, context)}
     observation, selection = _observe(session, options)
     # In a repository without them, so that editors help with what was imported.
-    schemas = list_missing_schemas(session.settings.file)
-    home = next((path.parent for path in schemas), find_schemas(session.settings.file))
+    support = list_missing_support(session.settings.file)
+    home = next((path.parent for path in support), find_schemas(session.settings.file))
     layout = ImportLayout(folder, options.by, home, options.overwrite, options.labels)
     conversion = options.conversion
     additions = conversion.additions if conversion is not None else NOTHING_ADDED
@@ -301,12 +302,13 @@ def _import(session: Session, folder: Path, manifests: Sequence[Path], options: 
             unconverted=conversion.list_unconverted(made),
             notes=tuple(map(str, conversion.notes.remarks)),
         )
+    made = replace(made, support=tuple(support), ignored_by_default=selection.ignore == DEFAULT_IGNORE)
     # All files are checked before the first is written, so that an error leaves no partial import.
     _check_files(made.files, context, overwrite=options.overwrite)
     if not options.dry_run:
         write_files({file.path: file.text for file in made.files}, overwrite=options.overwrite)
         # Replaced, as imports of several clusters at the same time write the same.
-        write_files(schemas, overwrite=True)
+        write_files(support, overwrite=True)
     return made
 
 

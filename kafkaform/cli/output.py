@@ -158,7 +158,7 @@ RENDERERS: Mapping[str, Mapping[str, Renderer]] = {
         "json": Renderer("kafkaform.report.arrivals:arrivals_to_json", "earlier"),
     },
     "skew": {
-        "text": Renderer("kafkaform.report.skew:render_skew", "width", "verbose"),
+        "text": Renderer("kafkaform.report.skew:render_skew", "what_if", "width", "verbose"),
         "json": Renderer("spark_validation.results:to_json"),
         "markdown": Renderer("kafkaform.report.skew:render_skew_markdown", "limit"),
         "html": Renderer("kafkaform.report.skew:render_skew_html", "history"),

@@ -148,9 +148,10 @@ def _exchange_metrics(
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """Yield the progress of analyses: a bar on an animated terminal, nothing elsewhere."""
+    """Yield the progress of analyses: a bar on an animated terminal, a line elsewhere."""
     bar = progress_bar()
     if bar is None:
+        click.echo("starting Spark, which then reads the records: this may take minutes", err=True)
 
         @contextmanager
         def silent(_: str) -> Iterator[None]:
@@ -201,4 +202,11 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
     for path, output_format in options.files.items():
         show("skew", output_format, report, out=path, history=past, verbose=options.verbose)
     if options.output_format is not None:
-        show("skew", options.output_format, report, history=past, verbose=options.verbose)
+        show(
+            "skew",
+            options.output_format,
+            report,
+            history=past,
+            verbose=options.verbose,
+            what_if=options.what_if,
+        )

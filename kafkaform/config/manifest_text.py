@@ -137,7 +137,7 @@ def build_live_manifest(
     data = {
         "apiVersion": API_VERSION,
         "kind": observed.ref.kind,
-        "metadata": {"name": observed.ref.name}
+        "metadata": {"name": written.name or observed.ref.name}
         | {name: section for name, section in sections.items() if section},
         "spec": spec | added.spec,
     }

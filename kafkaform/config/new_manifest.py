@@ -169,6 +169,9 @@ def make_manifest(
         path for path in settings.manifests if not path.is_file()
     ]
     folder = max(folders, key=folders.count, default=Path())
+    # The first of its kind: where an import writes it, unless the team has a folder of its own.
+    if folder in settings.manifests and all(each.kind != kind for each in alike):
+        folder /= KINDS[kind].words.folder
     path = request.out or _choose_path(kind, name, folder)
     if path.exists():
         raise KafkaformError(f"{path} exists; nothing was written", hint="give another file with --out")

@@ -52,8 +52,7 @@ def write_starter(directory: Path) -> Starter:
     templates = files("kafkaform").joinpath("templates")
     contents = {name: templates.joinpath(*name.split("/")).read_text("utf-8") for name in _TEMPLATES}
     contents |= _render_schemas() | {VSCODE_SETTINGS: _render_associations(DEFAULT_MANIFESTS)}
-    # In the package it has no dot, as packaging tools would interpret it.
-    contents[GITIGNORE] = templates.joinpath("gitignore").read_text("utf-8")
+    contents[GITIGNORE] = _read_gitignore()
     present = [name for name in contents if os.path.lexists(directory / name)]
     ignore: tuple[str, ...] = ()
     if GITIGNORE in present:
@@ -67,6 +66,11 @@ def write_starter(directory: Path) -> Starter:
         )
     _write_files(directory, contents)
     return Starter(tuple(contents), ignore)
+
+
+def _read_gitignore() -> str:
+    # In the package it has no dot, as packaging tools would interpret it.
+    return files("kafkaform").joinpath("templates", "gitignore").read_text("utf-8")
 
 
 def _render_schemas() -> dict[str, str]:
@@ -93,14 +97,15 @@ def find_schemas(config_file: str | None) -> Path | None:
     return schemas if (schemas / f"{MANIFEST_SCHEMA}.schema.json").exists() else None
 
 
-def list_missing_schemas(config_file: str | None) -> dict[Path, str]:
-    """Return the texts of the schemas that are missing beside a configuration file, by path.
+def list_missing_support(config_file: str | None) -> dict[Path, str]:
+    """Return the texts of the schemas, and of .gitignore, that are missing beside a configuration file.
 
     Empty if editors find a schema there; existing files are left as they are.
     """
     if config_file is None or find_schemas(config_file) is not None:
         return {}
-    texts = {Path(config_file).parent / name: text for name, text in _render_schemas().items()}
+    contents = _render_schemas() | {GITIGNORE: _read_gitignore()}
+    texts = {Path(config_file).parent / name: text for name, text in contents.items()}
     return {path: text for path, text in texts.items() if not os.path.lexists(path)}
 
 

@@ -102,6 +102,8 @@ class Import(Value):
         notes: Other notes on the reading, a line each.
         is_complete: Whether this version knows everything that the cluster has, and all services listed it.
         unconverted: Parts of the files of another tool that have no counterpart.
+        support: Other files that are written with them: schemas for editors, and .gitignore.
+        ignored_by_default: Whether kafkaform.yaml has no `ignore` of its own.
     """
 
     files: tuple[ImportedFile, ...] = ()
@@ -116,6 +118,8 @@ class Import(Value):
     notes: tuple[str, ...] = ()
     is_complete: bool = True
     unconverted: tuple[Problem, ...] = ()
+    support: tuple[Path, ...] = ()
+    ignored_by_default: bool = False
 
     @property
     def refs(self) -> tuple[ResourceRef, ...]:

@@ -1,7 +1,6 @@
 """Saved plans: `Plan` to and from JSON, format 1 (schemas/plan.schema.json).
 
-The same plan and header always give the same bytes, and reading them gives an equal plan, without the columns
-of locations.
+The same plan and header always give the same bytes, and reading them gives an equal plan.
 """
 
 from __future__ import annotations
@@ -283,7 +282,10 @@ def _convert_ref(ref: ResourceRef) -> _Json:
 
 
 def _convert_location(location: Location | None) -> _Json | None:
-    return None if location is None else {"file": location.file, "line": location.line}
+    if location is None:
+        return None
+    column = {} if location.column == 1 else {"column": location.column}
+    return {"file": location.file, "line": location.line, **column}
 
 
 def _escape(match: re.Match[str]) -> str:

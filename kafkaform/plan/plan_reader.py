@@ -257,7 +257,7 @@ def _build_ref(item: Object, at: str) -> ResourceRef:
 
 def _build_location(item: Object) -> Location | None:
     source = item["source"]
-    return None if source is None else Location(source["file"], source["line"])
+    return None if source is None else Location(source["file"], source["line"], source.get("column", 1))
 
 
 def _require_unique(names: Iterable[str], at: str, message: str) -> None:

@@ -132,7 +132,7 @@ def _list_open_ends(plan: Plan, s: Summary) -> list[str]:
     if dropped := _count_dropped(plan):
         ends.append(f"{counted(dropped, 'resource')} no longer declared")
     if s.undeclared:
-        ends.append(counted(s.undeclared, "undeclared config"))
+        ends.append(f"{counted(s.undeclared, 'config')} that no manifest declares")
     if s.unknown:
         ends.append(f"{counted(s.unknown, 'resource')} not visible")
     if plan.errors:
@@ -218,7 +218,7 @@ def describe_audience(plan: Plan, word: Callable[[str], str] = str) -> str:
         word(team) + (f" ({counted(counts[team], 'change')})" if len(counts) > 1 else "") for team in teams
     ]
     if teams and counts[""]:
-        owners.append(f"no team ({counted(counts[''], 'change')})")
+        owners.append(f"no team ({counted(counts[''], 'change')} without a label `team`)")
     readers = [
         word(reader.ref.name) + (f" ({word(reader.team)})" if reader.team else "") for reader in plan.readers
     ]

@@ -28,8 +28,8 @@ _COLUMNS = (
     Column("Records", right=True, rank=2),
     Column("Records/s", right=True),
     Column("Max/mean", right=True),
-    Column("Fullest", right=True),
-    Column("Ever", right=True, rank=3),
+    Column("Partition", right=True),
+    Column("All time", right=True, rank=3),
     Column(_BEFORE, right=True),
     Column("", least=8),
 )
@@ -118,7 +118,7 @@ def _row(topic: TopicArrivals, earlier: Mapping[str, float] | None) -> Row:
 
 def _format_period(topic: TopicArrivals) -> str:
     if topic.since_made:
-        return "since made"
+        return "all records" if topic.per_second is None else "since the first record"
     return _NOTHING if topic.period_ms is None else f"last {coarse_duration(topic.period_ms)}"
 
 

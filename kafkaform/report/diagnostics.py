@@ -130,7 +130,7 @@ def plan_to_github(plan: Plan, *, workspace: Workspace, changed: ChangedFiles | 
     # Within a severity this order is kept below, so lines that the pull request changes are among the ten
     # errors and ten warnings that GitHub shows of a step.
     relevant = changed.first(findings.relevant) if changed is not None else findings.relevant
-    # One line for all warnings on unchanged resources: as annotations they would take the places of those
+    # One line for all findings on unchanged resources: as annotations they would take the places of those
     # that this branch caused.
     unchanged = f"Also {findings.unchanged.sentence()}\n" if findings.unchanged else ""
     annotations = findings_to_github(wrap_findings(relevant), workspace=workspace)

@@ -29,6 +29,7 @@ from kafkaform.report.drift_wording import (
     list_risks,
     summary_sentence,
 )
+from kafkaform.report.findings import abridge_findings
 from kafkaform.report.markdown import LIMIT, write_markdown
 from kafkaform.report.page import render_page
 from kafkaform.report.remediation import (
@@ -130,7 +131,7 @@ def _build(
         ),
         *sentences,
         list_unknown(drift.unknown, _SEE),
-        list_findings([note for note in drift.notes if not is_noted(note)], _SEE),
+        list_findings(abridge_findings([note for note in drift.notes if not is_noted(note)]), _SEE),
         list_unmanaged(drift.unmanaged or (), _SEE, most=100),
         list_notes([note for note in drift.notes if is_noted(note)], _SEE),
     ]

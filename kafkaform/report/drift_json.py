@@ -126,6 +126,7 @@ def _remediation_to_json(remediation: Remediation) -> _Json:
     lines = [
         {
             "source": _source_to_json(line.location),
+            "end_line": line.end_line,
             "keys": list(line.keys),
             "new": line.new,
             "yaml": format_yaml(line),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # would match digits of every script.
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?Z", re.ASCII)
 _OTHERWISE = "but not by a recorded apply"
+_NO_AUTHOR = "Kafka keeps no author; the record begins with the first apply"
 _NEVER_SHOWN = "and no reading has shown it"
 _MAX_DETAIL_LENGTH = 120
 
@@ -159,7 +160,7 @@ def describe_field_since(ref: ResourceRef, field: FieldDrift) -> str | None:
     if history is None:
         return None
     if history.last is None:
-        return "unknown: no recorded apply set it"
+        return f"unknown: no recorded apply set it ({_NO_AUTHOR})"
     apply = _subject_words(history.last)
     manifest = "the manifest has another value" if field.declared else "the manifest does not declare it"
     if history.cause is DriftCause.MANIFEST:
@@ -193,7 +194,7 @@ def describe_resource_since(drifted: ResourceDrift) -> str | None:
     if history.cause is DriftCause.NOT_VISIBLE and history.last is not None:
         return f"{apply_words(history.last)} was to {'create' if missing else 'delete'} it, {_NEVER_SHOWN}"
     if history.cause is DriftCause.UNRECORDED:
-        return "unknown: no recorded apply created it"
+        return f"unknown: no recorded apply created it ({_NO_AUTHOR})"
     if history.last is None:
         deleted = f"an apply deleted it ({printable(command('history', str(drifted.ref)))})"
         return f"{deleted}; {'the manifest declares it' if missing else f'created again since, {_OTHERWISE}'}"

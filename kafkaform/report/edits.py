@@ -92,8 +92,11 @@ _MAX_ALIKE = 5
 def render_import(made: Import, folder: Path, *, dry_run: bool = False) -> str:
     """List the files of a dry run, then what was written and what was left out."""
     lines = [f"{file.path}  {_list_names(file.refs)}".rstrip() for file in made.files if dry_run]
+    lines += [str(path) for path in made.support if dry_run]
     if made.files:
         summary = f"{_count_resources(made.refs)} in {counted(len(made.files), 'file')} below {folder}"
+        if made.support:
+            summary += f"; for editors and Git, {join_words(map(str, made.support))}"
         lines.append(f"{'Would write' if dry_run else 'Written'}: {summary}.")
     else:
         lines.append("Nothing to write.")
@@ -154,7 +157,8 @@ def _list_left_out(made: Import) -> Iterator[str]:
         files = listed(sorted(paths), 3, noun="file")
         yield f"{_count_resources(made.declared)} already declared in {files}"
     if made.ignored:
-        yield f"{_count_resources(made.ignored)} ignored by `ignore:` ({_list_names(made.ignored)})"
+        by = "default" if made.ignored_by_default else "`ignore:`"
+        yield f"{_count_resources(made.ignored)} ignored by {by} ({_list_names(made.ignored)})"
     if made.internal:
         names = _list_names(made.internal)
         yield f"{_count_resources(made.internal)} that Kafka or kafkaform uses internally ({names})"
@@ -179,4 +183,7 @@ def _count_resources(refs: Collection[ResourceRef]) -> str:
 
 
 def _list_names(refs: Collection[ResourceRef]) -> str:
-    return listed([ref.name for ref in refs])
+    # A topic and a group may have the same name.
+    kinds = {ref.kind for ref in refs}
+    nouns = {kind: "" if len(kinds) == 1 else f"{KINDS[kind].words.noun} " for kind in kinds}
+    return listed([nouns[ref.kind] + ref.name for ref in refs])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkaform.core.model import Diagnostic, Location, Severity, assessments
 from kafkaform.core.values import Value, replace
-from kafkaform.core.wording import counted, listed
+from kafkaform.core.wording import counted, join_words, listed
 from kafkaform.report.equal_changes import mask_name
 from kafkaform.rules import RULES, Stage, list_entries
 from kafkaform.rules.changes import HAZARDS
@@ -128,16 +128,18 @@ MANY_IN_FULL = 10
 """The same for errors, and for what a branch causes."""
 
 
-class UnchangedWarnings(Value):
-    """Warnings on resources that a plan does not change.
+class UnchangedFindings(Value):
+    """Findings on resources that a plan does not change.
 
     Attributes:
         codes: The rules.
-        count: The number of pairs of a rule and a resource.
+        warnings: The number of pairs of a rule and a resource with warnings.
+        notes: The number of notes and waived findings.
     """
 
     codes: tuple[str, ...]
-    count: int
+    warnings: int
+    notes: int
 
     @property
     def command(self) -> str:
@@ -146,10 +148,11 @@ class UnchangedWarnings(Value):
 
     def sentence(self) -> str:
         """Summarise them: ``51 warnings on unchanged resources (KF102): `kafkaform validate` lists them``."""
-        noun = "an unchanged resource" if self.count == 1 else "unchanged resources"
-        codes = listed(self.codes)
-        them = "it" if self.count == 1 else "them"
-        return f"{counted(self.count, 'warning')} on {noun} ({codes}): `{self.command}` lists {them}"
+        number = self.warnings + self.notes
+        noun, them = ("an unchanged resource", "it") if number == 1 else ("unchanged resources", "them")
+        pairs = (self.warnings, "warning"), (self.notes, "note")
+        counts = [counted(count, word) for count, word in pairs if count]
+        return f"{join_words(counts)} on {noun} ({listed(self.codes)}): `{self.command}` lists {them}"
 
 
 def _is_offline(code: str) -> bool:
@@ -166,8 +169,7 @@ class PlanFindings(Value):
         decisive: The errors among them that no change has as its reason.
         caused: The warnings that the branch causes, and that are not about a change.
         remaining: The other relevant ones that no change has as their reason.
-        unchanged: Warnings on resources that do not change; None if there are none.
-        notes: The number of notes and waived findings on such resources.
+        unchanged: The others, on resources that do not change; None if there are none.
         stated: The rules whose findings are the reason of a change, by resource.
     """
 
@@ -175,8 +177,7 @@ class PlanFindings(Value):
     decisive: tuple[Diagnostic, ...]
     caused: tuple[Diagnostic, ...]
     remaining: tuple[Diagnostic, ...]
-    unchanged: UnchangedWarnings | None
-    notes: int
+    unchanged: UnchangedFindings | None
     stated: Mapping[ResourceRef, tuple[str, ...]]
 
 
@@ -239,7 +240,7 @@ def divide_findings(plan: Plan) -> PlanFindings:
     relevant: list[Diagnostic] = []
     stated: dict[ResourceRef, list[Diagnostic]] = {}
     unchanged: set[tuple[str, ResourceRef]] = set()
-    notes = 0
+    notes: list[str] = []
     for finding in dict.fromkeys(plan.diagnostics):
         ref = finding.ref
         # An error counts even on a resource that does not change: it makes the command fail, and its reason
@@ -249,7 +250,7 @@ def divide_findings(plan: Plan) -> PlanFindings:
             if ref in changes and finding.waived is None and _is_stated(finding, changes[ref]):
                 stated.setdefault(ref, []).append(finding)
         elif finding.severity is Severity.INFO or finding.waived is not None:
-            notes += 1
+            notes.append(finding.code)
         else:
             # Pairs: several findings of one rule on one resource are one warning to look at.
             unchanged.add((finding.code, ref))
@@ -264,15 +265,13 @@ def divide_findings(plan: Plan) -> PlanFindings:
             caused.append(finding)
         else:
             remaining.append(finding)
+    codes = tuple(sorted({*(code for code, _ in unchanged), *notes}))
     return PlanFindings(
         tuple(relevant),
         tuple(decisive),
         tuple(caused),
         tuple(remaining),
-        UnchangedWarnings(tuple(sorted({code for code, _ in unchanged})), len(unchanged))
-        if unchanged
-        else None,
-        notes,
+        UnchangedFindings(codes, len(unchanged), len(notes)) if codes else None,
         {
             ref: tuple(dict.fromkeys(finding.code for finding in rule_findings))
             for ref, rule_findings in stated.items()

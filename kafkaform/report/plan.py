@@ -209,10 +209,6 @@ def _list_context(
     else:
         shown = [finding for finding in plan_findings.remaining if not is_noted(finding)]
         sentences = [plan_findings.unchanged.sentence()] if plan_findings.unchanged else []
-        if plan_findings.notes:
-            them = "it" if plan_findings.notes == 1 else "them"
-            notes = counted(plan_findings.notes, "note")
-            sentences.append(f"{notes} on unchanged resources: `kafkaform plan --verbose` lists {them}")
         yield list_findings([*abridge_findings(shown), *sentences], SEE)
         yield list_notes([finding for finding in plan_findings.remaining if is_noted(finding)], SEE)
     if audience := mark_code(lambda mark: describe_audience(plan, mark)):

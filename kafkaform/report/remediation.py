@@ -5,14 +5,17 @@ from __future__ import annotations
 from glob import escape
 from typing import TYPE_CHECKING
 
-from kafkaform.config.manifests.scalars import format_value, render_inline
-from kafkaform.core.model import CONFIG_PREFIX, Status
+from kafkaform.config.manifests.edit_targets import Manifest
+from kafkaform.config.manifests.edit_text import find_node, list_entries, parse_layout
+from kafkaform.config.manifests.field_locations import FieldLocations
+from kafkaform.config.manifests.scalars import render_inline
+from kafkaform.core.model import Status
 from kafkaform.core.printable import clipped, printable
 from kafkaform.core.values import Value
 from kafkaform.core.wording import command_line
 from kafkaform.inspect.drift import Form, explain_whole_obstacle, find_obstacle
 from kafkaform.resources import KINDS
-from kafkaform.resources.base import EditLocator, config_keys
+from kafkaform.resources.base import EditLocator
 from kafkaform.resources.consent import grant_of
 from kafkaform.resources.values import MAX_VALUE_LENGTH
 
@@ -25,20 +28,20 @@ class ManifestLine(Value):
     """A line to write into a manifest.
 
     Attributes:
-        kind: The resource's kind.
-        path: The field that it sets.
-        value: The new value; None removes the resource's own value.
+        value: The value as the manifest writes it; None removes the resource's own value.
         location: The line that it replaces; for a new line, the nearest existing one.
+        end_line: The last line that it replaces, as a list may have one line for each item.
         keys: The path of keys, its own last.
         new: Whether the line is added to the manifest.
+        inside: Whether the replaced entry is in the brackets of the mapping around it.
     """
 
-    kind: str
-    path: str
-    value: FieldValue
+    value: object
     location: Location | None
+    end_line: int | None
     keys: tuple[str, ...]
     new: bool
+    inside: bool
 
 
 class Remediation(Value):
@@ -147,16 +150,22 @@ def _manifest_line(
     desired: Desired, field: FieldDrift, value: FieldValue, context: CommandContext
 ) -> ManifestLine:
     path, keys = field.change.path, field.keys
-    base = ("spec",) if context.override is None else ("spec", "overrides", context.override)
-    # A live value of one cluster must not change the manifests of the others.
-    if keys is not None and keys[: len(base)] == base:
-        return ManifestLine(desired.ref.kind, path, value, field.location, keys, new=False)
-    # The field has no line of its own in this manifest, or only one that other clusters share: a new line
-    # overrides it here alone.
-    suffix = ("config", path.removeprefix(CONFIG_PREFIX)) if path.startswith(CONFIG_PREFIX) else (path,)
-    return ManifestLine(
-        desired.ref.kind, path, value, desired.nearest((*base, *suffix)), (*base, *suffix), new=True
+    layer: tuple[str, ...] = (
+        ("spec",) if context.override is None else ("spec", "overrides", context.override)
     )
+    if keys is not None and keys[:2] == ("spec", "overrides") and keys[: len(layer)] == layer:
+        layer = keys[:3]
+    # By the code that edits manifests, so that a line of a report is what `drift --adopt` would write. A live
+    # value of one cluster must not change the manifests of the others: it is an override for that one.
+    document = desired.locations.document if isinstance(desired.locations, FieldLocations) else None
+    root = None if document is None else parse_layout(render_inline(document.data))
+    steps, new_value = Manifest(root, desired.ref.kind, (), frozenset()).describe_entry(layer, path, value)
+    location, old = desired.nearest(steps), find_node(root, steps)
+    if document is None or old is None:
+        return ManifestLine(new_value, location, None, steps, new=True, inside=False)
+    end = document.locate((*steps, len(list_entries(old)) - 1)).line
+    inside = document.locate(steps[:-1], key=True).line == document.locate(steps, key=True).line
+    return ManifestLine(new_value, location, end, steps, new=False, inside=inside)
 
 
 UNDECLARED_FIRST = "First add this to the manifest, to remove what is not declared:"
@@ -165,15 +174,13 @@ BY_HAND = "Or edit the manifest:"
 
 def format_yaml(line: ManifestLine) -> str:
     """Return the line as YAML, without its indentation."""
-    value: str | int | bool | None = line.value
-    # Kafka returns numbers of milliseconds and bytes; a manifest has them in units, as 7d.
-    if isinstance(value, str) and line.path.startswith(CONFIG_PREFIX):
-        value = format_value(config_keys(KINDS[line.kind]).get(line.path.removeprefix(CONFIG_PREFIX)), value)
-    return f"{render_inline(line.keys[-1])}: {render_inline(value)}"
+    return f"{render_inline(line.keys[-1])}: {render_inline(line.value)}"
 
 
 def describe_line(line: ManifestLine) -> str:
     """Describe the line and where it belongs."""
     location = f"{line.location.file}:{line.location.line}" if line.location else "the manifest"
-    into = f", in {'.'.join(line.keys[:-1])}" if line.new else ""
+    if line.location and line.end_line not in {None, line.location.line}:
+        location += f"-{line.end_line}"
+    into = f", in {'.'.join(line.keys[:-1])}" if line.new or line.inside else ""
     return f"{printable(location + into)}:  {clipped(format_yaml(line), MAX_VALUE_LENGTH)}"

@@ -36,8 +36,8 @@ SYMBOLS = {
     "recreate": TextSpan("-/+", Role.VERY_BAD),
 }
 SEVERITY_ROLES = {Severity.ERROR: Role.BAD, Severity.WARNING: Role.WARNING, Severity.INFO: Role.MUTED}
-# The note that explains "Not validated by the brokers." in the last line of a plan, and the one on what
-# principals may do: readers decide by them, so they are not among the notes that are only counted.
+# The note on the right that validation needs, and the one on what principals may do: readers decide by them,
+# so they are not among the notes that are only counted. Without a right, the last line of a plan says all.
 _DECISIVE = frozenset({"KF414", "KF431"})
 
 
@@ -101,7 +101,8 @@ def list_notes(notes: Sequence[Diagnostic], see: str) -> Section[Diagnostic]:
 
 def is_noted(finding: Diagnostic) -> bool:
     """Return whether a finding is a note that few need to read."""
-    return finding.severity is Severity.INFO and finding.code not in _DECISIVE and finding.waived is None
+    is_decisive = finding.code in _DECISIVE and (finding.code != "KF414" or finding.suggestion is not None)
+    return finding.severity is Severity.INFO and not is_decisive and finding.waived is None
 
 
 def describe_finding(finding: Finding) -> Item:

@@ -115,11 +115,13 @@ class Detail(Value):
         rows: The partitions and members; of more, half this many, the largest and the smallest ones.
         keys: The hot keys.
         is_complete: Whether it has charts, and the tables that few readers need.
+        what_if: The partition counts that were asked for; they come before those that the advice needs.
     """
 
     rows: int | None = 32
     keys: int | None = 10
     is_complete: bool = True
+    what_if: tuple[int, ...] = ()
 
     @property
     def has_all_figures(self) -> bool:
@@ -134,15 +136,19 @@ _PAGE = Detail(200, None)
 _BRIEF = Detail(12, 3, is_complete=False)
 
 
-def render_skew(report: SkewReport, *, width: int | None = None, verbose: bool = False) -> Page:
+def render_skew(
+    report: SkewReport, *, width: int | None = None, verbose: bool = False, what_if: tuple[int, ...] = ()
+) -> Page:
     """Render a report for a terminal.
 
     Args:
         report: The report.
         width: The columns at which text wraps; None for no wrapping.
         verbose: Show every partition, hot key and member.
+        what_if: The partition counts that were asked for.
     """
-    return render_page(build_document(report, _EVERYTHING if verbose else _TERMINAL), width=width)
+    detail = replace(_EVERYTHING if verbose else _TERMINAL, what_if=what_if)
+    return render_page(build_document(report, detail), width=width)
 
 
 def render_skew_markdown(report: SkewReport, *, limit: int = LIMIT) -> str:
@@ -293,7 +299,8 @@ def _describe_figures(topic: TopicResult, created_at: str, detail: Detail) -> It
     if topic.what_if:
         if detail.is_complete:
             yield draw_prediction(topic)
-        yield _build_table(_describe_prediction(topic), detail, topic.what_if)
+        asked_first = sorted(topic.what_if, key=lambda case: case.partitions not in detail.what_if)
+        yield _build_table(_describe_prediction(topic, detail.what_if), detail, asked_first)
         if note := what_if_note(topic):
             yield Paragraph(_sentence(note), "What if")
     for group in topic.groups:
@@ -488,13 +495,10 @@ def _list_keys(topic: TopicResult, detail: Detail) -> Iterator[Block]:
         yield Paragraph(TextSpan(note, Role.MUTED))
 
 
-def _describe_prediction(topic: TopicResult) -> list[_Figure[WhatIf]]:
-    present = len(topic.partitions)
+def _describe_prediction(topic: TopicResult, asked: Sequence[int]) -> list[_Figure[WhatIf]]:
+    marks = {**dict.fromkeys(asked, " (asked)"), len(topic.partitions): " (now)"}
     return [
-        _Figure(
-            _number("Partitions"),
-            lambda case: f"{case.partitions:,}{' (now)' if case.partitions == present else ''}",
-        ),
+        _Figure(_number("Partitions"), lambda case: f"{case.partitions:,}{marks.get(case.partitions, '')}"),
         _Figure(_number("Fullest / mean"), lambda case: ratio(case.max_mean_ratio.value)),
         _Figure(_number(_INTERVAL), lambda case: interval(case.max_mean_ratio, ratio)),
         _Figure(_number("By bytes"), lambda case: ratio(case.byte_max_mean_ratio.value)),

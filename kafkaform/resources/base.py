@@ -276,11 +276,13 @@ class Written(Value):
         spec: The spec.
         left_out: A line for each property that a manifest cannot declare.
         suffixes: For each text that may be in a file of its own, the end of the file's name.
+        name: The name of the manifest; empty for that of the resource.
     """
 
     spec: Mapping[str, object]
     left_out: tuple[str, ...] = ()
     suffixes: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
 
 
 class Field:

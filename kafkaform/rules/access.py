@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, cast
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _HARMLESS = frozenset({"Describe", "DescribeConfigs"})
 _CHANGING = frozenset({ALL, "Write", "Create", "Delete", "Alter", "AlterConfigs"})
 _DELIMITERS = frozenset("._-:/#")
+
+
+_DIGITS = re.compile("[0-9]+")
 
 
 class DeclaredPrincipal(DeclaredResource):
@@ -143,11 +147,13 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
 
     The name may be misspelt, or the topic is gone and a later one of that name would be open to the
     principal. Correct the name, remove the right, or declare the topic. Topics that the principal may create
-    are not reported; offline, only a name similar to a declared one is.
+    are not reported; offline, only a name similar to a declared one is. In a plan, a new right is an error if
+    a declared topic has a similar name that differs in more than its numbers.
     """
     context, own = principal.context, principal.acls
     if context.subset:
         return  # another manifest may declare it
+    live = context.live.get(principal.desired.ref)
     is_offline = context.facts is None
     flaw = "is not declared" if is_offline else "does not exist, and no manifest declares it"
     existing, known = _list_existing_topics(context)
@@ -163,7 +169,12 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
         near = nearest(name, existing)
         if near is not None or not is_offline:
             hint = f"did you mean {near!r}?" if near else "remove the right, or declare the topic"
-            yield Finding(f"topic {name} {flaw}", hint, path=write_path(acl))
+            path = write_path(acl)
+            # Of a right that exists, the topic may have been deleted since.
+            is_new = not is_offline and (live is None or path not in live.state)
+            is_typo = is_new and near is not None and _DIGITS.sub("0", near) != _DIGITS.sub("0", name)
+            is_error = is_typo and topic_ref(near or "") in context.declared
+            yield Finding(f"topic {name} {flaw}", hint, Severity.ERROR if is_error else None, path=path)
 
 
 @cache_result

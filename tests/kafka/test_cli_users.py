@@ -175,7 +175,7 @@ def test_listener_without_sasl_cannot_compare_passwords(
     declare(plain, name)
     applied = run(plain, "apply", "topics", "--auto-approve", "--no-lock", password=FIRST).needs(0)
     assert "1 created. Verified" in applied.out
-    plan = run(plain, "plan", "topics", "--detailed-exitcode", password=SECOND).needs(0)
+    plan = run(plain, "plan", "topics", "--detailed-exitcode", "--verbose", password=SECOND).needs(0)
     assert "has no SASL" in plan.words
 
 

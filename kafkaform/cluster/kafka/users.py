@@ -26,7 +26,6 @@ from kafkaform.core.errors import (
 from kafkaform.core.model import Diagnostic, Observation, ResourceRef, Severity
 from kafkaform.core.secrets import Reference, UnreadableSecret, read_secret
 from kafkaform.core.values import Value
-from kafkaform.core.wording import listed
 from kafkaform.resources.user import UserKind, observe_user
 from kafkaform.resources.user.credential import parse_credential, salt_password
 from kafkaform.resources.user.risk import OwnLogin
@@ -133,11 +132,16 @@ class _Logins:
         return log_in
 
     def describe_undecided(self) -> Iterator[Diagnostic]:
-        """Describe the passwords that could not be compared, with one note per reason."""
+        """Describe the passwords that could not be compared, each with the reason and what would help."""
         for why, refs in self._undecided.items():
-            text = f"cannot compare the password of {listed([*map(str, refs)])}: {why}"
-            hint = "kafkaform needs the password, and bootstrap.servers of a SASL listener with its mechanism"
-            yield Diagnostic("KF432", Severity.WARNING, text, suggestion=hint)
+            hint = (
+                "give kafkaform bootstrap.servers of a SASL listener with the mechanism"
+                if why in self._unavailable.values()
+                else "kafkaform reads the password from there, to log in with it"
+            )
+            for ref in refs:
+                text = f"cannot compare the password of {ref}: {why}"
+                yield Diagnostic("KF432", Severity.WARNING, text, suggestion=hint, ref=ref)
 
 
 def _find_own_login(connection: Connection) -> OwnLogin:

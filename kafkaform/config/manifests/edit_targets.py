@@ -116,22 +116,29 @@ class Manifest(Value):
         if value is None and steps is not None:
             by_hand = f"remove {steps[-1]} from {'.'.join(steps[:-1])}"
             yield TextEdit(steps, lambda text: drop_value(text, steps), by_hand)
-        yield self._build_edit(layer, path, value)
+        yield _put(*self._choose_entry(layer, path, value))
 
-    def _build_edit(self, layer: Steps, path: str, value: FieldValue) -> TextEdit:
+    def describe_entry(self, layer: Steps, path: str, value: FieldValue) -> tuple[Steps, object]:
+        """Return the path and the value of the entry of a layer that gives a field a value."""
+        steps, format_value = self._choose_entry(layer, path, value)
+        old = find_node(self.root, steps)
+        return steps, format_value(old.value if isinstance(old, yaml.ScalarNode) else None)
+
+    def _choose_entry(self, layer: Steps, path: str, value: FieldValue) -> tuple[Steps, Formatter]:
+        """Choose the entry of a layer that gives a field a value: its path, and the format of its value."""
         format_value = self._build_formatter(path, value)
         steps = self._find_steps(layer, path)
         shorthand = self._find_shorthand(path)
         if shorthand is None:
-            return _put(steps or (*layer, *_split_path(path)), format_value)
+            return steps or (*layer, *_split_path(path)), format_value
         section, field = (*layer, shorthand.section), shorthand.field
         if steps == section and value is None:
-            return _put(section, lambda _: {field: None})
+            return section, lambda _: {field: None}
         main = find_node(self.root, section)
         if steps is None and isinstance(main, yaml.ScalarNode):
             values = {self._find_main_field(shorthand.section): main.value, field: format_value(None)}
-            return _put(section, lambda _: values)
-        return _put(steps or self._choose_steps(layer, path, shorthand, value), format_value)
+            return section, lambda _: values
+        return steps or self._choose_steps(layer, path, shorthand, value), format_value
 
     def _choose_steps(self, layer: Steps, path: str, shorthand: Shorthand, value: FieldValue) -> Steps:
         """Choose the path of a new config in a layer: its shorthand, if the manifest uses it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -571,12 +572,17 @@ def _check_duplicates(manifests: Iterable[_Manifest], problems: list[Problem]) -
 
 
 def _resolve_all(
-    manifests: Iterable[_Manifest], context: Context, problems: list[Problem]
+    manifests: Sequence[_Manifest], context: Context, problems: list[Problem]
 ) -> Iterator[Desired]:
+    @cache
+    def find_shared(kind: str, name: str) -> object:
+        values = {manifest.base.get(name) for manifest in manifests if manifest.kind.name == kind} - {None}
+        return values.pop() if len(values) == 1 else None
+
     for manifest in manifests:
         problems.extend(_check_overrides(manifest, context))
         if manifest.sound:
-            yield _resolve(manifest, context, problems)
+            yield _resolve(manifest, context, problems, find_shared)
 
 
 def _combine(
@@ -601,7 +607,9 @@ def _combine(
     return sorted(combined, key=lambda declared: order.get(id(declared), len(order)))
 
 
-def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> Desired:
+def _resolve(
+    manifest: _Manifest, context: Context, problems: list[Problem], find_shared: Callable[[str, str], object]
+) -> Desired:
     document, kind = manifest.document, manifest.kind
     under = context.find_underlay(kind.name, manifest.profile)
     if under is None:
@@ -615,7 +623,16 @@ def _resolve(manifest: _Manifest, context: Context, problems: list[Problem]) -> 
         manifest.base,
         *(manifest.overrides.get(scope, {}) for scope in context.scopes),
     ]
-    state, intent = kind.resolve(merge(layers), document.create_reporter(("spec",), problems))
+    report_problem = document.create_reporter(("spec",), problems)
+
+    def report(path: tuple[str | int, ...], message: str, hint: str | None, /, *, key: bool = False) -> None:
+        # A required field that is missing: the value of the other manifests is the likely one.
+        if path and path[0] not in merged and (shared := find_shared(kind.name, str(path[0]))) is not None:
+            hint = f"{hint}; the others of this kind have {shared}"
+        report_problem(path, message, hint, key=key)
+
+    merged = merge(layers)
+    state, intent = kind.resolve(merged, report)
     intent = replace(intent, labels=manifest.labels, allow=manifest.allow, waivers=manifest.waivers)
     locations = FieldLocations(document, list_shorthands(kind), context.scopes, under=under.locations)
     desired = Desired(manifest.ref, state, intent, document.locate(), locations)

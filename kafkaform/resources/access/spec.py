@@ -14,7 +14,16 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from kafkaform.core.acl_fields import is_implied, parse_path, write_path, write_value
-from kafkaform.core.acls import ALL_OPERATIONS, WILDCARD, Acl, ResourceType, parse_operation, parse_principal
+from kafkaform.core.acls import (
+    ALL_OPERATIONS,
+    EVERYONE,
+    USER_PREFIX,
+    WILDCARD,
+    Acl,
+    ResourceType,
+    parse_operation,
+    parse_principal,
+)
 from kafkaform.core.config_values import ConfigKey, ConfigType
 from kafkaform.core.errors import Problem
 from kafkaform.core.model import Desired, Intent, Observed, ResourceRef, Undeclared
@@ -267,7 +276,10 @@ def write(observed: Observed, _config: Mapping[str, object], _under: Mapping[str
     principal = observed.ref.name
     acls = [parse_path(path, principal) for path in observed.state]
     left_out = tuple(f"{write_path(acl)}: {why}" for acl in acls if (why := find_obstacle(acl)))
-    return Written(write_spec(principal, acls), left_out)
+    # Of a user the name alone, as people write it; other principals keep their type.
+    user = principal.removeprefix(USER_PREFIX)
+    name = principal if ":" in user or principal == EVERYONE else user
+    return Written(write_spec(principal, acls), left_out, name=name)
 
 
 def write_spec(principal: str, acls: Iterable[Acl]) -> dict[str, object]:

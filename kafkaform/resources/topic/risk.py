@@ -207,14 +207,24 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
     before, after = to_integer(context.before.get(path)), to_integer(context.after.get(path))
     if before is None or after is None:
         return SAFE
-    name = context.ref.name
+    name, size = context.ref.name, context.facts.sizes.get(context.ref)
+    is_empty = size is not None and not size.unread and not size.bytes
+    if after < before and is_empty:
+        return RiskAssessment(
+            Risk.IMPOSSIBLE,
+            "partition-decrease",
+            f"Kafka cannot remove partitions from a topic: {before} → {after}",
+            f"delete it (`state: absent`), apply, and declare it again with {counted(after, 'partition')}; "
+            f"or write {setting(path, before)}",
+        )
     if after < before:
         return RiskAssessment(
             Risk.IMPOSSIBLE,
             "partition-decrease",
             f"Kafka cannot remove partitions from a topic ({before} → {after}): their records would be lost",
             f"{explain_recreation(context.uid)}; or, to lose no record, declare a new topic with "
-            f"{counted(after, 'partition')} and {setting('succeeds', name)}; or write {setting(path, before)}",
+            f"{counted(after, 'partition')} and {setting('succeeds', name)}; "
+            f"or write {setting(path, before)}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     # Declared `keyed: false` or not: a compacted topic has keys, as brokers refuse records without one.
@@ -229,10 +239,13 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
     if context.intent.keyed is False:
         return SAFE
     assumed = "" if context.intent.keyed else " (if records have keys)"
+    broken = "order per key is broken between records before and after the change"
+    if is_empty:
+        broken = "order per key is kept if no record is written before the change"
     return RiskAssessment(
         Risk.DISRUPTIVE,
         "partition-increase",
-        f"{moved}{assumed}: order per key is broken between records before and after the change",
+        f"{moved}{assumed}: {broken}",
         "write `keyed: false` if order per key does not matter; or declare a new topic with "
         f"{setting('succeeds', name)}, which keeps it",
     )

@@ -145,7 +145,7 @@ def resolve(layer: Layer, report: ReportProblem) -> tuple[State | None, Intent]:
     for name in COUNTS:
         if name not in layer:
             hint = f"set it here, or in defaults.Topic.{name} of kafkaform.yaml"
-            report((), f"spec.{name} is missing", hint)
+            report((name,), f"spec.{name} is missing", hint)
     state: dict[str, FieldValue] = {name: cast("int", layer[name]) for name in COUNTS if name in layer}
     placement = cast("Mapping[str, str | None]", layer.get(PLACEMENT, {}))
     # Checked here, as a layer may set the counts and another one the placement.

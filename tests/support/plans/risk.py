@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kafkaform.core.model import (
     SAFE,
+    DataSize,
     Delete,
     Facts,
     FieldValue,
@@ -32,6 +33,7 @@ def judge_topic_change(
     *,
     keyed: bool | None = None,
     ref: ResourceRef = TOPIC,
+    size: DataSize | None = None,
 ) -> RiskAssessment:
     """Judge the first field of `after`; names of configs without their prefix."""
 
@@ -41,7 +43,8 @@ def judge_topic_change(
 
     wanted = name_fields({**before, **after})
     uid = "3dBzWnVfRkWvGk1yQn2c8A"
-    context = UpdateContext(ref, name_fields(before), wanted, Intent(keyed=keyed), Facts("c"), uid)
+    facts = Facts("c", sizes={} if size is None else {ref: size})
+    context = UpdateContext(ref, name_fields(before), wanted, Intent(keyed=keyed), facts, uid)
     return judge(next(iter(name_fields(after))), context)
 
 

@@ -123,7 +123,9 @@ def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, con
     two.topic("other")
     refused = two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(1)
     assert "not as reviewed: Topic/other is not in the reviewed plan" in refused.err
-    run_hint(two, refused, "apply", "--auto-approve").needs(0)
+    applied = run_hint(two, refused, "apply", "--auto-approve").needs(0)
+    assert "As reviewed, --verbose lists it. Plan: 1 to create" in applied.out
+    assert "+ Topic/t " not in applied.out.split("As reviewed")[0]
     assert {*connected.observe([topic("t"), topic("other")]).resources} == {topic("t")}
     # Once the other one is applied, everything is as reviewed.
     two.apply("--cluster", "prod").needs(0)

@@ -94,8 +94,9 @@ def test_nothing_is_written_if_refused(folder: Path) -> None:
 def test_first_manifests_need_no_neighbours(tmp_path: Path) -> None:
     for arguments in (("topic", "a"), ("access", "a", "--reads", "a"), ("group", "a", "--reads", "a")):
         new(tmp_path, *arguments).needs(0)
-    made = {path.name: read(path) for path in (tmp_path / "topics").iterdir()}
-    assert made.keys() == {"a.yaml", "a-access.yaml", "a-group.yaml"}
+    topics = tmp_path / "topics"
+    made = {path.relative_to(topics).as_posix(): read(path) for path in topics.rglob("*.yaml")}
+    assert made.keys() == {"a.yaml", "access/a.yaml", "groups/a.yaml"}
     assert made["a.yaml"]["spec"] == {"partitions": 6, "replicationFactor": 3, "keyed": True}
     assert all("labels" not in each["metadata"] for each in made.values())
     run_in_process("validate", cwd=tmp_path).needs(0)

@@ -10,6 +10,7 @@ import yaml
 from kafkaform.core.operations import AlterConfigs
 from tests.support.cli.memory_program import Connected
 from tests.support.cli.project import Project, manifest
+from tests.support.github.git_work import Work
 from tests.support.plans.scenes import create_topic, topic
 
 pytestmark = pytest.mark.usefixtures("connected")
@@ -226,7 +227,13 @@ def test_adopted_drift_of_some_resources_is_written_into_their_manifests(
     # With paths, others that are not read may inherit the value.
     set_retention(connected, TWO_DAYS, *(("t0", "t1") if not paths else ("t0", "t1", "t2")))
     before = (project.folder / "kafkaform.yaml").read_text()
-    project.run("drift", *paths, "--cluster", "eu", "--adopt").needs(0)
+    repository = Work(project.folder)
+    repository.commit()
+    file = project.folder / "topics/t0.yaml"
+    file.write_text(file.read_text() + "# not applied\n")
+    adopted = project.run("drift", *paths, "--cluster", "eu", "--adopt").needs(0)
+    assert "warning: topics/t0.yaml has changes of this branch" in adopted.err
+    assert "topics/t1.yaml has changes" not in adopted.err
     assert (project.folder / "kafkaform.yaml").read_text() == before
     assert read_retention(project, "eu", "t0")[0][0].startswith("manifest")
     assert read_retention(project, "eu", "t2")[0] == ("profile/events", "7d")

@@ -95,14 +95,19 @@ def test_declared_password_is_tried_once(login: ClusterError | None, password: s
     assert read.resources[ALICE].state == {PATH: f"iterations=4096,password={password}"}
     assert read.inventory == {ALICE, BOB}
     assert BOB not in read.resources
-    assert [note.code for note in read.diagnostics] == (["KF432"] if password == "unknown" else [])
+    notes = [("KF432", ALICE)] if password == "unknown" else []
+    assert [(note.code, note.ref) for note in read.diagnostics] == notes
 
 
 def test_missing_mechanism_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers(build_describe_response("alice", "bob"), ClusterError("the broker supports only PLAIN"))
-    (note,) = brokers.observe(ALICE, BOB).diagnostics
+    notes = brokers.observe(ALICE, BOB).diagnostics
     assert len(brokers.logins) == 1
-    assert "User/alice, User/bob: the broker supports only PLAIN" in note.message
+    assert [note.ref for note in notes] == [ALICE, BOB]
+    assert all("the broker supports only PLAIN" in note.message for note in notes)
+    assert {note.suggestion for note in notes} == {
+        "give kafkaform bootstrap.servers of a SASL listener with the mechanism"
+    }
     monkeypatch.delenv("PW")
     brokers = Brokers(build_describe_response("alice"))
     assert "variable PW is not set" in brokers.observe(ALICE).diagnostics[0].message

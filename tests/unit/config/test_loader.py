@@ -107,6 +107,10 @@ def test_problems_do_not_depend_on_the_order_of_paths() -> None:
         f"t/a.yaml:4:7: spec.{name} is missing (set it here, or in defaults.Topic.{name} of kafkaform.yaml)"
         for name in ("partitions", "replicationFactor")
     ]
+    only = topic("{partitions: 1}", "b")
+    problems = list_problems({"a.yaml": WHOLE, "b.yaml": only})
+    (problem,) = [problem for problem in problems if problem.startswith("t/b.yaml:4:7: ")]
+    assert problem.endswith(" of kafkaform.yaml; the others of this kind have 1)")
     files = {"x/a.yaml": WHOLE, "y/b.yaml": WHOLE, "y/c.yaml": "{}"}
     assert list_problems(files, paths=("t/x", "t/y")) == list_problems(
         files, paths=("t/y", "t/x", "t/y/b.yaml")

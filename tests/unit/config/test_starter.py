@@ -116,7 +116,7 @@ def test_link_that_leads_nowhere_is_a_file_that_exists(tmp_path: Path) -> None:
 def test_gitignore_of_a_repository_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n", "utf-8")
     starter = write_starter(tmp_path)
-    assert starter.ignore == (".kafkaform/", "plan.json")
+    assert starter.ignore == (".kafkaform/", "plan.json", "skew.json")
     assert set(starter.files) == FILES - {".gitignore"}
     assert (tmp_path / ".gitignore").read_text("utf-8") == "mine\n"
 

@@ -267,7 +267,7 @@ def test_report_lists_what_is_uneven_or_not_known_and_counts_the_rest() -> None:
     lines = render_arrivals(found).plain.split("\n")
     assert [line.split()[0] for line in lines[:3]] == ["TOPIC", "hot", "down"]
     assert lines[-1].startswith("Arrivals in 3 topics: 1 uneven, 1 even, 1 not known")
-    assert "since made" in render_arrivals(found, verbose=True).plain
+    assert "all records" in render_arrivals(found, verbose=True).plain
     assert max(map(len, render_arrivals(found, width=80).plain.split("\n"))) <= 80
     hot, even, down = json.loads(arrivals_to_json(found))["topics"]
     assert (hot["spread"], hot["period_ms"], hot["max_over_mean"], hot["fullest_partition"]) == (
@@ -295,7 +295,7 @@ def test_report_has_the_ratio_before_and_notes_on_what_offsets_do_not_show() -> 
     )
     moved = TopicArrivals("ahead", None, (900, 100), (900, 100), since_made=True, unknown="of a reason")
     head, first, second, _, *notes, _, _ = render_lines([hot, moved])
-    assert head.split()[-2:] == ["EVER", "BEFORE"]
+    assert head.split()[-2:] == ["TIME", "BEFORE"]
     assert first.split()[-3:] == ["2.68", "1.04", "uneven"]
     assert second.split()[-3:] == ["1.80", "-", "uneven"]
     text = " ".join(" ".join(notes).split())

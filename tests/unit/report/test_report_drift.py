@@ -28,7 +28,7 @@ from kafkaform.report.drift_wording import describe_field_since, describe_resour
 from kafkaform.report.findings import Workspace
 from kafkaform.report.markdown import LIMIT, MIN_LIMIT
 from kafkaform.report.prometheus import drift_metrics
-from kafkaform.report.remediation import CommandContext, plan_acceptance, plan_restoration
+from kafkaform.report.remediation import CommandContext, describe_line, plan_acceptance, plan_restoration
 from kafkaform.resources import KINDS
 from tests.support.markdown import REFERENCES, parse_markdown
 from tests.support.memory_cluster.memory import MemoryCluster
@@ -182,6 +182,7 @@ def test_asides_of_the_verdict(numbers: dict[str, int], sentence: str) -> None:
 AT_NOON = "an apply of 2026-11-03 12:00 UTC by alice (commit 0123456789ab)"
 A_MINUTE_LATER = AT_NOON.replace("12:00", "12:01")
 OTHERWISE = "but not by a recorded apply"
+NO_AUTHOR = "Kafka keeps no author; the record begins with the first apply"
 
 
 UNKNOWN_RESULT = f"{AT_NOON}, whose result is not known, may have"
@@ -192,7 +193,7 @@ Steps = list[tuple[str | None, str | None]]
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([], "unknown: no recorded apply set it"),
+        ([], f"unknown: no recorded apply set it ({NO_AUTHOR})"),
         ([(WEEK, "applied")], f"{AT_NOON} set 7d; changed since, {OTHERWISE}"),
         ([(DAY, "applied")], f"{AT_NOON} set the live value; the manifest has another value"),
         (
@@ -238,15 +239,15 @@ DELETED = "an apply deleted it (`kafkaform history Topic/a`)"
 @pytest.mark.parametrize(
     ("live", "steps", "said"),
     [
-        (False, [], "unknown: no recorded apply created it"),
-        (False, [("create", None)], "unknown: no recorded apply created it"),
+        (False, [], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
+        (False, [("create", None)], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (False, [("create", "applied")], f"{AT_NOON} created or changed it; deleted since, {OTHERWISE}"),
         (False, [("create", "applied"), ("delete", "applied")], f"{DELETED}; the manifest declares it"),
         (False, [("delete", None)], f"{UNKNOWN_RESULT} deleted it; the manifest decl"),
-        (True, [], "unknown: no recorded apply created it"),
+        (True, [], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (True, [("create", None)], f"{UNKNOWN_RESULT} created or changed it; the manif"),
         (True, [("create", "applied")], f"{AT_NOON} created or changed it; the manifest declares state: abs"),
-        (True, [("delete", None)], "unknown: no recorded apply created it"),
+        (True, [("delete", None)], f"unknown: no recorded apply created it ({NO_AUTHOR})"),
         (True, [("delete", "applied")], f"{DELETED}; created again since, {OTHERWISE}"),
     ],
 )
@@ -298,10 +299,38 @@ def test_what_one_environment_has_is_written_down_for_it_alone(
     there = plan_acceptance(drifted, CommandContext(override="prod")).lines
     assert [(".".join(line.keys), line.new, line.location and line.location.line) for line in there] == [
         ("spec.overrides.prod.config.retention.bytes", False, 11),
-        ("spec.overrides.prod.config.retention.ms", True, 11),
+        ("spec.overrides.prod.retention", True, 11),
     ]
     everywhere = plan_acceptance(drifted, HERE).lines
     assert [".".join(line.keys) for line in everywhere][1:] == ["spec.retention"]
+
+
+@pytest.mark.parametrize(
+    ("retention", "expected"),
+    [
+        ("retention:\n    bytes: 1GiB", ["orders.yaml:9, in spec.retention:  time: 30d"]),
+        ("retention:\n    time: 7d", ["orders.yaml:10:  time: 30d"]),
+        ("retention: {time: 7d, bytes: 1GiB}", ["orders.yaml:9, in spec.retention:  time: 30d"]),
+        ("config:\n    retention.ms: 7d", ["orders.yaml:10:  retention.ms: 30d"]),
+        ("config:\n    cleanup.policy:\n    - compact", ["orders.yaml:10-11:  cleanup.policy: null"]),
+        ("retention: 7d", ["orders.yaml:9:  retention: 30d"]),
+    ],
+)
+def test_edit_by_hand_fits_the_form_of_the_manifest(
+    memory: MemoryCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    retention: str,
+    expected: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    desired = load_manifest(tmp_path, MANIFEST.replace("retention: 7d", retention))
+    if "bytes" in retention:
+        create_topic(memory, "orders", retention_ms=MONTH, retention_bytes="1073741824")
+    else:
+        create_topic(memory, "orders", retention_ms=MONTH)
+    drift = drift_in(memory, desired)
+    assert [describe_line(line) for line in plan_acceptance(drift.resources[0], HERE).lines][:1] == expected
 
 
 # --- Markdown --------------------------------------------------------------------------------------

@@ -12,14 +12,16 @@ from kafkaform.core.model import (
     Delete,
     Diagnostic,
     FieldChange,
+    FieldValue,
     Location,
+    ResourceRef,
     Risk,
     RiskAssessment,
     Severity,
     Status,
     Update,
 )
-from kafkaform.core.plans import Plan, PlannedChange, UndeclaredConfig
+from kafkaform.core.plans import AffectedConsumer, Plan, PlannedChange, UndeclaredConfig
 from kafkaform.core.printable import is_plain, printable, wrap_text
 from kafkaform.core.values import replace
 from kafkaform.core.wording import command, command_line
@@ -210,6 +212,77 @@ def test_no_report_is_longer_than_its_limit(plan: Plan, header: PlanHeader, limi
 def test_limit_that_notes_alone_would_break_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 6,000"):
         render_plan_markdown(Plan("c"), limit=5_999)
+
+
+def noisy(count: int) -> Plan:
+    """A plan of many changes of three teams, with findings on all they touch and on 38 other topics."""
+    names = [f"orders.stream-{i:02}.v1" for i in range(count)]
+    moved = RiskAssessment(Risk.DISRUPTIVE, "partition-increase", "50 % of keys move", "make a new topic")
+    changes = []
+    for number, name in enumerate(names):
+        full: dict[str, FieldValue] = {f"config.k{i}": "1" for i in range(7)}
+        full["partitions"] = 6
+        increase = FieldChange("partitions", 6, 12, 6, 12, moved)
+        change = Create(topic(name), full) if number % 2 else Update(topic(name), "id", (increase,))
+        team = ("checkout", "payments", "platform")[number % 3]
+        changes.append(PlannedChange(change, Status.PLANNED, Location(f"topics/{name}.yaml", 4), team=team))
+
+    def build_warning(name: str, code: str, severity: Severity) -> Diagnostic:
+        return Diagnostic(code, severity, f"{code} on {name}", Location("a.yaml"), "mend it", ref=topic(name))
+
+    remaining = [*names, *(f"other-{i}" for i in range(38))]
+    return Plan(
+        "c",
+        tuple(changes),
+        unchanged=38,
+        unmanaged=tuple(topic(f"unmanaged-{i}") for i in range(40)),
+        undeclared=tuple(UndeclaredConfig(topic(f"other-{i}"), "config.k", "1") for i in range(3)),
+        diagnostics=(
+            *(build_warning(name, "KF111", Severity.WARNING) for name in remaining),
+            *(build_warning(name, "KF212", Severity.WARNING) for name in remaining[count:]),
+            *(build_warning(name, "KF104", Severity.INFO) for name in remaining[count:]),
+            *(
+                replace(build_warning(name, "KF401", Severity.INFO), message=f"{name}: 50 % of keys move")
+                for name in names[::2]
+            ),
+        ),
+        readers=tuple(
+            AffectedConsumer(ResourceRef("ConsumerGroup", f"group-{i}"), (names[0],), "analytics")
+            for i in range(12)
+        ),
+    )
+
+
+def read_visible_lines(markdown: str) -> list[str]:
+    """The lines that a reader sees before anything is unfolded, blank ones included."""
+    return re.sub(r"</summary>.*?</details>", "", markdown, flags=re.DOTALL).splitlines()
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 32), (20, 60)])
+def test_comment_is_as_long_as_its_changes(count: int, most: int) -> None:
+    markdown = render_plan_markdown(noisy(count), HEADER)
+    assert len(read_visible_lines(markdown)) <= most, markdown
+    assert len(markdown.splitlines()) <= most + 45
+    for change in noisy(count).changes:
+        assert f"`{change.ref}`" in section(markdown, "Changes")
+    assert markdown.index("### Changes") < markdown.index("### Risks") < markdown.index("### Findings")
+    findings = section(markdown, "Findings")
+    assert "- 76 warnings and 38 notes on unchanged resources (" in findings
+    assert markdown.count("KF111 on orders") <= 2
+    assert markdown.count("50 % of keys move") == 1
+
+
+def test_comment_of_one_safe_change_fits_a_screen() -> None:
+    plan = noisy(1)
+    safe = Update(topic("orders.stream-00.v1"), "id", (FieldChange("config.retention.ms", "1", "2"),))
+    plan = replace(
+        plan,
+        changes=(replace(plan.changes[0], change=safe),),
+        undeclared=(),
+        diagnostics=tuple(d for d in plan.diagnostics if d.code != "KF401" and d.ref != safe.ref),
+    )
+    markdown = render_plan_markdown(plan, HEADER)
+    assert len(read_visible_lines(markdown)) <= 25, markdown
 
 
 # --- what foreign text cannot do -------------------------------------------------------------------

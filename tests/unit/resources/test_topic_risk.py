@@ -284,6 +284,15 @@ def test_change_has_its_risk_and_hazard(before: Values, after: Values, hazard: s
     assert bool(hazard) is bool(assessment.reason)
 
 
+@pytest.mark.parametrize(("partitions", "text"), [(3, "lost"), (12, "is broken")])
+def test_change_of_partitions_of_an_empty_topic_loses_nothing(partitions: int, text: str) -> None:
+    empty, full = (
+        judge_topic_change(SIX, {"partitions": partitions}, size=DataSize(size)) for size in (0, 1)
+    )
+    assert (text in full.reason, text in empty.reason) == (True, False)
+    assert empty.reason.endswith("(the topic holds no data)")
+
+
 def test_sentences_of_hazards(golden: SnapshotAssertion) -> None:
     assessments = [judge_topic_change(before, after) for before, after, _ in CASES]
     assessments += [judge_topic_deletion("id"), judge_topic_deletion("id", 1), judge_topic_deletion(None)]

@@ -126,6 +126,22 @@ def test_misspelt_topic_is_found_offline(tmp_path: Path, spec: dict[str, Any], i
     assert [each.suggestion for each in found] == ["did you mean 'orders.v1'?"] * is_found
 
 
+@pytest.mark.parametrize(
+    ("declared", "name", "severity"),
+    [
+        ("orders.v1", "ordres.v1", Severity.ERROR),
+        ("orders.v1", "orders.v2", Severity.WARNING),
+        ("payments.v1", "ordres.v1", Severity.WARNING),
+    ],
+)
+def test_new_right_on_a_topic_that_looks_misspelt_is_an_error(
+    tmp_path: Path, declared: str, name: str, severity: Severity
+) -> None:
+    topic = (declared, "Topic", {"partitions": 1, "replicationFactor": 1})
+    found = diagnose(tmp_path, access(produces=[name]), topic)
+    assert [each.severity for each in found if each.code == "KF604"] == [severity]
+
+
 def test_member_needs_its_topics_beside_its_group(tmp_path: Path) -> None:
     group = ("billing", "ConsumerGroup", {"topics": ["orders", "refunds"]})
     live = ("orders", "refunds")

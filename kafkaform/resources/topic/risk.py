@@ -209,22 +209,15 @@ def _judge_partitions(path: str, context: UpdateContext) -> RiskAssessment:
         return SAFE
     name, size = context.ref.name, context.facts.sizes.get(context.ref)
     is_empty = size is not None and not size.unread and not size.bytes
-    if after < before and is_empty:
-        return RiskAssessment(
-            Risk.IMPOSSIBLE,
-            "partition-decrease",
-            f"Kafka cannot remove partitions from a topic: {before} → {after}",
-            f"delete it (`state: absent`), apply, and declare it again with {counted(after, 'partition')}; "
-            f"or write {setting(path, before)}",
-        )
     if after < before:
+        lost = f" ({before} → {after}): their records would be lost"
+        successor = f"declare a new topic with {counted(after, 'partition')} and {setting('succeeds', name)}"
+        keeping = "" if is_empty else f"or, to lose no record, {successor}; "
         return RiskAssessment(
             Risk.IMPOSSIBLE,
             "partition-decrease",
-            f"Kafka cannot remove partitions from a topic ({before} → {after}): their records would be lost",
-            f"{explain_recreation(context.uid)}; or, to lose no record, declare a new topic with "
-            f"{counted(after, 'partition')} and {setting('succeeds', name)}; "
-            f"or write {setting(path, before)}",
+            f"Kafka cannot remove partitions from a topic{f': {before} → {after}' if is_empty else lost}",
+            f"{explain_recreation(context.uid)}; {keeping}or write {setting(path, before)}",
         )
     moved = f"{_percent_that_move(before, after):g} % of keys move to another partition"
     # Declared `keyed: false` or not: a compacted topic has keys, as brokers refuse records without one.

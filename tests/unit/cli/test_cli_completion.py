@@ -89,7 +89,7 @@ OFFERED = [
     ("kafkaform history Topic/pay", ["Topic/payments"]),
     ("kafkaform compare east w", ["west"]),
     ("kafkaform compare --environments d", ["dev"]),
-    ("kafkaform rules KF11", [f"KF11{digit}" for digit in range(8)]),
+    ("kafkaform rules KF11", [f"KF11{digit}" for digit in range(10)]),
     ("kafkaform rules policy/", ["policy/team"]),
     ("kafkaform doctor --rule KF10", []),
     ("kafkaform doctor --rule KF303", ["KF303"]),

@@ -137,7 +137,7 @@ WITHOUT_ADDRESS = {
     "plan topics --bootstrap-server=": "bootstrap.servers: must not be empty",
     "rules KF1099": "did you mean KF109?",
     "rules KF999": "`kafkaform rules` lists them",
-    "rules KF1O9": "did you mean KF109?",
+    "rules KFF109": "did you mean KF109?",
     "plan --cluster prod": "there is no cluster 'prod': no kafkaform.yaml was found",
     "compare dev prod": "there is no cluster 'dev': no kafkaform.yaml was found",
     "status --clusters *": "no kafkaform.yaml was found",

@@ -65,6 +65,7 @@ profiles:
     Subject: {compatibility: FULL}
     limits: {retention.ms: {min: 1d, max: 30d}, cleanup.policy: {oneOf: [delete]}}
 profilesFrom: profiles.yaml
+costs: {currency: EUR, gigabyteMonth: 0.1, partitionMonth: 0.02}
 undeclared: keep
 owns: {names: [x], principals: ["User:x"]}
 protected: [x]
@@ -99,6 +100,10 @@ _SPECS = {
         undeclared: keep
         skew: {maxPartitionRatio: 2.0, maxKeyShare: 0.05, by: bytes, missingKeys: ignore}
         access: {read: ["team:a"], write: ["User:a"]}
+        recreate: 3dBzWnVfRkWvGk1yQn2c8A
+        succeeds: s
+        quietPeriod: 5m
+        recoveryWindow: 7d
         profile: p
     """,
     "ConsumerGroup": """

@@ -58,6 +58,10 @@ GROUPS: dict[str, list[Spec]] = {
 """Specs of groups that trip a rule, of a topic with 12 partitions."""
 
 ELSEWHERE = {
+    "KF119": "needs a topic to succeed: tests/unit/rules/rows/succession.py",
+    "KF120": "advises to wait: tests/kafka/test_cli_succession.py",
+    "KF217": "needs a topic that succeeds another one: tests/kafka/test_cli_succession.py",
+    "KF218": "advises to wait: tests/kafka/test_cli_succession.py",
     "KF207": "900 partitions and members: the advice is a client setting",
     "KF213": "needs members of another protocol: tests/kafka/test_cli_groups.py",
     "KF216": "needs an older broker: tests/versions",

@@ -176,7 +176,7 @@ def _judge_group(
             GroupStage.MOVED_EARLY, f"start members on {old} until they have read the {left} left there"
         )
     if remaining and not group.members:
-        return judge(GroupStage.STOPPED, f"start its members on {old}: nobody reads the {left} left there")
+        return judge(GroupStage.STOPPED, f"start its members on {old}, to read the {left} left there")
     if remaining:
         return judge(GroupStage.READING, f"reads the {left} left")
     if predecessor.obstacle:

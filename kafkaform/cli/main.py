@@ -87,7 +87,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "succession": (
             "kafkaform.cli.succession",
-            "Show which groups have moved from a topic to the one that succeeds it, and what holds up the others.",
+            "Show which groups have moved from a topic to its successor, and what holds up the others.",
         ),
         "skew": (
             "kafkaform.cli.skew",

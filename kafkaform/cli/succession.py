@@ -23,10 +23,10 @@ _CODES = {SuccessionVerdict.OVER: 0, SuccessionVerdict.UNDER_WAY: 2, SuccessionV
 @where_options
 @format_option("succession", "text for people, json for programs, markdown for an issue.")
 def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: str) -> int:
-    """Show which groups have moved from a topic to the one that succeeds it, and what holds up the others.
+    """Show which groups have moved from a topic to its successor, and what holds up the others.
 
     TOPICs are topics whose manifests have `succeeds:`; the default is all of them. Changes nothing. Exits 0
-    if the successions are over, 2 if one is under way, 1 if one is stuck until somebody acts.
+    if the successions are over, 2 if one is under way, 1 if one is stuck without a change.
     """
     session = Session.start(where)
     target = session.require_cluster()

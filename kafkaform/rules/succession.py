@@ -88,7 +88,7 @@ def start_after_predecessor(group: DeclaredGroup) -> Iterator[Finding]:
 def wait_for_end(group: DeclaredGroup) -> Iterator[Finding]:
     """A group gets its first offsets in a topic once it has read the topic that this one succeeds.
 
-    So the records of a key stay in order. `kafkaform succession` lists who is in the way.
+    So the records of a key stay in order. `kafkaform succession` lists what holds it up.
     """
     live, facts = group.live, group.context.facts
     waits = facts.get(SuccessionFacts).find_waits(live) if facts is not None and live is not None else {}

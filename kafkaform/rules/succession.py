@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import CONFIG_PREFIX, Delete, Severity
+from kafkaform.core.model import CONFIG_PREFIX, Delete, Recreate, Severity
 from kafkaform.core.wording import command, counted, listed, nearest, setting
 from kafkaform.resources import GROUP, is_group, is_topic, topic_ref
 from kafkaform.resources.groups import get_group
@@ -118,8 +118,9 @@ def premature_change(context: RuleContext) -> Iterator[Finding]:
             waits = facts.find_waits(group) if group is not None else {}
             for topic in sorted(waits.keys() & {*GROUP.first_offsets(planned.change).values()}):
                 yield Finding(f"{waits[topic]}: {topic} comes after that", _follow(topic), subject=subject)
-        elif isinstance(planned.change, Delete) and planned.ref.name in by_name and is_topic(planned.ref):
-            predecessor = by_name[planned.ref.name]
+        elif isinstance(planned.change, Delete | Recreate) and is_topic(planned.ref):
+            if (predecessor := by_name.get(planned.ref.name)) is None:
+                continue
             reasons = [predecessor.recent] if predecessor.recent else []
             for name, group in sorted(groups.items()):
                 remaining = predecessor.count_remaining(group)

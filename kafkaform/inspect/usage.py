@@ -22,7 +22,7 @@ _CLOCKS_DIFFER_MS = 300_000
 _NEVER_WRITTEN = "never written, and Kafka does not keep when a topic was created"
 
 
-class Use(StrEnum):
+class UseVerdict(StrEnum):
     """A verdict on the use of a topic; NONE only if the offsets prove it."""
 
     YES = "yes"
@@ -39,14 +39,17 @@ class TopicUsage(Value):
         reasons: Why one of the two is unknown, or why groups count as none.
     """
 
-    records: Use
-    readers: Use
+    records: UseVerdict
+    readers: UseVerdict
     reasons: tuple[str, ...] = ()
 
     @property
     def in_use(self) -> bool:
         """True if it was written or read, and neither is proven to be missing."""
-        return Use.YES in (self.records, self.readers) and Use.NONE not in (self.records, self.readers)
+        return UseVerdict.YES in (self.records, self.readers) and UseVerdict.NONE not in (
+            self.records,
+            self.readers,
+        )
 
 
 class UsageReading(Value):
@@ -76,11 +79,11 @@ class UsageReading(Value):
         readers, why_readers = self._judge_readers(topic.ref.name)
         return TopicUsage(records, readers, tuple(filter(None, (why_records, why_readers))))
 
-    def _judge_records(self, topic: Observed, partitions: list[TopicPartition]) -> tuple[Use, str]:
+    def _judge_records(self, topic: Observed, partitions: list[TopicPartition]) -> tuple[UseVerdict, str]:
         spans = {partition: self.spans[partition] for partition in partitions if partition in self.spans}
         written = {partition for partition, span in spans.items() if span.at != span.end}
         if written.difference(self.future):
-            return Use.YES, ""
+            return UseVerdict.YES, ""
         kept_ms = _read_number(topic, "delete.retention.ms")
         why = ""
         if len(spans) < len(partitions):
@@ -98,36 +101,39 @@ class UsageReading(Value):
         ):
             kept = "" if kept_ms is None else f" after {format_duration(kept_ms)}"
             why = f"compaction removes deletions of keys{kept}"
-        return (Use.UNKNOWN, f"records unknown: {why}") if why else (Use.NONE, "")
+        return (UseVerdict.UNKNOWN, f"records unknown: {why}") if why else (UseVerdict.NONE, "")
 
-    def _judge_readers(self, topic: str) -> tuple[Use, str]:
+    def _judge_readers(self, topic: str) -> tuple[UseVerdict, str]:
         groups = self.groups.groups.values()
         uses = {self._judge_group(group, topic) for group in groups if topic in group.topics}
-        if Use.YES in uses:
-            return Use.YES, ""
+        if UseVerdict.YES in uses:
+            return UseVerdict.YES, ""
         if self.groups.unread or self.groups.denied or self.is_restricted:
-            return Use.UNKNOWN, "readers unknown: not all groups are visible"
+            return UseVerdict.UNKNOWN, "readers unknown: not all groups are visible"
         if any(group.unread for group in groups):
-            return Use.UNKNOWN, "readers unknown: the offsets of some groups could not be read"
+            return UseVerdict.UNKNOWN, "readers unknown: the offsets of some groups could not be read"
         # Until a rebalance has ended, a new group has neither partitions nor offsets.
         if any(group.active and group.state != "Stable" and not group.topics for group in groups):
-            return Use.UNKNOWN, "readers unknown: a group is rebalancing"
-        if Use.UNKNOWN in uses:
-            return Use.UNKNOWN, "readers unknown: its groups have no members, and nothing was left to read"
-        return Use.NONE, "its groups have no members, and are behind" if uses else ""
+            return UseVerdict.UNKNOWN, "readers unknown: a group is rebalancing"
+        if UseVerdict.UNKNOWN in uses:
+            return (
+                UseVerdict.UNKNOWN,
+                "readers unknown: its groups have no members, and nothing was left to read",
+            )
+        return UseVerdict.NONE, "its groups have no members, and are behind" if uses else ""
 
-    def _judge_group(self, group: Group, topic: str) -> Use:
+    def _judge_group(self, group: Group, topic: str) -> UseVerdict:
         # Offsets without members expire: if there are any, there were members since. Those of a share group
         # do not expire.
         kept_ms = self.offset_retention_ms
         if group.active or (group.protocol != "share" and kept_ms is not None and kept_ms <= self.period_ms):
-            return Use.YES
+            return UseVerdict.YES
         committed = {partition: at for partition, at in group.committed.items() if partition[0] == topic}
         spans = {partition: self.spans[partition] for partition in committed if partition in self.spans}
         if any(committed[partition] > (span.at or 0) for partition, span in spans.items()):
-            return Use.YES
+            return UseVerdict.YES
         is_behind = any(committed[partition] < span.end for partition, span in spans.items())
-        return Use.NONE if is_behind and len(spans) == len(committed) else Use.UNKNOWN
+        return UseVerdict.NONE if is_behind and len(spans) == len(committed) else UseVerdict.UNKNOWN
 
 
 def read_usage(

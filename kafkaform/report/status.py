@@ -13,7 +13,7 @@ from kafkaform.core.units import format_duration, rounded_size
 from kafkaform.core.values import asdict, replace
 from kafkaform.core.wording import counted
 from kafkaform.core.wording import listed as list_names
-from kafkaform.inspect.usage import Use
+from kafkaform.inspect.usage import UseVerdict
 from kafkaform.report.document import (
     MAX_NAME_LENGTH,
     Column,
@@ -94,7 +94,7 @@ _USAGE_COLUMNS = (
     Column("Declared", rank=2),
 )
 _USAGE_COST = 4
-_USE_ROLES = {Use.NONE: Role.BAD, Use.UNKNOWN: Role.WARNING}
+_USE_ROLES = {UseVerdict.NONE: Role.BAD, UseVerdict.UNKNOWN: Role.WARNING}
 _NO_PROOF = (
     "This proves no topic unused: Kafka does not see consumers that assign partitions themselves and keep "
     "offsets elsewhere, and producers may give records any time."
@@ -210,7 +210,7 @@ def _build_usage(report: StatusReport) -> ReportDocument:
 
 
 def _count_unused(topic: TopicStatus) -> int:
-    return 0 if topic.usage is None else (topic.usage.records, topic.usage.readers).count(Use.NONE)
+    return 0 if topic.usage is None else (topic.usage.records, topic.usage.readers).count(UseVerdict.NONE)
 
 
 def _usage_row(topic: TopicStatus, report: StatusReport) -> Row:

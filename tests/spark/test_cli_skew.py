@@ -117,7 +117,7 @@ def test_unreadable_topic_spares_the_others(
     ).needs(1)
     assert [topic["name"] for topic in call.json["topics"]] == [names["open"]]
     assert call.json["topics"][0]["partitions"][0]["log_bytes"] is None
-    size, refusal = call.err.splitlines()
+    size, refusal = call.said.splitlines()
     assert size.startswith("not read: the bytes")
     assert refusal.startswith("not read: ")
 

@@ -55,8 +55,8 @@ class Call:
 
     @property
     def said(self) -> str:
-        """Return stderr below the lines that name the configuration and the clusters."""
-        return re.sub(r"\A(?:configuration .*\n|cluster .* · .*\n)+", "", self.err)
+        """Return stderr below the lines that name the configuration, the clusters and the start of Spark."""
+        return re.sub(r"\A(?:configuration .*\n|cluster .* · .*\n|starting Spark.*\n)+", "", self.err)
 
     @property
     def json(self) -> Any:

@@ -245,7 +245,7 @@ def test_retention_cut_beside_a_partition_decrease_is_not_carried_out() -> None:
     assert first.status is Status.REFUSED
     assert first.reason is not None
     assert "cannot remove partitions" in first.reason
-    assert "create a new topic" in str(first.remedy)
+    assert "declare a new topic" in str(first.remedy)
     assert [f.path for f in fields_of(first.change)] == [
         "partitions",
         "config.retention.ms",

@@ -42,9 +42,16 @@ PLANNING = (
     "plan/test_planning",
     "plan/test_planning_groups",
     "plan/test_placement_planning",
+    "plan/test_successions",
+    "apply/test_recreation",
     "inspect/test_drift",
 )
-APPLYING = ("apply/test_executor", "plan/test_planning_groups", "audit/test_audit_journal")
+APPLYING = (
+    "apply/test_executor",
+    "apply/test_recreation",
+    "plan/test_planning_groups",
+    "audit/test_audit_journal",
+)
 TESTS = {
     "plan/difference": (*PLANNING, "plan/test_rebalancing", "inspect/test_resets"),
     "plan/risk_assessment": ("plan/test_rejudging", *PLANNING),
@@ -69,8 +76,14 @@ TESTS = {
         "plan/test_placement_planning",
         "audit/test_audit_recommits",
         "cluster/test_sizes",
+        "apply/test_recreation",
     ),
-    "plan/preconditions": ("plan/test_preconditions", "plan/test_rejudging", "apply/test_executor"),
+    "plan/preconditions": (
+        "plan/test_preconditions",
+        "plan/test_rejudging",
+        "apply/test_executor",
+        "apply/test_recreation",
+    ),
     "apply/executor": APPLYING,
     "apply/change_execution": (*APPLYING, "audit/test_audit_recommits"),
     "core/operations": ("core/test_batches", "apply/test_executor"),
@@ -93,7 +106,7 @@ TESTS = {
         "apply/test_moves_reassignment",
         "apply/test_executor",
     ),
-    "audit/trail": ("audit/test_audit_trail", "audit/test_audit_recommits"),
+    "audit/trail": ("audit/test_audit_trail", "audit/test_audit_recommits", "apply/test_recreation"),
 }
 """The modules and their tests, the most likely to notice a mutation first."""
 EQUIVALENT = {

@@ -101,7 +101,7 @@ def find_remaining(
         return remaining
     # Only for what remains: a change that is done has nothing in its way.
     obstacle = GROUP.find_obstacle(remaining.change, observed) if is_group(change.ref) else None
-    return remaining if obstacle is None else Superseded(obstacle[0], obstacle[1] or NEW_PLAN)
+    return remaining if obstacle is None else Superseded(*obstacle)
 
 
 def _compare(

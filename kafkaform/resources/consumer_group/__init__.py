@@ -151,7 +151,7 @@ class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
             if not path.startswith(OFFSETS_PREFIX) or not (group.active or path in waits)
         }
 
-    def find_obstacle(self, change: Change, observed: Observed) -> tuple[str, str | None] | None:
+    def find_obstacle(self, change: Change, observed: Observed) -> tuple[str, str] | None:
         """Return why a live group prevents a change, and what to do; None if it does not.
 
         Changes of the offsets of a group with members are refused, and of a share group, which has none. It
@@ -229,7 +229,7 @@ class ConsumerGroupKind(Configured, Restorable, PolicyChecked):
         return Restoration(observed, lost if partitions else None)
 
 
-def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str | None] | None:
+def _obstacle_to_offsets(paths: list[str], group: Group) -> tuple[str, str] | None:
     if not paths:
         return None
     # KIP-932: the coordinator tracks each record of a share group, and has no offset that a client could

@@ -181,7 +181,14 @@ def test_formatted_text_is_read_back(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "no data"), (1023, "1023.0 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (2**40, "1.0 TiB")],
+    [
+        (0, "no data"),
+        (1023, "1023.0 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (2**40, "1.0 TiB"),
+        (2**60, "1.0 EiB"),
+    ],
 )
 def test_rounded_size_has_one_decimal(size: int, text: str) -> None:
     assert rounded_size(size) == text
@@ -213,3 +220,4 @@ def test_durations_of_tables_are_rounded_to_seconds_minutes_or_hours(millisecond
 def test_ages_are_rounded_down_to_two_or_more_of_a_unit(hours: int, rounded: int) -> None:
     assert rounded_down(hours * 3_600_000 + 1_800_000) == rounded * 3_600_000
     assert rounded_down(hours * 3_600_000 - 1) < hours * 3_600_000
+    assert rounded_down(1) == 1

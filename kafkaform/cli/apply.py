@@ -592,7 +592,7 @@ def _show_plan(
         if all(statuses.get(change.ref) is change.status for change in shown.changes):
             done = f" ({counted(len(candidate.done), 'change')} done before)" if candidate.done else ""
             text = f"As reviewed{done}, --verbose lists it. {summary_sentence(shown)}"
-            click.echo(text, err=output_format == "json")
+            click.echo(text, err=output_format != "text")
             return
     # An empty plan is shown, unless it is empty only because an earlier apply already made all its changes.
     if shown.changes or not candidate.done:

@@ -26,7 +26,7 @@ def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: s
     """Show which groups have moved from a topic to its successor, and what holds up the others.
 
     TOPICs are topics whose manifests have `succeeds:`; the default is all of them. Changes nothing. Exits 0
-    if the successions are over, 2 if one is under way, 1 if one is stuck without a change.
+    if the successions are over, 2 if one is under way, 1 if one does not go on by itself.
     """
     session = Session.start(where)
     target = session.require_cluster()
@@ -45,7 +45,8 @@ def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: s
             raise UsageError(f"the manifest of {topic} succeeds no topic", hint=hint)
     names = {name: known[name] for name in topics or known}
     with session.cluster() as cluster:
-        check_identity(cluster.facts(), target)
-        successions = read_successions(cluster, desired, names) if names else []
+        facts = cluster.facts()
+        check_identity(facts, target)
+        successions = read_successions(cluster, facts, desired, names) if names else []
     show("succession", output_format, successions)
     return max((_CODES[each.verdict] for each in successions), key=(0, 2, 1).index, default=0)

@@ -33,7 +33,6 @@ from kafkaform.config.profiles import (
 )
 from kafkaform.config.webhook import parse_webhook
 from kafkaform.core.authorizer import AuthorizerSettings
-from kafkaform.core.costs import Costs
 from kafkaform.core.errors import InvalidInput, KafkaformError, Problem, UsageError
 from kafkaform.core.model import Location, Undeclared
 from kafkaform.core.units import parse_age, parse_duration, parse_size
@@ -82,6 +81,24 @@ class AuditSettings(Value):
     def enabled(self) -> bool:
         """True if a record is kept."""
         return self.topic or self.file is not None
+
+
+class Costs(Value):
+    """The prices of a cluster.
+
+    Attributes:
+        currency: A word, such as EUR.
+        gigabyte_month: The price of a gigabyte (10^9 bytes) of a replica for a month.
+        partition_month: The price of a replica of a partition for a month.
+    """
+
+    currency: str
+    gigabyte_month: float = 0.0
+    partition_month: float = 0.0
+
+    def compute(self, replicas: int, size: int) -> float:
+        """Return the price of replicas of partitions that hold so many bytes together, for a month."""
+        return replicas * self.partition_month + size / 10**9 * self.gigabyte_month
 
 
 class ClusterSettings(Value):

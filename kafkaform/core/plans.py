@@ -11,7 +11,6 @@ from kafkaform.core.values import Value, compare_fields
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkaform.core.costs import CostChange
     from kafkaform.core.model import Change, Diagnostic, Location, ResourceRef
     from kafkaform.core.operations import Operation
 
@@ -136,6 +135,24 @@ class AffectedConsumer(Value):
     ref: ResourceRef
     topics: tuple[str, ...]
     team: str = ""
+
+
+class CostChange(Value):
+    """The price of the changes of a plan.
+
+    Attributes:
+        currency: The currency.
+        per_month: The amount for a month, with two decimals; negative if the plan saves money.
+        replicas: The number of replicas of partitions that it adds.
+        bytes: The bytes that it adds, in all replicas.
+        uncounted: What is not counted.
+    """
+
+    currency: str
+    per_month: str
+    replicas: int = 0
+    bytes: int = 0
+    uncounted: tuple[str, ...] = ()
 
 
 class Plan(Value):

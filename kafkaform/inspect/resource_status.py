@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
-    from kafkaform.core.costs import Costs
+    from kafkaform.config.settings import Costs
     from kafkaform.core.model import DataSize, Desired, Intent, Observed, ResourceRef
     from kafkaform.inspect.usage import TopicUsage
     from kafkaform.resources.groups import Group

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
-    from kafkaform.core.model import Desired
+    from kafkaform.core.model import Desired, Facts
     from kafkaform.resources.groups import Group
 
 SAMPLE_S = 3.0
@@ -102,6 +102,7 @@ class Succession(Value):
 
 def read_successions(
     cluster: ClusterReader,
+    facts: Facts,
     desired: Sequence[Desired],
     names: Mapping[str, str],
     pause: Callable[[float], None] = time.sleep,
@@ -110,6 +111,7 @@ def read_successions(
 
     Args:
         cluster: The cluster.
+        facts: Its facts.
         desired: The declared resources.
         names: The predecessor by successor.
         pause: Waits for some seconds between two readings of the groups that have records left.
@@ -122,7 +124,7 @@ def read_successions(
         declared.ref.name: list_topics_read(declared) for declared in desired if is_group(declared.ref)
     }
     observation = cluster.observe(list_resources_to_read(topics))
-    facts = add_successions(cluster.facts(), topics, observation, cluster, time.time_ns() // 1_000_000)
+    facts = add_successions(facts, topics, observation, cluster, time.time_ns() // 1_000_000)
     predecessors = facts.get(SuccessionFacts).predecessors
     reading = cluster.groups()
     concerned = {

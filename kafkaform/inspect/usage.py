@@ -6,8 +6,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
+from kafkaform.core.model import to_integer
 from kafkaform.core.units import format_duration
 from kafkaform.core.values import Value, field, replace
+from kafkaform.resources.replicas.facts import list_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -75,7 +77,7 @@ class UsageReading(Value):
 
     def judge(self, topic: Observed) -> TopicUsage:
         """Judge the use of one topic."""
-        records, why_records = self._judge_records(topic, _list_partitions(topic))
+        records, why_records = self._judge_records(topic, list_partitions(topic))
         readers, why_readers = self._judge_readers(topic.ref.name)
         return TopicUsage(records, readers, tuple(filter(None, (why_records, why_readers))))
 
@@ -84,7 +86,7 @@ class UsageReading(Value):
         written = {partition for partition, span in spans.items() if span.at != span.end}
         if written.difference(self.future):
             return UseVerdict.YES, ""
-        kept_ms = _read_number(topic, "delete.retention.ms")
+        kept_ms = to_integer(topic.effective.get("config.delete.retention.ms"))
         why = ""
         if len(spans) < len(partitions):
             why = self.failure or "no answer about some partitions"
@@ -150,7 +152,7 @@ def read_usage(
     """
     facts = cluster.facts()
     unread = UsageReading(period_ms, facts.offset_retention_ms, facts.restricted, groups)
-    partitions = [partition for topic in topics for partition in _list_partitions(topic)]
+    partitions = [partition for topic in topics for partition in list_partitions(topic)]
     try:
         spans = cluster.log_spans(partitions, now_ms - period_ms)
         written = [partition for partition, span in spans.items() if span.at != span.end]
@@ -159,12 +161,3 @@ def read_usage(
         return replace(unread, failure=error.message)
     future = {partition for partition, record in later.items() if record.offset == spans[partition].at}
     return replace(unread, spans=spans, future=future)
-
-
-def _list_partitions(topic: Observed) -> list[TopicPartition]:
-    return [(topic.ref.name, number) for number in range(int(str(topic.state["partitions"])))]
-
-
-def _read_number(topic: Observed, config: str) -> int | None:
-    value = str(topic.effective.get(f"config.{config}"))
-    return int(value) if value.isdecimal() else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.costs import CostChange, Costs
 from kafkaform.core.model import Create, Recreate, Status, Update
+from kafkaform.core.plans import CostChange
 from kafkaform.core.wording import counted
 from kafkaform.resources import is_topic
 from kafkaform.resources.replicas.facts import count_replicas
@@ -13,6 +13,7 @@ from kafkaform.resources.replicas.facts import count_replicas
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kafkaform.config.settings import Costs
     from kafkaform.core.model import Delete, Facts, Observed, ResourceRef
     from kafkaform.core.plans import PlannedChange
 

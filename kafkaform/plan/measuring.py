@@ -19,7 +19,7 @@ from kafkaform.plan.risk_assessment import is_risky
 from kafkaform.resources import GROUP, TOPIC, is_group, is_topic, topic_ref
 from kafkaform.resources.base import RecordFacts
 from kafkaform.resources.groups import RecreationFacts
-from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts
+from kafkaform.resources.replicas.facts import PLACEMENT, ReplicaFacts, list_partitions
 from kafkaform.resources.replicas.layout import parse_assignment
 
 if TYPE_CHECKING:
@@ -111,12 +111,8 @@ def _add_recreations(facts: Facts, proposals: Sequence[Proposal], cluster: Clust
     """Add to the facts the records of topics that are recreated, and the groups that read them."""
     if not proposals:
         return facts
-    partitions = [
-        (each.ref.name, number)
-        for each in proposals
-        if each.observed is not None
-        for number in range(int(each.observed.state.get("partitions") or 0))
-    ]
+    observed = [each.observed for each in proposals if each.observed is not None]
+    partitions = [partition for topic in observed for partition in list_partitions(topic)]
     try:
         spans, reading = cluster.log_spans(partitions), cluster.groups()
     except ClusterError as error:

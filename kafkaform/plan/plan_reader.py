@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from kafkaform.core.costs import CostChange
 from kafkaform.core.errors import PlanFileError
 from kafkaform.core.model import (
     Change,
@@ -27,6 +26,7 @@ from kafkaform.core.plans import (
     AffectedConsumer,
     ChangeOrigin,
     Consent,
+    CostChange,
     Plan,
     PlannedChange,
     UndeclaredConfig,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkaform.core.errors import ClusterError
-from kafkaform.core.model import to_integer
 from kafkaform.core.transactions import list_places
 from kafkaform.core.units import format_duration
 from kafkaform.core.wording import listed
 from kafkaform.resources import is_topic, topic_ref
+from kafkaform.resources.replicas.facts import list_partitions
 from kafkaform.resources.succession import (
     QUIET_PERIOD,
     RECOVERY_WINDOW,
@@ -52,8 +52,7 @@ def add_successions(
             continue
         ref = topic_ref(name)
         if (observed := observation.resources.get(ref)) is not None:
-            count = to_integer(observed.state.get("partitions")) or 0
-            partitions = [(name, number) for number in range(count)]
+            partitions = list_partitions(observed)
             predecessors[topic.ref.name] = _read_predecessor(topic, name, partitions, cluster, now_ms)
         elif ref in observation.invisible:
             why = f"{name} is not visible to this account: {observation.invisible[ref]}"

@@ -18,8 +18,7 @@ from kafkaform.resources.values import action_of, fields_of, is_deferred
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkaform.core.costs import CostChange
-    from kafkaform.core.plans import Plan
+    from kafkaform.core.plans import CostChange, Plan
 
 
 DROPPED = "KF424"

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkaform.core.values import Value, asdict, replace
+from kafkaform.core.values import Value, replace
 from kafkaform.core.wording import counted
 from kafkaform.inspect.drift import DriftCause, DriftVerdict, Form
 from kafkaform.inspect.health_check import HealthVerdict
@@ -456,7 +456,7 @@ def _overview_to_json(member: Member) -> dict[str, Any]:
     return {
         "environment": member.environment,
         "release": overview.health.health.release or None,
-        "plan": asdict(summarise(overview.drift.plan)),
+        "plan": summarise(overview.drift.plan).to_json(),
         "drift": {"verdict": overview.drift.verdict, "resources": overview.drifted},
         "health": {
             "verdict": overview.health.verdict,

@@ -97,7 +97,7 @@ _USAGE_COST = 4
 _USE_ROLES = {UseVerdict.NONE: Role.BAD, UseVerdict.UNKNOWN: Role.WARNING}
 _NO_PROOF = (
     "This proves no topic unused: Kafka does not see consumers that assign partitions themselves and keep "
-    "offsets elsewhere, and producers may give records any time."
+    "offsets elsewhere, and producers choose the times of records."
 )
 _MAX_VALUES = 5
 """The values of a resource that a row lists: an entity of quotas has at most five, a principal thousands."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkaform.core.model import Live
+from kafkaform.core.model import Live, to_integer
 from kafkaform.core.values import Value, field
 from kafkaform.resources.replicas.moves import Throttles
 
@@ -53,6 +53,11 @@ def count_replicas(state: State, observed: Observed | None = None) -> int | None
     if isinstance(partitions, int) and isinstance(factor, int):
         return partitions * factor if min(partitions, factor) > 0 else None
     return sum(map(len, get_replicas(observed).replicas)) or None if observed is not None else None
+
+
+def list_partitions(topic: Observed) -> list[TopicPartition]:
+    """Return the partitions of a live topic."""
+    return [(topic.ref.name, number) for number in range(to_integer(topic.state.get("partitions")) or 0)]
 
 
 class ReplicaFacts(Value):

@@ -130,6 +130,9 @@ def test_after_another_merge_only_what_was_reviewed_is_applied(two: Project, con
     # Once the other one is applied, everything is as reviewed.
     two.apply("--cluster", "prod").needs(0)
     two.run("apply", *given, "--reviewed", "p.json", "--auto-approve").needs(0)
+    again = ("apply", *given, "--reviewed", "p.json", "--auto-approve", "--format", "markdown")
+    result = two.run(*again).needs(0)
+    assert ("As reviewed" in result.out, "As reviewed" in result.err) == (False, True)
 
 
 def test_after_a_change_the_command_makes_the_plan_to_review(two: Project, connected: Connected) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkaform.config.client_properties import ClientProperties
-from kafkaform.config.settings import ClusterSettings
-from kafkaform.core.costs import CostChange, Costs
+from kafkaform.config.settings import ClusterSettings, Costs
 from kafkaform.core.model import Desired
+from kafkaform.core.plans import CostChange
 from kafkaform.core.values import replace
 from kafkaform.plan.plan_file import plan_from_json, plan_to_json
 from kafkaform.plan.summary import describe_cost

@@ -45,7 +45,9 @@ def plan(cluster: MemoryCluster) -> Plan:
 
 
 def follow(cluster: MemoryCluster) -> Succession:
-    (succession,) = read_successions(cluster, [SUCCESSOR, GROUP], {"new": "old"}, pause=lambda _: None)
+    (succession,) = read_successions(
+        cluster, cluster.facts(), [SUCCESSOR, GROUP], {"new": "old"}, pause=lambda _: None
+    )
     return succession
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkaform.core.costs import Costs
+from kafkaform.config.settings import Costs
 from kafkaform.core.model import DataSize, FieldValue, Observed, ResourceRef
 from kafkaform.core.printable import printable
 from kafkaform.inspect.resource_status import GroupStatus, Order, ResourceStatus, StatusReport, TopicStatus

@@ -117,7 +117,8 @@ def premature_change(context: RuleContext) -> Iterator[Finding]:
             group = get_group(live) if live is not None else None
             waits = facts.find_waits(group) if group is not None else {}
             for topic in sorted(waits.keys() & {*GROUP.first_offsets(planned.change).values()}):
-                yield Finding(f"{waits[topic]}: {topic} comes after that", _follow(topic), subject=subject)
+                text = f"the group cannot start on {topic} yet: {waits[topic]}"
+                yield Finding(text, _follow(topic), subject=subject)
         elif isinstance(planned.change, Delete | Recreate) and is_topic(planned.ref):
             if (predecessor := by_name.get(planned.ref.name)) is None:
                 continue

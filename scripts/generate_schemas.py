@@ -432,7 +432,6 @@ def render_json(value: object, indent: int = 0, before: int = 0) -> str:
     """Render JSON with every object and list on one line if it fits.
 
     Args:
-        value: The value.
         indent: The indentation of its line.
         before: The number of characters before and after it on its line.
     """

@@ -116,7 +116,6 @@ def analyse(
     """Analyse a topic, all but rules and policy.
 
     Args:
-        name: The topic.
         counts: The topic's counts.
         plan: The windows that were read.
         layout: The layout of the counts.
@@ -416,7 +415,6 @@ def assign(group: ReaderGroup, shares: Sequence[float]) -> GroupResult:
     """Assign a topic's partitions to the members of a group.
 
     Args:
-        group: The group.
         shares: The share of the topic's records of each partition.
 
     Raises:

@@ -174,7 +174,6 @@ def build_timeline(topic: SampledTopic, windows: Floats, *, extrapolated: bool =
     """Return the timeline of a topic; None where it has no length.
 
     Args:
-        topic: The topic.
         windows: The times of `window_times`.
         extrapolated: Whether it reaches to where partitions begin or end by extrapolation, too.
     """
@@ -373,8 +372,6 @@ def sum_part(
     lies there alone, it is what the rest of the partition leaves, whose pace is that of the others.
 
     Args:
-        topic: The topic.
-        line: Its timeline.
         part: What was read of the part (partitions by replicates).
         whole: What was read of all, alike.
 
@@ -445,8 +442,6 @@ def _peak_share(
     """Return a key's share of the records at its peak.
 
     Args:
-        topic: The topic.
-        line: Its timeline.
         share: The key's share where it surely has more than usual; 0 elsewhere (intervals).
         key_records: The key's records (partitions by intervals).
         arrivals: All records, alike.
@@ -476,12 +471,9 @@ def count_share(
     windows of other partitions, these seem to get more records during it.
 
     Args:
-        topic: The topic.
-        line: Its timeline.
         stretch: The first interval, and the one after the last.
         part: Records or bytes (partitions by intervals).
         whole: All records or bytes, alike.
-        records: All records, alike.
 
     Returns:
         None where offsets do not show it.
@@ -503,7 +495,6 @@ def find_burst(topic: SampledTopic, line: Timeline | None, fine: Timeline | None
     """Look for bursts by records, then by bytes, in time; then for keys that are hot in some replicates.
 
     Args:
-        topic: The topic.
         line: Its timeline by windows.
         fine: Its timeline of `refine_timeline`.
     """

@@ -275,10 +275,8 @@ def _count_returns(topic: SampledTopic, wrong: Floats, keyed: Floats, first: int
     windows show.
 
     Args:
-        topic: The topic.
         wrong: The misplaced records (partitions from number `first` on, by replicates).
         keyed: The records with a key, alike.
-        first: The first partition.
     """
     there: Bools = np.asarray(wrong > 0)
     number = np.arange(wrong.shape[1])

@@ -204,7 +204,6 @@ def _deviations(on: Int64s, fit: Bools, count: int) -> float:
     Args:
         on: The partition of each row.
         fit: Whether the count explains the row.
-        count: The count.
     """
     chance = np.bincount(on[on < count], minlength=count)[::-1].cumsum() / count
     fits = np.bincount(on[fit], minlength=count)[::-1].cumsum()
@@ -295,7 +294,6 @@ def repartition_cause(topic: SampledTopic, repartition: Repartition, newer: str 
     """Return the cause that an increase is.
 
     Args:
-        topic: The topic.
         repartition: The increases that its records show.
         newer: The partitioner of newer records; None unless one alone placed these.
     """

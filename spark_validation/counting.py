@@ -199,7 +199,6 @@ class _RowCounter:
         """Count how placements differ if one partitioner places every key.
 
         Args:
-            partitioner: Its number.
             hashed: What it takes modulo the partition count (keys).
             mixture: The same of the partitioner that was chosen for each key.
             current: The partition of each key's latest records.
@@ -275,7 +274,6 @@ def _add(
     """Add keys to a placement; with the sign -1, take them away.
 
     Args:
-        placement: The placement.
         hashed: What is taken modulo the partition count (keys).
         current: The partition of each key's latest records.
         code: The key of each row.

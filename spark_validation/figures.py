@@ -37,7 +37,6 @@ def ratio(number: float, limit: float | None = None) -> str:
     """Format a number without a unit with three digits, as `3.9`, `12.4` or `1,204`.
 
     Args:
-        number: The number.
         limit: A limit that it must not read the same as, unless it is equal.
     """
     if not math.isfinite(number):

@@ -196,7 +196,6 @@ def open_files(
     """Open files, and check their format and columns.
 
     Args:
-        spark: The session.
         path: A file or a folder, as Spark takes it.
         topics: The topics to take by the column `topic`, or the only topic's name where there is no such
             column.
@@ -265,7 +264,6 @@ def run_file(
     """Analyse the records of one topic.
 
     Args:
-        spark: The session.
         files: The files of `open_files`.
         topic: One of their topics.
         settings: The settings of the job.

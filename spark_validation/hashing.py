@@ -138,7 +138,6 @@ def _murmur2(keys: _Words, multiply: Callable[[UInt32s], UInt32s], *, repeats_ta
     """Return murmur2 of each key.
 
     Args:
-        keys: The keys.
         multiply: Multiplies by the constant of murmur2.
         repeats_tail: Whether the last bytes, fewer than four, are taken for a word, too.
     """

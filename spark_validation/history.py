@@ -91,8 +91,6 @@ def trace(
     """Return the history of a part of the records or bytes.
 
     Args:
-        topic: The topic.
-        line: Its timeline.
         part: What was read of the part (partitions by replicates).
         whole: What was read of all (partitions by replicates).
         size: The size of a record of the part: its bytes, or 1 where records are counted.

@@ -179,7 +179,6 @@ def chance_limit(large: Floats, keys: float, rest: float, partitions: int) -> fl
         large: The loads of the largest keys.
         keys: The number of equal keys whose loads vary as those of the others do.
         rest: What these have together.
-        partitions: The partitions.
     """
     # A fixed seed, so that the same sample always has the same limit.
     random = np.random.default_rng(0)

@@ -45,7 +45,6 @@ def share_interval(share: ReplicatedTotals, windows: int = 0) -> Estimate:
     """Return a share with its interval, which is symmetric on the scale of ln(x / (1 - x)).
 
     Args:
-        share: The share.
         windows: The number of windows that were read: they bound a share of 0 or 1 (`largest_unseen`); 0 for
             no such bound.
     """
@@ -224,7 +223,6 @@ class ReplicatedTotals:
             replicates: What each replicate adds (any shape by replicates; two at least).
             known: What comes from partitions that were read whole (that shape without the last axis).
             fraction: As the attribute.
-            sparse: Alike.
         """
         count = replicates.shape[-1]
         total = replicates.sum(axis=-1)
@@ -361,7 +359,6 @@ class Weighting:
         """Return the weighting of what a plan reads.
 
         Args:
-            plan: The plan.
             records: The records that were found (partitions by replicates); None if every offset has one.
         """
         read_whole = np.array(plan.read_whole, dtype=bool)

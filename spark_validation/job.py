@@ -217,7 +217,6 @@ def run_topics(
 
     Args:
         spark: The session of `session.start`.
-        requests: The topics.
         kafka: Properties by librdkafka's names; secrets among them.
         settings: What is read, and what is reported.
         on_progress: Called with Spark's progress, as `report_progress` does.
@@ -259,7 +258,6 @@ def readable_requests(
     small, all that is left is read, and the shares of keys are not reported.
 
     Args:
-        requests: The topics.
         kafka: Properties of librdkafka; secrets among them.
 
     Returns:

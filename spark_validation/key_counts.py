@@ -307,7 +307,6 @@ class KeyCounts:
         """Return the keys on a candidate as one partitioner places them all.
 
         Args:
-            count: The candidate.
             partitioner: Its name; None for `placements`, which are returned too where reducers found that it
                 is not the topic's.
         """

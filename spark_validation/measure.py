@@ -62,7 +62,6 @@ def count_topics(
     """Read topics from Kafka in one job, and count their keys.
 
     Args:
-        spark: The session.
         topics: The topics, in the order of the result.
         kafka: Properties of librdkafka as `kafka_client.executor_properties` makes them; secrets among them.
         slots: The number of tasks that run at a time.

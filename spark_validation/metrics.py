@@ -106,7 +106,6 @@ def arrival_rows(
     """Return the metrics of arrivals, named as those of a report.
 
     Args:
-        cluster_id: The cluster's own id.
         topics: The topics; one with a partition that could not be read has no metrics.
         at: When the offsets were read.
     """

@@ -44,7 +44,6 @@ def what_if(count: int, placement: KeyPlacement, counts: KeyCounts, weighting: W
     Args:
         count: The number of partitions.
         placement: The keys on this number, from `KeyCounts.placed_by`.
-        counts: The counts.
         weighting: The weights of the sample.
     """
     nulls, null_bytes = weighting.whole(counts.null_records), weighting.whole(counts.null_bytes)

@@ -638,7 +638,6 @@ def bound_ratio(
     Args:
         counts: The records of each partition.
         least: The fewest that each may have got; None if the counts are exact.
-        most: The most, likewise.
     """
     value, size = ratio_of(counts), len(counts)
     if value is None or least is None or most is None:

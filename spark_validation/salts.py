@@ -85,7 +85,6 @@ def partition_loads(topic: SampledTopic, partitioner: str | None, histories: His
     those of the log. Keys have the share that they have now, and the others share the rest.
 
     Args:
-        topic: The topic.
         partitioner: The one that places all keys now; None where there are several, or it is not known.
         histories: Of the keys whose share is another one now.
     """

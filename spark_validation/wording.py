@@ -689,7 +689,6 @@ def state_disagreement(topic: str, limit: str, *, now: bool) -> str:
     """State that a limit is kept only in the whole period, or only in its newest part.
 
     Args:
-        topic: The topic.
         limit: The name of the limit.
         now: Whether the newest part alone breaks it.
     """

@@ -43,7 +43,6 @@ class EarlierApplies(Value):
         undone since. This apply must not have sent anything yet, or that would be taken for an earlier apply.
 
         Args:
-            cluster: The cluster.
             run: The id of this apply.
 
         Returns:
@@ -130,9 +129,7 @@ def read_earlier(
     """Read the earlier applies to a cluster from its record.
 
     Args:
-        cluster: The cluster.
         audit: The settings of its record.
-        cluster_id: The id of the cluster.
         kept: The settings of the record of the next apply; None for the same.
 
     Raises:
@@ -149,7 +146,6 @@ def find_done(plan: Plan, refs: Collection[ResourceRef], observation: Observatio
     """Find the changes of a plan that are done on the cluster.
 
     Args:
-        plan: The plan.
         refs: The resources whose changes are compared.
         observation: The reading that the plan was assessed by.
     """

@@ -96,8 +96,6 @@ def apply(
 
     Args:
         plan: The plan, for this cluster.
-        cluster: The cluster.
-        options: The options.
         observation: The reading that the plan was assessed by, if it is current; None: the cluster is read.
 
     Raises:

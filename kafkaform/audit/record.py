@@ -146,7 +146,6 @@ def render_confirmation(
     """Render the result of a change in doubt that a later apply found on the cluster.
 
     Args:
-        change_id: The id of the change.
         ref: The resource that it changed.
         done: The paths of the fields that were found changed.
         at: When they were found (RFC 3339 in UTC).

@@ -47,8 +47,6 @@ class Trail:
         """Return whether an apply certainly created or deleted a resource after a time (RFC 3339 in UTC).
 
         Args:
-            ref: The resource.
-            at: The time.
             uid: Its live id, if known: a recreation whose result is not known, of another id, took place.
         """
         return any(
@@ -99,9 +97,7 @@ def read_trail(cluster: AuditReader, audit: AuditSettings, cluster_id: str) -> T
     """Read the trail of a cluster from its record; empty if none is kept.
 
     Args:
-        cluster: The cluster.
         audit: The settings of its record.
-        cluster_id: The id of the cluster.
 
     Raises:
         AuditError: The record exists, but cannot be read.

@@ -233,7 +233,6 @@ def carry_out(
 
     Args:
         request: The plan or manifests; a plan file is verified already.
-        session: The session.
         safeguards: The lock and the record.
         output: The confirmation, and the format of the result.
         author: The user that applies, for the lock and the record.

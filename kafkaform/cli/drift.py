@@ -272,9 +272,7 @@ def _adopt(
     """Write the live values into the manifests; returns the exit code, 1 if a part cannot be written.
 
     Args:
-        drift: The drift.
         desired: All declared resources: a file is edited as a whole.
-        session: The session.
         complete: Whether these are the resources of the whole repository.
         dry_run: Whether to show the edits only.
     """

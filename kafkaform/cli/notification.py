@@ -97,7 +97,6 @@ class Notifier(Value):
         """Post a notification; a failure is printed, and changes neither the result nor the exit code.
 
         Args:
-            event: The reason.
             summary: The result in a sentence; secrets of this run are removed.
         """
         if self.webhook is None:

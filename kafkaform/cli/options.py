@@ -274,7 +274,6 @@ def parse_kind(given: str, among: Iterable[str] = KINDS_BY_NOUN) -> str:
     """Parse a kind: its noun or plural as in options, or its name as in manifests, in any case.
 
     Args:
-        given: The text.
         among: The nouns of the kinds to choose from.
 
     Raises:

@@ -246,7 +246,6 @@ def show(
 
     Args:
         report: The report, a key of RENDERERS.
-        output_format: The format.
         content: The content of the report.
         out: The file; None for stdout.
         err: Print to stderr instead of stdout.

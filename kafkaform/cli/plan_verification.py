@@ -170,7 +170,6 @@ def require_same(
     """Refuse a plan that differs from the reviewed one.
 
     Args:
-        reviewed: The reviewed plan.
         now: The plan made now.
         desired: The declared resources that it was made from.
         plan_again: The command that makes a new plan to review.

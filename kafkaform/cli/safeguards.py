@@ -85,9 +85,6 @@ class Safeguards(Value):
         """Read the record of earlier applies; if that fails, returns none and prints a note.
 
         Args:
-            cluster: The cluster.
-            target: Its settings.
-            cluster_id: Its id.
             saved: Whether a plan file is applied: then the record is read even if this apply keeps none.
         """
         from kafkaform.apply.earlier import EarlierApplies, read_earlier
@@ -109,9 +106,6 @@ class Safeguards(Value):
         """Open the journal of the throttles that an apply sets; it stores nothing where no record is kept.
 
         Args:
-            cluster: The cluster.
-            target: Its settings.
-            plan: The plan.
             run: The id of the apply in its journal.
         """
         from kafkaform.apply.moves.throttle_journal import open_throttle_journal
@@ -168,7 +162,6 @@ def refuse_undone(
     """Refuse the changes of a saved plan that an earlier apply of it made, and that were undone since.
 
     Args:
-        plan: The plan.
         spent: The changes that applies of it made.
         observation: The reading that the plan was judged by.
 

@@ -147,7 +147,6 @@ class Saving(Value):
         """Print on stderr the command that applies the plan, with the options for the same cluster.
 
         Args:
-            plan: The saved plan.
             where: The options and variables that choose the cluster.
             consent: Options with the consent that the plan needs.
         """

@@ -182,8 +182,6 @@ def publish(report: SkewReport, options: SkewOptions, past: Sequence[MetricRow])
     Earlier reports are read first, for the trend.
 
     Args:
-        report: The report.
-        options: The options.
         past: The earlier metrics of its topics; with a folder of reports, they are read from there.
 
     Raises:

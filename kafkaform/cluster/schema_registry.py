@@ -90,7 +90,6 @@ class SchemaRegistry:
     """A schema registry as the service of subjects.
 
     Args:
-        request: Sends a request.
         address: Its address, for messages.
     """
 

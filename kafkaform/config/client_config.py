@@ -39,7 +39,6 @@ def build_java_settings(group: Desired, without: Collection[str] = ()) -> dict[s
     name of the group.
 
     Args:
-        group: A declared group.
         without: Settings to leave out.
 
     Raises:
@@ -242,7 +241,6 @@ def render_settings(group: Desired, output_format: str, without: Collection[str]
     """Render the client settings of a declared group, with a newline at the end.
 
     Args:
-        group: A declared group.
         output_format: One of FORMATS; `librdkafka` has that client's names, all others the Java client's.
         without: Settings to leave out, by the Java client's names.
 

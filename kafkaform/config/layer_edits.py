@@ -49,7 +49,6 @@ def edit_declarations(
     Args:
         edits: The new values of resources.
         desired: The declared resources, as loaded in the context.
-        settings: The settings.
         context: The context with the environment to edit.
         complete: Whether these are all declared resources; if not, others may inherit what a layer has.
     """

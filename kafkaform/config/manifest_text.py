@@ -115,7 +115,6 @@ def build_live_manifest(
     omitted.
 
     Args:
-        observed: The resource.
         under: The defaults under the manifest, as one layer in normal form. Values equal to them are omitted;
             defaults that the resource does not have are set to null.
         added: The parts that the cluster does not store.

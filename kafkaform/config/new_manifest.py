@@ -137,7 +137,6 @@ def make_manifest(
     """Make the manifest of a resource.
 
     Args:
-        request: The resource.
         neighbours: The manifests of the project.
         settings: The settings of the project; the manifest must be valid in all its environments.
         schemas: The folder of the schemas for editors; None without one.

@@ -82,11 +82,9 @@ def read_layers(
     """Parse the settings of each kind in a section of the configuration file.
 
     Args:
-        document: The file.
         section: The keys of the section.
         specs: The settings by kind, without what the schema has refused.
         known: The environments and the clusters that overrides may name; None for any.
-        problems: Gets the problems.
     """
     layers: dict[str, SpecLayer] = {}
     name = DEFAULTS if section == (DEFAULTS,) else consent.PROFILE + section[-1]
@@ -118,10 +116,8 @@ def read_profiles(
     """Parse the profiles of a document that matches the schema; report problems.
 
     Args:
-        document: The file.
         profiles: The section, without what the schema has refused.
         known: The environments and the clusters that overrides may name; None for any.
-        problems: Gets the problems.
     """
     parsed: dict[str, Profile] = {}
     for name, given in profiles.items():

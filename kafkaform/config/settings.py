@@ -481,7 +481,6 @@ def read_settings(path: Path, root: Path | None = None) -> Settings:
     """Read a configuration file; raises InvalidInput with all its problems.
 
     Args:
-        path: The file.
         root: The checkout of an untrusted branch, which the file must not lead out of; locations are relative
             to it.
     """
@@ -496,7 +495,6 @@ def parse_edited(settings: Settings, texts: Mapping[str, str]) -> Settings:
     """Parse the configuration again, with new texts of files.
 
     Args:
-        settings: The settings.
         texts: The texts by the paths of the files.
 
     Raises:

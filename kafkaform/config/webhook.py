@@ -78,7 +78,6 @@ def parse_webhook(
     Args:
         section: The section; empty without one.
         folder: The folder that paths of references are relative to.
-        location: Its place.
         problems: The list to add problems to.
     """
     templates: dict[str, Template] = {}

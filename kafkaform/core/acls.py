@@ -103,7 +103,6 @@ def parse_operation(text: str, resource_type: ResourceType, known: Collection[st
     """Parse an operation in any spelling: `write`, `describe-configs`, `DescribeConfigs`.
 
     Args:
-        text: The text.
         resource_type: The type of its resources, whose operations a message suggests.
         known: The operations to choose from.
 

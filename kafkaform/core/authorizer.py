@@ -152,7 +152,6 @@ class Authorizer:
         """Return the decision on a request, as the authorizer makes it.
 
         Args:
-            request: The request.
             host: The address of the client; empty for one that no ACL names.
         """
         if self.settings.super_users and request.principal in self.settings.super_users:

@@ -35,7 +35,6 @@ def read_file(path: Path | str, largest: int = MAX_FILE_BYTES, *, pipes: bool = 
     Reading anything else could wait forever (a named pipe, a terminal) or never end (/dev/zero).
 
     Args:
-        path: The file.
         largest: The number of bytes that it may have at most.
         pipes: Whether to read such a pipe.
 

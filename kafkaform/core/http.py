@@ -58,8 +58,6 @@ def send_request(
         method: The method, such as POST.
         url: The address. A redirect is returned as it is, so that secrets go only to this address.
         timeout_s: The maximum time for the whole response.
-        body: The content.
-        headers: The headers.
         tls: The settings of TLS; None for those of the system, with verification.
         largest: The most bytes of the response.
 

@@ -85,7 +85,6 @@ def format_holder(holder: Holder, mark: str) -> str:
     """Return the JSON that a holder publishes on the cluster for those who wait.
 
     Args:
-        holder: The holder.
         mark: The unique id of this hold of the lock.
     """
     since = holder.since.isoformat(timespec="seconds") if holder.since else None

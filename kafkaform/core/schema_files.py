@@ -79,7 +79,6 @@ def find_marked(name: str, keyword: str) -> frozenset[str]:
     """Return the properties of a schema that have a keyword of ours, at any depth.
 
     Args:
-        name: The schema.
         keyword: `x-secret`: the value is a reference to a secret. `x-verbatim`: scalars below it keep their
             source text, which the kind interprets. `x-required`: a manifest or the defaults must set it.
             `x-file`: the value may be `{file: PATH}`, and is then the text of that file. `x-unit`: text and
@@ -121,7 +120,6 @@ def find_field(name: str, path: str) -> FieldSchema:
     """Find the field of a schema at a path, such as `spec.config.retention.ms`.
 
     Args:
-        name: The schema.
         path: The names of fields, separated by dots; those of lists and of mappings by name are the fields of
             their items.
 

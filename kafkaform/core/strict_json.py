@@ -55,7 +55,6 @@ def parse_json(text: str, *, fractions: bool = False) -> Any:
     """Parse text as I-JSON; whole numbers have at most 64 bits.
 
     Args:
-        text: The text.
         fractions: Whether numbers may have a fraction. Otherwise they must be whole: a float would silently
             lose digits above 2**53.
 

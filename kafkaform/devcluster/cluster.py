@@ -360,7 +360,6 @@ class DevCluster:
         """Start a stopped node again, with the same ports, configuration and data.
 
         Args:
-            node_id: The id of the node.
             kafka_version: The version to run from now on, as in a rolling upgrade; None for its own version.
             timeout_s: The time that it may take to respond.
 

@@ -86,7 +86,6 @@ def build_server_properties(
     warning about a property that it does not support.
 
     Args:
-        node: The node.
         nodes: All nodes of the cluster.
         properties: Additional or overriding properties. `{node_id}`, `{port}`, `{controller_port}`,
             `{sasl_port}` and `{rack}` in their values are replaced by those of the node.

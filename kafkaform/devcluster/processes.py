@@ -302,7 +302,6 @@ def format_nodes(
         classpath: Kafka's jars.
         directories: The nodes' directories with their properties, by node id. The tool formats the first,
             which must have the oldest version: all others support its features.
-        cluster_id: The id of the cluster.
         arguments: Additional arguments for Kafka's tool, such as `--add-scram …` or `--feature …`.
 
     Raises:

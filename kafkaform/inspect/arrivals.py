@@ -36,7 +36,6 @@ def read_arrivals(
     Each leader gets a few requests, however many topics there are.
 
     Args:
-        cluster: The cluster.
         topics: The partition count of each topic.
         now_ms: The present, in milliseconds since 1970.
         since_ms: The start of the period, if all logs reach back to it.
@@ -121,8 +120,6 @@ def mark_transactional(
     """Mark the topics that transactions write to: transaction markers have offsets and count as arrivals.
 
     Args:
-        cluster: The cluster.
-        arrivals: The topics.
         names: The topics to check, in one request to each leader.
     """
     partitions = [

@@ -98,7 +98,6 @@ def make_reset(
 
     Args:
         request: The parameters of the reset.
-        cluster: The cluster.
         settings: The configuration, with the severities of rules.
         target: The cluster's settings, with its id and forbidden hazards.
         now_ms: The present, in milliseconds since 1970, for "6h-ago".

@@ -239,8 +239,6 @@ def add_arrivals(cluster: ClusterReader, report: StatusReport, now_ms: int) -> S
     """Add the numbers of records written to the partitions of a report's topics, by offsets.
 
     Args:
-        cluster: The cluster.
-        report: The report.
         now_ms: The present, in milliseconds since 1970.
     """
     counts = {
@@ -288,7 +286,6 @@ def read_status(
     """Read the selected resources of a cluster, in a few calls.
 
     Args:
-        cluster: The cluster.
         desired: The declared resources; None if there are no readable manifests.
         selection: The resources to read.
 

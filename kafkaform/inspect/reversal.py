@@ -94,7 +94,6 @@ def complete_values(entry: AuditEntry, find: Callable[[ResourceRef, FieldValue],
     """Return a change with the earlier values of which the record has a part, where something has the whole.
 
     Args:
-        entry: The change.
         find: Returns the whole of a value, or None.
     """
     fields = []

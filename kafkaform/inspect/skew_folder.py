@@ -47,7 +47,6 @@ def read_reports(folder: Path, cluster_id: str | None, topics: Collection[str]) 
     Args:
         folder: The folder; it may not exist yet.
         cluster_id: The cluster; None for reports on files.
-        topics: The topics.
 
     Raises:
         KafkaformError: The folder cannot be read.
@@ -88,7 +87,6 @@ def keep_file(folder: Path, at: str, text: str, affixes: tuple[str, str]) -> Pat
     Args:
         folder: The folder; created if it does not exist.
         at: The time, in ISO 8601.
-        text: The text.
         affixes: The prefix and suffix of the file's name, around the time.
 
     Returns:
@@ -159,8 +157,6 @@ def read_earlier_ratios(
 
     Args:
         folder: The folder; it may not exist yet.
-        cluster_id: The cluster.
-        topics: The topics.
 
     Returns:
         The ratios by topic, and a line for each file that was skipped.

@@ -82,8 +82,6 @@ def choose_by_pattern(
     """Find the topics that match globs, with their partition counts, without reading configs.
 
     Args:
-        cluster: The cluster.
-        globs: The globs.
         ignore: Globs of topics to leave out.
 
     Raises:
@@ -124,7 +122,6 @@ def choose(
     """Find the topics to analyse.
 
     Args:
-        cluster: The cluster.
         requested: Names and globs; none for every declared topic that has a skew policy.
         desired: The declared resources.
         ignore: Globs of topics that must be declared, or named in full, to be selected.
@@ -293,7 +290,6 @@ def read_logs(
     where a read_committed consumer would wait.
 
     Args:
-        cluster: The cluster.
         topics: The partition count of each topic.
         now_ms: The present, in milliseconds since 1970.
         since_ms: Only records since then, in milliseconds since 1970.
@@ -359,8 +355,6 @@ def read_new_records(cluster: PartitionReader, before: TopicLogs, now_ms: int) -
     """Return the logs of topics with only the records written since a reading.
 
     Args:
-        cluster: The cluster.
-        before: The reading.
         now_ms: The present, in milliseconds since 1970.
 
     Raises:

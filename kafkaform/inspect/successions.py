@@ -110,8 +110,6 @@ def read_successions(
     """Read the progress of successions.
 
     Args:
-        cluster: The cluster.
-        facts: Its facts.
         desired: The declared resources.
         names: The predecessor by successor.
         pause: Waits for some seconds between two readings of the groups that have records left.

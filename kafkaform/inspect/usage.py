@@ -144,8 +144,6 @@ def read_usage(
     """Read the use of topics in a period, with a few requests to each leader.
 
     Args:
-        cluster: The cluster.
-        topics: The topics.
         groups: The reading of all groups.
         period_ms: The length of the period.
         now_ms: Its end, in milliseconds since 1970.

@@ -30,8 +30,6 @@ def compute_costs(
     Args:
         changes: The changes of the plan.
         facts: The facts, with the sizes of the changing topics.
-        live: The live topics.
-        costs: The prices.
     """
     replicas = size = created = by_age = unknown = 0
     added: int | None
@@ -66,8 +64,6 @@ def _count_added(
     """Return the replicas and bytes that a change adds; None where they are not known.
 
     Args:
-        change: The change.
-        topic: The live topic.
         data: Its bytes, counting one replica of each partition; None if unknown.
     """
     before = count_replicas(topic.state, topic)

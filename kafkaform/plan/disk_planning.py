@@ -71,7 +71,6 @@ def check_disk_space(
     Args:
         facts: The facts, including the sizes of the moved partitions.
         moves: The moves of the plan.
-        cluster: The cluster.
         options: The options of moves, such as the disk reserve.
         retained: Topics whose retention the plan changes: the present one does not bound their growth.
     """

@@ -137,7 +137,6 @@ def review_changes(
     Args:
         proposals: The assessed changes.
         context: The context of rules, without the changes.
-        policy: The policy.
         cluster: The cluster; the groups that changes may affect are read from it.
         settings: The severities of rules.
         watch: Receives a line before a group that looks empty is watched; None: no group is watched.
@@ -191,7 +190,6 @@ def find_required_consents(change: Change, consents: Consents) -> tuple[Required
     """Find the consents that a change needs, each with the consent given for it, if any.
 
     Args:
-        change: The assessed change.
         consents: The consents that may apply to its resource.
     """
     kind = KINDS[change.ref.kind]
@@ -308,8 +306,6 @@ def find_idle_grants(grants: Iterable[Grant], plan: Plan, known: Collection[Reso
     """Describe the consents of the command line that no change needs: each may be a mistake.
 
     Args:
-        grants: The consents.
-        plan: The plan.
         known: The resources that it covers, including those without a change.
 
     Raises:
@@ -362,7 +358,6 @@ def refuse_while_unhealthy(plan: Plan, findings: Collection[Diagnostic]) -> Plan
     """Refuse the changes that destroy or move data if the cluster is not healthy.
 
     Args:
-        plan: The plan.
         findings: The problems of the cluster; empty if it is healthy.
     """
     if not findings:

@@ -53,7 +53,6 @@ def measure(
         facts: The facts as they were read.
         proposals: The changes of the plan.
         observation: The reading of the cluster that the plan is made with.
-        cluster: The cluster.
         target: The settings of the cluster, such as where its record is; None if there are none.
         options: The options of moves.
         dropped: The resources that a branch no longer declares, whose sizes are read, too.
@@ -227,7 +226,6 @@ def read_groups_concerned(
 
     Args:
         context: The context of rules, with the changes of the plan.
-        cluster: The cluster.
         watch: Receives a line before the offsets of a group that looks empty are watched for movement;
             None: no group is watched.
         dropped: The resources that a branch no longer declares.

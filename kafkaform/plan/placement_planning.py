@@ -96,7 +96,6 @@ def add_placements(
         facts: The facts read so far.
         desired: The declared resources.
         observation: The live resources.
-        cluster: The cluster.
         waits: Whether a plan waits for running reassignments.
     """
     candidates = []

@@ -74,7 +74,6 @@ def check_trust(header: PlanHeader, requirements: TrustRequirements, *, now: dat
 
     Args:
         header: The header of the plan.
-        requirements: The requirements.
         now: The time, with its zone.
         file: The plan's file, for messages.
 

@@ -124,7 +124,6 @@ def make_plan(
 
     Args:
         request: The scope and the options.
-        cluster: The cluster.
         settings: The settings of the project.
         target: The settings of this cluster; None if there are none.
         tell: Receives a line of progress before a long wait.
@@ -230,8 +229,6 @@ def judge_saved_plan(
     The plan contains its placements, and the brokers have checked its operations.
 
     Args:
-        saved: The plan.
-        cluster: The cluster.
         settings: The settings of the project.
         target: The settings of this cluster; None if there are none.
         allow: Consents given on the command line.

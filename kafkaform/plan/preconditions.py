@@ -85,8 +85,6 @@ def find_remaining(
     resource must not be changed.
 
     Args:
-        change: The change.
-        observation: The reading.
         unseen_is_open: Whether a field remains if the reading does not show whether it is done, as that of a
             password: before it is sent. Afterwards, the acknowledgement of the brokers counts.
     """

@@ -84,7 +84,6 @@ def make_rebalance(
 
     Args:
         request: The scope and the options.
-        cluster: The cluster.
         target: The cluster's settings: its id, what it forbids, and its throttle.
 
     Raises:

@@ -44,7 +44,6 @@ def foresee(
     """Return the facts with the effect of all changes together; see `PlanWide.foresee`.
 
     Args:
-        proposals: The changes.
         declared: The declared resources, as far as manifests were read.
         observation: The reading of the cluster that the plan is made with.
         facts: The facts of the cluster.

@@ -51,7 +51,6 @@ def read_skew_report(
     """Read and check a report.
 
     Args:
-        path: The file.
         max_age: The maximum age; None for any age.
         cluster_id: The required cluster; None for any. A report without a cluster is accepted.
         now: The time, with its zone; None for this moment.
@@ -130,7 +129,6 @@ def skew_diagnostics(
     """Check the topics of a report by the rules, severities and waivers of the project.
 
     Args:
-        report: The report.
         desired: The declared resources; undeclared topics have no limits.
         settings: The settings of the project.
         environment: The environment whose overrides were merged; None if none was chosen.

@@ -42,7 +42,6 @@ def add_successions(
         facts: The facts so far.
         desired: The declared resources.
         observation: A reading of the cluster that covers `list_predecessors`.
-        cluster: The cluster.
         now_ms: The time in milliseconds since 1970.
     """
     predecessors = {}

@@ -208,7 +208,6 @@ def describe_audience(plan: Plan, word: Callable[[str], str] = str) -> str:
     Empty if no manifest names a team, and no declared group reads what changes.
 
     Args:
-        plan: The plan.
         word: Formats a name.
     """
     counts = Counter(change.team for change in plan.changes)

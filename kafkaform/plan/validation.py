@@ -41,8 +41,6 @@ def validate_plan(
     (Redpanda), place them themselves, unless a manifest places all replicas.
 
     Args:
-        plan: The plan.
-        cluster: The cluster.
         fixed: The resources whose manifests place all replicas.
 
     Returns:

@@ -34,7 +34,6 @@ def render_access(check: AccessCheck, *, width: int | None = None) -> Page:
     """Render whether a principal may do something, the reason, and the command that would allow it.
 
     Args:
-        check: The check.
         width: The columns at which prose wraps; None for no wrapping.
     """
     request, decision = check.request, check.decision
@@ -127,7 +126,6 @@ def render_grants(grants: GrantList, *, width: int | None = None) -> Page:
     """Render a table of the principals that may do something, and a summary.
 
     Args:
-        grants: The permissions.
         width: The width of the terminal in columns; None if the output is no terminal.
     """
     page = Page(width)

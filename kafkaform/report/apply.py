@@ -81,7 +81,6 @@ def render_apply(report: ApplyReport, *, verbose: bool = False, width: int | Non
     """Render the result of each resource, a summary and the next steps.
 
     Args:
-        report: The report.
         verbose: List everything instead of counting what is alike.
         width: The columns at which prose wraps; None for no wrapping.
     """

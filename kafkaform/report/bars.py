@@ -22,8 +22,6 @@ def draw_bars(
     """Return the rows with the shares of the last column as bars.
 
     Args:
-        columns: The columns.
-        rows: The rows.
         room: The characters of the longest bar, at least 1.
         role: The role of the bars; None for that of each share.
     """
@@ -41,7 +39,6 @@ def draw_bar(share: float, top: float, mean: float, room: int) -> str:
     """Draw a bar to half a character, with the mark of the mean; a share above 0 is always visible.
 
     Args:
-        share: The share.
         top: The share of the longest bar.
         mean: The share that is marked.
         room: The characters of the longest bar, at least 1.

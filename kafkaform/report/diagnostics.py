@@ -122,7 +122,6 @@ def plan_to_github(plan: Plan, *, workspace: Workspace, changed: ChangedFiles | 
     """Write the findings of a plan as annotations, and its summary.
 
     Args:
-        plan: The plan.
         workspace: The folder that paths are relative to.
         changed: The files whose findings come first within a severity; None for no preference.
     """
@@ -141,7 +140,6 @@ def plan_to_sarif(plan: Plan, *, policies: Mapping[str, Rule] | None = None, wor
     """Write all findings of a plan: a scanner closes an alert that is missing from the log.
 
     Args:
-        plan: The plan.
         policies: The project's policies by code.
         workspace: The folder that paths are relative to.
     """
@@ -219,7 +217,6 @@ def findings_to_sarif(
     """Write the SARIF log of one run.
 
     Args:
-        findings: The findings.
         known: The rules and notes by code.
         workspace: The folder that paths are relative to.
     """

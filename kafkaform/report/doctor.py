@@ -87,7 +87,6 @@ def render_health(
     """Render a health report for a terminal.
 
     Args:
-        report: The health report.
         name: The name of the cluster.
         verbose: List every finding of every rule.
         width: The columns at which text wraps; None for no wrapping.

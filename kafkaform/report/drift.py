@@ -83,7 +83,6 @@ def render_drift(
     """Render drift for a terminal.
 
     Args:
-        drift: The drift.
         header: The cluster and the configuration it was compared with, for the first line.
         context: The arguments of the commands that settle it.
         verbose: List everything instead of counting what is alike.

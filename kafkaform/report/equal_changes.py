@@ -165,7 +165,6 @@ def share_refusals(entries: Sequence[Entry], *, least: int | None) -> tuple[list
     """Take the reason out of refused entries that share it.
 
     Args:
-        entries: The entries.
         least: The least number of entries that share a reason; None to leave each reason in its entry.
 
     Returns:

@@ -206,7 +206,6 @@ def abridge_findings(
     """Return the first few findings of each rule, and the number of further ones.
 
     Args:
-        findings: The findings.
         most_in_full: The findings of a rule that are listed in full; one is enough if they are alike. Of
             errors, it is MANY_IN_FULL.
     """

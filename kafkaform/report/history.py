@@ -42,7 +42,6 @@ def render_history(
     """Render changes grouped by apply, in the given order.
 
     Args:
-        entries: The changes.
         earlier: The number of earlier changes that are not in `entries`.
         verbose: Whether every field and consent gets a line.
         width: The columns at which prose wraps; None for no wrapping.

@@ -73,7 +73,6 @@ def write_inline(inline: Inline, *, cell: bool = False) -> str:
     """Return text within a line.
 
     Args:
-        inline: The text.
         cell: Whether it is in a table, where a pipe would end the cell.
     """
     parts = (inline,) if isinstance(inline, str | TextSpan) else inline

@@ -38,7 +38,6 @@ def code(text: str, limit: int = 200, *, cell: bool = False) -> str:
     """Return a code span with exactly this text, printable and clipped.
 
     Args:
-        text: The content.
         limit: The most characters to show.
         cell: Whether it is in a table, where a pipe would end the cell even inside code.
     """

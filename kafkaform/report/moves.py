@@ -110,7 +110,6 @@ def render_balance(rebalance: Rebalance, width: int | None = None) -> Page:
     """Render a row for each broker, and the cost of the rebalance.
 
     Args:
-        rebalance: The rebalance.
         width: The width of the terminal in columns; None if the output is no terminal.
     """
     rows = [

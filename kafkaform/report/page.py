@@ -398,7 +398,6 @@ def render_page(document: ReportDocument, *, width: int | None = None, verbose: 
     """Lay a document out for a terminal.
 
     Args:
-        document: The document.
         width: The columns at which text wraps and tables fold; None for no wrapping.
         verbose: List all entries of sections.
     """

@@ -102,7 +102,6 @@ def render_plan(
     """Render a plan for a terminal.
 
     Args:
-        plan: The plan.
         header: The origin of the plan, for the first line.
         verbose: List everything instead of counting what is alike.
         width: The width, in columns, at which text wraps; None for no wrapping.

@@ -142,7 +142,6 @@ def render_skew(
     """Render a report for a terminal.
 
     Args:
-        report: The report.
         width: The columns at which text wraps; None for no wrapping.
         verbose: Show every partition, hot key and member.
         what_if: The partition counts that were asked for.

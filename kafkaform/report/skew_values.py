@@ -255,7 +255,6 @@ def format_period(topic: TopicResult, created_at: str) -> str:
     `since 2026-11-01 00:00 UTC (3h20m): 1,204 records; max/mean in the last hour 1.20, since made 1.31`.
 
     Args:
-        topic: The topic.
         created_at: The time of the report, in ISO 8601.
     """
     since_ms, periods = topic.sample.since_ms, topic.arrivals or ()

@@ -139,7 +139,6 @@ def divide_listed(
     """Divide items into those that are listed, in their order, and by category those that are only counted.
 
     Args:
-        items: The items.
         category_of: Returns the category under which an item is counted; None for one that is always listed.
         verbose: List everything.
     """

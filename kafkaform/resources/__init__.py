@@ -65,7 +65,6 @@ def suggest_reference(text: str, known: Iterable[ResourceRef] | None) -> str:
     """Return the hint for a `KIND/NAME` that matches nothing.
 
     Args:
-        text: The text.
         known: The resources; None if they are not known.
     """
     head, slash, name = text.partition("/")

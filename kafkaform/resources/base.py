@@ -472,7 +472,6 @@ class Kind(ABC):
         """Return the spec that declares a live resource.
 
         Args:
-            observed: The resource.
             config: Its own configs as manifests write them.
             under: The defaults that will apply to the manifest.
         """
@@ -582,8 +581,6 @@ class Restorable(Kind):
         """Return a deleted resource from its last state, as far as a manifest can restore it.
 
         Args:
-            ref: The resource.
-            state: Its last state.
             record: The command that shows it.
         """
 
@@ -621,7 +618,6 @@ def bind_consent(kind: Kind, change: Change, field: FieldChange | None) -> Bindi
 
     Args:
         kind: The kind of the resource.
-        change: The change.
         field: The field of an update that has the hazard; None for a create or a delete.
 
     Returns:
@@ -663,7 +659,6 @@ def explain_unclassified(name: str, *, known: bool) -> str:
     """Return the reason why changing a config that its kind has not classified is not safe.
 
     Args:
-        name: The config.
         known: Whether it is a config of Apache Kafka.
     """
     if known:
@@ -689,7 +684,6 @@ def canonical_value(
         name: The config's name.
         value: The value in the manifest: a scalar, a list, or null.
         path: The path of the value.
-        report: Reports a problem.
     """
     if value is None:
         return None

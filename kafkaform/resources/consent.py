@@ -108,8 +108,6 @@ class Consents(Value):
         """Return the consent to a hazard; one in the manifest, which was reviewed, takes precedence.
 
         Args:
-            ref: The resource.
-            hazard: The hazard.
             bindings: The scope of a consent in the manifest, for each part of the change with the hazard.
         """
         # Every part of the change with this hazard needs a line of its own: two retentions are cut from two

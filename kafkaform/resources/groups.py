@@ -117,9 +117,6 @@ class Group(Live):
         """Return the protocol of the group; empty if unknown.
 
         Brokers report a group that no member has joined as classic, whatever its intended protocol.
-
-        Args:
-            state: Its own values.
         """
         # A group that exists by committed offsets alone gets its protocol from its first member.
         return protocol_of_configs(state) if self.never_joined else self.protocol

@@ -93,7 +93,6 @@ def predict_increase(result: TopicResult, before: int, after: int, by: str) -> P
     """Predict the effect of an increase; None if the report does not have the planned count.
 
     Args:
-        result: The measurement.
         before: The present partition count.
         after: The planned one.
         by: The unit of a ratio: `records` or `bytes`.

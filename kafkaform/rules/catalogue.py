@@ -381,7 +381,6 @@ def check(
     """Run rules, and yield their findings.
 
     Args:
-        context: The input.
         severities: The project's own severities by code; `off` disables a rule.
         stages: The stages of the rules to run.
         more: Rules besides those of the catalogue, such as a project's own policies.

@@ -241,8 +241,6 @@ def _report_broken(
     """Yield a finding if a topic breaks one of the limits of its manifest.
 
     Args:
-        topic: The topic.
-        name: The limit.
         remedy: Returns the suggestion for a broken limit, and the ratio of the value to it.
         certain: The severity if the limit is certainly broken; None for the rule's own.
         possible: The severity if the limit is within the interval; None likewise.

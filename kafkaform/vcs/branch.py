@@ -303,7 +303,6 @@ class BranchComparison(Value):
         Without the earlier manifests, the origins are unknown.
 
         Args:
-            plan: The plan.
             context: The context in which its rules were checked.
         """
         if self.without is not None:
@@ -355,8 +354,6 @@ def compare_branch(
         desired: The declarations of the branch.
         paths: The files and folders of the manifests.
         settings: The current settings of the project.
-        environment: The chosen environment.
-        cluster: The chosen cluster.
         select: Returns whether the plan includes a resource.
 
     Raises:

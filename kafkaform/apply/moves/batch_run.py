@@ -35,7 +35,6 @@ class BatchRun:
 
     Args:
         context: The context of every step.
-        moves: The batch.
         ours: Partitions that earlier applies were moving, from the record.
 
     Attributes:

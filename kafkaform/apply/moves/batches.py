@@ -114,7 +114,6 @@ def list_moves(
     """Yield the moves of partitions of reassignments.
 
     Args:
-        work: The reassignments.
         layout: The present layout; replicas that are being copied count as not copied.
         sizes: Bytes of replicas by topic, partition and broker.
     """

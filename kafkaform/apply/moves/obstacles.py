@@ -28,7 +28,6 @@ def find_unhealthy(
     broker could not be drained otherwise.
 
     Args:
-        layout: The layout.
         targets: The target replicas by partition.
         done: The partitions at their target.
     """
@@ -115,7 +114,6 @@ class StallDetector:
         Args:
             now: The time in seconds.
             unfinished: The moves that are not done.
-            layout: The layout.
             sizes: Bytes of replicas by topic, partition and broker.
             throttle: Bytes per second of a broker; None: no limit.
         """
@@ -156,7 +154,6 @@ def explain_stall(
 
     Args:
         unfinished: The moves that are not done.
-        layout: The layout.
         grown: The bytes copied since the last progress; None if sizes are not known.
         throttle: Bytes per second of a broker; None: no limit.
     """

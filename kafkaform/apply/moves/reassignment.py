@@ -400,7 +400,6 @@ class Reassigner:
         """Build the report, and name throttles that are still set.
 
         Args:
-            work: The reassignments.
             ending: The error that ended it early; a lost lock takes precedence over a stop or a timeout, as
                 nothing was cancelled.
             interrupted: Whether the user stopped it.

@@ -159,10 +159,8 @@ def open_throttle_journal(
     """Open the throttle journal of an apply.
 
     Args:
-        cluster: The cluster.
         audit: The settings of its record.
         run: The id of the apply, as in its journal.
-        cluster_id: The id of the cluster.
     """
     return AuditedThrottles(
         create_sinks(cluster, audit), lambda: read_record(cluster, audit).throttles, run, cluster_id

@@ -30,7 +30,6 @@ def compute_throttles(moves: Iterable[PartitionMove], rate: int, alive: Collecti
     """Compute the throttles of moves.
 
     Args:
-        moves: The moves.
         rate: Bytes per second.
         alive: The live brokers: others accept no rate.
     """
@@ -156,7 +155,6 @@ class ThrottleManager:
         stay until that has ended.
 
         Args:
-            layout: The present layout.
             joined: Running partitions that this apply has its own throttles for.
         """
         # A throttle is removed only after its moves: without it, they would copy at full speed.

@@ -37,11 +37,7 @@ _IGNORED = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
 
 
 class AuditTopic:
-    """The audit topic of a cluster.
-
-    Args:
-        connection: The cluster.
-    """
+    """The audit topic of a cluster."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

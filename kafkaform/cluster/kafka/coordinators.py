@@ -61,9 +61,6 @@ def query_coordinators(
     """Ask each group's coordinator, all brokers concurrently.
 
     Args:
-        connection: The cluster.
-        request_type: The type of request.
-        names: The groups.
         request: Makes the request for some groups.
         convert: Makes the value from the response about a group and its coordinator's id; may raise
             ClusterError.

@@ -40,7 +40,6 @@ def describe_groups(connection: Connection, groups: Mapping[str, ListedGroup]) -
     """Describe groups without their offsets; the responses lack those that do not exist.
 
     Args:
-        connection: The cluster.
         groups: The groups by name, as they are listed; `ListedGroup()` for one that is not.
     """
     requested: dict[Callable[[Connection, Collection[str]], GroupResponses[Group]], list[str]] = {}

@@ -38,7 +38,6 @@ def read_committed_offsets(
     """Read the committed offsets of groups, and the start offsets of share groups.
 
     Args:
-        connection: The cluster.
         protocols: The protocol of each group, by name.
     """
     share_groups = [name for name, protocol in protocols.items() if protocol == "share"]
@@ -84,7 +83,6 @@ def read_committed(
     """Read groups with their committed offsets, but not the offsets of the logs.
 
     Args:
-        connection: The cluster.
         listing: The groups that exist.
         names: The groups to read.
 

@@ -53,7 +53,6 @@ def read_quorum(connection: Connection, controller: int | None, timeout_s: float
     """Read the leader of the quorum, and the lag of the other voters.
 
     Args:
-        connection: The cluster.
         controller: The controller by metadata, for clusters with ZooKeeper.
         timeout_s: How long a broker may take.
 

@@ -116,7 +116,6 @@ def query_leaders(
     Leaders that have moved are looked up and asked again, for up to LEADER_TIMEOUT_S.
 
     Args:
-        connection: The cluster.
         partitions: The partitions to read.
         at_ms: Also find the first offset that is not older than this, in milliseconds since 1970.
         committed: End before the first open transaction.
@@ -139,7 +138,6 @@ def read_offsets_at(
     """Read offsets by time, as `Cluster.offsets_at` does.
 
     Args:
-        connection: The cluster.
         times: The time of each partition, in milliseconds since 1970.
         leaders: The last known leaders, which are asked first; receives new ones.
     """
@@ -228,7 +226,6 @@ def _retry_until_settled(
     """Ask leaders for offsets, again where they have moved; returns offsets in the order of the questions.
 
     Args:
-        connection: The cluster.
         partitions: The partitions to read.
         questions: The questions to each leader.
         known: Receives the leaders.

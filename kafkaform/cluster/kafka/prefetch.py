@@ -38,9 +38,6 @@ class Prefetch:
     Most of that is waiting: for connections, TLS and distant brokers, and for brokers to describe thousands
     of topics. Errors are raised where the result is taken, so that invalid manifests are reported first, and
     need no cluster.
-
-    Args:
-        connection: The cluster's.
     """
 
     def __init__(self, connection: Connection) -> None:

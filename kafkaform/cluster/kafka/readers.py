@@ -72,7 +72,6 @@ def read(
     """Read resources kind by kind, as `Cluster.observe` does.
 
     Args:
-        connection: The cluster's.
         refs: The resources to read, whether they exist or not, with their declared values.
         also: Selects other visible resources to read.
         kinds: Kinds whose inventory is read in any case.

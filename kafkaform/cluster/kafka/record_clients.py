@@ -52,7 +52,6 @@ def make_client(
     """Make a librdkafka client for a cluster.
 
     Args:
-        connection: The cluster's.
         kind: The class, such as Consumer.
         options: Options in addition to those of all clients of this cluster.
 

@@ -127,7 +127,6 @@ def read_log_dirs(
     """Return the log directories of the brokers that report them.
 
     Args:
-        connection: The cluster.
         timeout_s: How long a broker may take.
 
     Returns:

@@ -84,7 +84,6 @@ def read_rates(
     """Read the rates that were set dynamically for each live broker, or its error.
 
     Args:
-        connection: The cluster.
         brokers: The brokers; those that are down are left out. None: all.
     """
     (metadata,) = connection.send(METADATA, [()])

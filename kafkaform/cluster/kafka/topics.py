@@ -164,7 +164,6 @@ class FieldSource:
     """A source of only some topics and some of their configs.
 
     Args:
-        connection: The cluster's.
         wanted: The configs to read of each topic.
     """
 

@@ -167,7 +167,6 @@ class Writer(Protocol):
         """Send operations, or only have them validated.
 
         Args:
-            connection: The cluster.
             operations: Operations of the type, with distinct subjects; at least one.
             validate_only: Only have brokers validate them.
             guard: Called before each request.

@@ -123,8 +123,6 @@ class BrokerSocket:
         """Send requests, IN_FLIGHT at a time; returns the responses, in order.
 
         Args:
-            request_type: The type of the requests.
-            requests: The requests.
             timeout_s: How long each whole response may take after the one before it.
 
         Raises:

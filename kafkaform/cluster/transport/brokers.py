@@ -119,8 +119,6 @@ class Brokers:
         """Return the responses to requests, in order.
 
         Args:
-            request_type: The type of the requests.
-            requests: The requests.
             node: The broker to ask; None for any: several concurrently if there are many requests, and
                 another one if a connection fails.
             timeout_s: How long a broker may take for a whole response.

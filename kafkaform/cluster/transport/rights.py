@@ -74,7 +74,6 @@ def name_right(error: ClusterError, request: str, name: str = "") -> ClusterErro
     """Return the same error; if an account was refused, one that names the right that is missing.
 
     Args:
-        error: The error.
         request: Kafka's name of the request that was refused.
         name: The topic, group or transactional id of the request.
     """

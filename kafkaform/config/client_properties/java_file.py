@@ -322,7 +322,6 @@ def suggest_property(java: str, raw: Mapping[str, object]) -> str:
     """Return what to write in `client:` instead of a property that is not allowed there.
 
     Args:
-        java: The Java property.
         raw: All properties of the mapping, of either client.
     """
     written = {name: str(value) for name, value in raw.items()}

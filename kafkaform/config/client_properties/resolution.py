@@ -56,7 +56,6 @@ def resolve(
     """Resolve the references of properties.
 
     Args:
-        properties: The properties.
         environ: The environment variables.
         read_file: Returns the text of a file, as `read_secret_file` does; raises OSError or ValueError.
 

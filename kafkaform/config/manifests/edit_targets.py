@@ -85,9 +85,7 @@ class Manifest(Value):
         """Propose edits that add the last item of a list of the spec, or remove one.
 
         Args:
-            name: The list.
             removed: The index of the item that is removed; None if one is added.
-            items: The items afterwards.
         """
         overrides = [(*self.base, "overrides", scope) for scope in self.scopes]
         in_force = [steps for steps in overrides if self._find_steps(steps, name) is not None]

@@ -75,8 +75,6 @@ def _walk(
     """Yield the manifests below a folder; links to folders that were walked or out of the root are skipped.
 
     Args:
-        folder: The folder.
-        real: Its real path.
         root: The real path of the folder where the walk began.
         seen: The real paths of the folders that were walked.
         problems: The list that problems are added to.

@@ -142,7 +142,6 @@ class InvalidManifests(InvalidInput):
     """Manifests are invalid.
 
     Args:
-        problems: All problems.
         readable: The resources of each context, for checking rules in the same run: those of valid manifests,
             and the names of the others.
         unread: Whether there are manifests whose names are not known, either.

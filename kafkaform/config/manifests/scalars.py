@@ -62,7 +62,6 @@ def render_inline(value: object, quote: str = "", *, flow: bool = False) -> str:
     """Render a value in one line: a scalar, or a mapping or list in brackets.
 
     Args:
-        value: The value.
         quote: The quote of texts; empty for none where they need none.
         flow: Whether it is inside brackets.
     """

@@ -79,7 +79,6 @@ def explain_source(text: str, file: str, lines: Iterable[int]) -> Problem | None
     """Return the problem of an invalid YAML text that is a template; None if it does not look like one.
 
     Args:
-        text: The text.
         file: The name of the file, for the location.
         lines: The numbers of the lines where a parser stopped, from 0.
     """

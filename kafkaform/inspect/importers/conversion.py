@@ -48,7 +48,6 @@ def fill_rights(fields: Fields, defaults: Mapping[str, str], rights: Iterable[Ri
     Args:
         fields: The fields that the templates refer to.
         defaults: For each such field, the value if it is missing.
-        rights: The rights.
     """
     values = {name: fields.name(name, default) for name, default in defaults.items()}
     return [
@@ -99,7 +98,6 @@ class Conversion:
         """Return whether a resource is of the cluster that is imported.
 
         Args:
-            fields: Its declaration.
             cluster: The name of its cluster, and what else tells clusters apart; empty texts are unknown.
         """
         self._clusters[cluster] += 1
@@ -170,10 +168,7 @@ class Conversion:
         """Add a topic; returns its reference.
 
         Args:
-            fields: Its declaration.
-            name: Its name.
             counts: The number of its partitions and of replicas; None for the broker's default.
-            configs: Its configs.
             strategy: The strategy of its placement.
             replicas: The brokers of each partition, with the strategy STATIC.
         """
@@ -207,10 +202,7 @@ class Conversion:
         What Kafka or a manifest does not support is named as left out.
 
         Args:
-            fields: The declaration.
-            principal: The principal.
             resource: The type of the resources, and their name or prefix.
-            operations: The operations.
             pattern: Whether it is a name or a prefix.
             host: The host of the client.
             permission: Whether it is allowed or denied.
@@ -260,7 +252,6 @@ class Conversion:
         """Add a quota; returns its reference, or None if it has no limit.
 
         Args:
-            fields: Its declaration.
             parts: The name of each type of its entity; None for the default of the type.
             limits: The limits by Kafka's names; numbers in any notation.
         """
@@ -292,9 +283,6 @@ class Conversion:
         """Add a subject of a schema registry; returns its reference, or None if no manifest can declare it.
 
         Args:
-            fields: Its declaration.
-            name: Its name.
-            text: Its schema.
             schema_type: The type of the schema, in upper or lower case.
             references: The schemas that this one uses.
             level: Its compatibility level; empty for that of the registry.

@@ -258,7 +258,6 @@ class Fields:
         """Return the values of configs as the tool sends them to Kafka; a list as `compact,delete`.
 
         Args:
-            name: The field.
             reading: The reader, if it is not that of the whole tool.
             decimals: The number of decimals that the tool writes of a fraction; None for all.
         """

@@ -104,7 +104,6 @@ def place(requests: Sequence[PlacementRequest], layout: Layout) -> Placements:
 
     Args:
         requests: One request per topic.
-        layout: The present layout.
 
     Raises:
         ValueError: A topic is requested twice.

@@ -35,7 +35,6 @@ def rebalance(
 
     Args:
         topics: The topics that may be moved; the whole layout is counted.
-        layout: The present layout.
         remove: Brokers to empty of the topics, live or not.
         add: Live brokers to fill to their share.
         sizes: Bytes of one replica by partition: of two equally useful moves, the smaller one is made.

@@ -15,7 +15,6 @@ class _Shifts(ABC):
     """The search for a partition to shift between two brokers, once per pair and pass.
 
     Args:
-        load: The counts.
         rows: The partitions that may change, preferred ones first.
     """
 

@@ -169,7 +169,6 @@ class AccessFacts:
         """Return whether a request is allowed now, from some address, and may not be after a change.
 
         Args:
-            request: The request.
             principal: The principal whose ACLs change.
         """
         who = (request.principal, EVERYONE)

@@ -62,7 +62,6 @@ def list_rights(
     """Yield the rights of a normalised spec, each with the keys of the value that gives it.
 
     Args:
-        spec: The spec.
         topics_of: Returns the topics that a declared group reads.
         report: Reports a problem of the spec.
     """

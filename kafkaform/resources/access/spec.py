@@ -204,7 +204,6 @@ def combine(manifests: Sequence[Desired], topics_of: ReadTopics) -> tuple[list[D
     """Combine manifests into one resource for each of their principals.
 
     Args:
-        manifests: All Access manifests.
         topics_of: Returns the topics that a declared group reads.
     """
     problems: list[Problem] = []
@@ -337,7 +336,6 @@ def describe_rights(observed: Observed, most_names: int | None = None) -> str:
     """Describe what a principal may do: `reads orders.*, writes orders.created, group billing`.
 
     Args:
-        observed: The principal.
         most_names: The names of each right that are listed before the others are counted; None for all.
     """
     names: dict[str, list[str]] = {}

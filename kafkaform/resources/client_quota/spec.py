@@ -88,8 +88,6 @@ def limit_text(name: str, value: str, brokers: int = 1) -> str:
     """Format a limit with its unit, and the total of all brokers if each has its own limit.
 
     Args:
-        name: The limit.
-        value: Its canonical value.
         brokers: The number of brokers; 0 if unknown.
     """
     # Only the controller counts these, so the number of brokers is irrelevant (KIP-599).

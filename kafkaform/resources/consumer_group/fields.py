@@ -44,7 +44,6 @@ def observed_state(group: Group | None, configs: Mapping[str, str | None]) -> di
 
     Args:
         group: The group; None if it only has configs.
-        configs: Its own configs.
     """
     state: dict[str, FieldValue] = {CONFIG_PREFIX + name: value for name, value in configs.items()}
     for partition, offset in (group.committed if group is not None else {}).items():

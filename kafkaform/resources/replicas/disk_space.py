@@ -98,7 +98,6 @@ class DiskSpace(Value):
         """Return the reason why copies certainly do not fit on a broker; None if that is not certain.
 
         Args:
-            broker: The broker.
             copies: The copies to it.
             others: Other copies to it.
         """

@@ -142,7 +142,6 @@ def observe_user(
     """Return a live user, with its declared passwords compared by logging in, once with each.
 
     Args:
-        name: Its name.
         live: The iterations of its credentials, by mechanism.
         declared: Its declared credentials; empty if it is not declared.
         log_in: Logs in by a mechanism, with a password; returns whether it was accepted, or None if it is

@@ -39,10 +39,8 @@ def publish_comment(
     Comments of other accounts are ignored, even if they have the marker.
 
     Args:
-        github: The client.
         number: The number of the pull request or issue.
         marker: The marker of the comment.
-        text: Markdown.
         permission: The permission that the token needs, for error messages.
 
     Raises:
@@ -101,10 +99,8 @@ def publish_issue(
     of an update.
 
     Args:
-        github: The client.
         marker: The marker of the issue.
         title: The title of the issue.
-        text: Markdown.
         labels: Labels that a new issue gets; those of an existing issue are not changed.
 
     Raises:

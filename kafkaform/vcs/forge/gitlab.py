@@ -80,10 +80,8 @@ def publish_note(
     Notes of other accounts are ignored, even if they have the marker.
 
     Args:
-        gitlab: The project.
         number: The number of the merge request in its project (IID).
         marker: The marker of the note.
-        text: Markdown.
         report: Called with a message before each wait.
 
     Raises:

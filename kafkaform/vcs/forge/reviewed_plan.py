@@ -97,7 +97,6 @@ def find_merged_pull_request(github: GitHub, commit: str, branch: str | None) ->
     GitHub may list it only some seconds after the push, so the request is repeated.
 
     Args:
-        github: The client.
         commit: The full id of the commit.
         branch: The branch that it was merged into; None for the default branch.
 
@@ -176,7 +175,6 @@ def fetch_reviewed_plan(
     """Download the plan that was reviewed before a commit was merged.
 
     Args:
-        github: The client.
         commit: The full id of the commit that the merge made.
         prefix: The prefix of the artefact names, such as `kafkaform-plan-prod`.
         workflow: The file name of the plan workflow.

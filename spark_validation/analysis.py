@@ -379,7 +379,6 @@ class ReaderGroup:
     """A declared group that reads the topic.
 
     Attributes:
-        name: The group.
         assignor: The short name of its assignor: one of ASSIGNORS.
         members: The number of members expected, at least 1.
     """

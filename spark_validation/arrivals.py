@@ -61,7 +61,6 @@ class TopicArrivals:
     """The records that were written to a topic.
 
     Attributes:
-        name: The topic.
         period_ms: The length of the common period, in milliseconds; None if it is the time since the topic
             was made (`since_made`), or if a partition could not be read.
         counts: The records that arrived in each partition in the period; empty if one could not be read.
@@ -83,7 +82,6 @@ class TopicArrivals:
         recent: The last hour and the last day, where all logs cover them, and the time since the topic was
             made.
         least: The fewest records that each partition may have got; None where `counts` are exact.
-        most: The most, likewise.
         requested: Whether a period was asked for: if it is not known (`unknown`), nor is the spread.
         waits: A partition where the search by time may have met a transaction marker, by period.
         alternative: The arrivals since the last partitions were first written, if it is not known whether
@@ -259,7 +257,6 @@ class _PeriodSearch:
     """The search for the period of one topic.
 
     Attributes:
-        name: The topic.
         logs: The log of each partition.
         firsts: The time from which on each log has everything; None for one without a record or times.
         since_ms: The start of the period; None for all the time since the topic was made.

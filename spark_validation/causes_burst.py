@@ -63,7 +63,6 @@ class OffsetCurve:
     """The curve of one partition: for each point its time, its offset and its window's replicate.
 
     Attributes:
-        partition: The partition.
         times: In milliseconds since 1970, ascending.
         offsets: The offset at each time.
         replicates: The replicate of each point's window.

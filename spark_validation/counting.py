@@ -321,7 +321,6 @@ class Rows:
         records: Their number (rows by replicates).
         bytes: Bytes of keys and values, alike.
         first: The earliest timestamp of each row, in milliseconds since 1970 (rows).
-        last: The latest.
         first_ms: The earliest timestamp (partitions by replicates); NEVER where there is none.
         last_ms: The latest; -1 where there is none.
     """

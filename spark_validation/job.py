@@ -180,7 +180,6 @@ class TopicRequest:
     """A topic that is to be analysed.
 
     Attributes:
-        name: The topic.
         spans: One for each partition, by number, without a gap.
         limits: The topic's policy, for advice.
         groups: Declared groups that read the topic, as `analysis.analyse` takes them.

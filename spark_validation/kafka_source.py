@@ -55,7 +55,6 @@ class Range:
 
     Attributes:
         topic: The topic's number in the job.
-        partition: The partition.
         edges: The offsets where windows begin, and the offset where the last one ends.
         replicates: The replicate of each window.
         record_bytes: The average bytes of a record in the log; None if unknown.

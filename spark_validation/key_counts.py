@@ -167,7 +167,6 @@ class KeyPlacement:
 
     Attributes:
         records: Records by new partition and replicate (count by (replicates + 1)).
-        bytes: Bytes, alike.
         records_moved: Records of keys that change their partition, by replicate (replicates + 1).
         keys_moved: Keys that change their partition, of the keys in the sample.
     """
@@ -198,14 +197,11 @@ class KeyCounts:
     Arrays are of partitions by replicates (int64) unless said otherwise.
 
     Attributes:
-        records: Records.
         bytes: Bytes of keys and values.
         null_records: Records without a key.
-        null_bytes: Bytes of these.
         first_ms: The earliest timestamp, in milliseconds since 1970; the largest int64 where there is none.
         last_ms: The latest; -1 where there is none.
         keys: Distinct keys in the sample by partition (partitions).
-        distinct: Distinct keys.
         shared_keys: Keys that lie on more than one partition.
         shared_records: Records of these keys.
         multiplicity: Distinct keys with 1, 2, … records (MULTIPLICITIES; the last counts all that have more):

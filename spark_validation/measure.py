@@ -46,7 +46,6 @@ class CountedTopic:
     """A topic whose keys are counted.
 
     Attributes:
-        name: The topic.
         plan: The plan of its sample.
         layout: The layout of its counts.
     """

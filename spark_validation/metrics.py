@@ -39,7 +39,6 @@ class MetricRow:
 
     Attributes:
         cluster_id: The cluster's own id; None where the records came from files.
-        topic: Its name.
         partition: Its number; None where the metric is of the topic.
         metric: Its place in the JSON report, such as `by_records.gini`; or `hottest_key_share`,
             `hottest_key_byte_share` and, of the topic, `records` and `bytes`.
@@ -168,7 +167,6 @@ class MetricsTable:
 
     Attributes:
         location: The path of its folder; of Iceberg the table's name, such as `lake.kafka.skew`.
-        format: One of FORMATS.
     """
 
     location: str

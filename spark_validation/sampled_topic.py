@@ -74,8 +74,6 @@ class SampledTopic:
     """A topic with its sample.
 
     Attributes:
-        result: The estimates.
-        counts: The counts.
         plan: The windows that were read.
         layout: The layout of the counts.
         partition_changes: Changes of the partition count that were recorded, in the order of time.

@@ -104,7 +104,6 @@ class TimeSearch:
     Attributes:
         logs: The log of each partition.
         firsts: The time of the first record of each log that keeps one (ms since 1970).
-        now_ms: The present.
         find_offsets: Finds records by time.
         read_records: Reads records, to look where a time begins where a search by time is misled; None where
             records may not be read.

@@ -42,7 +42,6 @@ class Span:
     """The offsets of one partition that an analysis is about.
 
     Attributes:
-        partition: Its number.
         start: The first offset.
         end: The offset after the last.
         log_bytes: Bytes of the whole partition on disk, one replica; None if unknown.

@@ -40,7 +40,6 @@ class ChangeExecution:
     """The execution of one change, and its state so far.
 
     Attributes:
-        planned: The change.
         remaining: The remaining change, set by `check`; None if nothing remains.
         operations: The operations of the remaining change, set by `check`.
         done: Operations that were carried out.

@@ -63,12 +63,9 @@ class AuditEntry(Value):
         commit: The Git commit of the manifests.
         plan: The digest of the plan.
         tool_version: The version of kafkaform.
-        cluster_id: The cluster.
         environment: The environment whose overrides were merged.
-        ref: The resource.
         uid: The identity of the resource that was to be updated or deleted.
         action: `create`, `update`, `delete` or `recreate`.
-        risk: The worst risk.
         fields: The fields to change.
         consents: Pairs of a hazard that was consented to and the reason given.
         outcome: The result; None if the apply ended before it could write one.
@@ -141,8 +138,6 @@ class ThrottleEntry(Value):
         id: The id, `RUN.NUMBER`.
         run: The id of the apply.
         at: When it was about to set them (RFC 3339 in UTC).
-        cluster_id: The cluster.
-        throttles: The throttles.
         removed: Whether they were removed since.
     """
 

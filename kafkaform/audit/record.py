@@ -238,7 +238,6 @@ class Author(Value):
 
     Attributes:
         who: The user that triggered the CI job, or is logged in on this machine.
-        host: This machine.
         ci: `github`, `gitlab` or `jenkins`, or `agent`; None outside of them.
         url: The page of the CI job, or the branch that an agent follows; None if there is none.
     """

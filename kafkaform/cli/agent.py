@@ -66,7 +66,6 @@ class AgentOptions(Value):
 
     Attributes:
         repository: The address of the repository.
-        branch: The branch.
         directory: The folder of the clone; None for a temporary one.
         plan: The path of the plan in the repository; None for plans/CLUSTER.json.
         verify_key: The file of keys, one of which must have signed the plan; None for that of the cluster.

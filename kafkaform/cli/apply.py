@@ -376,8 +376,6 @@ class _Candidate(Value):
     """A plan on its way to be applied.
 
     Attributes:
-        plan: The plan.
-        about: Its header.
         digest: Its digest, for the record.
         intents: The declared intents of its resources.
         observation: The reading of the cluster that it was judged by; None if that is too old.

@@ -52,8 +52,6 @@ class Notifier(Value):
 
     Attributes:
         webhook: The address; None without `--notify`: nothing is sent.
-        target: The cluster.
-        environment: The environment.
         commit: The Git commit of the manifests; None if it is not known.
     """
 

@@ -334,7 +334,6 @@ class ClusterSelector(Value):
     """The options that choose a cluster and an environment, and the way to connect.
 
     Attributes:
-        config_file: The configuration file.
         environment: The environment whose overrides apply.
         cluster_name: A cluster of the configuration file.
         bootstrap_server: Addresses of brokers.

@@ -193,7 +193,6 @@ class ReportOutput(Value):
     """The format and destination of a report.
 
     Attributes:
-        output_format: The format.
         out: A file; None for stdout.
         verbose: Whether everything is listed.
     """

@@ -95,7 +95,6 @@ class PlanFiles(Value):
     """The file of a saved plan, and its signature.
 
     Attributes:
-        out: The file.
         sign_key: The file of the key.
         sign_for: The purpose of the signature.
     """
@@ -298,7 +297,6 @@ class Scope(Value):
     Attributes:
         paths: Manifests or folders of them; empty for those of the configuration.
         targets: Only these resources.
-        grants: Consents.
         prune: Whether undeclared resources inside `owns` are to be deleted.
         skew: A report on key skew.
         changed_since: The ref from which the branch diverged whose changes are separated from drift.

@@ -32,7 +32,6 @@ class ResetTarget(Value):
     """The offsets to reset, and their new position.
 
     Attributes:
-        position: The new position.
         shift_by: The number of records to move it by.
         from_file: A file of offsets.
         topics: Only these topics and partitions.

@@ -68,10 +68,8 @@ class Outcome(Value):
     """The outcome of a run.
 
     Attributes:
-        settings: The settings.
         known: The rules and notes by code.
         resources: The number of declared resources that could be read.
-        findings: The findings.
         invalid: The problems of the input; None if there are none.
         unknown: The error of an unknown environment; None without one.
     """

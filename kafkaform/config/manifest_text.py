@@ -44,8 +44,6 @@ class Additions(Value):
     """The parts of a manifest that no cluster stores.
 
     Attributes:
-        labels: Its labels.
-        annotations: Its annotations.
         spec: Fields of its spec.
     """
 
@@ -61,7 +59,6 @@ class LiveManifest(Value):
     """The manifest of a live resource.
 
     Attributes:
-        data: The manifest.
         left_out: What it lacks, with the reason, one line each.
         undeclarable: Those of these lines that are about a known value that no manifest can declare.
         suffixes: For each text of the spec that may be in a file of its own, the end of the file's name.

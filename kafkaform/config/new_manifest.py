@@ -47,12 +47,6 @@ class Neighbour(Value):
     """A manifest of the project, as it is written.
 
     Attributes:
-        path: Its file.
-        location: Its place.
-        kind: The kind.
-        name: The name.
-        labels: The labels.
-        spec: The spec.
         has_schema: Whether the file has the line by which editors find its schema.
     """
 
@@ -69,9 +63,6 @@ class NewManifest(Value):
     """A manifest to write.
 
     Attributes:
-        ref: The resource.
-        path: The file.
-        text: Its text.
         team: The team; None if it is not known.
         neighbours: The manifests that it follows.
         differing: The labels in which they differ, with the values, and that it does not have.
@@ -90,7 +81,6 @@ class ManifestRequest(Value):
 
     Attributes:
         kind: The kind: Topic, ConsumerGroup or Access.
-        name: The name.
         team: The team; None for that of the nearest names.
         reads: The topics that a group or an application reads.
         writes: The topics that an application writes to.

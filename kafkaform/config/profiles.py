@@ -58,7 +58,6 @@ class Profile(Value):
     """A named layer between the defaults and the manifests that name it.
 
     Attributes:
-        name: Its name.
         layers: Its settings by kind.
         extends: The profile that lies under it; None without one.
         limits: The bounds of fields by kind.

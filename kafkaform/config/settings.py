@@ -106,7 +106,6 @@ class ClusterSettings(Value):
 
     Attributes:
         name: The name of the cluster in the file.
-        client: The client properties.
         environment: The environment whose overrides apply to it.
         cluster_id: The required id of the cluster.
         forbid: Hazards (globs) that are refused even with consent.

@@ -33,7 +33,6 @@ class Webhook(Value):
     """The webhook of a cluster, with unresolved references.
 
     Attributes:
-        url: The address.
         headers: Headers of each request, such as Authorization.
         location: The place of `notify` in the configuration file.
     """

@@ -38,8 +38,6 @@ class ResourceResult(Value):
     """The result of one change.
 
     Attributes:
-        planned: The change.
-        result: Its outcome.
         message: The reason where it was not applied.
         hint: What to do about it.
         done: The operations that were carried out, even if others of the change were not.

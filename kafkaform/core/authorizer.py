@@ -56,7 +56,6 @@ class AccessRequest(Value):
     Attributes:
         principal: The principal, such as `User:alice`.
         operation: Kafka's name of the operation.
-        resource_type: The type of the resource.
         name: The name of the resource.
     """
 
@@ -226,9 +225,7 @@ class AccessCheck(Value):
     """The answer to whether a principal may do something.
 
     Attributes:
-        request: The request.
         host: The address of the client; None for one that no ACL names.
-        decision: The decision.
         by_host: Without an address, the decisions for particular ones, where they differ.
         settings: The settings of the authorizer.
         unknown: The number of ACLs of a later Kafka that could not be considered.
@@ -246,8 +243,6 @@ class GrantList(Value):
     """The principals that may do something.
 
     Attributes:
-        operation: The operation.
-        resource_type: The type of the resource.
         name: The name of the resource.
         grants: The permissions by principal.
         denied: The ACLs that deny it.

@@ -62,8 +62,6 @@ class ConfigKey(Value, eq=False):
     """One config key. A key that only the live broker reports has no more than a name and a type.
 
     Attributes:
-        name: Kafka's name.
-        type: Kafka's type.
         default: Kafka's own default; None if there is none.
         ranges: The ranges of numbers that any supported version accepts; empty: any number of the type.
         newest_ranges: Those that the newest version accepts.

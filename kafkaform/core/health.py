@@ -87,7 +87,6 @@ class Health(Value):
 
     Attributes:
         controller: The broker or controller that answers for the cluster; None if there is none.
-        brokers: The live brokers.
         partitions: Every partition that this account can see, in order.
         min_insync_replicas: The effective value by topic, where it could be read.
         quorum: The controller quorum (without voters where ZooKeeper elects the controller); None where

@@ -102,7 +102,6 @@ class Diagnostic(Value):
 
     Attributes:
         code: The code of the rule or note, which `kafkaform rules CODE` explains.
-        severity: Its severity.
         message: One line.
         location: The location in a manifest.
         suggestion: What to do about it.
@@ -363,8 +362,6 @@ class Facts(Value):
     """The data about a cluster that planning needs besides its resources.
 
     Attributes:
-        cluster_id: The cluster's id.
-        brokers: All registered brokers.
         config_defaults: The cluster's default of every config, by kind; a kind is missing if the account
             may not read them.
         diagnostics: Notes, such as about brokers whose defaults differ.
@@ -414,7 +411,6 @@ class RiskAssessment(Value):
     """The risk of a change, and the reason.
 
     Attributes:
-        risk: The level.
         hazard: The name to consent to, such as `retention-cut`; empty for a safe change.
         reason: What will happen, computed from the actual values; often empty for a safe change.
         remedy: What to do instead, or to make it safe.
@@ -445,7 +441,6 @@ class FieldChange(Value):
     """One field of an update.
 
     Attributes:
-        path: The field.
         before: Its own value before; None if it is unset.
         after: Its own value after; None if it is to be unset.
         effective_before: The value in force before, own or inherited; None if unknown.
@@ -492,9 +487,7 @@ class Recreate(Value):
     """The deletion of a resource, and the creation of an empty one of its name.
 
     Attributes:
-        ref: The resource.
         uid: The id of the resource to delete.
-        before: Its state.
         state: The state of the new one.
         assessment: The risk of the deletion.
     """

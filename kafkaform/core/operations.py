@@ -63,11 +63,7 @@ class Phase(IntEnum):
 
 
 class Operation(AbstractValue):
-    """One operation on one resource of a cluster.
-
-    Attributes:
-        ref: The resource.
-    """
+    """One operation on one resource of a cluster."""
 
     ref: ResourceRef
 

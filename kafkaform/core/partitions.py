@@ -37,8 +37,6 @@ class PartitionState(Value):
     """One partition.
 
     Attributes:
-        topic: Its topic.
-        partition: Its number.
         leader: The broker that leads it; None while it is offline.
         replicas: The brokers that hold it, the preferred leader first.
         isr: The brokers that are in sync.
@@ -74,7 +72,6 @@ class TimedOffset(NamedTuple):
     """A record that was found by its time.
 
     Attributes:
-        offset: Its offset.
         time_ms: Its time, in milliseconds since 1970.
     """
 

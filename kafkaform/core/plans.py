@@ -62,7 +62,6 @@ class PlannedChange(Value):
     """A change, and what an apply will do with it.
 
     Attributes:
-        change: The change.
         status: What an apply will do with it.
         location: The start of its manifest, or the place in kafkaform.yaml that it comes from.
         reason: The reason for its status.
@@ -127,8 +126,6 @@ class AffectedConsumer(Value):
     """A declared group that reads topics which change.
 
     Attributes:
-        ref: The group.
-        topics: The topics.
         team: The team that owns the group, from its manifest's labels; empty without one.
     """
 
@@ -141,7 +138,6 @@ class CostChange(Value):
     """The price of the changes of a plan.
 
     Attributes:
-        currency: The currency.
         per_month: The amount for a month, with two decimals; negative if the plan saves money.
         replicas: The number of replicas of partitions that it adds.
         bytes: The bytes that it adds, in all replicas.
@@ -159,7 +155,6 @@ class Plan(Value):
     """The changes that turn the observed into the desired state, in a stable order.
 
     Attributes:
-        cluster_id: The id of its cluster.
         changes: The changes, by kind and name.
         unchanged: The number of declared resources without a change.
         unmanaged: Resources on the cluster that no manifest declares.

@@ -107,7 +107,6 @@ class FieldSchema(Value):
 
     Attributes:
         path: Its path, such as `spec.retention`; empty for the whole document.
-        schema: Its schema.
         required: Whether the field above must have it.
     """
 

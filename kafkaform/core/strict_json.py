@@ -37,7 +37,6 @@ class MalformedJson(ValueError):  # noqa: N818 - a state of the text, not an acc
     """Text that is not JSON, or not strict JSON.
 
     Attributes:
-        problem: The problem.
         line: Its line, from 1; 0 if unknown.
         column: Its column, from 1; 0 if unknown.
     """

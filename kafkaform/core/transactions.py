@@ -25,7 +25,6 @@ class OpenTransaction(Value):
     """A transaction that is open in one partition.
 
     Attributes:
-        partition: The partition.
         start: Its first offset in the partition.
         end: The end of the log: readers of committed records get none of the records in between.
         age_ms: Milliseconds since it began, or, if no coordinator has it open, since its last record was

@@ -23,7 +23,6 @@ class ComparedResource(Value):
     """A resource on one side.
 
     Attributes:
-        state: Its own values.
         effective: The values in force, as far as they are known.
     """
 
@@ -40,7 +39,6 @@ class Side(Value):
 
     Attributes:
         name: The name of the cluster or environment.
-        resources: Its resources.
         unknown: The resources that could not be read, and why.
         wanted: The states that manifests declare for it, without tombstones; None where they were not read.
     """
@@ -55,7 +53,6 @@ class FieldDifference(Value):
     """A field whose own values differ.
 
     Attributes:
-        path: The field.
         a: The own value on the first side; None if the field has none.
         b: The same on the second.
         effective_a: The value in force on the first side; None if it is not known.
@@ -79,7 +76,6 @@ class ResourceDifference(Value):
     """A resource that differs.
 
     Attributes:
-        ref: The resource.
         in_a: Whether the first side has it.
         in_b: Whether the second side has it.
         fields: The fields that differ, in the order of plans; empty unless both sides have it.

@@ -75,7 +75,6 @@ class UncheckedRule(Value):
     """A rule that could not be checked, because its input could not be read.
 
     Attributes:
-        code: The rule.
         what: The input that could not be read, and why.
         matters: Whether the health of the cluster is unknown without it.
     """

@@ -58,7 +58,6 @@ class ResetRequest(Value):
     """The parameters of a reset.
 
     Attributes:
-        group: The group.
         target: The new position in every partition; None where `offsets` has it.
         offsets: The new offset of each partition, from a file.
         topics: Only these topics, and of each only these partitions (None for all); empty for all partitions

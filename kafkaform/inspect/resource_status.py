@@ -48,7 +48,6 @@ class Selection(Value):
 
     Attributes:
         globs: Globs of names; empty for all.
-        kinds: The kinds.
         ignore: Globs of resources to leave out, unless they are declared or named in full.
     """
 
@@ -75,7 +74,6 @@ class TopicStatus(Value):
     """The status of a topic.
 
     Attributes:
-        name: Its name.
         observed: The live resource; None if it does not exist.
         declared: Whether a manifest declares it; None if no manifests were read.
         team: The team in its labels; may be empty.
@@ -123,7 +121,6 @@ class GroupStatus(Value):
     """The status of a group.
 
     Attributes:
-        name: Its name.
         group: The reading from its coordinator; None if it does not exist or is not visible.
         only_configs: Whether it does not exist, but has configs on the brokers.
         declared: Whether a manifest declares it; None if no manifests were read.
@@ -150,7 +147,6 @@ class ResourceStatus(Value):
     """The status of a resource without replicas and members, such as a quota.
 
     Attributes:
-        ref: The resource.
         observed: The live resource; None if it does not exist.
         declared: Whether a manifest declares it; None if no manifests were read.
         team: The team in its labels; may be empty.
@@ -175,8 +171,6 @@ class StatusReport(Value):
     """One reading of the selected resources, by name.
 
     Attributes:
-        topics: The topics.
-        groups: The groups.
         unread: A line for each part that could not be read.
         notes: Other notes on the reading, a line each.
         hidden: The number of matching resources that `ignore` leaves out.

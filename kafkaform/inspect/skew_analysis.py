@@ -50,8 +50,6 @@ class ClusterAnalysis:
     """The analysis of topics of a cluster.
 
     Attributes:
-        cluster: The cluster.
-        cluster_id: Its id.
         chosen: The topics to analyse.
         requested: The names and globs of topics that were requested; empty for those that have a policy.
         desired: The declared resources.

@@ -236,7 +236,6 @@ class PartitionLog(Value):
     """The log of one partition.
 
     Attributes:
-        partition: Its number.
         start: The first offset of the analysis.
         end: The offset after the last one.
         log_bytes: The bytes of the whole partition, one replica; None if not known.

@@ -50,7 +50,6 @@ class GroupProgress(Value):
     """The progress of one group.
 
     Attributes:
-        name: The group.
         stage: How far it has come.
         remaining: The records of the predecessor that it has not read.
         per_second: The records that it read per second; None if it has none left, or reads none.

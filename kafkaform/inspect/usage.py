@@ -61,7 +61,6 @@ class UsageReading(Value):
         period_ms: The length of the period.
         offset_retention_ms: How long the offsets of a group without members are kept; None if unknown.
         is_restricted: Whether the account may not see all groups: Kafka leaves them out without an error.
-        groups: The groups.
         spans: The logs, each with the first record of the period.
         future: The partitions whose first record of the period has a time in the future.
         failure: Why the logs could not be read; empty if they were.

@@ -55,7 +55,6 @@ class RiskIncrease(Value):
 
     Attributes:
         text: A sentence for people.
-        assessment: The current assessment.
     """
 
     text: str
@@ -133,7 +132,6 @@ class SavedPlan(Value):
     """A plan that was made earlier and is to be applied.
 
     Attributes:
-        plan: The plan.
         intents: The intents of its resources from manifests, if there are any; they replace the plan's own.
     """
 

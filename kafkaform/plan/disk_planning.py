@@ -43,7 +43,6 @@ class PlannedMove(Value):
     """The planned replicas of a topic.
 
     Attributes:
-        name: The topic.
         before: The present replicas.
         after: The target replicas.
     """

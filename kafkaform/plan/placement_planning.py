@@ -36,10 +36,8 @@ class _Candidate(Value):
     """A live topic whose replicas may have to be placed.
 
     Attributes:
-        observed: The topic.
         partitions: The target count of partitions; never below the present one.
         replicas: The target count of replicas per partition.
-        strategy: The placement strategy.
         static: The target replicas of a static placement.
     """
 

@@ -84,7 +84,6 @@ class PlanningResult(Value):
     """A plan, and the reading that it was made with.
 
     Attributes:
-        plan: The plan.
         observation: The live resources that it covers, with all of their configs.
         read_at: The time of the reading, by `time.monotonic`.
         context: The context in which rules were checked.

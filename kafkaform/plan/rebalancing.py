@@ -55,7 +55,6 @@ class Rebalance(Value):
 
     Attributes:
         plan: The changes; none if no move is an improvement.
-        brokers: The live brokers.
         not_emptied: Brokers to empty that still hold some of the requested topics afterwards.
         before: The present balance.
         after: The balance afterwards.

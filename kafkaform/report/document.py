@@ -57,7 +57,6 @@ class TextSpan(Value):
 
     Attributes:
         text: The text. In prose, backticks mark code: it is code in Markdown, and in quotes on a terminal.
-        role: The role.
         limit: The most characters; None for the default of the role.
         target: The anchor of the subsection that it is a link to in HTML.
     """
@@ -95,7 +94,6 @@ class Column(Value):
     """A column of a table.
 
     Attributes:
-        header: The heading.
         right: Whether it is right-aligned, for numbers.
         least: The least width when room is short; 0 for a column that is never wrapped.
         rank: A terminal leaves out the highest rank first; 0 for a column that always stays.
@@ -127,7 +125,6 @@ class Verbatim(Value):
     """A command or a line of a file to be copied: never wrapped.
 
     Attributes:
-        text: The text.
         lead: A word or two before it.
         limit: The most characters in Markdown; a terminal shows as many as of any line.
     """
@@ -161,7 +158,6 @@ class Table(Value):
     """A table.
 
     Attributes:
-        columns: The columns.
         rows: The cells of each row, one for each column.
         title: A sentence above it.
     """
@@ -175,9 +171,7 @@ class Point(Value):
     """A value of a chart with its 95 % interval.
 
     Attributes:
-        name: Its name.
         at: Its place on the horizontal axis.
-        value: The value.
         low: The lower end of its interval.
         high: The upper end.
     """
@@ -193,7 +187,6 @@ class Chart(Value):
     """Values as columns or as a curve; only HTML draws it, so tables or sentences must have its figures.
 
     Attributes:
-        title: The title.
         text: The description for screen readers, with the main figures.
         points: The points in order; at least one.
         form: Formats a value.
@@ -228,12 +221,7 @@ class Chart(Value):
 
 
 class CodeBlock(Value):
-    """Lines of code or of a diagram, such as Mermaid's; a terminal prints the lines.
-
-    Attributes:
-        language: The language.
-        lines: The lines.
-    """
+    """Lines of code or of a diagram, such as Mermaid's; a terminal prints the lines."""
 
     language: str
     lines: Sequence[str]
@@ -243,8 +231,6 @@ class Subsection(Value):
     """Blocks under a title.
 
     Attributes:
-        title: The title.
-        blocks: The blocks.
         text: The text beside the title.
         folded: Whether Markdown folds it under its title.
         further: Further lines of the title on a terminal.

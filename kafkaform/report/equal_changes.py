@@ -46,7 +46,6 @@ class Entry(Value):
     """One change, or equal changes of several resources.
 
     Attributes:
-        changes: The changes.
         shown: The change as worded for all of them.
         figures: The amounts in which each change differs, such as the size of its data; often empty.
         varied: The fields whose values differ and are among the figures.

@@ -25,7 +25,6 @@ class Explanation(Value):
     """A declared resource, for an environment and a cluster.
 
     Attributes:
-        desired: The resource.
         scope: The environment and the cluster, such as `environment prod`; empty without them.
         fields: The settings of each field that is set: the one that takes precedence, then those under it.
     """

@@ -44,7 +44,6 @@ class FieldHelp(Value):
 
     Attributes:
         name: The kind and the path, such as `Topic.spec.retention`.
-        field: The field.
         fields: Those below it.
         keys: Kafka's configs, for the field and those below it that are one.
     """

@@ -132,7 +132,6 @@ class UnchangedFindings(Value):
     """Findings on resources that a plan does not change.
 
     Attributes:
-        codes: The rules.
         warnings: The number of pairs of a rule and a resource with warnings.
         notes: The number of notes and waived findings.
     """
@@ -182,13 +181,7 @@ class PlanFindings(Value):
 
 
 class FurtherFindings(Value):
-    """Further findings of one rule, after those listed in full.
-
-    Attributes:
-        code: The rule.
-        severity: Its severity.
-        findings: The findings.
-    """
+    """Further findings of one rule, after those listed in full."""
 
     code: str
     severity: Severity

@@ -57,7 +57,6 @@ class ClusterReport(Value):
     """The report of one cluster.
 
     Attributes:
-        name: The cluster.
         environment: Its environment; None if it has none.
         content: The plan, drift or other content.
         render: Renders it in the chosen format, with those of the options `width`, `verbose` and `limit`
@@ -74,7 +73,6 @@ class FailedCluster(Value):
     """A cluster without a report.
 
     Attributes:
-        name: The cluster.
         environment: Its environment; None if it has none.
         message: The reason, in one line.
         hint: The advice to the user.
@@ -359,7 +357,6 @@ class ClusterOverview(Value):
 
     Attributes:
         drift: Its differences from the manifests, with the changes of a plan.
-        health: Its health.
     """
 
     drift: Drift
@@ -483,8 +480,6 @@ class StageResult(Value):
 
     Attributes:
         stage: The number of its stage.
-        cluster: The cluster.
-        outcome: The outcome.
         report: The report of the apply; None if there is none.
         error: The error that ended it; empty if none did.
     """

@@ -41,7 +41,6 @@ class GraphEdge(Value):
     """A resource that reads or describes a topic.
 
     Attributes:
-        topic: The topic.
         resource: The group that reads it, or the subject with the schemas of its keys or values.
         declared: Whether the manifest of the reader declares it.
         live: Whether the group has an offset or a member in the topic; None without a cluster.

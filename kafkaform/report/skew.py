@@ -113,7 +113,6 @@ class Detail(Value):
 
     Attributes:
         rows: The partitions and members; of more, half this many, the largest and the smallest ones.
-        keys: The hot keys.
         is_complete: Whether it has charts, and the tables that few readers need.
         what_if: The partition counts that were asked for; they come before those that the advice needs.
     """

@@ -31,7 +31,6 @@ class BoundedList(Value, Generic[_T]):
 
     Attributes:
         head: The text before the first item.
-        items: The items.
         show: Formats an item, line break included.
         left_out: Writes the sentence on the items that did not fit.
         tail: The text after the last item.

@@ -134,7 +134,6 @@ class Restoration(NamedTuple):
     """A deleted resource as a manifest can restore it.
 
     Attributes:
-        observed: The resource.
         lost: What no manifest restores; None if there is nothing.
     """
 
@@ -146,7 +145,6 @@ class UpdateContext(Value):
     """The input of the risk assessment of a field: the whole resource, before and after.
 
     Attributes:
-        ref: The resource.
         before: The effective values now, for every field that can be read.
         after: The effective values after the update; None where a default is unknown.
         intent: The intended use of the resource.
@@ -273,7 +271,6 @@ class Written(Value):
     """The spec that declares a live resource.
 
     Attributes:
-        spec: The spec.
         left_out: A line for each property that a manifest cannot declare.
         suffixes: For each text that may be in a file of its own, the end of the file's name.
         name: The name of the manifest; empty for that of the resource.
@@ -291,7 +288,6 @@ class Field:
     The methods have defaults that suit most fields.
 
     Attributes:
-        kind: The kind.
         path: The field, such as `partitions` or `config.retention.ms`.
         ending: The way in which its value may disappear without an apply, for messages.
         compared: Whether it is compared between two clusters.

@@ -58,7 +58,6 @@ class Position(Value):
 
     Attributes:
         topic: The partition's topic.
-        partition: Its number.
         committed: The committed offset (of a share group, its start offset); None if there is none.
         start: The first offset of the log; None if it was not read.
         end: The offset after the last record of the log; None if it was not read.
@@ -85,12 +84,10 @@ class Group(Live):
 
     Attributes:
         name: The group's id.
-        protocol: One of PROTOCOLS.
         state: Kafka's name of the state, such as `Stable`, `Empty` or `PreparingRebalance`.
         protocol_type: The use of a classic group: `consumer`, `connect`, ...; empty if unknown.
         assignor: The assignor in use; empty without one.
         coordinator: The broker that coordinates it; None if unknown.
-        members: Its members.
         positions: Every partition in which it has an offset, or that a member is assigned.
         unread: The reason why a part of this could not be read; empty if all was.
         never_joined: Whether it is certain that no member ever joined: it was created by committing offsets.

@@ -30,7 +30,6 @@ class Predecessor(Value):
     """The log of a topic that another one succeeds.
 
     Attributes:
-        name: The topic.
         successor: The topic that succeeds it.
         spans: The first and last offsets of its partitions; empty if they were not read.
         obstacle: Why further records may come; empty if none came for the quiet period.

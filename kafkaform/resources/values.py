@@ -51,8 +51,6 @@ class Transition:
     """A field's change as text; there is no before in a create, and no after in a delete.
 
     Attributes:
-        before: The value before.
-        after: The value after.
         text: A description, where it is clearer than the values.
         each: For replicas, the change of each partition, equal ones together.
     """

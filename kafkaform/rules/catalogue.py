@@ -266,7 +266,6 @@ class Rule:
     """A rule of the catalogue.
 
     Attributes:
-        code: Its code.
         severity: Its severity unless a finding or the project sets another one.
         check: The function that finds problems.
         stage: The input that it needs.
@@ -315,7 +314,6 @@ class Subject:
 
     Attributes:
         about: The resource of its findings.
-        context: The input.
     """
 
     def __init__(self, about: Desired | ResourceRef, context: RuleContext) -> None:

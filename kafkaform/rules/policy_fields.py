@@ -133,9 +133,6 @@ class Constraint(Value):
 
     Attributes:
         path: The field's path in manifests.
-        key: Its type.
-        least: The least value.
-        greatest: The greatest value.
         multiple_of: A number of which the value must be a multiple.
         one_of: The valid values; empty: any.
         none_of: Values that are not valid.

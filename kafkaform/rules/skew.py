@@ -54,7 +54,6 @@ class MeasuredTopic(Subject):
 
     Attributes:
         declared: Its manifest, if there is one.
-        result: The measurement.
         limits: The limits of the manifest.
     """
 

@@ -40,7 +40,6 @@ class ConfigValue(Value):
     Attributes:
         name: Kafka's name of the config.
         text: The value in its canonical spelling.
-        origin: Its source.
     """
 
     name: str

@@ -189,7 +189,6 @@ class _DroppedResource:
     """A resource that the branch no longer declares and that stays on the cluster.
 
     Attributes:
-        ref: The resource.
         successor: The resource of which the branch has the manifest in its place, as after a renaming.
         bytes: The size of its data, as far as it was read.
         contents: What it holds on the cluster: data, ACLs, members.

@@ -27,7 +27,6 @@ class RemoteBranch(Value):
 
     Attributes:
         url: The address of the repository, without credentials.
-        name: The branch.
     """
 
     url: str

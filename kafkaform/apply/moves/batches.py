@@ -45,8 +45,6 @@ class PartitionMove(Value):
     """One partition to move.
 
     Attributes:
-        ref: Its topic.
-        partition: Its number.
         before: The replicas that it is expected to have.
         after: The replicas that it is to have.
         size: Bytes of one replica; 0 if not known.

@@ -54,13 +54,11 @@ class MoveContext:
     """The context of every step of moving replicas.
 
     Attributes:
-        cluster: The cluster.
         options: The options of moves.
         throttle_journal: The record of throttles.
         observer: Receives progress.
         guard: Called before every request; raises `LockLost` to keep it from being sent.
         stop: Once set, nothing new is begun.
-        clock: The clock.
         deadline: The time by which all must be done; None: no limit. Set by the first step.
     """
 

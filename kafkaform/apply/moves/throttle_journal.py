@@ -29,7 +29,6 @@ class Announcement(Value):
     """Throttles that an apply was about to set.
 
     Attributes:
-        id: The unique id.
         throttles: The throttles that were not set before.
         at: The time (RFC 3339 in UTC).
     """
@@ -81,7 +80,6 @@ class AuditedThrottles:
         sinks: The sinks to write to.
         recorded: Reads the entries of applies to all clusters.
         run: The id of this apply.
-        cluster_id: The id of the cluster.
         clock: Returns the time.
     """
 

@@ -27,7 +27,6 @@ class Placement(Value):
     Attributes:
         cluster_id: The cluster's id; empty if unknown.
         controller: The broker that metadata names as controller; None if there is none.
-        brokers: The live brokers.
         partitions: The states of the partitions of every topic.
         failed: The error codes of topics that could not be read.
     """

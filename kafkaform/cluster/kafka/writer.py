@@ -183,7 +183,6 @@ class ValidatedWriter(Value):
     """Carries out operations of one type with one request, which brokers can validate.
 
     Attributes:
-        request_type: The type of the request.
         entry: Makes the entry of the request for one operation.
         parts: The field of request and response that has the entries.
         done: The codes that show, when a request is sent again, that the first one was carried out.

@@ -94,7 +94,6 @@ class Metadata(Value):
         brokers: The live brokers, by id.
         cluster_id: The cluster's id; empty if unknown.
         controller: The broker that metadata names as controller; -1 if there is none.
-        topics: The requested topics.
     """
 
     brokers: dict[int, BrokerAddress]

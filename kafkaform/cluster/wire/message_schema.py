@@ -37,7 +37,6 @@ class RequestType(Value, Generic[T]):
     """A request of Kafka's protocol in the supported versions.
 
     Attributes:
-        key: The API key.
         name: Kafka's name of the request.
         versions: The lowest and highest supported version.
         flexible: The first version whose headers and structures have tagged fields (KIP-482).
@@ -366,7 +365,6 @@ class Versions(Value):
     """A field that not every version of its structure has.
 
     Attributes:
-        of: Its type.
         default: Its value in the other versions, and in a request that does not give one.
         first: The first version that has it.
         last: The last version that has it; None if there is none.

@@ -116,7 +116,6 @@ class Property(Value):
     """A property of `client:`.
 
     Attributes:
-        name: librdkafka's name.
         type: The type of its value.
         use: Its use in kafkaform's own connections.
         note: How or why, for the documentation and errors.

@@ -29,7 +29,6 @@ class OidcSettings(HiddenValue):
     Attributes:
         endpoint: The URL of the token endpoint.
         client_id: The client's id at the endpoint.
-        client_secret: The client's secret.
         scope: The scope to request; None for the endpoint's default.
         tls: The context that verifies an https endpoint; None for the system's authorities.
     """

@@ -172,7 +172,6 @@ class Edit(Value):
     """A new value of a field in a manifest.
 
     Attributes:
-        ref: The resource.
         path: A field as in `model.State` (`partitions`, `config.retention.ms`), or `state`.
         value: The value; None to remove it (a config returns to its default). For `state`: "absent", or None
             for a resource that should exist.
@@ -187,7 +186,6 @@ class EditResult(Value):
     """The result of some edits; edits that change nothing are in neither part.
 
     Attributes:
-        files: The edited files.
         refused: The edits that were not made, with the reasons.
     """
 

@@ -25,7 +25,6 @@ class FieldSetting(NamedTuple):
     Attributes:
         layer: The layer, with the environment or cluster of its overrides: `profile/events, in prod`.
         value: The value as it is written.
-        location: Its place.
     """
 
     layer: str
@@ -42,7 +41,6 @@ class FieldLocations(Value):
     """The places of fields in a manifest: an implementation of `Locations`.
 
     Attributes:
-        document: The manifest.
         shorthands: The alternative places of its configs.
         scopes: The names whose overrides take precedence: an environment, then a cluster of it.
         base: The keys of the mapping that contains the fields.

@@ -192,7 +192,6 @@ class ParsedManifests(Value):
 
     Attributes:
         manifests: The manifests, sound or not.
-        problems: Their problems.
         unread: Whether there are manifests whose names are not known, either.
     """
 

@@ -56,7 +56,6 @@ class TemplateMark(NamedTuple):
 
     Attributes:
         mark: The part, such as `{{` or `{team}`.
-        at: Its position.
         message: What the text is, and how to render it.
     """
 

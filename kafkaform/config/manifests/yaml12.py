@@ -73,7 +73,6 @@ class Document:
 
     Attributes:
         file: The name of the file, for locations.
-        data: The data.
         marks: The line and column of every value and key, in the order of the text.
     """
 

@@ -63,7 +63,6 @@ class Notes:
 
     Attributes:
         tool: The name of the tool.
-        reading: Its reader.
         problems: Values that cannot be read: nothing is written.
         left_out: Parts without a counterpart.
         remarks: Parts that mean nothing for Kafka.

@@ -46,15 +46,7 @@ def matches(data: Mapping[str, Data]) -> bool:
 
 
 class _Resource(Value):
-    """A resource of jikkou.
-
-    Attributes:
-        kind: Its kind.
-        name: Its name.
-        fields: Its declaration.
-        labels: Its labels.
-        annotations: Its annotations.
-    """
+    """A resource of jikkou."""
 
     kind: str
     name: str

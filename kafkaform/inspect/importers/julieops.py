@@ -140,7 +140,6 @@ class _Project(Value):
     """A project of a topology.
 
     Attributes:
-        fields: Its declaration.
         prefix: The start of the names of its topics.
         plans: The configs of each plan.
         out: Gets what it declares.
@@ -226,8 +225,6 @@ class _User(Value):
     """A consumer or a producer of topics.
 
     Attributes:
-        fields: Its declaration.
-        principal: Its principal.
         operation: The operation on its topics.
         rights: Its other rights, if there is a topic.
     """

@@ -116,11 +116,8 @@ class _Owner(Value):
 
     Attributes:
         out: Gets its ACLs.
-        fields: Its declaration.
-        name: Its name.
         noun: The word for it.
         settings: The settings of the state.
-        custom: Its custom ACLs.
     """
 
     out: Conversion

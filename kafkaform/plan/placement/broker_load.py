@@ -94,8 +94,6 @@ class Row:
     """One partition whose replicas are being placed.
 
     Attributes:
-        topic: Its topic.
-        number: Its number.
         replicas: The brokers that hold it, the preferred leader first unless the leader is open.
         free: Those of the brokers that may still be exchanged.
         choices: The brokers that they may be exchanged for; None for any.
@@ -125,7 +123,6 @@ class BrokerLoad:
 
     Attributes:
         brokers: The ids of the brokers that may take replicas, ascending.
-        racks: Their racks.
         replicas: Replicas by broker.
         leaders: Preferred leaders by broker; those of partitions whose leader is open are not counted.
     """
@@ -242,7 +239,6 @@ class PlacementRequest(Value):
         topic: Its name; a topic that is not in the layout is new.
         partitions: The target number of partitions.
         replication_factor: The target number of replicas per partition.
-        strategy: The placement strategy.
         static: With STATIC, the replicas of every partition.
     """
 

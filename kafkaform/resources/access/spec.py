@@ -102,7 +102,6 @@ class AclLocations(Value):
     """The places of the fields of a principal: an implementation of `Locations`.
 
     Attributes:
-        manifests: Its manifests.
         acls: The manifests that declare each ACL, by path, each with the keys of the right in the spec; of a
             principal without rights, those of its tombstones.
     """

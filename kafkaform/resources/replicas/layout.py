@@ -93,7 +93,6 @@ class Layout(Value):
     """All replicas that this account can see.
 
     Attributes:
-        brokers: The live brokers.
         topics: The partitions of each topic, from partition 0 on. During a reassignment, Kafka shows the old
             replicas and the new ones of a partition.
         reassigning: The running reassignments; None if this account may not see them.

@@ -73,7 +73,6 @@ class SubjectVersions(Live):
     """The versions of a subject in a registry.
 
     Attributes:
-        version: The latest version.
         id: The id of its schema.
     """
 

@@ -33,7 +33,6 @@ class SchemaReference(Value):
 
     Attributes:
         name: The name by which the schema uses it.
-        subject: Its subject.
         version: Its version; None for the latest.
     """
 

@@ -32,7 +32,6 @@ class CreateTopic(PartitionCreation):
     Attributes:
         partitions: The number of partitions.
         replication_factor: The number of replicas of each.
-        configs: Its own configs.
         assignment: The brokers of each partition; if empty, the controller chooses.
         phase: REPLACE if a topic of the name is deleted first.
     """
@@ -126,7 +125,6 @@ class DeleteTopic(Deletion):
     """Delete the topic with this id, and no other of its name; without an id, any topic of the name.
 
     Attributes:
-        uid: The id.
         phase: REMOVE if it is created again; the deletion then ends once it is gone on every broker.
     """
 

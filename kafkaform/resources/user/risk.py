@@ -26,12 +26,7 @@ HAZARDS = frozenset({REMOVAL, PASSWORD, OWN, MALFORMED})
 
 
 class OwnLogin(Value):
-    """The SCRAM login of the account that plans and applies; empty if it has none.
-
-    Attributes:
-        user: The user.
-        mechanism: The mechanism.
-    """
+    """The SCRAM login of the account that plans and applies; empty if it has none."""
 
     user: str = ""
     mechanism: str = ""

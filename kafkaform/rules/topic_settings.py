@@ -9,6 +9,7 @@ from kafkaform.core import kafka_configs
 from kafkaform.core.model import CONFIG_PREFIX, Severity
 from kafkaform.core.wording import counted
 from kafkaform.resources import KINDS, TOPIC, is_topic, topic_ref
+from kafkaform.resources.topic.operations import MAX_NAME_LENGTH, is_legal_name
 from kafkaform.resources.values import label
 from kafkaform.rules.catalogue import NAME_PATH, Finding, RuleContext, cache_result, rule
 from kafkaform.rules.topic_values import (
@@ -22,9 +23,6 @@ from kafkaform.rules.topic_values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-MAX_NAME = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @topic_rule("KF115", Severity.WARNING)
@@ -92,8 +90,8 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     # Also the name of a topic that is to be deleted.
     for topic in context.of_kind(TOPIC.name):
         name = topic.ref.name
-        if name in {".", ".."} or len(name) > MAX_NAME or not _LEGAL.fullmatch(name):
-            shown = repr(name if len(name) <= MAX_NAME else f"{name[:40]}… ({len(name)} characters)")
+        if not is_legal_name(name):
+            shown = repr(name if len(name) <= MAX_NAME_LENGTH else f"{name[:40]}… ({len(name)} characters)")
             text, hint = f"{shown} is not a legal topic name", "use 1-249 of a-z, A-Z, 0-9, '.', '_' and '-'"
             yield Finding(text, hint, path=NAME_PATH, subject=topic)
 

@@ -23,6 +23,7 @@ from kafkaform.resources.replicas.layout import Strategy
 from kafkaform.resources.subject import SubjectKind
 from kafkaform.resources.subject.fields import COMPATIBILITY, GUARANTEES, SCHEMA
 from kafkaform.resources.subject.schema import AVRO, RegisteredSchema, compact
+from kafkaform.resources.topic.operations import is_legal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -173,6 +174,9 @@ class Conversion:
             replicas: The brokers of each partition, with the strategy STATIC.
         """
         ref = topic_ref(name)
+        if not is_legal_name(name):
+            fields.leave_out_part(f"topic {name}: Kafka accepts no topic of this name")
+            return ref
         state: dict[str, FieldValue] = {
             path: count
             for path, count in zip(("partitions", REPLICATION_FACTOR), counts, strict=True)

@@ -24,6 +24,8 @@ _RESERVED = "jikkou.io/"
 """The part of the names of annotations that jikkou itself reads."""
 _SHARED_KINDS = frozenset({"ConfigMap", "KafkaPrincipalRole"})
 _NAMED = _SHARED_KINDS | {"KafkaPrincipalAuthorization", "KafkaTopic", "SchemaRegistrySubject"}
+_GROUPS = frozenset({"KafkaConsumerGroup", "KafkaShareGroup"})
+"""Kinds that say nothing of the topics that a group reads."""
 _LIMITS = {
     "producerByteRate": "producer_byte_rate",
     "consumerByteRate": "consumer_byte_rate",
@@ -98,7 +100,8 @@ def convert(documents: Sequence[Fields], out: Conversion) -> None:
         if each.kind == "KafkaUser":
             out.leave_out_credential(each.fields, each.name)
         elif each.kind not in _CONVERTERS:
-            each.fields.leave_out_all(f"{each.kind} {each.name}: not managed")
+            reason = "declare it with its topics" if each.kind in _GROUPS else "not managed"
+            each.fields.leave_out_all(f"{each.kind} {each.name}".rstrip() + f": {reason}")
         elif each.is_skipped:
             each.fields.leave_out_all(f"{each.kind} {each.name}: jikkou is to delete or ignore it")
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, assert_never, cast
 
 from kafkaform.core.model import CONFIG_PREFIX, Change, Create, Delete, Recreate, Update
@@ -20,10 +21,16 @@ if TYPE_CHECKING:
     from kafkaform.core.operations import FieldFormatter
     from kafkaform.resources.replicas.layout import Assignment
 
-_MAX_NAME_LENGTH = 249
+MAX_NAME_LENGTH = 249
 """The length to which Kafka limits the names of topics."""
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _REHEARSED = ".kafkaform-validation"
 """The end of a name that no topic has."""
+
+
+def is_legal_name(name: str) -> bool:
+    """Return whether Kafka accepts a name for a topic (`Topic.validate` of Kafka)."""
+    return name not in {".", ".."} and len(name) <= MAX_NAME_LENGTH and bool(_LEGAL_NAME.fullmatch(name))
 
 
 class CreateTopic(PartitionCreation):
@@ -49,7 +56,7 @@ class CreateTopic(PartitionCreation):
         """The same with another name: brokers refuse the name of a topic that is not deleted yet."""
         if self.phase is Phase.CREATE:
             return self
-        name = f"{self.ref.name[: _MAX_NAME_LENGTH - len(_REHEARSED)]}{_REHEARSED}"
+        name = f"{self.ref.name[: MAX_NAME_LENGTH - len(_REHEARSED)]}{_REHEARSED}"
         return replace(self, ref=self.ref._replace(name=name))
 
     @property

@@ -121,6 +121,14 @@ customUserAcls:
     "custom roles of julieops": (
         "context: c\nprojects: [{name: p, operators: [{principal: 'User:a'}]}]\n---\nroles: [{name: o}]"
     ),
+    "names that Kafka refuses": f"""\
+context: c
+projects:
+- {{name: p, topics: [{JULIEOPS_TOPIC}, {JULIEOPS_TOPIC.replace("name: t", "name: bär baz")}]}}
+---
+plans: {{gold: {{config: {{}}}}}}
+""",
+    "groups of jikkou": f"{JIKKOU}kind: KafkaShareGroup\nspec: {{configs: {{share.isolation.level: x}}}}",
     "jikkou without what is referred to": f"""\
 {JIKKOU}kind: KafkaTopic
 spec: {{partitions: 1, replicas: 1, configMapRefs: [b]}}

@@ -250,7 +250,7 @@ def run_block(block: Block, folder: Path, variables: dict[str, str]) -> None:
     printed = iter((done.stdout + done.stderr).splitlines())
     for line in block.output.splitlines():
         pattern = ".*".join(map(re.escape, line.strip().split("…")))
-        assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), f"not printed: {line}"
+        assert any(re.fullmatch(rf"\s*{pattern}", each) for each in printed), f"not printed: {line}\n{done.stdout}"
 
 
 def test_quickstart_has_the_commands_that_init_prints() -> None:
@@ -304,6 +304,7 @@ def write_clicks(project: Project, manifest: int) -> None:
 def create_clicks(project: Project) -> None:
     with connect(project.servers) as cluster:
         make_topic(cluster, "clicks.v1", 12)
+    send(project.servers, "clicks.v1", (b"%d" % n for n in range(100)))
     write_clicks(project, 0)
 
 

@@ -127,8 +127,8 @@ class ApplyOutput(Value):
     allow_option,
     prune_option,
     clusters_option(
-        "Apply to several clusters, in the `stages:` of kafkaform.yaml; stops after a stage that is not "
-        "complete. PLAN.json is then PLAN.CLUSTER.json."
+        "They are applied in the `stages:` of kafkaform.yaml, up to a stage that is not complete. PLAN.json "
+        "is then PLAN.CLUSTER.json."
     ),
 )
 @trust_options

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.command(cls=SectionedCommand)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
-@clusters_option("Count in several clusters of kafkaform.yaml.")
+@clusters_option()
 @since_option
 @history_option
 @click.option(

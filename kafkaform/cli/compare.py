@@ -78,7 +78,7 @@ class CompareOptions(Value):
     click.option(
         "--environments", is_flag=True, help="A and B are environments: compare their manifests, offline."
     ),
-    clusters_option("Compare A with several clusters of kafkaform.yaml, in place of B."),
+    clusters_option("A is compared with each, in place of B."),
     match_option,
     kinds_option,
     click.option(

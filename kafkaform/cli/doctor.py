@@ -74,7 +74,7 @@ class DoctorOptions(Value):
 @option_group(
     DoctorOptions,
     "options",
-    clusters_option("Check several clusters of kafkaform.yaml."),
+    clusters_option(),
     click.option(
         "--wait",
         callback=parse_milliseconds,

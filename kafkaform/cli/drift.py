@@ -90,7 +90,7 @@ class DriftOptions(Value):
         help="Topics and groups that no manifest declares: ignore them, list them, or count them as drift.  "
         "[default: report; ignore for a subset of the manifests]",
     ),
-    clusters_option("Compare several clusters of kafkaform.yaml with the manifests."),
+    clusters_option(),
     click.option("--adopt", is_flag=True, help="Write the live values into the manifests."),
     click.option("--dry-run", is_flag=True, help="With --adopt: show the edits without writing them."),
     notify_option,

@@ -136,7 +136,7 @@ class ImportOptions(Value):
         help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics; "
         "with --clusters: clusters]",
     ),
-    clusters_option("Import several clusters of kafkaform.yaml, each into a folder of its name below --out."),
+    clusters_option("Each gets a folder of its name below --out."),
     match_option,
     kinds_option,
     click.option(

@@ -137,7 +137,7 @@ class PlanOutput(Value):
         help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
         "due before.",
     ),
-    clusters_option("Plan several clusters of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json."),
+    clusters_option("--out plan.json then saves plan.CLUSTER.json."),
     click.option(
         "--skew",
         "skew_report",

@@ -212,7 +212,7 @@ class StatusOptions(Value):
         metavar="DURATION",
         help="Only topics without new records or without readers for this long, such as 30d, by offsets.",
     ),
-    clusters_option("Show several clusters of kafkaform.yaml."),
+    clusters_option(),
     click.option(
         "--overview",
         is_flag=True,

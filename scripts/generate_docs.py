@@ -198,6 +198,8 @@ def render_client_matrix() -> str:
 
 def _render_matrix() -> Iterator[str]:
     refused: dict[str, list[str]] = {}
+    texts: list[str] = []
+    unused: list[str] = []
     yield "### Properties"
     yield ""
     yield "| property (librdkafka) | values | own connections |"
@@ -210,7 +212,17 @@ def _render_matrix() -> Iterator[str]:
         name += f" (or `{property_.alias}`)" if property_.alias else ""
         name += ", secret" if property_.sensitive else ""
         name += ", kafkaform's own" if property_.name in OWN and not property_.note else ""
-        yield f"| {name} | {property_.type.description or 'text'} | {_describe_use(property_)} |"
+        values = property_.type.description
+        if property_.use is Use.IGNORED and not property_.note:
+            unused.append(f"{name} ({values})")
+        elif property_.use is Use.USED and not property_.note and not values:
+            texts.append(name.replace(", secret", " (secret)"))
+        else:
+            yield f"| {name} | {values or 'text'} | {_describe_use(property_)} |"
+    yield ""
+    yield f"Used, with any text: {', '.join(texts)}."
+    yield ""
+    yield f"Used by librdkafka only: {', '.join(unused)}."
     yield ""
     yield "### Refused"
     yield ""
@@ -268,11 +280,25 @@ def _render_journeys(clusters: Mapping[str, Mapping[str, str]]) -> Iterator[str]
     alike = f"On {', '.join(clusters)}, these work alike: {', '.join(same)}. The others:"
     yield from textwrap.wrap(alike, 120, break_on_hyphens=False)
     yield ""
+    rows = {journey: cells for journey, cells in rows.items() if journey not in same}
+    if len(clusters) > _MAX_COLUMNS:
+        yield "| | |"
+        yield "| --- | --- |"
+        for journey, cells in rows.items():
+            names: dict[str, list[str]] = {}
+            for cluster, cell in zip(clusters, cells, strict=True):
+                names.setdefault(cell, []).append(cluster)
+            texts = [f"{', '.join(members)}: {text}" for text, members in names.items() if text != "yes"]
+            yield f"| {journey} | {'; '.join(texts)} |"
+        return
     yield f"| | {' | '.join(clusters)} |"
     yield f"| --- |{' --- |' * len(clusters)}"
     for journey, cells in rows.items():
-        if journey not in same:
-            yield f"| {journey} | {' | '.join(cells)} |"
+        yield f"| {journey} | {' | '.join(cells)} |"
+
+
+_MAX_COLUMNS = 5
+"""Tables with more columns are wider than a page."""
 
 
 def render_permissions_page() -> str:

@@ -325,8 +325,7 @@ allow_option = click.option(
 prune_option = click.option(
     "--prune",
     is_flag=True,
-    help="Also delete topics, and the access of principals, that no manifest declares, inside owns: "
-    "(kafkaform.yaml).",
+    help="Also delete topics, and the access of principals, that no manifest declares, inside `owns:`.",
 )
 
 

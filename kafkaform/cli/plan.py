@@ -143,8 +143,7 @@ class PlanOutput(Value):
         "skew_report",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="REPORT.json",
-        help="Judge partition increases by this report of kafkaform skew; refuse those that a topic's skew "
-        "policy forbids.",
+        help="Judge partition increases by this report of kafkaform skew.",
     ),
     click.option(
         "--max-age",

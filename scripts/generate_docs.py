@@ -27,7 +27,6 @@ from kafkaform.cli.main import COMMANDS, SECTIONS, cli
 from kafkaform.config.client_properties.table import (
     ALIASES,
     LEFT_OUT,
-    NOT_ALLOWED,
     OWN,
     PROPERTIES,
     RENAMED,
@@ -235,12 +234,8 @@ def _render_matrix() -> Iterator[str]:
     for why, members in refused.items():
         yield f"| {_join_names(members)} | {why} |"
     yield ""
-    yield "### Not allowed"
-    yield ""
-    yield "| property | why |"
-    yield "| --- | --- |"
-    for why, names in NOT_ALLOWED.items():
-        yield f"| {_join_names(names)} | {why} |"
+    yield "Not allowed is also what loads code, runs a command, prints credentials, is set by a program, or"
+    yield "tunes producers and consumers; the error has the reason."
     yield ""
     yield "### Java's names in `--command-config`"
     yield ""

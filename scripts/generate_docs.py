@@ -59,6 +59,7 @@ def render_cli_reference() -> str:
     shared = find_shared_options(commands)
     for context, command in commands:
         own = copy(command)
+        own.help = _PATHS.sub("", command.help or "").strip()
         own.params = [param for param in command.params if _describe(param, context) not in shared]
         text = _COMMANDS.sub("", _HELP_OPTION.sub("", own.get_help(context)))
         flags = [flag for param in command.params if (flag := shared.get(_describe(param, context)))]
@@ -109,8 +110,12 @@ def _describe(param: click.Parameter, context: click.Context) -> Help:
 
 CLI_INTRODUCTION = """\
 `kafkaform COMMAND --help` lists all options of a command. Those that several commands have are explained
-[below](#shared-options); the first five are the connection (`kafkaform help connection`).
+[below](#shared-options); the first five are the connection (`kafkaform help connection`). PATHs are manifests
+or folders of manifests, or - for standard input; the default is `manifests:` of kafkaform.yaml, or topics/.
 """
+_PATHS = re.compile(
+    r"PATHs\s+are\s+manifests\s+or\s+folders\s.*?topics/(,\s+if\s+there\s+are\s+any)?\.\s*", re.DOTALL
+)
 _MIN_SHARED_WORDS = 8
 """What is shorter is easier to read beside the other options of a command."""
 _HELP_OPTION = re.compile(r"(\n\nOptions:)?\n  (-h, )?--help +Show this message and exit\.(?=\n|$)")

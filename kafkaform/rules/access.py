@@ -145,8 +145,7 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
 
     The name may be misspelt, or the topic is gone and a later one of that name would be open to the
     principal. Correct the name, remove the right, or declare the topic. Topics that the principal may
-    create are not reported; offline, only a name similar to a declared one is. In a plan, a new right on
-    a misspelt name is an error.
+    create are not reported. In a plan, a new right on a misspelt name is an error.
     """
     context, own = principal.context, principal.acls
     if context.subset:
@@ -356,10 +355,9 @@ def _list_included(names: Sequence[str], prefix: str, fold: Callable[[str], str]
 def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
     """A principal gets Read or Write on a topic whose manifest limits that to others.
 
-    `access: {read: [team:analytics, User:audit]}` in the `spec` of a Topic lists the principals, and the
-    teams by the label `team` of Access manifests, that may be given Read; `write` likewise. A right by a
-    prefix or `*` counts, unless it is denied too. Name the topics that the principal needs, or let the
-    owner extend the list.
+    `access: {read: [team:analytics, User:audit]}` of a Topic lists the principals, and the teams of
+    Access manifests, that may be given Read; `write` likewise. A right by a prefix or `*` counts, unless
+    it is denied too. Name the topics that the principal needs, or let the owner extend the list.
     """
     for topic in context.of_kind(TOPIC.name):
         limits = cast("Mapping[str, list[str]]", topic.intent.spec.get("access", {}))

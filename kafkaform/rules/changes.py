@@ -103,7 +103,7 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
 
     One wrong default can affect every topic. From ten topics on, changes that are not safe may affect at
     most `limits.blastRadius` of the existing ones (30 %); above it, all such changes are refused. Apply
-    in smaller steps (`--target`), or raise the limit in a reviewed commit.
+    in smaller steps (`--target`), or raise the limit.
     """
     topics = (
         # A saved plan has no manifests, so all live topics are counted instead of the declared ones.
@@ -139,7 +139,7 @@ def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
 
     A group starts at `auto.offset.reset` in new partitions: with `latest`, the default, it skips what is
     written before it finds them. Stop the group, apply, commit the start of the new partitions with
-    `kafkaform reset`, and start the group. If a topic is deleted, the offsets of its groups go too.
+    `kafkaform reset`, and start the group. With a topic, the offsets of its groups are deleted too.
     """
     # A group may have the name of a topic.
     has_readers = is_topic(subject.planned.ref)

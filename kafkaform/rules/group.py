@@ -76,10 +76,10 @@ def static_membership(group: DeclaredGroup) -> Iterator[Finding]:
     """A group of fixed size has no static members.
 
     Each restart of a member assigns the partitions anew. With a group.instance.id of its own, a member
-    that returns within the session timeout gets its partitions back. Reported if members.expected and
-    members.max are equal and at least two, unless all live members are static. An id in the manifest is
-    the same for all members, which then fence each other (warning), unless the application completes it,
-    as in `checkout-{pod}`. If the application sets an id, waive the rule.
+    that returns within the session timeout gets them back. Reported if members.expected and members.max
+    are equal and at least two, unless all live members are static. An id in the manifest is the same for
+    all members, which then fence each other (warning), unless it is completed as in `checkout-{pod}`. If
+    the application sets an id, waive the rule.
     """
     members = group.amount("members", "expected")
     # No other member can take the partitions of a single one: its restart always interrupts the group.

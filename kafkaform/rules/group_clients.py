@@ -123,10 +123,9 @@ def short_session(group: DeclaredGroup) -> Iterator[Finding]:
 def guarantee(group: DeclaredGroup) -> Iterator[Finding]:
     """The declared delivery guarantee is not met by the clients' settings.
 
-    With enable.auto.commit, the default, a crash loses records that were committed but not processed (not
-    at-least-once), and repeats those that were processed but not committed (not at-most-once).
-    Exactly-once needs offsets that the producer's transaction commits, and isolation.level
-    read_committed. A share group is never exactly-once.
+    With enable.auto.commit, the default, a crash loses records that were committed but not processed, and
+    repeats those that were processed but not committed. Exactly-once needs offsets that the producer's
+    transaction commits, and isolation.level read_committed. A share group is never exactly-once.
     """
     delivery = group.text("guarantees", "delivery")
     if delivery is None or group.protocol == STREAMS:

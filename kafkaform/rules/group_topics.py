@@ -51,8 +51,7 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
     The name may be misspelt, or another team's plans do not show that a change concerns this group.
-    Declare the topic, or waive the rule and name the owner. If only some of the manifests are read, a
-    live topic counts.
+    Declare the topic, or waive the rule and name the owner.
     """
     context = group.context
     for topic in group.topics:
@@ -148,9 +147,8 @@ def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
 def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """The live group has another protocol than its manifest.
 
-    A migration is under way, or clients or the manifest were forgotten. Between classic and consumer,
-    Kafka converts a group while its members migrate. Share groups, and consumer and streams, are never
-    converted: delete the group before clients of the other protocol join.
+    Between classic and consumer, Kafka converts a group while its members migrate. Share groups, and
+    consumer and streams, are never converted: delete the group before clients of the other protocol join.
     """
     live = group.live
     if live is None or live.state == "Dead" or live.protocol == group.protocol:
@@ -174,9 +172,9 @@ def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
 def protocol_not_offered(group: DeclaredGroup) -> Iterator[Finding]:
     """The brokers do not support the group's protocol, or configs of groups.
 
-    The consumer protocol and configs of groups came with Kafka 4.0, the share protocol with 4.1, the
-    streams protocol with 4.2. In a rolling upgrade they work once all brokers and the feature
-    `group.version` are upgraded. Brokers can also disable protocols.
+    The consumer protocol and configs of groups came with Kafka 4.0, share with 4.1, streams with 4.2. In
+    a rolling upgrade they work once all brokers and the feature `group.version` are upgraded. Brokers can
+    also disable protocols.
     """
     facts = group.context.facts
     offered = facts.group_protocols if facts is not None else None

@@ -65,8 +65,8 @@ def controllers(health: Health) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
     Topics cannot be changed, and partitions get no new leader when a broker stops. A voter is out of sync
-    when it has not fetched for 10 s, or is 10,000 records of the metadata log behind. Check that its
-    process runs and reaches the other voters, and bring it back before you stop another one.
+    when it has not fetched for 10 s, or is 10,000 records behind. Check that its process runs and reaches
+    the other voters, and bring it back before you stop another one.
     """
     quorum = health.quorum
     # An account that may not describe the quorum still gets the controller from metadata.
@@ -129,10 +129,9 @@ def enough_brokers(context: RuleContext) -> Iterator[Finding]:
 def leaders_even(context: RuleContext) -> Iterator[Finding]:
     """Leaders are uneven over the brokers, or preferred leaders do not lead.
 
-    A broker that leads more partitions carries more load. It is reported if it leads at least three more
-    than the mean, and more above it than `leaderImbalance` of `limits:` in kafkaform.yaml allows (30
-    percent). After a restart, preferred leaders lead again within five minutes. If leaders stay uneven,
-    run `kafkaform rebalance`.
+    A broker that leads more partitions carries more load. Reported if it leads at least three more than
+    the mean, and more above it than `leaderImbalance` of `limits:` allows (30 percent). After a restart,
+    preferred leaders lead again within five minutes; if not, run `kafkaform rebalance`.
     """
     health = context.health
     if health is None or not health.brokers:
@@ -295,9 +294,8 @@ def room_on_disks(health: Health) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
 
     A broker with a full volume takes the log directory offline, and stops if it has no other one.
-    Reported below 10 % of free space, from Kafka 3.3 on. Move replicas, shorten the retention of the
-    largest topics, or enlarge the volume. An offline directory has failed: repair the volume and restart
-    the broker.
+    Reported below 10 % of free space, from Kafka 3.3 on. Move replicas, shorten retention, or enlarge the
+    volume. An offline directory has failed: repair the volume and restart the broker.
     """
     for log_dir in health.log_dirs:
         where = f"{log_dir.path} of broker {log_dir.broker}"
@@ -322,7 +320,7 @@ def no_hanging_transactions(health: Health) -> Iterator[Finding]:
     Consumers with isolation.level=read_committed get no record after the first offset of an open
     transaction. Reported one minute past its timeout, or, if no coordinator has it open, past
     transaction.max.timeout.ms (15 minutes by default). Stop the producer, check what it wrote, and abort
-    the transaction with the command in the finding. The producer is named with Read on the topic.
+    the transaction with the command in the finding.
     """
     for hanging in group_by_producer(t for t in health.transactions if t.is_hanging):
         # The partitions of one transaction have one producer and timeout, so the first stands for all.
@@ -375,8 +373,8 @@ def throttles_left(health: Health) -> Iterator[Finding]:
     """Replication throttles are set, though no reassignment is running.
 
     A move of replicas left them: a tool that was killed, or `kafka-reassign-partitions.sh` without
-    `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster. kafkaform removes
-    only its own; the finding shows the commands that remove the others.
+    `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster. The finding shows
+    the commands that remove them.
     """
     # While replicas move, throttles belong there; an account that cannot see that gets no finding.
     if health.reassigning != {}:

@@ -96,9 +96,8 @@ Describe on the cluster.
 
 KF424 warning: A branch removes a manifest.
 
-The resource stays on the cluster, unmanaged; to delete it, declare it with `state: absent`. Named
-are what is left of it (data, ACLs, members), the groups that read it, and a new manifest that may
-be its renaming, which Kafka does not have.
+The resource stays on the cluster, unmanaged; to delete it, declare it with `state: absent`. A new
+manifest with the same values may be its renaming, which Kafka does not have.
 
 KF425 warning: A branch changes the configuration file.
 

@@ -84,9 +84,8 @@ def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
     """The fullest partition is further above the mean than the topic's policy allows.
 
     A group is as slow as the member that reads that partition. The limit is `skew.maxPartitionRatio` of
-    the manifest. It is an error if the whole interval is above the limit, a warning if the limit is
-    within it, if the ratio is unknown, or in a plan. The diagnosis of `kafkaform skew` names the cause
-    and what helps.
+    the manifest. It is an error if the whole interval is above it, a warning if the limit is within, if
+    the ratio is unknown, or in a plan. The diagnosis of `kafkaform skew` names what helps.
     """
     yield from _report_broken(topic, "maxPartitionRatio", lambda *_: _mend(topic.result))
     unknown = explain_unknown_ratio(topic.result, topic.limits) if topic.limits is not None else None
@@ -100,8 +99,8 @@ def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
     """One key has a larger share of a topic than the topic's policy allows.
 
     All records of a key are on one partition, so more partitions do not help. A producer can split a key
-    by a suffix (a salt), which loses the order of its records. The limit is `skew.maxKeyShare` of the
-    manifest; error and warning are as in KF501. Keys are shown as hashes.
+    by a suffix (a salt), which loses the order of its records. The limit is `skew.maxKeyShare`; error and
+    warning are as in KF501.
     """
     yield from _report_broken(topic, "maxKeyShare", _split)
 
@@ -137,9 +136,8 @@ def keys_apart(topic: MeasuredTopic) -> Iterator[Finding]:
     """Keys of a topic lie on more than one partition: order per key is broken.
 
     Producers place keys differently (librdkafka as Java only with `partitioner=murmur2_random`), or
-    partitions were added. Joins by partition miss records too. Give all producers the same partitioner;
-    order is restored once the older records have expired. With `keyed: false`, only a compacted topic is
-    reported.
+    partitions were added. Give all producers the same partitioner; order is restored once the older
+    records have expired. With `keyed: false`, only a compacted topic is reported.
     """
     declared = topic.declared
     if declared is not None and declared.intent.keyed is False and not _compacted(declared):
@@ -295,8 +293,7 @@ def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
 
     More partitions do not divide a hot key: the mean falls, and its partition stays as large. If the
     whole predicted interval is above `skew.maxPartitionRatio`, the change is refused. It is a warning if
-    the limit is within it, with `skew.of: now`, or if the increase improves a topic that is already
-    above.
+    the limit is within, with `skew.of: now`, or if the increase improves a topic that is already above.
     """
     for planned in context.changes:
         counts, result = increase(planned.change), context.skew.get(planned.ref.name)

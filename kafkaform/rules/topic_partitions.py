@@ -32,9 +32,8 @@ def divisible_count(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partition count has few divisors.
 
     If the number of members does not divide the partition count, some members read more partitions than
-    others. 12 are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The rule
-    suggests the nearest better count, a multiple of the brokers first. Counts of 1 to 3, powers of two
-    and counts above 360 are not reported.
+    others: 12 are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The rule
+    suggests the nearest better count. Up to 3, above 360, and powers of two are not reported.
     """
     partitions, brokers = topic.partitions, topic.context.brokers
     better = _find_better_count(partitions or 0, brokers, _find_fewest(topic))
@@ -110,8 +109,8 @@ def many_partitions(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has more than 1,000 partitions.
 
     Each replica keeps at least three files open and maps two into memory: with Linux's default of 65,530
-    maps, a broker has room for about 32,000 replicas. Kafka cannot lower the count later. If the topic
-    needs so many, waive the rule.
+    maps, a broker has room for about 32,000. Kafka cannot lower the count later. If the topic needs so
+    many, waive the rule.
     """
     partitions, brokers = topic.partitions or 0, topic.context.brokers
     if partitions <= _MANY:

@@ -40,8 +40,8 @@ def replication_factor(topic: DeclaredTopic) -> Iterator[Finding]:
 
     Above the broker count (error), the topic cannot be created. With 1 (warning, except in an environment
     called dev, development, local or test), the loss of one disk loses data. An even number (info)
-    tolerates no more failures than one less. Most topics need 3. A cluster stretched over two sites may
-    need 4: waive the rule.
+    tolerates no more failures than one less. Most topics need 3; for a cluster stretched over two sites,
+    waive the rule.
     """
     brokers, replicas = topic.context.brokers or 0, topic.count(_REPLICAS)
     if replicas is None:
@@ -70,8 +70,7 @@ def min_insync_replicas(topic: DeclaredTopic) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
     Above the replication factor (error) it cannot be met. Equal to it (warning), no broker may fail. At 1
-    with three replicas or more (warning), acks=all guarantees nothing. Most topics need 2 of 3. The value
-    in force after the apply counts, offline only a declared one.
+    with three replicas or more (warning), acks=all guarantees nothing. Most topics need 2 of 3.
     """
     replicas, value = topic.count(_REPLICAS), topic.find_effective("min.insync.replicas")
     least = value.number if value else None

@@ -223,7 +223,7 @@ def _render_matrix() -> Iterator[str]:
         values = property_.type.description
         if property_.use is Use.IGNORED and not property_.note:
             unused.append(f"{name} ({values})")
-        elif property_.use is Use.USED and not property_.note and not values:
+        elif property_.use is Use.USED and not values and (not property_.note or property_.name in OWN):
             texts.append(name.replace(", secret", " (secret)"))
         else:
             yield f"| {name} | {values or 'text'} | {_describe_use(property_)} |"

@@ -177,7 +177,7 @@ _OPTIONS = (
         "--all",
         "read_all",
         is_flag=True,
-        help="Read all topics that a pattern matches, also even ones without a policy.",
+        help="Read all topics that a pattern matches, also evenly spread ones without a policy.",
     ),
     click.option(
         "--seed",

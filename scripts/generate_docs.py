@@ -26,6 +26,7 @@ from kafkaform.cli import options
 from kafkaform.cli.main import COMMANDS, SECTIONS, cli
 from kafkaform.config.client_properties.table import (
     ALIASES,
+    JAVA,
     LEFT_OUT,
     OWN,
     PROPERTIES,
@@ -247,6 +248,7 @@ def _render_matrix() -> Iterator[str]:
     renamed = {**RENAMED, **{alias: name for alias, name in ALIASES.items() if translate_name(alias)}}
     listed = (f"`{java}` (`{ours}`)" for java, ours in sorted(renamed.items()))
     yield f"Under another name here: {', '.join(listed)}."
+    yield f"Only there: {_join_names(sorted(JAVA.keys() - renamed.keys() - {*LEFT_OUT}))}."
     yield ""
     yield "Read and left out, and not allowed in `client:`: what tunes a consumer, such as"
     yield f"`max.poll.records`, and {_join_names(sorted(LEFT_OUT))}."

@@ -72,8 +72,7 @@ def render_cli_reference() -> str:
         else:
             also = ""
         parts.append(f"## `{context.info_name}`\n\n```text\n{text}\n```\n{also}")
-    # The options of the connection come first.
-    rows = sorted(shared, key=lambda row: shared[row] not in options.CONNECTION)
+    rows = [row for row, flag in shared.items() if flag not in options.CONNECTION]
     formatter = commands[0][0].make_formatter()
     formatter.write_dl(rows)
     parts.append(f"## Shared options\n\n```text\n{formatter.getvalue().rstrip()}\n```\n")
@@ -111,8 +110,9 @@ def _describe(param: click.Parameter, context: click.Context) -> Help:
 
 CLI_INTRODUCTION = """\
 `kafkaform COMMAND --help` lists all options of a command. Those that several commands have are explained
-[below](#shared-options); the first five are the connection (`kafkaform help connection`). PATHs are manifests
-or folders of manifests, or - for standard input; the default is `manifests:` of kafkaform.yaml, or topics/.
+[below](#shared-options), and those of the connection in
+[Configuration](configuration.md#the-command-line-and-the-environment). PATHs are manifests or folders of
+manifests, or - for standard input; the default is `manifests:` of kafkaform.yaml, or topics/.
 """
 _PATHS = re.compile(
     r"PATHs\s+are\s+manifests\s+or\s+folders\s.*?topics/(,\s+if\s+there\s+are\s+any)?\.\s*", re.DOTALL
@@ -140,13 +140,13 @@ def list_commands() -> Iterator[tuple[list[str], click.Command]]:
 
 
 GROUPS = {
-    "KF6": ("Access", "What manifests of access declare: who may do what."),
-    "KF1": ("Topics", "What manifests of topics declare, and what that means on a cluster."),
-    "KF2": ("Consumer groups", "What groups declare, beside the topics that they read."),
-    "KF3": ("Health", "The live cluster, as `doctor` and every `apply` find it."),
-    "KF4": ("Plans", "What a plan changes, and what it could not find out."),
-    "KF7": ("Subjects", "What manifests of subjects declare, beside the topics that they belong to."),
-    "KF5": ("Skew", "How the keys of a topic fall on its partitions, as `kafkaform skew` measured it."),
+    "KF6": "Access",
+    "KF1": "Topics",
+    "KF2": "Consumer groups",
+    "KF3": "Health",
+    "KF4": "Plans",
+    "KF7": "Subjects",
+    "KF5": "Skew",
 }
 """The groups of rules by the prefix of their codes."""
 
@@ -156,13 +156,13 @@ def render_rule_catalogue() -> str:
     known = list_entries().values()
     strays = [entry.code for entry in known if entry.code[:3] not in GROUPS]
     assert not strays, f"{strays} are in no group"
-    subjects = " · ".join(f"[{title}](#{title.lower().replace(' ', '-')})" for title, _ in GROUPS.values())
+    subjects = " · ".join(f"[{title}](#{title.lower().replace(' ', '-')})" for title in GROUPS.values())
     lines = [NOTE, f"# Rules\n\n{RULES_INTRODUCTION}\n\nSubjects: {subjects}."]
-    for prefix, (title, about) in GROUPS.items():
+    for prefix, title in GROUPS.items():
         members = [entry for entry in known if entry.code.startswith(prefix)]
         if not members:
             continue
-        lines += [f"\n## {title}\n\n{about}", *map(_render_entry, members)]
+        lines += [f"\n## {title}", *map(_render_entry, members)]
     return "\n".join(lines) + "\n"
 
 

@@ -117,8 +117,8 @@ def _sort_folded(context: RuleContext) -> dict[ResourceType, list[str]]:
 def group_without_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A principal may use a declared group, and may not read a topic of it.
 
-    A member needs Read on its group and on every topic that it subscribes to. Write `consumes: [{group:
-    NAME}]` without `topics:`, which gives Read on all topics of the group's manifest.
+    A member needs Read on its group and on every topic that it subscribes to. `consumes: [{group: NAME}]`
+    without `topics:` gives Read on all topics of the group's manifest.
     """
     context = principal.context
     if not context.is_complete(ACCESS.name):
@@ -201,8 +201,8 @@ def redundant_access(principal: DeclaredPrincipal) -> Iterator[Finding]:
 def read_without_group(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A principal may read a topic that none of its groups reads.
 
-    Reported where manifests declare all groups that a principal may use. Remove the right, or add the
-    topic to the group's manifest. If the application reads without a group, waive the rule.
+    Reported where manifests declare all groups of a principal. Remove the right, or add the topic to the
+    group's manifest. If the application reads without a group, waive the rule.
     """
     if not principal.context.is_complete(ACCESS.name):
         return  # other manifests may declare more groups of the principal
@@ -228,7 +228,7 @@ def change_of_other_team(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An Access of one team lets a principal change a topic of another one.
 
     Teams are the labels of manifests. The owner of a topic should decide who writes to it: declare the
-    right in an Access manifest of that team. Rights to read, and on all topics (`*`), are not reported.
+    right in an Access manifest of that team. Rights to read, and on `*`, are not reported.
     """
     names, team_of = _map_teams(principal.context)
     for acl in principal.acls:

@@ -226,7 +226,7 @@ def moving_without_members(subject: PlannedSubject) -> Iterator[Finding]:
     """A group that is to be deleted or reset has no member, but its offsets just moved.
 
     A consumer that uses `assign()` joins no group, and commits all the same; it would overwrite the reset
-    or read records twice. Stop it first. One that commits more rarely than every 5 s is not found.
+    or read records twice. Stop it first. One that commits less than every 5 s is not found.
     """
     ref, context = subject.planned.ref, subject.context
     observed, later = context.live.get(ref), context.groups.get(ref.name)

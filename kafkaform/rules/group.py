@@ -104,8 +104,7 @@ def idle_fetches(group: DeclaredGroup) -> Iterator[Finding]:
     """Many members with the default fetch.max.wait.ms send many requests while there are no records.
 
     Without records, a broker answers a fetch after fetch.max.wait.ms. A longer wait adds no latency while
-    fetch.min.bytes is 1. Reported from 500 requests a second on (members times brokers divided by the
-    wait). If records always flow, waive the rule.
+    fetch.min.bytes is 1. Reported from 500 requests a second on. If records always flow, waive the rule.
     """
     default = int(kafka_configs.consumer_configs()[_WAIT].default or 0)
     members, wait = group.amount("members", "expected"), int(group.client(_WAIT))

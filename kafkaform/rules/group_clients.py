@@ -72,10 +72,9 @@ def slow_batches(group: DeclaredGroup) -> Iterator[Finding]:
 def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
-    With the range and roundrobin assignors, no member reads until the rebalance is over; with
-    cooperative-sticky, only the partitions that move stop. Migrate Java consumers in two rolling
-    restarts: first with `cooperative-sticky,range`, then without range. Those of librdkafka must all be
-    stopped first.
+    With the range and roundrobin assignors, no member reads until the rebalance is over. Migrate Java
+    consumers to cooperative-sticky in two rolling restarts: first with `cooperative-sticky,range`, then
+    without range. Those of librdkafka must all be stopped first.
     """
     # A group uses an assignor that all members list, and the rebalance protocol that all of these support
     # (KIP-429): one eager assignor in a list makes it eager.
@@ -100,7 +99,7 @@ def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
 def short_session(group: DeclaredGroup) -> Iterator[Finding]:
     """The session timeout is less than three heartbeat intervals.
 
-    One or two heartbeats that are lost then remove a member. Classic groups set session.timeout.ms and
+    One or two lost heartbeats then remove a member. Classic groups set session.timeout.ms and
     heartbeat.interval.ms in the client, others as GROUP configs such as consumer.session.timeout.ms.
     """
     classic, prefix = group.protocol == CLASSIC, PROTOCOL_PREFIXES.get(group.protocol, "")

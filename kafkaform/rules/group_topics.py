@@ -117,7 +117,7 @@ def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """auto.offset.reset differs from offsets.initial.
 
     Partitions that are added later, or whose offsets expired, start at auto.offset.reset. `latest`, the
-    default, then skips records, and `none` makes the client fail. With a time or a duration as
+    default, skips records, and `none` makes the client fail. With a time or a duration as
     offsets.initial, use `earliest`.
     """
     initial, reset = group.text("offsets", "initial"), group.client(_RESET)

@@ -205,8 +205,7 @@ def replicas_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions are under-replicated.
 
     These partitions tolerate fewer failures than intended; the finding names the missing brokers. No
-    replicas are moved meanwhile, as a move could drop the last good copy. Replicas that a running
-    reassignment adds do not count.
+    replicas are moved meanwhile, as a move could drop the last good copy.
     """
     if not (partitions := find_under_replicated(health)):
         return

@@ -79,8 +79,7 @@ def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
 
     Lag is compared with `lag.maxRecords` of the manifest. If the group is empty although
     `members.expected` is above zero, check that the application runs. Remove idle members, add
-    partitions, or waive the rule if they stand by. Of undeclared groups, only idle members are reported,
-    as information.
+    partitions, or waive the rule if they stand by. Undeclared groups are reported for idle members only.
     """
     for group in list_groups(context):
         yield from _compare_with_manifest(group)

@@ -116,9 +116,8 @@ finished; `moves:` of the cluster in kafkaform.yaml sets whether it waits or ref
 
 KF428 warning: A rebalance does not move some replicas.
 
-A topic that is being reassigned, whose replicas have no other place, or whose manifest lists its
-brokers (`placement: {strategy: static}`) is not moved. A broker with such a topic is not empty: do
-not shut it down.
+A topic that is being reassigned, whose replicas have no other place, or that has `placement:
+{strategy: static}` is not moved. A broker with such a topic is not empty: do not shut it down.
 
 KF429 info: The replicas that several topics of a plan copy together.
 
@@ -128,8 +127,8 @@ to be in sync.
 KF430 info: Client quotas, users, ACLs or subjects could not be listed.
 
 `import` and `compare` then do not cover them. Grant DescribeConfigs on the cluster for quotas,
-Describe for users and ACLs, or choose kinds with `--kind`. It is a warning if a schema registry did
-not list all subjects; `import` then exits 1.
+Describe for users and ACLs, or choose kinds with `--kind`. If a schema registry did not list all
+subjects (warning), `import` exits 1.
 
 KF431 info: A principal may use other topics or groups after the plan.
 

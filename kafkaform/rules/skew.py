@@ -109,9 +109,9 @@ def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
 def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
 
-    A partition without a key stays empty, and few keys spread unevenly by chance. With
-    `skew.minDistinctKeys`, it is an error if there are certainly fewer keys. Use a finer key, or fewer
-    partitions: in a new topic, or by `recreate`.
+    A partition without a key stays empty, and few keys spread unevenly by chance. Certainly fewer than
+    `skew.minDistinctKeys` are an error. Use a finer key, or fewer partitions: in a new topic, or by
+    `recreate`.
     """
     if topic.limits is not None and topic.limits.min_distinct_keys is not None:
         yield from _report_broken(

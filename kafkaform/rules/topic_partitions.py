@@ -57,9 +57,8 @@ def _find_fewest(topic: DeclaredTopic) -> int:
 def even_leaders(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partitions are not a multiple of the brokers.
 
-    Some brokers then lead one partition more. Use a multiple; `kafkaform rebalance` balances the leaders
-    of all topics together. Not reported with fewer partitions than brokers, or with ten leaders or more
-    on each.
+    Some brokers then lead one partition more. Use a multiple. Not reported with fewer partitions than
+    brokers, or with ten leaders or more on each.
     """
     brokers, partitions = topic.context.brokers, topic.partitions
     if not brokers or partitions is None or partitions % brokers == 0:
@@ -80,8 +79,8 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
     """There are more partitions than the project allows.
 
     Each partition costs files, memory and fetch requests on every broker with a replica. Delete unused
-    topics, and declare fewer partitions. The limit is `partitions:` in the `limits:` of kafkaform.yaml,
-    100,000 unless set, for all topics.
+    topics, and declare fewer partitions. The limit is `limits.partitions` in kafkaform.yaml, 100,000
+    unless set.
     """
     limit = context.limits.partitions
     sizes = [(partitions, topic) for topic in list_topics(context) if (partitions := topic.partitions)]
@@ -161,7 +160,7 @@ def topic_total(context: RuleContext) -> Iterator[Finding]:
     """There are more topics than the project allows.
 
     Each topic costs metadata in every broker and client. Instead of a topic for each customer or day, use
-    one with that in the key. The limit is `topics:` in the `limits:` of kafkaform.yaml, 3,000 unless set.
+    one with that in the key. The limit is `limits.topics` in kafkaform.yaml, 3,000 unless set.
     """
     number, limit = len(list_topics(context)), context.limits.topics
     if number > limit and not context.subset:

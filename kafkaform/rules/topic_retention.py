@@ -36,7 +36,7 @@ def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is shorter than the project's recovery window.
 
     A consumer that is down for longer loses records. Raise the retention, or waive the rule if they are
-    worthless. The window is `recoveryWindow:` in the `limits:` of kafkaform.yaml.
+    worthless. The window is `limits.recoveryWindow` in kafkaform.yaml.
     """
     window = topic.context.limits.recovery_window_ms
     value = topic.find_effective(_TIME) if window is not None else None
@@ -70,8 +70,7 @@ def compaction(topic: DeclaredTopic) -> Iterator[Finding]:
     """A compacted topic declares settings that do not fit compaction.
 
     With `compact` alone, retention.ms and retention.bytes have no effect. Remove them, set them to null
-    if they come from a default, or use `compact,delete`. A compacted topic needs keys, and so cannot have
-    `keyed: false`.
+    if they come from a default, or use `compact,delete`. A compacted topic cannot have `keyed: false`.
     """
     present = topic.policies
     if "compact" not in present:

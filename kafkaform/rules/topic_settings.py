@@ -86,7 +86,7 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     """A topic name is not legal.
 
     A name has 1 to 249 characters out of a-z, A-Z, 0-9, dot, underscore and dash, and is neither `.` nor
-    `..`. Brokers refuse any other name.
+    `..`.
     """
     # Also the name of a topic that is to be deleted.
     for topic in context.of_kind(TOPIC.name):
@@ -167,8 +167,8 @@ def _fold(name: str) -> str:
 def conventional_name(topic: DeclaredTopic) -> Iterator[Finding]:
     r"""A topic name does not match the project's pattern.
 
-    The pattern is `topicName:` in the `limits:` of kafkaform.yaml. Kafka cannot rename a topic: waive the
-    rule for an old name.
+    The pattern is `limits.topicName` in kafkaform.yaml. Kafka cannot rename a topic: waive the rule for
+    an old name.
     """
     pattern = topic.context.limits.topic_name
     if pattern is not None and not re.fullmatch(pattern, topic.name):

@@ -104,7 +104,7 @@ class AgentOptions(Value):
         "--directory",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="Keep the clone in this folder, which belongs to the agent.  [default: a temporary folder]",
+        help="Keep the clone in this folder.  [default: a temporary folder]",
     ),
     click.option(
         "--plan",
@@ -140,8 +140,7 @@ def agent(where: ClusterSelector, options: AgentOptions) -> int:
     """Follow a Git branch, and apply its manifests as a signed and reviewed plan in it says.
 
     kafkaform.yaml and the keys come from this machine; the clusters of the branch's own kafkaform.yaml are
-    not used. Like apply --reviewed, the agent plans the manifests of the branch's newest commit, and applies
-    that only if it matches the plan. A plan is applied once, and never from a branch that was rewritten.
+    not used. A plan is applied once, and never from a branch that was rewritten.
     """
     session = Session.start(where)
     target = session.require_cluster()

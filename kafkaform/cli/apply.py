@@ -127,8 +127,8 @@ class ApplyOutput(Value):
     allow_option,
     prune_option,
     clusters_option(
-        "Apply to several clusters, in the `stages:` of kafkaform.yaml; stops after a stage that is not "
-        "complete. PLAN.json is then PLAN.CLUSTER.json."
+        "They are applied in the `stages:` of kafkaform.yaml, up to a stage that is not complete. PLAN.json "
+        "is then PLAN.CLUSTER.json."
     ),
 )
 @trust_options
@@ -142,12 +142,8 @@ class ApplyOutput(Value):
         is_flag=True,
         help="Also delete data and add partitions while partitions are offline or under-replicated.",
     ),
-    click.option(
-        "--auto-approve",
-        is_flag=True,
-        help="Do not ask for confirmation. For CI, where the plan was already reviewed.",
-    ),
-    format_option("apply", "json and markdown print only the result on stdout; the plan goes to stderr."),
+    click.option("--auto-approve", is_flag=True, help="Do not ask for confirmation."),
+    format_option("apply", "json and markdown print only the result on stdout."),
     verbose_option,
     notify_option,
 )
@@ -163,9 +159,9 @@ def apply(
 ) -> int:
     """Apply a plan, and verify it by reading the cluster again.
 
-    PATH is a plan saved by `plan --out` (PLAN.json), which is applied as it was reviewed. Or PATHs are
-    manifests, folders of manifests, or - for standard input: they are planned now. apply shows the plan, asks
-    for confirmation, and applies exactly what it showed.
+    PATH is a plan saved by `plan --out` (PLAN.json). Or PATHs are manifests, folders of manifests, or - for
+    standard input: apply plans them, shows the plan, asks for confirmation, and applies exactly what it
+    showed.
     """
     if scope.clusters:
         from kafkaform.cli.stages import apply_in_stages

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.command(cls=SectionedCommand)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
-@clusters_option("Count in several clusters of kafkaform.yaml.")
+@clusters_option()
 @since_option
 @history_option
 @click.option(
@@ -61,8 +61,8 @@ def arrivals(
 ) -> int:
     """List the topics whose records arrive unevenly in their partitions, by offsets alone.
 
-    TOPICs are names or globs; the default is every topic. No record is read, and no Spark is needed. Counts
-    what was written, also if it has been removed since. Exits 1 if a topic could not be read.
+    TOPICs are names or globs; the default is every topic. No record is read. Counts what was written, also if
+    it has been removed since. Exits 1 if a topic could not be read.
     """
     place = _find_place(history, history_format)
     run = partial(_count, topics=topics, since_ms=since_ms, place=place)

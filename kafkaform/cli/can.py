@@ -44,9 +44,8 @@ def can(
 ) -> int:
     """Show whether a principal may do something, and by which ACL; or who may.
 
-    The ACLs of the cluster are read, and the decision is that of Kafka's authorizer. RESOURCE is the name of
-    a topic, or of another type: ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME,
-    Cluster.
+    The decision is that of Kafka's authorizer. RESOURCE is the name of a topic, or of another type:
+    ConsumerGroup/NAME, TransactionalId/NAME, DelegationToken/NAME, User/NAME, Cluster.
 
     Exit codes: 0 allowed, or listed; 2 not allowed; 1 unknown, or an error.
     """

@@ -72,8 +72,7 @@ def ci() -> None:
     """Comment on pull and merge requests, keep issues up to date, fetch reviewed plans.
 
     The token is read from GITHUB_TOKEN or GITLAB_TOKEN, and the forge's address from GITHUB_API_URL or
-    CI_API_V4_URL. If the forge limits the rate or fails, the commands print a note, and retry for up to five
-    minutes.
+    CI_API_V4_URL.
     """
 
 
@@ -96,15 +95,14 @@ def ci() -> None:
     default="plan",
     show_default=True,
     callback=_parse_marker,
-    help="The id of the comment, such as plan-prod. There is one comment per id.",
+    help="The id of the comment, such as plan-prod.",
 )
 @_forge_option
 @_repository
 def comment(file: Path, number: int, marker: Marker, forge: str | None, repository: str | None) -> None:
     """Post FILE.md ('-' for stdin) as a comment on a pull or merge request, or update it.
 
-    The comment is found by its id and updated in place. Only comments by the token's own account are ever
-    changed. Text that is too long is cut, with a note.
+    Only comments by the token's own account are ever changed. Text that is too long is cut, with a note.
     """
     # Read before the connection, so that an empty or missing file sends nothing.
     text = _read_markdown(file)
@@ -128,11 +126,7 @@ def comment(file: Path, number: int, marker: Marker, forge: str | None, reposito
     required=False,
 )
 @click.option(
-    "--id",
-    "marker",
-    required=True,
-    callback=_parse_marker,
-    help="The id of the issue, such as drift-prod. There is one open issue per id.",
+    "--id", "marker", required=True, callback=_parse_marker, help="The id of the issue, such as drift-prod."
 )
 @click.option("--title", help="The issue's title. Required without --close.")
 @click.option("--label", "labels", multiple=True, help="A label for a new issue (repeatable).")
@@ -150,7 +144,7 @@ def issue(
 ) -> None:
     """Post FILE.md ('-' for stdin) as an issue of GitHub, update it, or close it.
 
-    An update sends no notification. A closed issue stays closed: a new occurrence gets a new issue.
+    An update sends no notification. A closed issue stays closed: a new one is opened.
     """
     if is_over and (file or title or labels):
         raise UsageError("--close takes no FILE.md, --title or --label")
@@ -219,8 +213,7 @@ def reviewed_plan(
 ) -> None:
     """Fetch the reviewed plan of a merged commit from GitHub, for apply --reviewed.
 
-    Exits 1 with a specific reason if the commit has no pull request, if no plan was made from the pull
-    request's last commit, or if the plan has expired.
+    Exits 1 with a reason if there is none.
     """
     _require_github(forge, "reviewed-plan")
     with _connect(repository) as hub:

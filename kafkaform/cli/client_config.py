@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     type=click.Choice(list(FORMATS)),
     default="properties",
     show_default=True,
-    help="librdkafka uses that client's names and values, the other formats those of the Java client.",
+    help="librdkafka uses that client's names, the other formats those of the Java client.",
 )
 @click.option(
     "--without",
@@ -62,8 +62,7 @@ def client_config(
     """Print the client settings of a declared group, for its application.
 
     Prints group.id, group.protocol and the settings below `client:` in the manifest; no addresses, no
-    secrets. With --format env, max.poll.records becomes KAFKA_CONSUMER_MAX_POLL_RECORDS. Settings that the
-    client would refuse are refused. Connects to no cluster.
+    secrets. Settings that the client would refuse are refused. Connects to no cluster.
     """
     source = click.get_current_context().get_parameter_source
     variables = frozenset(

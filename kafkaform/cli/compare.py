@@ -78,7 +78,7 @@ class CompareOptions(Value):
     click.option(
         "--environments", is_flag=True, help="A and B are environments: compare their manifests, offline."
     ),
-    clusters_option("Compare A with several clusters of kafkaform.yaml, in place of B."),
+    clusters_option("A is compared with each, in place of B."),
     match_option,
     kinds_option,
     click.option(
@@ -88,14 +88,13 @@ class CompareOptions(Value):
         show_default=True,
         help="Mark differences that the manifests declare, and do not count them.",
     ),
-    format_option("compare", "text for people, json for programs, markdown for a pull request."),
+    format_option("compare", "markdown is for a pull request."),
 )
 def compare(a: str, b: str | None, config_file: Path | None, options: CompareOptions) -> int:
     """Show how two clusters, or two environments, differ.
 
-    A and B are clusters of kafkaform.yaml; --clusters compares A with several. Topics are compared, and the
-    protocols and configs of groups, but not their offsets. Exit codes: 0 same, or different as declared; 2
-    different; 1 not everything could be read.
+    Topics are compared, and the protocols and configs of groups, but not their offsets. Exit codes: 0 same,
+    or different as declared; 2 different; 1 not everything could be read.
     """
     chosen = tuple(KINDS_BY_NOUN[kind] for kind in options.kinds or KINDS_BY_NOUN)
     read = partial(

@@ -49,15 +49,15 @@ _brokers = click.option(
 _acls = click.option(
     "--acls/--no-acls",
     default=None,
-    help="Run the brokers with an authorizer, to try access: what has no ACL is open to everyone, and "
-    "clients of the printed address are super users.  [default: as before, or no]",
+    help="Run the brokers with an authorizer, to try access. Clients of the printed address are super "
+    "users.  [default: as before, or no]",
 )
 
 _kafka_version = click.option(
     "--kafka-version",
     metavar="N.N[.N]",
-    help="The version of Kafka: 2.8 and later, such as 3.9; or one for each broker, as in 3.9,4.0."
-    "  [default: as before, or the newest]",
+    help="The version of Kafka, from 2.8 on, such as 3.9; or one for each broker: 3.9,4.0.  [default: "
+    "as before, or the newest]",
 )
 
 
@@ -210,8 +210,7 @@ def run(
 ) -> None:
     """Run a command with a new cluster. Exits with the command's exit code.
 
-    The cluster is stopped afterwards. The command finds its address in KAFKAFORM_BOOTSTRAP_SERVER and
-    BOOTSTRAP_SERVERS.
+    The command finds the cluster's address in KAFKAFORM_BOOTSTRAP_SERVER and BOOTSTRAP_SERVERS.
     """
     from kafkaform.devcluster.cluster import ClusterSpec, DevCluster
 

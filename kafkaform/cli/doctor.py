@@ -74,12 +74,12 @@ class DoctorOptions(Value):
 @option_group(
     DoctorOptions,
     "options",
-    clusters_option("Check several clusters of kafkaform.yaml."),
+    clusters_option(),
     click.option(
         "--wait",
         callback=parse_milliseconds,
         metavar="DURATION",
-        help="Keep checking until the cluster is healthy, for at most this long, such as 5m.",
+        help="Check until the cluster is healthy, for at most this long, such as 5m.",
     ),
     click.option(
         "--fail-on",
@@ -101,9 +101,7 @@ class DoctorOptions(Value):
     ReportOutput,
     "output",
     format_option(
-        "doctor",
-        "text for people, json for programs, markdown for an issue, "
-        "prometheus for the textfile collector of node_exporter.",
+        "doctor", "markdown is for an issue, prometheus for the textfile collector of node_exporter."
     ),
     report_option,
     verbose_option,
@@ -114,9 +112,7 @@ def doctor(
     """Check the health of the cluster: controllers, brokers, partitions, groups.
 
     PATHs are manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/, if
-    there are any. What they declare is compared with the live cluster. Exits 0 if healthy, 2 if unhealthy, 1
-    if that
-    could not be determined.
+    there are any. Exits 0 if healthy, 2 if unhealthy, 1 if that could not be determined.
     """
     timeout_s = None if options.wait is None else options.wait / 1000
     examine = partial(

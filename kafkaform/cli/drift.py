@@ -87,10 +87,10 @@ class DriftOptions(Value):
     click.option(
         "--unmanaged",
         type=click.Choice([choice.value for choice in Unmanaged]),
-        help="Topics and groups that no manifest declares: ignore them, list them, or count them as drift.  "
+        help="Topics and groups that no manifest declares: ignore them, list them, or count them as drift. "
         "[default: report; ignore for a subset of the manifests]",
     ),
-    clusters_option("Compare several clusters of kafkaform.yaml with the manifests."),
+    clusters_option(),
     click.option("--adopt", is_flag=True, help="Write the live values into the manifests."),
     click.option("--dry-run", is_flag=True, help="With --adopt: show the edits without writing them."),
     notify_option,
@@ -100,8 +100,8 @@ class DriftOptions(Value):
     "output",
     format_option(
         "drift",
-        "text for people, json for programs (schemas/drift.schema.json), markdown for an issue, prometheus "
-        "for the textfile collector of node_exporter, github for annotations.",
+        "json has schemas/drift.schema.json, markdown is for an issue, prometheus for the textfile "
+        "collector of node_exporter, github for annotations.",
     ),
     report_option,
     verbose_option,

@@ -60,12 +60,11 @@ def explain(
 ) -> int:
     """Explain the fields of a kind, or where the values of a declared resource come from.
 
-    Of a KIND or a field, such as Topic.spec.retention, it shows type, units, default and allowed values, and
-    the fields below it. The kind of kafkaform.yaml is Config.
+    Of a KIND or a field, such as Topic.spec.retention: type, units, default and allowed values, and the
+    fields below it. The kind of kafkaform.yaml is Config.
 
-    Of a KIND/NAME, such as Topic/orders.v1, each field is listed with its value and the layer that
-    sets it: the manifest, a profile or the defaults of kafkaform.yaml, or their overrides for an environment
-    or a cluster; and below it the values that this one replaces. Connects to no cluster.
+    Of a KIND/NAME, such as Topic/orders.v1: each field with its value, the layer that sets it, and the values
+    that it replaces. Connects to no cluster.
     """
     if "/" not in subject:
         show("field", output_format, _explain_field(subject))

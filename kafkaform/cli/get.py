@@ -68,8 +68,8 @@ def get(
 ) -> int:
     """Print a live resource as a manifest, or list all names.
 
-    The manifest contains only the resource's own values. A plan of this manifest is empty. Plurals, and
-    resources as plans show them, are accepted too: topics, Topic/orders.v1.
+    The manifest contains only the resource's own values, and its plan is empty. Plurals and Topic/orders.v1
+    are accepted too.
     """
     kind, name_of_resource = kind_or_resource
     if name_of_resource and name is not None:

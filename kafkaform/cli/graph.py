@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 @click.command(cls=SectionedCommand)
 @paths_argument
 @where_options
-@format_option("graph", "mermaid as GitHub draws it, dot for Graphviz, json for programs.")
+@format_option("graph", "mermaid as GitHub draws it, dot for Graphviz.")
 @click.option(
     "--live", "is_live", is_flag=True, help="Add unmanaged resources of the cluster, and the lag of groups."
 )
 def graph(paths: tuple[Path, ...], where: ClusterSelector, output_format: str, is_live: bool) -> int:
-    """Draw which group reads which topic. Needs a cluster only with --live.
-
-    Without an environment, the manifests of all environments are drawn. Unmanaged resources are dashed.
-    """
+    """Draw which group reads which topic. Needs a cluster only with --live."""
     settings = find_settings(where.config_file)
     live = None
     if is_live:

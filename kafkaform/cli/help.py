@@ -53,8 +53,7 @@ def version() -> None:
 def completion(context: click.Context, shell: str) -> None:
     """Print the script that completes commands, options and names in a shell.
 
-    Names are those of the clusters, environments, topics and groups that files declare; no cluster is read.
-    A line in the shell's startup file evaluates the script.
+    A line in the shell's startup file evaluates it.
     """
     root = context.find_root().command
     click.echo(_SHELLS[shell](root, {}, "kafkaform", "_KAFKAFORM_COMPLETE").source())

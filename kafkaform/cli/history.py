@@ -65,8 +65,8 @@ def history(
 ) -> int:
     """Show past changes to the cluster, from the audit record.
 
-    The latest apply comes first, with one line per change. RESOURCE is KIND/NAME or NAME (globs allowed), or
-    the id of an apply or of a change. With RESOURCE or --verbose, every field of a change is listed.
+    The latest apply comes first. RESOURCE is KIND/NAME or NAME (globs allowed), or the id of an apply or of a
+    change. With RESOURCE or --verbose, every field of a change is listed.
     """
     head, slash, _ = (resource or "").partition("/")
     if resource is not None and slash and not select_matching(KINDS, head):

@@ -120,13 +120,13 @@ class ImportOptions(Value):
         "--from",
         "tool",
         type=click.Choice([AUTO, *IMPORTERS]),
-        help="Read the manifests of another tool from FILE, a folder or -, without a cluster; auto "
-        "finds out of which tool they are.  [default: auto, if there are files]",
+        help="Read the manifests of another tool from FILE, a folder or -, without a cluster.  [default: "
+        "auto, if there are files]",
     ),
     click.option(
         "--source-cluster",
         metavar="NAME",
-        help="If the files of another tool are of several clusters: take the resources of this one.",
+        help="Of files of several clusters, take the resources of this one.",
     ),
     click.option(
         "-o",
@@ -136,7 +136,7 @@ class ImportOptions(Value):
         help="The folder to write to.  [default: the first of `manifests:` in kafkaform.yaml, or topics; "
         "with --clusters: clusters]",
     ),
-    clusters_option("Import several clusters of kafkaform.yaml, each into a folder of its name below --out."),
+    clusters_option("Each gets a folder of its name below --out."),
     match_option,
     kinds_option,
     click.option(
@@ -149,8 +149,7 @@ class ImportOptions(Value):
     click.option(
         "--overwrite",
         is_flag=True,
-        help="Replace existing files, with everything that people wrote there. Otherwise an existing file is "
-        "an error.",
+        help="Replace existing files, with everything in them. Otherwise an existing file is an error.",
     ),
     click.option(
         "--label",
@@ -158,20 +157,19 @@ class ImportOptions(Value):
         multiple=True,
         callback=_parse_labels,
         metavar="NAME=VALUE",
-        help="Give every manifest this label (repeatable), such as team=checkout; with --match, those of a "
-        "team.",
+        help="Give every manifest this label (repeatable), such as team=checkout.",
     ),
     click.option(
         "--defaults",
         is_flag=True,
-        help="Print the values that most topics share, as `defaults:` for kafkaform.yaml, and write no files."
-        " An import afterwards leaves them out of the manifests.",
+        help="Print the values that most topics share, as `defaults:` for kafkaform.yaml, and write no "
+        "files.",
     ),
     click.option(
         "--profiles",
         is_flag=True,
-        help="Print the settings that five topics or more have alike, as `profiles:` for kafkaform.yaml, and "
-        "write no files. An import afterwards names them in the manifests.",
+        help="Print the settings that five topics or more have alike, as `profiles:` for kafkaform.yaml, "
+        "and write no files.",
     ),
     click.option("--dry-run", is_flag=True, help="Show which files would be written, without writing them."),
 )
@@ -180,8 +178,8 @@ def import_(where: ClusterSelector, given: ImportOptions) -> int:
 
     With FILEs, write what the files of another tool mean; what has no counterpart is listed.
 
-    The manifests contain each resource's own values, without those that equal the defaults of kafkaform.yaml.
-    A plan made right after an import is empty. Resources that a manifest already declares are skipped.
+    Written are each resource's own values, without those that equal the defaults of kafkaform.yaml. A plan
+    right after an import is empty. Declared resources are skipped.
     """
     selected = Selection(given.globs, tuple(KINDS_BY_NOUN[kind] for kind in given.kinds or KINDS_BY_NOUN))
     conversion = _read_files(given)

@@ -31,14 +31,14 @@ NEXT_COMMANDS = {
 @click.option(
     "--schemas",
     is_flag=True,
-    help="In an existing repository: write only the schemas for editors, or those of this version, and into "
-    "each manifest the line that refers to its schema.",
+    help="In an existing repository: write only the schemas for editors, and into each manifest the "
+    "line that refers to them.",
 )
 def init(directory: Path, schemas: bool) -> None:
     """Create a starter repository: configuration, manifests and editor schemas.
 
-    DIRECTORY is created if it does not exist. The default is the current directory. Existing files are
-    never changed without --schemas.
+    DIRECTORY is created if it does not exist; the default is the current one. Existing files are never
+    changed without --schemas.
     """
     from kafkaform.config.starter import write_starter
     from kafkaform.core.printable import printable

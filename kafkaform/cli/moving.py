@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 throttle_option = click.option(
     "--throttle",
     metavar="RATE",
-    help="The bytes per second that each broker may send, and receive, for replica moves: 50MB, or none for "
-    "no limit.  [default: from kafkaform.yaml, or 50MB]",
+    help="The bytes per second that each broker may send, and receive, for moves: 50MB, or none for no "
+    "limit.  [default: from kafkaform.yaml, or 50MB]",
 )
 
 

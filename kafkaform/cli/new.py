@@ -34,14 +34,14 @@ def _parse_kind(_context: click.Context, _argument: click.Parameter, given: str)
         multiple=True,
         metavar="TOPIC",
         shell_complete=completion.topics,
-        help="A topic that the group, or the application with access, reads (repeatable).",
+        help="A topic that the group or application reads (repeatable).",
     ),
     click.option(
         "--writes",
         multiple=True,
         metavar="TOPIC",
         shell_complete=completion.topics,
-        help="A topic that the application with access writes to (repeatable).",
+        help="A topic that the application writes to (repeatable).",
     ),
     click.option(
         "-o",
@@ -55,7 +55,6 @@ def _parse_kind(_context: click.Context, _argument: click.Parameter, given: str)
 def new(request: ManifestRequest, config_file: Path | None) -> int:
     """Write the manifest of a new topic, access or group, with what its team's manifests share.
 
-    Labels and values are those of the team's manifests; what kafkaform.yaml has as defaults is left to it.
     Existing files are never changed. Of access, NAME is the principal, with or without User:, and its
     consumer group.
     """

@@ -35,7 +35,7 @@ _MAX_SUMMARY_LENGTH = 1_000
 notify_option = click.option(
     "--notify",
     is_flag=True,
-    help="Report failures, and drift, to the webhook of the cluster (notify: in kafkaform.yaml).",
+    help="Report failures, and drift, to the cluster's webhook (`notify:` in kafkaform.yaml).",
 )
 
 

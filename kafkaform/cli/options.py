@@ -189,14 +189,15 @@ def option_group(build: Callable[..., object], argument: str, *options: _Decorat
     return decorate
 
 
-def clusters_option(explanation: str) -> Callable[..., Any]:
+def clusters_option(explanation: str = "") -> Callable[..., Any]:
     """Return a decorator that adds `--clusters`, as the argument `clusters`."""
     return click.option(
         "--clusters",
         multiple=True,
         metavar="GLOB",
         shell_complete=completion.cluster_selectors,
-        help=f"{explanation} GLOB is of names ('prod-*', '*' for all), or a label (region=eu); repeatable.",
+        help="Several clusters of kafkaform.yaml, by names ('prod-*', '*' for all) or a label (region=eu); "
+        f"repeatable. {explanation}".rstrip(),
     )
 
 
@@ -246,8 +247,8 @@ manifests_option = click.option(
     "--manifests-from",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     metavar="DIR",
-    help="Read the manifests from this folder, not from that of the configuration file. For branches that "
-    "are not trusted: of their own configuration, clusters are not used.",
+    help="Read the manifests, and all settings but `clusters`, from this folder: for branches that are not "
+    "trusted.",
 )
 environment_option = click.option(
     "-e",
@@ -311,22 +312,19 @@ report_option = click.option(
     "--out",
     type=_FILE,
     metavar="FILE",
-    help="Write the report to this file instead of stdout. An existing file is replaced only by a complete "
-    "report.",
+    help="Write the report to this file, once it is complete, instead of stdout.",
 )
 allow_option = click.option(
     "--allow",
     multiple=True,
     metavar="KIND/NAME:HAZARD",
-    help="Consent to a hazard that the plan names (globs allowed; repeatable), or to all hazards of a "
-    "resource: "
-    "KIND/NAME:destructive; 'destructive' allows everything.",
+    help="Consent to a hazard (globs allowed; repeatable), to all hazards of a resource: "
+    "KIND/NAME:destructive, or to everything: destructive.",
 )
 prune_option = click.option(
     "--prune",
     is_flag=True,
-    help="Also delete topics, and the access of principals, that no manifest declares, inside owns: "
-    "(kafkaform.yaml).",
+    help="Also delete topics, and the access of principals, that no manifest declares, inside `owns:`.",
 )
 
 

@@ -222,8 +222,8 @@ def format_option(report: str, explanation: str | None = None) -> Callable[..., 
 
 plan_format_option = format_option(
     "plan",
-    "text for people, json for programs (schemas/plan.schema.json), markdown for a pull request; "
-    "github (annotations) and sarif contain only the findings.",
+    "json has schemas/plan.schema.json, markdown is for a pull request; github (annotations) and "
+    "sarif contain only the findings.",
 )
 
 

@@ -136,14 +136,13 @@ class PlanOutput(Value):
         help="Separate the changes that this branch causes, since it diverged from REF, from those that were "
         "due before.",
     ),
-    clusters_option("Plan several clusters of kafkaform.yaml; --out plan.json then saves plan.CLUSTER.json."),
+    clusters_option("--out plan.json then saves plan.CLUSTER.json."),
     click.option(
         "--skew",
         "skew_report",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="REPORT.json",
-        help="Judge partition increases by this report of kafkaform skew; refuse those that a topic's skew "
-        "policy forbids.",
+        help="Judge partition increases by this report of kafkaform skew.",
     ),
     click.option(
         "--max-age",

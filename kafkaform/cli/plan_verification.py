@@ -113,8 +113,8 @@ _OPTIONS = (
         "--verify-key",
         type=_FILE,
         metavar="FILE",
-        help="Apply a saved plan only if it is signed for apply (with --reviewed, also for review) with a "
-        "key in this file (PEM).  [default: the cluster's verifyKey]",
+        help="Apply a saved plan only if a key in this file (PEM) signed it for apply, or with --reviewed, "
+        "for review.  [default: the cluster's verifyKey]",
     ),
     click.option(
         "--max-age",
@@ -125,7 +125,7 @@ _OPTIONS = (
     click.option(
         "--require-commit",
         is_flag=True,
-        help="Apply a saved plan only if it was made from the commit that is checked out.",
+        help="Apply a saved plan only if it is of the commit that is checked out.",
     ),
     click.option(
         "--again",

@@ -106,8 +106,7 @@ def rebalance(where: ClusterSelector, options: RebalanceOptions, output: Rebalan
     """Plan replica moves that balance the brokers, or empty one.
 
     This command changes nothing; apply carries the plan out. It moves as few replicas as possible, and no
-    partition to fewer racks. Topics with `strategy: static` are not moved. Exits 1 if a broker to be removed
-    would not be empty, or if a move is refused.
+    partition to fewer racks. Exits 1 if a broker to be removed would not be empty, or if a move is refused.
     """
     # Moves are planned from the live cluster, not from manifests: --reviewed could not plan them again.
     saving = Saving.prepare(output.out, output.sign_key, Purpose.APPLY)

@@ -93,8 +93,7 @@ class ResetOutput(Value):
         "--from-file",
         type=_FILE,
         metavar="FILE.csv",
-        help="Take the offsets from a CSV file as kafka-consumer-groups --export writes it: "
-        "topic,partition,offset.",
+        help="Take the offsets from a CSV file, as kafka-consumer-groups --export writes it.",
     ),
     click.option(
         "--topic",
@@ -122,9 +121,9 @@ def reset(
 ) -> int:
     """Plan an offset reset of a group, to be applied with `apply RESET.json`.
 
-    This command changes nothing. For every partition, the plan shows how many records are skipped or read
-    again, or that its offset does not change. It is applied only while the group has no active member, and
-    only if its offsets are still the same. `--to current --export FILE.csv` backs up the current offsets.
+    This command changes nothing. The plan shows how many records of each partition are skipped or read again.
+    It is applied only while the group has no active member, and only if its offsets are still the same. `--to
+    current --export FILE.csv` backs up the current offsets.
     """
     # A reset is made from options, not from manifests: it cannot be planned again for --reviewed.
     saving = Saving.prepare(files.out, files.sign_key, Purpose.APPLY)

@@ -45,7 +45,7 @@ _MAX_LENGTH = 1200
 @click.option(
     "--force",
     is_flag=True,
-    help="Also undo changes that were changed again later, or that may not have been applied.",
+    help="Also undo changes that were changed again later, or may not have been applied.",
 )
 def revert(
     change_id: str,
@@ -57,9 +57,9 @@ def revert(
 ) -> int:
     """Change manifests back to the values before an apply. Changes no cluster.
 
-    ID is the id of a change, or of an apply with all its changes, as shown by kafkaform history. PATHs are
-    manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/. Treat the
-    edits like any others: review, plan, apply. Exits 1 if a part of the change cannot be undone.
+    ID is the id of a change, or of an apply with all its changes, as in kafkaform history. PATHs are
+    manifests or folders of manifests; the default is `manifests:` of kafkaform.yaml, or topics/. Exits 1 if a
+    part of the change cannot be undone.
     """
     from kafkaform.config.layer_edits import edit_declarations
     from kafkaform.config.manifests.edit_files import EditedFile

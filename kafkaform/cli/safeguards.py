@@ -135,7 +135,7 @@ _OPTIONS = (
         metavar="DURATION",
         default="90s",
         show_default=True,
-        help="How long to wait for another apply. One that died keeps the lock for 45 s.",
+        help="How long to wait for another apply.",
     ),
     click.option(
         "--audit/--no-audit",

@@ -95,8 +95,8 @@ sign_key_option = click.option(
 sign_for_option = click.option(
     "--sign-for",
     type=click.Choice([purpose.value for purpose in Purpose]),
-    help="The purpose of the signature: review, for comparison by apply --reviewed; or apply, for applying "
-    "the plan itself after its commit is merged.  [default: review]",
+    help="For comparison by apply --reviewed, or for applying the plan itself after its commit is "
+    "merged.  [default: review]",
 )
 
 

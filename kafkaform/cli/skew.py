@@ -47,10 +47,10 @@ _PATTERN = re.compile(r"[\\*?\[\]{}^,]")
 def skew(topics: tuple[str, ...], where: ClusterSelector, given: GivenOptions) -> int:
     """Measure how evenly written records spread over partitions, why, and what would help.
 
-    TOPICs are names or globs; the default is every declared topic with a skew policy. What was written is
-    counted by offsets, whatever has been removed since. For the keys, Spark reads a sample of the records,
-    which needs `pip install 'kafkaform[spark]'` and Java 17; `kafkaform arrivals` needs neither. Exits 2 if a
-    topic breaks its declared skew policy with statistical confidence, 1 if a topic could not be read.
+    TOPICs are names or globs; the default is every declared topic with a skew policy. Spark reads a sample of
+    the records, which needs `pip install 'kafkaform[spark]'` and Java 17; `kafkaform arrivals` needs neither.
+    Exits 2 if a topic breaks its declared skew policy with statistical confidence, 1 if a topic could not be
+    read.
     """
     options = resolve_options(given, topics)
     session = Session.start(where)

@@ -164,36 +164,34 @@ _OPTIONS = (
         "--precision",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         metavar="HALF-WIDTH",
-        help="Read more records if the half-width of a share's confidence interval exceeds this, "
-        "such as 0.01.",
+        help="Read more records if half the width of a share's confidence interval exceeds this, such as "
+        "0.01.",
     ),
     since_option,
     click.option(
         "--watch",
         metavar="DURATION",
-        help="Wait this long (10m), and read only the records that are written meanwhile, also where "
-        "compaction or retention removes records soon.",
+        help="Wait this long (10m), and read only the records that are written meanwhile.",
     ),
     click.option(
         "--all",
         "read_all",
         is_flag=True,
-        help="Read all topics that a pattern matches, also those without a policy whose records arrive "
-        "evenly.",
+        help="Read all topics that a pattern matches, also evenly spread ones without a policy.",
     ),
     click.option(
         "--seed",
         type=click.IntRange(0, 2**31 - 1),
         metavar="N",
-        help="The seed for the random positions that are read. The report contains it.  [default: random]",
+        help="The seed for the random positions that are read.  [default: random]",
     ),
     click.option("--what-if", metavar="N,...", help="Also predict these partition counts, such as 12,24,48."),
     click.option(
         "--from",
         "source",
         metavar="PATH",
-        help="Read records from parquet or JSON files, not from the cluster: columns key, partition, size "
-        "[offset, timestamp, topic].",
+        help="Read records from parquet or JSON files: columns key, partition, size [offset, timestamp, "
+        "topic].",
     ),
     click.option(
         "--partitions",
@@ -203,7 +201,7 @@ _OPTIONS = (
         "records]",
     ),
     click.option("--show-keys", is_flag=True, help="Show keys in the report. They may be personal data."),
-    format_option("skew", "Of stdout: text for people, json for programs (schemas/skew.schema.json)."),
+    format_option("skew", "Of stdout; json has schemas/skew.schema.json."),
     click.option(
         "-o",
         "--out",
@@ -218,8 +216,8 @@ _OPTIONS = (
     click.option(
         "--history-format",
         type=click.Choice([JSON, *FORMATS]),
-        help="json: reports in a folder; the others: metrics as rows of a table, by its path as Spark takes "
-        "it, or its name (iceberg).  [default: what is there, else json, or parquet for a URL]",
+        help="json: reports in a folder; the others: metrics as rows of a table, by its path or its name "
+        "(iceberg).  [default: what is there, else json, or parquet for a URL]",
     ),
     click.option("--master", metavar="URL", help="A Spark master.  [default: this machine]"),
     click.option("--remote", metavar="URL", help="A Spark Connect server, such as sc://host:15002."),

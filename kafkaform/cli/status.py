@@ -193,16 +193,14 @@ class StatusOptions(Value):
         "--kind",
         type=click.Choice(list(_KINDS)),
         metavar="KIND",
-        help="Only resources of this kind. Without it, quotas are shown where a manifest declares one. "
-        f"Kinds: {', '.join(kind.words.noun for kind in KINDS.values())}.",
+        help="Only resources of this kind: topic, group, quota, user, access, subject.",
     ),
     click.option(
         "--sort",
         "order",
         type=click.Choice([order.value for order in Order]),
-        help="Sort by name; topics, without groups, by size, or by skew: how unevenly records arrive in "
-        "partitions, which adds MAX/MEAN; or groups, without topics, by lag. The largest come first.  "
-        "[default: name]",
+        help="Topics by size, or by skew: how unevenly records arrive in partitions; or groups by lag. The "
+        "largest come first.  [default: name]",
     ),
     click.option("--lagging", is_flag=True, help="Only groups with lag."),
     click.option(
@@ -210,9 +208,9 @@ class StatusOptions(Value):
         "stale_ms",
         callback=parse_milliseconds,
         metavar="DURATION",
-        help="Only topics without new records or without readers for this long, such as 30d, by offsets.",
+        help="Only topics without new records or without readers for this long, such as 30d.",
     ),
-    clusters_option("Show several clusters of kafkaform.yaml."),
+    clusters_option(),
     click.option(
         "--overview",
         is_flag=True,

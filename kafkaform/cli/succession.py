@@ -21,12 +21,12 @@ _CODES = {SuccessionVerdict.OVER: 0, SuccessionVerdict.UNDER_WAY: 2, SuccessionV
 @click.command(cls=SectionedCommand)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=completion.topics)
 @where_options
-@format_option("succession", "text for people, json for programs, markdown for an issue.")
+@format_option("succession", "markdown is for an issue.")
 def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: str) -> int:
     """Show which groups have moved from a topic to its successor, and what holds up the others.
 
-    TOPICs are topics whose manifests have `succeeds:`; the default is all of them. Changes nothing. Exits 0
-    if the successions are over, 2 if one is under way, 1 if one does not go on by itself.
+    TOPICs are topics whose manifests have `succeeds:`; the default is all of them. Exits 0 if the successions
+    are over, 2 if one is under way, 1 if one does not go on by itself.
     """
     session = Session.start(where)
     target = session.require_cluster()

@@ -90,16 +90,13 @@ class Outcome(Value):
 @click.option(
     "--changed-since",
     metavar="REF",
-    help="List findings in files that this branch changes first, and only count other warnings and infos. "
-    "REF is the branch that it is to be merged into.",
+    help="List findings in files that this branch changes since REF, its target, first; only count "
+    "other warnings and infos.",
 )
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of listing them.")
 @click.option("--watch", is_flag=True, help="Validate again whenever a file changes, until Ctrl-C.")
 @verbose_option
-@format_option(
-    "findings",
-    "text for people, json for programs, github for annotations on a pull request, sarif for scanners.",
-)
+@format_option("findings", "github is for annotations on a pull request, sarif for scanners.")
 def validate(paths: tuple[Path, ...], watch: bool, **given: Any) -> int:
     """Check manifests and configuration offline, and list every problem.
 

@@ -66,8 +66,7 @@ def _map_group_topics(context: RuleContext) -> Mapping[str, tuple[str, ...]]:
 def access_of_everyone(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """Everyone may do more than look: an ACL of `User:*` allows it.
 
-    It applies to every principal that can log in, and without authentication to every client. Name the
-    principals that need the right.
+    It applies to every principal that can log in. Name the principals that need the right.
     """
     for acl in principal.acls if principal.name == EVERYONE else ():
         if acl.is_allowed and acl.operation not in _HARMLESS:
@@ -79,8 +78,8 @@ def access_of_everyone(principal: DeclaredPrincipal) -> Iterator[Finding]:
 def prefix_without_delimiter(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A prefix of names does not end with a delimiter, and includes names of others.
 
-    The prefix `orders` includes `orders.v1` and also `orders-internal`. Reported where the name of a declared
-    or live topic or group shows it. End the prefix with the delimiter of your names.
+    The prefix `orders` also includes `orders-internal`. Reported where a declared or live topic or group
+    shows it. End the prefix with the delimiter of your names.
     """
     for acl in principal.acls:
         if not acl.is_prefix or not acl.is_allowed or acl.name[-1] in _DELIMITERS:
@@ -118,9 +117,8 @@ def _sort_folded(context: RuleContext) -> dict[ResourceType, list[str]]:
 def group_without_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A principal may use a declared group, and may not read a topic of it.
 
-    A member needs Read on its group and on every topic that it subscribes to, or it fails with
-    TOPIC_AUTHORIZATION_FAILED. Write `consumes: [{group: NAME}]` without `topics:`, which gives Read on all
-    topics of the group's manifest.
+    A member needs Read on its group and on every topic that it subscribes to. `consumes: [{group: NAME}]`
+    without `topics:` gives Read on all topics of the group's manifest.
     """
     context = principal.context
     if not context.is_complete(ACCESS.name):
@@ -146,9 +144,8 @@ def access_to_missing_topic(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An ACL names a topic that no manifest declares and that does not exist.
 
     The name may be misspelt, or the topic is gone and a later one of that name would be open to the
-    principal. Correct the name, remove the right, or declare the topic. Topics that the principal may create
-    are not reported; offline, only a name similar to a declared one is. In a plan, a new right is an error if
-    a declared topic has a similar name that differs in more than its numbers.
+    principal. Correct the name, remove the right, or declare the topic. Topics that the principal may
+    create are not reported. In a plan, a new right on a misspelt name is an error.
     """
     context, own = principal.context, principal.acls
     if context.subset:
@@ -190,8 +187,7 @@ def _list_existing_topics(context: RuleContext) -> tuple[set[str], set[str]]:
 def redundant_access(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An ACL allows nothing that another one of the same principal does not allow.
 
-    It has no effect, and hides what a principal may really do. Remove it from the manifest; the apply removes
-    the live ACL without consent.
+    It has no effect. Remove it from the manifest; the apply removes the live ACL without consent.
     """
     for acl in principal.acls:
         broad = next((wide for wide in principal.acls if covers(wide, acl) and wide != acl), None)
@@ -205,8 +201,8 @@ def redundant_access(principal: DeclaredPrincipal) -> Iterator[Finding]:
 def read_without_group(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """A principal may read a topic that none of its groups reads.
 
-    Reported where manifests declare all groups that a principal may use. Remove the right, or add the topic
-    to the group's manifest. If the application reads without a group, waive the rule.
+    Reported where manifests declare all groups of a principal. Remove the right, or add the topic to the
+    group's manifest. If the application reads without a group, waive the rule.
     """
     if not principal.context.is_complete(ACCESS.name):
         return  # other manifests may declare more groups of the principal
@@ -231,9 +227,8 @@ def read_without_group(principal: DeclaredPrincipal) -> Iterator[Finding]:
 def change_of_other_team(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An Access of one team lets a principal change a topic of another one.
 
-    Teams are the labels of manifests. The owner of a topic should decide who writes to it: declare the right
-    in an Access manifest of that team, beside its topic. Rights to read, and on all topics (`*`), are not
-    reported.
+    Teams are the labels of manifests. The owner of a topic should decide who writes to it: declare the
+    right in an Access manifest of that team. Rights to read, and on `*`, are not reported.
     """
     names, team_of = _map_teams(principal.context)
     for acl in principal.acls:
@@ -268,7 +263,7 @@ def access_to_deleted_topic(context: RuleContext) -> Iterator[Finding]:
     """ACLs name a topic that its manifest deletes, and stay when it is gone.
 
     A later topic of that name would be open to the same principals. Remove the rights together with the
-    topic. If ACLs are read, those of undeclared principals count too.
+    topic.
     """
     deleted = {topic.ref.name: topic for topic in context.of_kind(TOPIC.name) if topic.state is None}
 
@@ -334,9 +329,8 @@ def twin_of_prefix(principal: DeclaredPrincipal) -> Iterator[Finding]:
 def needless_operation(principal: DeclaredPrincipal) -> Iterator[Finding]:
     """An ACL is for an operation that no request needs on a resource of its type.
 
-    Brokers never ask for it, as for Write on a group. It may still include another operation: Read, Write,
-    Delete and Alter include Describe, AlterConfigs includes DescribeConfigs. Write the operation that is
-    meant, or remove it.
+    Brokers never ask for it, as for Write on a group. It may still include Describe or DescribeConfigs.
+    Write the operation that is meant, or remove it.
     """
     for acl in principal.acls:
         known = OPERATIONS[acl.resource_type]
@@ -361,10 +355,9 @@ def _list_included(names: Sequence[str], prefix: str, fold: Callable[[str], str]
 def access_beyond_limit(context: RuleContext) -> Iterator[Finding]:
     """A principal gets Read or Write on a topic whose manifest limits that to others.
 
-    `access: {read: [team:analytics, User:audit]}` in the `spec` of a Topic lists the principals, and the
-    teams by the label `team` of Access manifests, that may be given Read; `write` likewise. `User:*` is
-    everyone. A right by a prefix or `*` counts, unless the principal is denied the same. Name the topics that
-    the principal needs, or let the owner extend the list.
+    `access: {read: [team:analytics, User:audit]}` of a Topic lists the principals, and the teams of
+    Access manifests, that may be given Read; `write` likewise. A right by a prefix or `*` counts, unless
+    it is denied too. Name the topics that the principal needs, or let the owner extend the list.
     """
     for topic in context.of_kind(TOPIC.name):
         limits = cast("Mapping[str, list[str]]", topic.intent.spec.get("access", {}))

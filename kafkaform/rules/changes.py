@@ -70,9 +70,9 @@ change_rule = partial(RuleOfEach(_list_changes), stage=Stage.CHANGES)
 def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase moves keys of a topic whose order per key may matter.
 
-    A key's partition is its hash modulo the partition count. Records of a key that moves are on two
-    partitions, and may be read in any order. The plan says how many keys move. If order does not matter,
-    write `keyed: false`. Set this rule to `error` to refuse such plans.
+    Records of a key that moves are on two partitions, and may be read in any order. The plan says how
+    many keys move. If order does not matter, write `keyed: false`. Set this rule to `error` to refuse
+    such plans.
     """
     yield from _report_hazard(topic, HAZARDS["KF401"])
 
@@ -81,8 +81,8 @@ def keys_move(topic: PlannedSubject) -> Iterator[Finding]:
 def compacted_keys_move(topic: PlannedSubject) -> Iterator[Finding]:
     """A partition increase is planned on a compacted topic.
 
-    A key that moves leaves its old value on the old partition forever. The plan asks for consent. To avoid
-    it, create a new topic and rewrite every key into it. Set this rule to `error` to refuse such plans.
+    A key that moves leaves its old value on the old partition forever. The plan asks for consent. To
+    avoid it, create a new topic and rewrite every key into it.
     """
     yield from _report_hazard(topic, HAZARDS["KF402"])
 
@@ -92,8 +92,7 @@ def retention_cut(topic: PlannedSubject) -> Iterator[Finding]:
     """A retention is cut: existing records are deleted.
 
     Segments in which every record is past the new retention are deleted within minutes. The plan asks for
-    consent, and says how old records become and how much the topic holds. Set this rule to `error` to refuse
-    such plans.
+    consent, and says how old records become and how much the topic holds.
     """
     yield from _report_hazard(topic, HAZARDS["KF403"])
 
@@ -102,9 +101,9 @@ def retention_cut(topic: PlannedSubject) -> Iterator[Finding]:
 def blast_radius(context: RuleContext) -> Iterator[Finding]:
     """A plan puts a large share of the declared topics at risk at once.
 
-    One wrong default can affect every topic. From ten topics on, changes that are not safe may affect at most
-    `limits.blastRadius` of the existing ones (30 %); above it, all such changes are refused. Apply in smaller
-    steps (`--target`), or raise the limit in a reviewed commit. A saved plan is checked again.
+    One wrong default can affect every topic. From ten topics on, changes that are not safe may affect at
+    most `limits.blastRadius` of the existing ones (30 %); above it, all such changes are refused. Apply
+    in smaller steps (`--target`), or raise the limit.
     """
     topics = (
         # A saved plan has no manifests, so all live topics are counted instead of the declared ones.
@@ -138,9 +137,9 @@ def blast_radius(context: RuleContext) -> Iterator[Finding]:
 def groups_affected(subject: PlannedSubject) -> Iterator[Finding]:
     """A change of a topic affects groups that read it.
 
-    A group starts at `auto.offset.reset` in new partitions: with `latest`, the default, it skips the records
-    that are written before it finds them. Stop the group, apply, commit the start of the new partitions with
-    `kafkaform reset`, and start the group. If a topic is deleted, the offsets of its groups go too.
+    A group starts at `auto.offset.reset` in new partitions: with `latest`, the default, it skips what is
+    written before it finds them. Stop the group, apply, commit the start of the new partitions with
+    `kafkaform reset`, and start the group. With a topic, the offsets of its groups are deleted too.
     """
     # A group may have the name of a topic.
     has_readers = is_topic(subject.planned.ref)
@@ -201,9 +200,8 @@ def _find_skipping_groups(topic: str, increase: FieldChange, readers: list[Group
 def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
     """A group that exists has no offset in some partitions of a topic that it reads.
 
-    They were added later, or had no records while the group ran. A member starts there at its
-    `auto.offset.reset`, and with `latest` skips the existing records. While the group has no member,
-    `kafkaform reset` can set an offset.
+    A member starts there at its `auto.offset.reset`, and with `latest` skips the existing records. While
+    the group has no member, `kafkaform reset` can set an offset.
     """
     live = group.live
     # A group without any offset is new: there is no gap between partitions.
@@ -227,9 +225,8 @@ def partitions_without_offset(group: DeclaredGroup) -> Iterator[Finding]:
 def moving_without_members(subject: PlannedSubject) -> Iterator[Finding]:
     """A group that is to be deleted or reset has no member, but its offsets just moved.
 
-    A consumer that uses `assign()` joins no group, and commits all the same; it would overwrite the reset or
-    read records twice. Stop it first. A consumer that commits more rarely than by the default of
-    `auto.commit.interval.ms` is not found.
+    A consumer that uses `assign()` joins no group, and commits all the same; it would overwrite the reset
+    or read records twice. Stop it first. One that commits less than every 5 s is not found.
     """
     ref, context = subject.planned.ref, subject.context
     observed, later = context.live.get(ref), context.groups.get(ref.name)
@@ -278,9 +275,9 @@ def _numbers(numbers: Collection[int]) -> str:
 def writes_go_on(subject: PlannedSubject) -> Iterator[Finding]:
     """Writes with acks=all would stop once the plan is applied.
 
-    Such writes need min.insync.replicas replicas in sync. So it must not rise above the replication factor,
-    or above the replicas in sync of any partition, and the replication factor must not fall below it. The
-    value in force counts, the cluster's default included.
+    Such writes need min.insync.replicas replicas in sync. So it must not rise above the replication
+    factor, or above the replicas in sync of any partition, and the replication factor must not fall below
+    it.
     """
     planned, desired = subject.planned, subject.about
     if not isinstance(desired, Desired) or planned.status is Status.REFUSED:

@@ -32,9 +32,8 @@ IDLE_REQUESTS = 500
 def more_members_than_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """A group has more members than partitions.
 
-    One member reads a partition, so the other members are idle. Add partitions, or run fewer members; for hot
-    spares, waive the rule. With the range assignor, the partitions of the largest topic count. Share groups
-    and Kafka Streams are not reported.
+    One member reads a partition, so the other members are idle. Add partitions, or run fewer members; for
+    hot spares, waive the rule. Share groups and Kafka Streams are not reported.
     """
     capacity = _find_capacity(group)
     for field, many in (("expected", "{} expected members"), ("max", "at most {} members")):
@@ -76,11 +75,11 @@ def uneven_shares(group: DeclaredGroup) -> Iterator[Finding]:
 def static_membership(group: DeclaredGroup) -> Iterator[Finding]:
     """A group of fixed size has no static members.
 
-    Each restart of a member assigns the partitions anew. With a group.instance.id of its own, a member that
-    returns within the session timeout gets its partitions back. Reported if members.expected and members.max
-    are equal and at least two, unless all live members are static. An id in the manifest is the same for all
-    members, which then fence each other (warning), unless the application completes it, as in
-    `checkout-{pod}`. If the application sets an id, waive the rule.
+    Each restart of a member assigns the partitions anew. With a group.instance.id of its own, a member
+    that returns within the session timeout gets them back. Reported if members.expected and members.max
+    are equal and at least two, unless all live members are static. An id in the manifest is the same for
+    all members, which then fence each other (warning), unless it is completed as in `checkout-{pod}`. If
+    the application sets an id, waive the rule.
     """
     members = group.amount("members", "expected")
     # No other member can take the partitions of a single one: its restart always interrupts the group.
@@ -104,9 +103,8 @@ def static_membership(group: DeclaredGroup) -> Iterator[Finding]:
 def idle_fetches(group: DeclaredGroup) -> Iterator[Finding]:
     """Many members with the default fetch.max.wait.ms send many requests while there are no records.
 
-    Without records, a broker answers a fetch after fetch.max.wait.ms, so an idle group sends members times
-    brokers divided by the wait requests a second. A longer wait adds no latency while fetch.min.bytes is 1.
-    Reported from 500 requests a second on. If records always flow, waive the rule.
+    Without records, a broker answers a fetch after fetch.max.wait.ms. A longer wait adds no latency while
+    fetch.min.bytes is 1. Reported from 500 requests a second on. If records always flow, waive the rule.
     """
     default = int(kafka_configs.consumer_configs()[_WAIT].default or 0)
     members, wait = group.amount("members", "expected"), int(group.client(_WAIT))

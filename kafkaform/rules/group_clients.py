@@ -46,9 +46,9 @@ _BROKER_LIMITS = {"session.timeout.ms": (45_000, 60_000), "heartbeat.interval.ms
 def slow_batches(group: DeclaredGroup) -> Iterator[Finding]:
     """A batch may take longer than the group waits for a member.
 
-    A member that does not call poll() within max.poll.interval.ms loses its partitions, and the next one is
-    as slow. Keep max.poll.records times processing.maxTimePerRecord below it: lower max.poll.records first,
-    as a longer interval hides failed members. In a share group, share.record.lock.duration.ms is the limit.
+    A member that does not call poll() within max.poll.interval.ms loses its partitions. Keep
+    max.poll.records times processing.maxTimePerRecord below it: lower max.poll.records first. In a share
+    group, share.record.lock.duration.ms is the limit.
     """
     each = group.amount("processing", "maxTimePerRecord")
     records = int(group.client(_POLL_RECORDS))
@@ -72,10 +72,9 @@ def slow_batches(group: DeclaredGroup) -> Iterator[Finding]:
 def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
     """A classic group stops all of its members in each rebalance.
 
-    With the range and roundrobin assignors, no member reads until the rebalance is over; with
-    cooperative-sticky, only the partitions that move stop. Java consumers without a setting have range first.
-    Migrate them in two rolling restarts: first with `cooperative-sticky,range`, then without range. Those of
-    librdkafka must all be stopped first.
+    With the range and roundrobin assignors, no member reads until the rebalance is over. Migrate Java
+    consumers to cooperative-sticky in two rolling restarts: first with `cooperative-sticky,range`, then
+    without range. Those of librdkafka must all be stopped first.
     """
     # A group uses an assignor that all members list, and the rebalance protocol that all of these support
     # (KIP-429): one eager assignor in a list makes it eager.
@@ -100,9 +99,8 @@ def eager_assignor(group: DeclaredGroup) -> Iterator[Finding]:
 def short_session(group: DeclaredGroup) -> Iterator[Finding]:
     """The session timeout is less than three heartbeat intervals.
 
-    One or two heartbeats that are lost are then enough to remove a member. Classic groups set
-    session.timeout.ms and heartbeat.interval.ms in the client, others as GROUP configs such as
-    consumer.session.timeout.ms.
+    One or two lost heartbeats then remove a member. Classic groups set session.timeout.ms and
+    heartbeat.interval.ms in the client, others as GROUP configs such as consumer.session.timeout.ms.
     """
     classic, prefix = group.protocol == CLASSIC, PROTOCOL_PREFIXES.get(group.protocol, "")
     names = f"{prefix}session.timeout.ms", f"{prefix}heartbeat.interval.ms"
@@ -124,10 +122,9 @@ def short_session(group: DeclaredGroup) -> Iterator[Finding]:
 def guarantee(group: DeclaredGroup) -> Iterator[Finding]:
     """The declared delivery guarantee is not met by the clients' settings.
 
-    With enable.auto.commit, the default, a crash loses records that were committed but not processed (not
-    at-least-once), and repeats those that were processed but not committed (not at-most-once). Exactly-once
-    needs offsets that the producer's transaction commits, and isolation.level read_committed. A share group
-    is never exactly-once. Kafka Streams is not reported: its processing.guarantee decides.
+    With enable.auto.commit, the default, a crash loses records that were committed but not processed, and
+    repeats those that were processed but not committed. Exactly-once needs offsets that the producer's
+    transaction commits, and isolation.level read_committed. A share group is never exactly-once.
     """
     delivery = group.text("guarantees", "delivery")
     if delivery is None or group.protocol == STREAMS:
@@ -174,9 +171,9 @@ _AUTO_COMMITTED = {
 def refused_by_clients(group: DeclaredGroup) -> Iterator[Finding]:
     """A client setting is not allowed with the group's protocol: clients do not start.
 
-    With the consumer protocol, a Java client that sets partition.assignment.strategy, session.timeout.ms or
-    heartbeat.interval.ms throws a ConfigException, as does a classic one with group.remote.assignor, and a
-    share consumer with auto.offset.reset and others. Remove the setting.
+    With the consumer protocol, a Java client that sets partition.assignment.strategy, session.timeout.ms
+    or heartbeat.interval.ms throws a ConfigException; likewise other settings with other protocols.
+    Remove the setting.
     """
     for name in sorted(kafka_configs.refused_by_client(group.protocol) & group.declared_client.keys()):
         text = f"clients of a {group.protocol} group do not start with {name}"
@@ -188,7 +185,7 @@ def config_of_another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """A GROUP config has no effect on a group of this protocol.
 
     Kafka stores any GROUP config for any group, and uses only those of the group's protocol: consumer.*,
-    share.* or streams.*; a classic group none. If the group is to migrate to that protocol, waive the rule.
+    share.* or streams.*. If the group is to migrate to that protocol, waive the rule.
     """
     own = PROTOCOL_PREFIXES.get(group.protocol)
     for name, value in group.declared_configs.items():

@@ -30,9 +30,8 @@ _SINCE = {CONSUMER: "4.0", SHARE: "4.1", STREAMS: "4.2"}
 def retention_below_lag(group: DeclaredGroup) -> Iterator[Finding]:
     """A topic keeps its records for less time than the group may be behind.
 
-    Records past retention.ms are deleted whether a group has read them or not. If the group is down for
-    downtime.max, or lags by lag.maxTime, it loses records. Raise the retention above both. retention.bytes
-    can delete records even earlier.
+    If the group is down for downtime.max, or lags by lag.maxTime, it loses records. Raise the retention
+    above both. retention.bytes can delete records even earlier.
     """
     for topic in group.topics:
         retention, text = _retention(topic, group.context)
@@ -51,9 +50,8 @@ def retention_below_lag(group: DeclaredGroup) -> Iterator[Finding]:
 def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
     """A group reads a topic that no manifest declares.
 
-    The name may be misspelt, or another team's plans do not show that a change concerns this group. Declare
-    the topic, or waive the rule and name the owner. If only some of the manifests are read, a live topic
-    counts, and offline the finding is information.
+    The name may be misspelt, or another team's plans do not show that a change concerns this group.
+    Declare the topic, or waive the rule and name the owner.
     """
     context = group.context
     for topic in group.topics:
@@ -86,8 +84,8 @@ def undeclared_topic(group: DeclaredGroup) -> Iterator[Finding]:
 def start_in_missing_topic(context: RuleContext) -> Iterator[Finding]:
     """A group would get its first offsets in a topic that does not exist.
 
-    The commit would fail in the middle of the apply, so the change of the group is refused. Correct the name,
-    declare the topic, or apply it first. It is a warning for a topic that this account may not see.
+    The commit would fail in the middle of the apply, so the change of the group is refused. Correct the
+    name, or declare the topic. It is a warning for a topic that this account may not see.
     """
     creations = {p.ref: p.status for p in context.changes if isinstance(p.change, Create)}
     created = {ref for ref, status in creations.items() if status != Status.REFUSED}
@@ -119,9 +117,8 @@ def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
     """auto.offset.reset differs from offsets.initial.
 
     Partitions that are added later, or whose offsets expired, start at auto.offset.reset. `latest`, the
-    default, then skips records, and `none` makes the client fail. With a time or a duration as
-    offsets.initial, use `earliest`. If offsets.initial is `latest` and auto.offset.reset is not, expired
-    offsets make the group read from further back (info).
+    default, skips records, and `none` makes the client fail. With a time or a duration as
+    offsets.initial, use `earliest`.
     """
     initial, reset = group.text("offsets", "initial"), group.client(_RESET)
     if initial is None or group.protocol == SHARE or initial == reset:
@@ -150,10 +147,8 @@ def start_of_new_partitions(group: DeclaredGroup) -> Iterator[Finding]:
 def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
     """The live group has another protocol than its manifest.
 
-    A migration is under way, or clients or the manifest were forgotten. Between classic and consumer, Kafka
-    converts a group while its members migrate. Share groups, and consumer and streams, are never converted:
-    delete the group before clients of the other protocol join. An empty group that takes the protocol of its
-    next member is not reported.
+    Between classic and consumer, Kafka converts a group while its members migrate. Share groups, and
+    consumer and streams, are never converted: delete the group before clients of the other protocol join.
     """
     live = group.live
     if live is None or live.state == "Dead" or live.protocol == group.protocol:
@@ -177,9 +172,9 @@ def another_protocol(group: DeclaredGroup) -> Iterator[Finding]:
 def protocol_not_offered(group: DeclaredGroup) -> Iterator[Finding]:
     """The brokers do not support the group's protocol, or configs of groups.
 
-    The consumer protocol and configs of groups came with Kafka 4.0, the share protocol with 4.1, the streams
-    protocol with 4.2. In a rolling upgrade they work once all brokers and the feature `group.version` are
-    upgraded. Brokers can also disable protocols: `group.coordinator.rebalance.protocols`.
+    The consumer protocol and configs of groups came with Kafka 4.0, share with 4.1, streams with 4.2. In
+    a rolling upgrade they work once all brokers and the feature `group.version` are upgraded. Brokers can
+    also disable protocols.
     """
     facts = group.context.facts
     offered = facts.group_protocols if facts is not None else None

@@ -65,8 +65,8 @@ def controllers(health: Health) -> Iterator[Finding]:
     """There is no active controller, or voters of the controller quorum are out of sync.
 
     Topics cannot be changed, and partitions get no new leader when a broker stops. A voter is out of sync
-    when it has not fetched from the controller for 10 s, or is 10,000 records of the metadata log behind.
-    Check that its process runs and reaches the other voters, and bring it back before you stop another one.
+    when it has not fetched for 10 s, or is 10,000 records behind. Check that its process runs and reaches
+    the other voters, and bring it back before you stop another one.
     """
     quorum = health.quorum
     # An account that may not describe the quorum still gets the controller from metadata.
@@ -107,8 +107,8 @@ def _out_of_sync(voter: Voter, quorum: Quorum) -> str:
 def enough_brokers(context: RuleContext) -> Iterator[Finding]:
     """Fewer brokers are live than the cluster is declared to have.
 
-    The minimum is `brokers:` of the cluster in kafkaform.yaml. Check whether the broker is down on purpose;
-    if the cluster was made smaller, lower `brokers:`.
+    The minimum is `brokers:` of the cluster in kafkaform.yaml. Check whether the broker is down on
+    purpose; if the cluster was made smaller, lower it.
     """
     health = context.health
     if health is None or context.brokers is None or len(health.brokers) >= context.brokers:
@@ -129,10 +129,9 @@ def enough_brokers(context: RuleContext) -> Iterator[Finding]:
 def leaders_even(context: RuleContext) -> Iterator[Finding]:
     """Leaders are uneven over the brokers, or preferred leaders do not lead.
 
-    A broker that leads more partitions carries more load. It is reported if it leads at least three more than
-    the mean, and more above it than `leaderImbalance` of `limits:` in kafkaform.yaml allows (30 percent).
-    After a restart, preferred leaders lead again within five minutes, except for 10 %. If leaders stay
-    uneven, run `kafkaform rebalance`.
+    A broker that leads more partitions carries more load. Reported if it leads at least three more than
+    the mean, and more above it than `leaderImbalance` of `limits:` allows (30 percent). After a restart,
+    preferred leaders lead again within five minutes; if not, run `kafkaform rebalance`.
     """
     health = context.health
     if health is None or not health.brokers:
@@ -205,9 +204,8 @@ def find_under_min_isr(health: Health) -> list[PartitionState]:
 def replicas_in_sync(health: Health) -> Iterator[Finding]:
     """Partitions are under-replicated.
 
-    These partitions tolerate fewer failures than intended; the finding names the brokers that are missing. No
-    replicas are moved meanwhile, as a move could drop the last good copy. Replicas that a running
-    reassignment adds do not count until it is over.
+    These partitions tolerate fewer failures than intended; the finding names the missing brokers. No
+    replicas are moved meanwhile, as a move could drop the last good copy.
     """
     if not (partitions := find_under_replicated(health)):
         return
@@ -230,9 +228,8 @@ def replicas_in_sync(health: Health) -> Iterator[Finding]:
 def partitions_led(health: Health) -> Iterator[Finding]:
     """Partitions are offline.
 
-    Every replica that was last in sync is on a broker that is down or a disk that failed, so they can neither
-    be written nor read. Start those brokers. An unclean election loses the records that the new leader does
-    not have.
+    Every replica that was last in sync is on a broker that is down or a disk that failed. Start those
+    brokers. An unclean election loses the records that the new leader does not have.
     """
     if not (partitions := find_offline(health)):
         return
@@ -274,9 +271,8 @@ def enough_in_sync(health: Health) -> Iterator[Finding]:
 def reassignment(health: Health) -> Iterator[Finding]:
     """A partition reassignment is running.
 
-    Copying uses the brokers' network and disks. A plan compares with the replication factor that it leads to.
-    Start no other move before it ends. If it does not end, its throttle may be below the rate at which
-    producers write.
+    Copying uses the brokers' network and disks. Start no other move before it ends. If it does not end,
+    its throttle may be below the rate at which producers write.
     """
     moving = health.reassigning
     if not moving:
@@ -296,10 +292,9 @@ def reassignment(health: Health) -> Iterator[Finding]:
 def room_on_disks(health: Health) -> Iterator[Finding]:
     """Volumes of log directories are nearly full, or log directories are offline.
 
-    A broker with a full volume takes the log directory offline, and stops if it has no other one. Reported
-    below 10 % of free space. Move replicas, shorten the retention of the largest topics, or enlarge the
-    volume. An offline directory has failed: repair the volume and restart the broker. Brokers before Kafka
-    3.3 do not report how full their volumes are.
+    A broker with a full volume takes the log directory offline, and stops if it has no other one.
+    Reported below 10 % of free space, from Kafka 3.3 on. Move replicas, shorten retention, or enlarge the
+    volume. An offline directory has failed: repair the volume and restart the broker.
     """
     for log_dir in health.log_dirs:
         where = f"{log_dir.path} of broker {log_dir.broker}"
@@ -321,10 +316,10 @@ def room_on_disks(health: Health) -> Iterator[Finding]:
 def no_hanging_transactions(health: Health) -> Iterator[Finding]:
     """Transactions are hanging: they have been open for longer than their timeout allows.
 
-    Consumers with isolation.level=read_committed get no record after the first offset of an open transaction,
-    and compaction stops there. Reported one minute past its timeout, or, if no coordinator has it open, past
-    transaction.max.timeout.ms (KIP-664). Stop the producer, check what it wrote, and abort the transaction
-    with the command in the finding. The producer is named with Read on the topic.
+    Consumers with isolation.level=read_committed get no record after the first offset of an open
+    transaction. Reported one minute past its timeout, or, if no coordinator has it open, past
+    transaction.max.timeout.ms (15 minutes by default). Stop the producer, check what it wrote, and abort
+    the transaction with the command in the finding.
     """
     for hanging in group_by_producer(t for t in health.transactions if t.is_hanging):
         # The partitions of one transaction have one producer and timeout, so the first stands for all.
@@ -348,10 +343,9 @@ def no_hanging_transactions(health: Health) -> Iterator[Finding]:
 def even_arrivals(context: RuleContext) -> Iterator[Finding]:
     """Records arrive in one partition of a topic at twice the rate of the others, or more.
 
-    The consumer of that partition lags first, and more consumers or partitions often change nothing. The five
-    topics with the highest ratio times rate are named; `kafkaform arrivals` lists all, `kafkaform
-    skew` finds the keys. As it is slow, it runs only with `--rule KF312`, or if `rules:` of kafkaform.yaml
-    gives it a severity.
+    The consumer of that partition lags first, and more consumers or partitions often change nothing.
+    `kafkaform arrivals` lists all such topics, `kafkaform skew` finds the keys. As it is slow, it runs
+    only with `--rule KF312`, or if `rules:` of kafkaform.yaml gives it a severity.
     """
     from spark_validation.arrivals import Spread  # takes 3 ms, and only this rule needs it
 
@@ -378,8 +372,8 @@ def throttles_left(health: Health) -> Iterator[Finding]:
     """Replication throttles are set, though no reassignment is running.
 
     A move of replicas left them: a tool that was killed, or `kafka-reassign-partitions.sh` without
-    `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster than the rates.
-    kafkaform removes only its own; the finding shows the commands that remove the others.
+    `--verify`. Replicas that a topic lists as throttled (a warning) catch up no faster. The finding shows
+    the commands that remove them.
     """
     # While replicas move, throttles belong there; an account that cannot see that gets no finding.
     if health.reassigning != {}:

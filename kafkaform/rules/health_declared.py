@@ -32,9 +32,8 @@ _WATCHED = (
 def live_differences(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic's retention, min.insync.replicas, replication factor or partition count is not as declared.
 
-    Somebody changed the live topic, or a manifest was merged and not applied. The values in force count, the
-    broker's default included. `kafkaform apply` restores the declared values; if the live value is the right
-    one, change the manifest.
+    Somebody changed the live topic, or a manifest was merged and not applied. `kafkaform apply` restores
+    the declared values; if the live value is the right one, change the manifest.
     """
     desired, observed = topic.desired, topic.context.live.get(topic.desired.ref)
     if observed is None:
@@ -78,10 +77,9 @@ def _format(path: str, value: FieldValue) -> str:
 def groups_keep_up(context: RuleContext) -> Iterator[Finding]:
     """A group lags more than declared, is empty though members are expected, or has idle members.
 
-    Lag is counted in records and compared with `lag.maxRecords` of the manifest. If the group is empty
-    although `members.expected` is above zero, check that the application runs; a group that never had a
-    member is information. Remove idle members, add partitions, or waive the rule if they stand by. Of
-    undeclared groups, only idle members are reported, as information.
+    Lag is compared with `lag.maxRecords` of the manifest. If the group is empty although
+    `members.expected` is above zero, check that the application runs. Remove idle members, add
+    partitions, or waive the rule if they stand by. Undeclared groups are reported for idle members only.
     """
     for group in list_groups(context):
         yield from _compare_with_manifest(group)

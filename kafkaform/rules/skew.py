@@ -82,10 +82,9 @@ measured_rule = partial(RuleOfEach(_list_judged), stage=Stage.SKEW)
 def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
     """The fullest partition is further above the mean than the topic's policy allows.
 
-    A group is as slow as the member that reads that partition. The limit is `skew.maxPartitionRatio` of the
-    manifest, by records, or bytes with `by: bytes`, and of the newest part of the log with `of: now`. It is
-    an error if the whole interval is above the limit, a warning if the limit is within it, if the ratio is
-    unknown, or in a plan. The diagnosis of `kafkaform skew` names the cause and what helps.
+    A group is as slow as the member that reads that partition. The limit is `skew.maxPartitionRatio` of
+    the manifest. It is an error if the whole interval is above it, a warning if the limit is within, if
+    the ratio is unknown, or in a plan. The diagnosis of `kafkaform skew` names what helps.
     """
     yield from _report_broken(topic, "maxPartitionRatio", lambda *_: _mend(topic.result))
     unknown = explain_unknown_ratio(topic.result, topic.limits) if topic.limits is not None else None
@@ -98,10 +97,9 @@ def partition_ratio(topic: MeasuredTopic) -> Iterator[Finding]:
 def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
     """One key has a larger share of a topic than the topic's policy allows.
 
-    All records of a key are on one partition, so more partitions do not help. A producer can split a key by a
-    suffix (a salt), which loses the order of its records. The limit is `skew.maxKeyShare` of the manifest. It
-    is an error if the whole interval is above the limit, a warning if the limit is within it. Keys are shown
-    as hashes.
+    All records of a key are on one partition, so more partitions do not help. A producer can split a key
+    by a suffix (a salt), which loses the order of its records. The limit is `skew.maxKeyShare`; error and
+    warning are as in KF501.
     """
     yield from _report_broken(topic, "maxKeyShare", _split)
 
@@ -110,9 +108,9 @@ def key_share(topic: MeasuredTopic) -> Iterator[Finding]:
 def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
     """A topic has fewer distinct keys than its partition count needs, or its policy asks for.
 
-    A partition without a key stays empty, and few keys spread unevenly by chance. With
-    `skew.minDistinctKeys`, it is an error if there are certainly fewer keys; without it, a warning if there
-    are fewer than partitions. Use a finer key, or fewer partitions: in a new topic, or by `recreate`.
+    A partition without a key stays empty, and few keys spread unevenly by chance. Certainly fewer than
+    `skew.minDistinctKeys` are an error. Use a finer key, or fewer partitions: in a new topic, or by
+    `recreate`.
     """
     if topic.limits is not None and topic.limits.min_distinct_keys is not None:
         yield from _report_broken(
@@ -136,10 +134,9 @@ def distinct_keys(topic: MeasuredTopic) -> Iterator[Finding]:
 def keys_apart(topic: MeasuredTopic) -> Iterator[Finding]:
     """Keys of a topic lie on more than one partition: order per key is broken.
 
-    Producers place keys differently (Java uses murmur2; librdkafka CRC32 unless `partitioner=murmur2_random`
-    is set), or partitions were added. Joins by partition miss records too. Give all producers the same
-    partitioner; order is restored once the older records have expired. With `keyed: false`, only a compacted
-    topic is reported.
+    Producers place keys differently (librdkafka as Java only with `partitioner=murmur2_random`), or
+    partitions were added. Give all producers the same partitioner; order is restored once the older
+    records have expired. With `keyed: false`, only a compacted topic is reported.
     """
     declared = topic.declared
     if declared is not None and declared.intent.keyed is False and not _compacted(declared):
@@ -168,9 +165,9 @@ def null_keys(topic: MeasuredTopic) -> Iterator[Finding]:
 def uneven_retention(topic: MeasuredTopic) -> Iterator[Finding]:
     """A partition keeps its records for less than half of the time that the others do.
 
-    `retention.bytes` limits each partition, so it removes the records of the busiest one first: a consumer
-    that is down for longer loses records of this partition alone. Use a larger `retention.bytes`, or a key
-    that spreads its records.
+    `retention.bytes` limits each partition, so it removes the records of the busiest one first: a
+    consumer that is down for longer loses these alone. Use a larger `retention.bytes`, or a key that
+    spreads its records.
     """
     # Takes 5 ms, and only a plan with --skew needs it.
     from spark_validation.arrivals import FEW_KEPT
@@ -291,9 +288,9 @@ _LIMIT = "raise skew.maxPartitionRatio in a reviewed commit"
 def forbidden_increase(context: RuleContext) -> Iterator[Finding]:
     """A partition increase is predicted to leave the fullest partition further above the mean than allowed.
 
-    More partitions do not divide a hot key: the mean falls, and its partition stays as large. If the whole
-    predicted interval is above `skew.maxPartitionRatio`, the change is refused. It is a warning if the limit
-    is within the interval, with `skew.of: now`, or if the increase improves a topic that is already above.
+    More partitions do not divide a hot key: the mean falls, and its partition stays as large. If the
+    whole predicted interval is above `skew.maxPartitionRatio`, the change is refused. It is a warning if
+    the limit is within, with `skew.of: now`, or if the increase improves a topic that is already above.
     """
     for planned in context.changes:
         counts, result = increase(planned.change), context.skew.get(planned.ref.name)

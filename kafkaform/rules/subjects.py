@@ -26,9 +26,9 @@ def _is_declared(subject: Desired) -> bool:
 def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
     """A subject is named after a topic that no manifest declares.
 
-    Serializers look a schema up by the name of the topic: TOPIC-value or TOPIC-key. If no topic has the name,
-    no client uses the subject. Correct the name, declare the topic, or waive the rule. Names of other naming
-    strategies are not checked.
+    Serializers look a schema up as TOPIC-value or TOPIC-key: without such a topic, no client uses the
+    subject. Correct the name, declare the topic, or waive the rule. Names of other naming strategies are
+    not checked.
     """
     for subject in context.of_kind(SubjectKind.name):
         topic = find_topic(subject.ref.name)
@@ -51,8 +51,8 @@ def undeclared_topic_of_subject(context: RuleContext) -> Iterator[Finding]:
 def undeclared_reference(context: RuleContext) -> Iterator[Finding]:
     """A schema refers to a subject that no manifest declares.
 
-    The registry refuses a schema whose references do not exist. If a subject of another project has it, waive
-    the rule and name the owner. If only some of the manifests are read, it is information.
+    The registry refuses a schema whose references do not exist. If a subject of another project has it,
+    waive the rule and name the owner.
     """
     subjects = [subject for subject in context.of_kind(SubjectKind.name) if _is_declared(subject)]
     declared = {subject.ref.name for subject in subjects}

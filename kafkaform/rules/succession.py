@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def invalid_predecessor(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic cannot succeed the one that `succeeds` names.
 
-    That is itself, its own successor, one that another topic succeeds, or one that does not exist. The latter
-    is information if no name is similar: at the end of a succession, remove `succeeds`.
+    That is itself, its own successor, one that another topic succeeds, or one that does not exist
+    (information, if no name is similar: at the end of a succession, remove `succeeds`).
     """
     name, context = find_predecessor(topic.desired), topic.context
     if name is None:
@@ -101,9 +101,8 @@ def wait_for_end(group: DeclaredGroup) -> Iterator[Finding]:
 def premature_change(context: RuleContext) -> Iterator[Finding]:
     """A topic would be deleted, or a group would move on, before the end of a succession.
 
-    A group would lose the records that it has not read, or read them out of order, or the recovery window of
-    the successor has not passed. Wait, or remove `succeeds` from the manifest of the successor, which gives
-    the records up.
+    A group would lose records that it has not read, or read them out of order, or the recovery window has
+    not passed. Wait, or remove `succeeds` from the successor's manifest, which gives the records up.
     """
     facts = context.facts.get(SuccessionFacts) if context.facts is not None else SuccessionFacts()
     by_name = {each.name: each for each in facts.predecessors.values()}

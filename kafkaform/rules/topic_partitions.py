@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-# The docstring of KF104, and so docs/rules.md, lists them.
 EVEN_COUNTS = (4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240, 360)
 """Partition counts that divide evenly in more ways than their neighbours."""
 
@@ -33,10 +32,8 @@ def divisible_count(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partition count has few divisors.
 
     If the number of members does not divide the partition count, some members read more partitions than
-    others. 12 are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The rule compares
-    with 4, 6, 8, 12, 16, 18, 24, 30, 36, 48, 60, 72, 96, 120, 144, 180, 240 and 360, and suggests the
-    nearest, a multiple of the brokers first; never a decrease of a live topic. Counts of 1 to 3, powers of
-    two and counts above 360 are not reported. Joined topics need the same count.
+    others: 12 are even among 1, 2, 3, 4, 6 and 12 members; 10 only among 1, 2, 5 and 10. The rule
+    suggests the nearest better count. Up to 3, above 360, and powers of two are not reported.
     """
     partitions, brokers = topic.partitions, topic.context.brokers
     better = _find_better_count(partitions or 0, brokers, _find_fewest(topic))
@@ -60,9 +57,8 @@ def _find_fewest(topic: DeclaredTopic) -> int:
 def even_leaders(topic: DeclaredTopic) -> Iterator[Finding]:
     """The partitions are not a multiple of the brokers.
 
-    Some brokers then lead one partition more. Use a multiple; `kafkaform rebalance` balances the leaders of
-    all topics together. Not reported with fewer partitions than brokers, or with ten leaders or more on each.
-    Needs a cluster, or `brokers:` in kafkaform.yaml.
+    Some brokers then lead one partition more. Use a multiple. Not reported with fewer partitions than
+    brokers, or with ten leaders or more on each.
     """
     brokers, partitions = topic.context.brokers, topic.partitions
     if not brokers or partitions is None or partitions % brokers == 0:
@@ -83,9 +79,8 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
     """There are more partitions than the project allows.
 
     Each partition costs files, memory and fetch requests on every broker with a replica. Delete unused
-    topics, and declare fewer partitions for new ones. The limit is `partitions:` in the `limits:` of
-    kafkaform.yaml, 100,000 unless set, for all topics; a run over some of the manifests checks each by
-    itself.
+    topics, and declare fewer partitions. The limit is `limits.partitions` in kafkaform.yaml, 100,000
+    unless set.
     """
     limit = context.limits.partitions
     sizes = [(partitions, topic) for topic in list_topics(context) if (partitions := topic.partitions)]
@@ -112,9 +107,9 @@ def partition_total(context: RuleContext) -> Iterator[Finding]:
 def many_partitions(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has more than 1,000 partitions.
 
-    Each replica keeps at least three files open and maps two of them into memory: with Linux's default of
-    65,530 maps, a broker has room for about 32,000 replicas. Kafka cannot lower the count later. Few topics
-    need so many: if yours does, waive the rule.
+    Each replica keeps at least three files open and maps two into memory: with Linux's default of 65,530
+    maps, a broker has room for about 32,000. Kafka cannot lower the count later. If the topic needs so
+    many, waive the rule.
     """
     partitions, brokers = topic.partitions or 0, topic.context.brokers
     if partitions <= _MANY:
@@ -135,9 +130,8 @@ def many_partitions(topic: DeclaredTopic) -> Iterator[Finding]:
 def one_partition_for_many(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic has one partition, but a group that reads it expects several members.
 
-    Within a group, one member reads a partition, so the other members are idle. Give the topic as many
-    partitions as the group may have members. If all records need one strict order, declare one member. Share
-    groups are not reported.
+    Within a group, one member reads a partition, so the others are idle. Give the topic as many
+    partitions as the group may have members. If all records need one strict order, declare one member.
     """
     if topic.partitions == 1:
         for name, members in _map_members(topic.context).get(topic.name, ()):
@@ -165,9 +159,8 @@ def _map_members(context: RuleContext) -> dict[str, list[tuple[str, int]]]:
 def topic_total(context: RuleContext) -> Iterator[Finding]:
     """There are more topics than the project allows.
 
-    Each topic costs metadata in every broker and client. Instead of a topic for each customer or day, use one
-    with that in the key. The limit is `topics:` in the `limits:` of kafkaform.yaml, 3,000 unless set. A run
-    over some of the manifests reports nothing.
+    Each topic costs metadata in every broker and client. Instead of a topic for each customer or day, use
+    one with that in the key. The limit is `limits.topics` in kafkaform.yaml, 3,000 unless set.
     """
     number, limit = len(list_topics(context)), context.limits.topics
     if number > limit and not context.subset:

@@ -38,10 +38,10 @@ def _find_down_brokers(context: RuleContext) -> list[int]:
 def replication_factor(topic: DeclaredTopic) -> Iterator[Finding]:
     """The replication factor loses data, costs more than it gives, or is impossible.
 
-    Above the broker count (error), the topic cannot be created. With 1 (warning), the loss of one disk loses
-    data; not reported in an environment called dev, development, local or test. An even number (info)
-    tolerates no more failures than one replica less; 2 are not reported where there is no third broker. Most
-    topics need 3. A cluster stretched over two sites may need 4: waive the rule.
+    Above the broker count (error), the topic cannot be created. With 1 (warning, except in an environment
+    called dev, development, local or test), the loss of one disk loses data. An even number (info)
+    tolerates no more failures than one less. Most topics need 3; for a cluster stretched over two sites,
+    waive the rule.
     """
     brokers, replicas = topic.context.brokers or 0, topic.count(_REPLICAS)
     if replicas is None:
@@ -70,9 +70,7 @@ def min_insync_replicas(topic: DeclaredTopic) -> Iterator[Finding]:
     """min.insync.replicas does not fit the replication factor.
 
     Above the replication factor (error) it cannot be met. Equal to it (warning), no broker may fail. At 1
-    with three replicas or more (warning), acks=all guarantees nothing. Most topics need 2 of 3. The value in
-    force after the apply counts, offline only a declared one. If the live topic already has both values, the
-    error is a warning.
+    with three replicas or more (warning), acks=all guarantees nothing. Most topics need 2 of 3.
     """
     replicas, value = topic.count(_REPLICAS), topic.find_effective("min.insync.replicas")
     least = value.number if value else None
@@ -114,8 +112,8 @@ def unclean_election(topic: DeclaredTopic) -> Iterator[Finding]:
     """Unclean leader election is on.
 
     If all in-sync replicas are down, a replica that lags may become leader, and acknowledged records are
-    lost. Leave unclean.leader.election.enable at false, and set it by hand to end an outage that nothing else
-    ends. If availability matters more, as with metrics, waive the rule. The cluster's default counts too.
+    lost. Leave unclean.leader.election.enable at false. If availability matters more, as with metrics,
+    waive the rule.
     """
     value = topic.find_effective("unclean.leader.election.enable")
     # A topic with one replica has no other one to elect, so only a declared value is reported.

@@ -35,9 +35,8 @@ _NEVER_MS = 2**63 - 1
 def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is shorter than the project's recovery window.
 
-    A consumer that is down for longer loses records. Raise the retention, or waive the rule if such records
-    are worthless. The window is `recoveryWindow:` in the `limits:` of kafkaform.yaml. The retention in force
-    counts, offline only a declared one.
+    A consumer that is down for longer loses records. Raise the retention, or waive the rule if they are
+    worthless. The window is `limits.recoveryWindow` in kafkaform.yaml.
     """
     window = topic.context.limits.recovery_window_ms
     value = topic.find_effective(_TIME) if window is not None else None
@@ -54,9 +53,9 @@ def recovery_window(topic: DeclaredTopic) -> Iterator[Finding]:
 def retention_within_segment(topic: DeclaredTopic) -> Iterator[Finding]:
     """The retention is less than a segment, so data stays far longer than declared.
 
-    Kafka deletes whole segments, so the oldest record stays for retention.ms and segment.ms together: 8 days
-    with `retention: 1d` and the default segment.ms of 7d. Likewise, a partition keeps up to retention.bytes
-    and one segment more. Set segment.ms or segment.bytes well below the retention.
+    Kafka deletes whole segments, so the oldest record stays for retention.ms and segment.ms together: 8
+    days with `retention: 1d` and the default segment.ms of 7d; bytes likewise. Set segment.ms or
+    segment.bytes well below the retention.
     """
     for name, segment_name in ((_TIME, "segment.ms"), (_SIZE, "segment.bytes")):
         if topic.find_declared(name) is None and topic.find_declared(segment_name) is None:
@@ -70,9 +69,8 @@ def retention_within_segment(topic: DeclaredTopic) -> Iterator[Finding]:
 def compaction(topic: DeclaredTopic) -> Iterator[Finding]:
     """A compacted topic declares settings that do not fit compaction.
 
-    With `compact` alone, retention.ms and retention.bytes have no effect. Remove the retention, set it to
-    null if it comes from a default, or use `compact,delete` to delete old keys too. A compacted topic also
-    needs keys, and so cannot have `keyed: false`.
+    With `compact` alone, retention.ms and retention.bytes have no effect. Remove them, set them to null
+    if they come from a default, or use `compact,delete`. A compacted topic cannot have `keyed: false`.
     """
     present = topic.policies
     if "compact" not in present:

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 def doubtful_configs(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic config is doubtful: retired, deprecated, vendor-specific, or most likely a mistake.
 
-    Brokers of Kafka 4 refuse retired configs; deprecated ones will follow: remove both. A retention.ms below
-    5 minutes is most likely a number without its unit: `retention: 7` means 7 milliseconds. Offline, what
-    only brokers can validate is reported too.
+    Brokers of Kafka 4 refuse retired configs; deprecated ones will follow: remove both. A retention.ms
+    below 5 minutes is most likely a number without its unit: `retention: 7` means 7 milliseconds.
     """
     # With a cluster, its brokers validate a vendor's config, and values.
     offline = topic.context.facts is None
@@ -85,7 +84,7 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
     """A topic name is not legal.
 
     A name has 1 to 249 characters out of a-z, A-Z, 0-9, dot, underscore and dash, and is neither `.` nor
-    `..`. Brokers refuse any other name.
+    `..`.
     """
     # Also the name of a topic that is to be deleted.
     for topic in context.of_kind(TOPIC.name):
@@ -100,9 +99,8 @@ def legal_name(context: RuleContext) -> Iterator[Finding]:
 def idle_defaults(context: RuleContext) -> Iterator[Finding]:
     """A default has no effect.
 
-    Every manifest sets the field itself, which comes before the default of kafkaform.yaml. Remove it from the
-    manifests that should take the default, or remove the default. Only `kafkaform validate` over all
-    manifests checks this.
+    Every manifest sets the field itself. Remove it from the manifests that should take the default, or
+    remove the default. Only `kafkaform validate` over all manifests checks this.
     """
     for (kind, path), location in context.defaults.items():
         present = [resource for resource in context.of_kind(kind) if resource.state is not None]
@@ -121,10 +119,8 @@ def idle_defaults(context: RuleContext) -> Iterator[Finding]:
 def colliding_names(topic: DeclaredTopic) -> Iterator[Finding]:
     """Two topic names differ only in `.` and `_`.
 
-    They collide in the names of metrics, so a broker refuses to create the second one, except in one request
-    with the first. Use only one of the two characters. If both exist already, it is a warning. Offline that
-    is unknown: `kafkaform import` waives the rule for topics that exist, and a plan ignores the waiver unless
-    both do.
+    They collide in the names of metrics, so a broker refuses to create the second one. Use only one of
+    the two characters. If both exist already, it is a warning, and `kafkaform import` waives the rule.
     """
     live, folded = _fold_names(topic.context)
     names = folded[_fold(topic.name)]
@@ -169,8 +165,8 @@ def _fold(name: str) -> str:
 def conventional_name(topic: DeclaredTopic) -> Iterator[Finding]:
     r"""A topic name does not match the project's pattern.
 
-    The pattern is `topicName:` in the `limits:` of kafkaform.yaml, a regular expression for the whole name,
-    such as `[a-z-]+(\.[a-z-]+)*\.v[0-9]+`. Kafka cannot rename a topic: waive the rule for an old name.
+    The pattern is `limits.topicName` in kafkaform.yaml. Kafka cannot rename a topic: waive the rule for
+    an old name.
     """
     pattern = topic.context.limits.topic_name
     if pattern is not None and not re.fullmatch(pattern, topic.name):

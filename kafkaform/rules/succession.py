@@ -49,6 +49,7 @@ def settings_left_behind(topic: DeclaredTopic) -> Iterator[Finding]:
     """A topic does not declare a config that the topic which it succeeds has set.
 
     Nothing is taken over from the predecessor: the manifest says all. Declare the config, or waive the rule.
+    `kafkaform new topic NAME --succeeds PREDECESSOR` writes a manifest with all that the other one declares.
     """
     name = find_predecessor(topic.desired)
     observed = topic.context.live.get(topic_ref(name)) if name is not None else None
@@ -58,9 +59,11 @@ def settings_left_behind(topic: DeclaredTopic) -> Iterator[Finding]:
     for path, value in sorted(observed.state.items()):
         if path.startswith(CONFIG_PREFIX) and value is not None and path not in declared:
             config = path.removeprefix(CONFIG_PREFIX)
+            edit = topic.rewrite(config, human(config, value) if config.endswith(".ms") else value)
+            copy = command("new", "topic", "NAME", options=("--succeeds", str(name)))
             yield Finding(
                 f"{name} has {config} {human(config, value)}, and {topic.name} does not declare it",
-                f"write {topic.rewrite(config, human(config, value) if config.endswith('.ms') else value)}",
+                f"write {edit}; of a declared topic, {copy} copies all",
             )
 
 

@@ -10,7 +10,7 @@ from kafkaform.cli.output import format_option, show
 from kafkaform.cli.session import Session
 from kafkaform.core.errors import UsageError
 from kafkaform.core.wording import nearest
-from kafkaform.inspect.successions import read_successions
+from kafkaform.inspect.successions import add_writers, read_successions
 from kafkaform.plan.planning import check_identity
 from kafkaform.plan.successions import map_successions
 from kafkaform.resources.succession import SuccessionVerdict
@@ -42,6 +42,8 @@ def succession(topics: tuple[str, ...], where: ClusterSelector, output_format: s
     names = {name: known[name] for name in topics or known}
     with session.cluster() as cluster:
         check_identity(cluster.facts(), target)
-        successions = read_successions(cluster, desired, names) if names else []
+        successions = []
+        if names:
+            successions = add_writers(read_successions(cluster, desired, names), desired, cluster.access)
     show("succession", output_format, successions)
     return max((_CODES[each.verdict] for each in successions), key=(0, 2, 1).index, default=0)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kafkaform.core.acl_fields import parse_path, write_path
+from kafkaform.core.acls import ResourceType
+from kafkaform.core.authorizer import Authorizer, AuthorizerSettings
+from kafkaform.core.errors import ClusterError, NotOffered
+from kafkaform.core.values import replace
 from kafkaform.core.wording import code, command, counted, setting
 from kafkaform.plan.planning import list_resources_to_read
 from kafkaform.plan.successions import read_predecessors
-from kafkaform.resources import is_group, is_topic, list_topics_read
-from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession
+from kafkaform.resources import ACCESS, is_group, is_topic, list_topics_read
+from kafkaform.resources.succession import GroupProgress, GroupStage, Predecessor, Succession, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kafkaform.cluster.protocol import ClusterReader
+    from kafkaform.core.authorizer import AccessReading
     from kafkaform.core.model import Desired
     from kafkaform.resources.groups import Group, GroupReading
 
@@ -83,6 +89,39 @@ def judge_successions(
         ]
         successions.append(Succession(successor, name, predecessor, groups, reading.unread))
     return successions
+
+
+def add_writers(
+    successions: Sequence[Succession], desired: Sequence[Desired], read_access: Callable[[], AccessReading]
+) -> list[Succession]:
+    """Add to each succession the principals that may write to its predecessor, by live or declared ACLs.
+
+    Args:
+        successions: The successions.
+        desired: The declared resources.
+        read_access: Reads the live ACLs.
+    """
+    try:
+        live = read_access().acls
+    except NotOffered:  # without an authorizer, there is nothing to close
+        return [*successions]
+    except ClusterError as error:
+        return [replace(each, unread_writers=error.message) for each in successions]
+    accesses = {each.ref.name: each for each in desired if each.ref.kind == ACCESS.name}
+    declared = [parse_path(path, name) for name, access in accesses.items() for path in access.state or ()]
+    authorizer = Authorizer({*live, *declared}, AuthorizerSettings())
+    added = []
+    for succession in successions:
+        writers = []
+        for grant in authorizer.list_grants("Write", ResourceType.TOPIC, succession.name):
+            if grant.acl is None:
+                continue
+            access, path = accesses.get(grant.principal), write_path(grant.acl)
+            is_declared = access is not None and access.state is not None and path in access.state
+            location = access.locate(path) if access is not None and is_declared else None
+            writers.append(Writer(grant.principal, grant.acl.describe_right(), location))
+        added.append(replace(succession, writers=writers) if succession.predecessor else succession)
+    return added
 
 
 def _judge_group(

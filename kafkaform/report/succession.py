@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkaform.core.transactions import ProducerState
     from kafkaform.report.document import Block
     from kafkaform.report.page import Page
-    from kafkaform.resources.succession import GroupProgress, Succession
+    from kafkaform.resources.succession import GroupProgress, Succession, Writer
 
 _VERDICTS = {
     SuccessionVerdict.OVER: Role.GOOD,
@@ -42,6 +42,7 @@ _PRODUCER_COLUMNS = (
     Column("Sequence", right=True, rank=1),
     Column("Coordinator", right=True, rank=2),
 )
+_WRITER_COLUMNS = (Column("may write", least=12), Column("By"), Column("Declared in", least=20))
 _NOTHING = "-"
 
 
@@ -52,10 +53,10 @@ def render_successions(successions: Sequence[Succession], *, width: int | None =
 
 def successions_to_markdown(successions: Sequence[Succession], *, limit: int = LIMIT) -> str:
     """Return successions as Markdown of at most `limit` characters."""
-    return write_markdown(_build(successions), limit=limit)
+    return write_markdown(_build(successions, "kafkaform succession"), limit=limit)
 
 
-def _build(successions: Sequence[Succession]) -> ReportDocument:
+def _build(successions: Sequence[Succession], title: str = "") -> ReportDocument:
     blocks: list[Block] = []
     for succession in successions:
         verdict = TextSpan(succession.verdict.value, _VERDICTS[succession.verdict])
@@ -65,15 +66,17 @@ def _build(successions: Sequence[Succession]) -> ReportDocument:
             TextSpan(succession.name, Role.NAME),
         )
         blocks.append(Paragraph([*names, ": ", verdict]))
-        blocks += [Paragraph(text) for text in succession.notes]
+        blocks += [Paragraph(text, "note") for text in succession.notes]
         if succession.predecessor is not None and succession.predecessor.producers:
             rows = [_row_of_producer(producer) for producer in succession.predecessor.producers]
             blocks.append(Table(_PRODUCER_COLUMNS, rows))
+        if succession.writers:
+            blocks.append(Table(_WRITER_COLUMNS, [_row_of_writer(writer) for writer in succession.writers]))
         if succession.groups:
             blocks.append(Table(_COLUMNS, [_row(group) for group in succession.groups]))
     if not successions:
         blocks.append(Paragraph("No topic of the manifests succeeds another one."))
-    return ReportDocument("", blocks, indent=0)
+    return ReportDocument(title, blocks, indent=0)
 
 
 def _row(group: GroupProgress) -> tuple[str | TextSpan, ...]:
@@ -99,6 +102,10 @@ def _row_of_producer(producer: ProducerState) -> tuple[str, ...]:
     )
 
 
+def _row_of_writer(writer: Writer) -> tuple[str, ...]:
+    return writer.principal, writer.right, str(writer.location or "no manifest")
+
+
 def successions_to_json(successions: Sequence[Succession]) -> str:
     """Return successions as JSON; unknown figures are null."""
     document = {
@@ -120,6 +127,15 @@ def successions_to_json(successions: Sequence[Succession]) -> str:
                         "coordinator": producer.coordinator,
                     }
                     for producer in (succession.predecessor.producers if succession.predecessor else ())
+                ],
+                "writers": [
+                    {
+                        "principal": writer.principal,
+                        "right": writer.right,
+                        "file": writer.location.file if writer.location else None,
+                        "line": writer.location.line if writer.location else None,
+                    }
+                    for writer in succession.writers
                 ],
                 "groups": [
                     {

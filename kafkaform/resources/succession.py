@@ -16,7 +16,7 @@ from kafkaform.core.wording import counted, setting
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafkaform.core.model import Desired
+    from kafkaform.core.model import Desired, Location
     from kafkaform.core.partitions import LogSpan, TopicPartition
     from kafkaform.core.transactions import ProducerState
     from kafkaform.resources.groups import Group
@@ -127,6 +127,20 @@ class GroupProgress(Value):
         return round(self.remaining / self.per_second) * 1_000 if self.per_second else None
 
 
+class Writer(Value):
+    """A principal that may write to the predecessor.
+
+    Attributes:
+        principal: The principal.
+        right: The right of the ACL that allows it.
+        location: The line of the manifest that declares it; None if none does.
+    """
+
+    principal: str
+    right: str
+    location: Location | None = None
+
+
 class Succession(Value):
     """A succession, as one reading of the cluster shows it.
 
@@ -136,6 +150,8 @@ class Succession(Value):
         name: The name of the predecessor.
         groups: The groups that read either of them, without those that only read the successor.
         unread: Why groups may be missing; empty if all were read.
+        writers: The principals that may write to the predecessor by an ACL; empty unless they were read.
+        unread_writers: Why they could not be read; empty if they were, or there are no ACLs.
     """
 
     successor: str
@@ -143,6 +159,8 @@ class Succession(Value):
     predecessor: Predecessor | None
     groups: Sequence[GroupProgress] = ()
     unread: str = ""
+    writers: Sequence[Writer] = ()
+    unread_writers: str = ""
 
     @property
     def verdict(self) -> SuccessionVerdict:
@@ -168,6 +186,8 @@ class Succession(Value):
         notes = [predecessor.obstacle] if predecessor.obstacle else []
         if self.unread:
             notes.append(f"some groups may be missing: {self.unread}")
+        if self.unread_writers:
+            notes.append(f"the principals that may write to {name} are not listed: {self.unread_writers}")
         if self.verdict is SuccessionVerdict.OVER:
             keep = f"keep {name} for now: {predecessor.recent}"
             delete = f"{name} can be deleted: write {setting('state', 'absent')} into its manifest"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
-from kafkaform.core.errors import Unreachable
-from kafkaform.core.model import Intent, Severity, Status
+from kafkaform.core.acl_fields import write_path
+from kafkaform.core.acls import Acl, ResourceType
+from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
+from kafkaform.core.errors import ClusterError, NotOffered, Unreachable
+from kafkaform.core.model import Desired, Intent, Location, ResourceRef, Severity, Status
 from kafkaform.core.plans import Plan
 from kafkaform.core.transactions import ProducerReading
 from kafkaform.core.units import parse_duration
 from kafkaform.core.values import replace
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import Examination
-from kafkaform.inspect.successions import read_successions
+from kafkaform.inspect.successions import add_writers, read_successions
 from kafkaform.resources.succession import GroupStage, Succession, SuccessionVerdict
 from tests.support.memory_cluster.memory import MemoryCluster
 from tests.support.plans.drift import drift_in
@@ -219,3 +223,31 @@ def test_doctor_counts_nothing_as_over_that_it_cannot_read(
     assert "under way" in str([f.message for f in examination.examine(cluster).findings])
     monkeypatch.setattr(cluster, "observe", fail)
     assert "under way" in str([f.message for f in examination.examine(cluster).findings])
+
+
+def test_principals_that_may_write_are_named_with_their_manifests(cluster: MemoryCluster) -> None:
+    def allow(principal: str, name: str, operation: str = "Write", *, is_prefix: bool = False) -> Acl:
+        return Acl(ResourceType.TOPIC, name, is_prefix, principal, "*", operation, is_allowed=True)
+
+    location = Location("access.yaml", 7)
+    paths = [write_path(allow("User:a", "old")), write_path(allow("User:a", "new"))]
+    access = Desired(ResourceRef("Access", "User:a"), dict.fromkeys(paths, "granted"), location=location)
+    live = (
+        allow("User:a", "old"),
+        allow("User:b", "o", "All", is_prefix=True),
+        allow("User:c", "old", "Read"),
+    )
+    reading = AccessReading(live, AuthorizerSettings())
+    (succession,) = add_writers([follow(cluster)], [access], lambda: reading)
+    assert [(each.principal, each.location) for each in succession.writers] == [
+        ("User:a", location),
+        ("User:b", None),
+    ]
+    assert succession.writers[1].right == "All on topics that start with o"
+
+    def fail(error: ClusterError) -> AccessReading:
+        raise error
+
+    for error, notes in ((NotOffered("ACLs"), 0), (Unreachable("no answer"), 1)):
+        (succession,) = add_writers([follow(cluster)], [access], partial(fail, error))
+        assert (succession.writers, len(succession.notes)) == ((), notes)

@@ -70,6 +70,11 @@ class SuccessionFacts(Value):
 
     predecessors: Mapping[str, Predecessor] = field(default_factory=dict)
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the predecessors, by that of their successor."""
+        return {successor: predecessor.name for successor, predecessor in self.predecessors.items()}
+
     def find_waits(self, group: Group) -> dict[str, str]:
         """Return the successors on which a group cannot start yet, with the reasons."""
         waits = {name: each.explain_wait(group) for name, each in self.predecessors.items()}
@@ -179,7 +184,7 @@ class Succession(Value):
 
     @property
     def notes(self) -> list[str]:
-        """Who writes to the predecessor, what could not be read, and when it can be deleted."""
+        """The obstacle of the predecessor, what could not be read, and when the predecessor can be deleted."""
         predecessor, name = self.predecessor, self.name
         if predecessor is None:
             return [f"{name} is gone: remove {setting(SUCCEEDS, name)} from the manifest of {self.successor}"]

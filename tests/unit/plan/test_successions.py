@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from kafkaform.audit.entries import SuccessionStep
 from kafkaform.core.acl_fields import write_path
 from kafkaform.core.acls import Acl, ResourceType
 from kafkaform.core.authorizer import AccessReading, AuthorizerSettings
@@ -20,8 +21,10 @@ from kafkaform.core.values import replace
 from kafkaform.inspect.drift import DriftVerdict
 from kafkaform.inspect.health_check import Examination
 from kafkaform.inspect.successions import add_writers, read_successions
+from kafkaform.report.history import render_history
 from kafkaform.resources.succession import GroupStage, Succession, SuccessionVerdict
 from tests.support.memory_cluster.memory import MemoryCluster
+from tests.support.plans.audit import entries_of, recorded_apply
 from tests.support.plans.drift import drift_in
 from tests.support.plans.scenes import (
     absent,
@@ -251,3 +254,15 @@ def test_principals_that_may_write_are_named_with_their_manifests(cluster: Memor
     for error, notes in ((NotOffered("ACLs"), 0), (Unreachable("no answer"), 1)):
         (succession,) = add_writers([follow(cluster)], [access], partial(fail, error))
         assert (succession.writers, len(succession.notes)) == ((), notes)
+
+
+def test_record_has_each_step(cluster: MemoryCluster) -> None:
+    cluster.commit("g", READ_ALL)
+    run, _ = recorded_apply(plan(cluster), cluster)
+    entry = entries_of(cluster, run)["g"]
+    assert entry.successions == (SuccessionStep("old", "new", "first offsets"),)
+    page = render_history([entry], 0, verbose=False)
+    assert "succession: first offsets, new succeeds old" in page.plain
+    run, _ = recorded_apply(plan_for(cluster, absent("old"), SUCCESSOR, GROUP), cluster)
+    (step,) = entries_of(cluster, run)["old"].successions
+    assert step.step == "predecessor deleted"

@@ -184,7 +184,7 @@ class Succession(Value):
 
     @property
     def notes(self) -> list[str]:
-        """The obstacle of the predecessor, what could not be read, and when the predecessor can be deleted."""
+        """The obstacle of the predecessor, what could not be read, and when the topic can be deleted."""
         predecessor, name = self.predecessor, self.name
         if predecessor is None:
             return [f"{name} is gone: remove {setting(SUCCEEDS, name)} from the manifest of {self.successor}"]

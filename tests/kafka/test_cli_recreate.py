@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from kafkaform.cluster.kafka import writer
+from kafkaform.cluster.wire.group_messages import OFFSET_DELETE
+from kafkaform.cluster.wire.messages import DELETE_TOPICS
 from kafkaform.core.values import replace
 from kafkaform.resources import group_ref, topic_ref
 from kafkaform.resources.consumer_group.operations import CommitInitialOffsets
@@ -117,7 +119,7 @@ def test_apply_killed_before_a_step_is_continued(project: Project, orders: str, 
 def test_recreation_is_refused_where_offsets_cannot_be_deleted(
     project: Project, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = replace(writer.OFFSET_DELETE, key=10_000)  # as services that do not have the request
+    missing = replace(OFFSET_DELETE, key=10_000)  # as services that do not have the request
     monkeypatch.setattr(writer, "_ONLY_OFFERED", {DeleteOffsets: missing})
     uid = read_id(project, orders)
     write_topic(project, partitions=1, recreate=uid)
@@ -129,7 +131,7 @@ def test_recreation_is_refused_where_offsets_cannot_be_deleted(
 def test_topic_is_recreated_where_topics_are_deleted_by_name_only(
     project: Project, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "DELETE_TOPICS", replace(writer.DELETE_TOPICS, key=10_000))
+    monkeypatch.setattr(writer, "DELETE_TOPICS", replace(DELETE_TOPICS, key=10_000))
     uid = read_id(project, orders)
     write_topic(project, partitions=1, recreate=uid)
     run_apply(project).needs(0)

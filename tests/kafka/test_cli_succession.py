@@ -91,14 +91,14 @@ def test_group_waits_for_open_transaction_on_predecessor(project: Project) -> No
     old = project.topic("old", partitions=1)
     group = project.group("g", topics=[old], offsets={"initial": "earliest"})
     assert project.apply("topics").code == 0
-    new = project.topic("new", partitions=1, succeeds=old, quietPeriod=QUIET)
-    project.group("g", topics=[new], offsets={"initial": "earliest"})
-    assert project.apply("topics").code == 0
     producer = Producer({"bootstrap.servers": project.servers, "transactional.id": old})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     producer.produce(old, "0", "0")
     assert producer.flush(TIMEOUT_S) == 0
+    new = project.topic("new", partitions=1, succeeds=old, quietPeriod=QUIET)
+    project.group("g", topics=[new], offsets={"initial": "earliest"})
+    assert project.apply("topics").code == 0
     # Not before the quiet period is over, so that only the transaction holds the group up.
     eventually(lambda: follow_all(project)["producers"], lambda named: named == [])
     plan = project.run("plan", "topics", "--verbose").needs(0)
@@ -109,6 +109,10 @@ def test_group_waits_for_open_transaction_on_predecessor(project: Project) -> No
     assert note.startswith(f"transaction '{old}'")
     producer.commit_transaction(TIMEOUT_S)
     consume(project, group, old, "classic", 1)
+    # Its position is before the marker, which is no record.
+    consent = ("--allow", f"ConsumerGroup/{group}:offset-reset")
+    project.run("reset", group, "--topic", old, "--to", "latest", "--out", "reset.json", *consent).needs(0)
+    assert project.apply("reset.json").code == 0
     eventually(lambda: follow(project), lambda groups: [group["stage"] for group in groups] == ["ready"])
     assert project.apply("topics").code == 0
     assert [group["stage"] for group in follow(project, 0)] == ["moved"]

@@ -148,12 +148,12 @@ def test_advice_for_a_live_topic_can_be_carried_out(project: Project, code: str,
 
 
 def test_advice_for_a_succession_can_be_carried_out(project: Project) -> None:
-    base = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
+    base: Spec = {"partitions": 6, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}
     old = project.topic("old", **base, retention="30d")
     project.apply().needs(0)
-    successor = {**base, "succeeds": old}
+    successor: Spec = {**base, "succeeds": old}
     new = project.topic("new", **successor)
-    spec = {"topics": [new]}
+    spec: Spec = {"topics": [new]}
     group = project.group("g", **spec)
     (settings,), (start,) = findings(project, "KF119", new), findings(project, "KF217", group)
     project.topic("new", **merge_specs(successor, *parse_advice(settings["suggestion"], "Topic")))
